@@ -50,7 +50,7 @@ fn one_event() -> Batch {
         position: None,
         body: Bytes::from_static(b"{}"),
     };
-    Batch { events: vec![event], ..Batch::default() }
+    Batch { events: [event].into(), ..Batch::default() }
 }
 
 /// Three writers of two sessions, one that goes away while its frame is under way, a reader, and a

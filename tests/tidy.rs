@@ -38,8 +38,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("wire", &["event", "projection", "harness", "service"]),
     ("verbs", &["event", "access", "projection", "service", "wire"]),
     ("client", &["event", "wire", "verbs"]),
-    ("http", &["event", "access", "service", "wire", "verbs"]),
-    ("mcp", &["event", "access", "service", "wire", "verbs", "client"]),
+    ("http", &["event", "env", "access", "service", "wire", "verbs"]),
+    ("mcp", &["event", "env", "access", "service", "wire", "verbs", "client"]),
     ("hook", &["event", "secrets", "env", "wire", "verbs", "client"]),
     ("import", &["event", "wire", "verbs", "client"]),
     ("proxy", &["event", "secrets", "env", "wire", "verbs", "client"]),
@@ -101,7 +101,7 @@ const CONFINED: &[(&str, &[&str])] = &[
             "store/model.rs",
             "hook/",
             "import/",
-            "wire/hosted.rs",
+            "service/admit.rs",
         ],
     ),
     // How words are compared.
@@ -134,6 +134,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("reqwest", &["client/", "proxy/"]),
     ("clap", &["cli/"]),
     ("figment", &["cli/"]),
+    ("jsonc_parser", &["hook/install/"]),
     ("toml_edit", &["hook/install/"]),
     ("anyhow", &["cli/", "main.rs"]),
     // What a library does not do.

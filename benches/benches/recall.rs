@@ -1,5 +1,5 @@
 //! Micro-benchmarks of recall: what a step costs to fold into facts, and what an overview costs at
-//! any number of steps. For whoever changes a projection or a view; what a caller waits for is
+//! any number of steps. They are for changes of a projection or a view; what a caller waits for is
 //! measured by `sessionlog-bench research`. They must not read a log.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
@@ -8,11 +8,11 @@ use std::{hint::black_box, time::Duration};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sessionlog::{
-    event::{Event, EventId, EventType, Origin, Position, Timestamp},
+    event::{Event, EventId, EventType, Origin, Position, Timestamp, kinds},
     harness::{ANSWER_BYTES, overview, summary},
     projection::{
         Facts,
-        body::{self, StepBody, kind},
+        body::{self, StepBody},
     },
 };
 
@@ -41,7 +41,7 @@ fn step(number: u64) -> Event {
     Event {
         position: Position(number - 1),
         id: EventId::new(&format!("e{number}")).unwrap(),
-        kind: EventType::new(kind::STEP).unwrap(),
+        kind: EventType::new(kinds::RESEARCH_STEP).unwrap(),
         origin: Origin::Model,
         created_at: None,
         processed_at: Timestamp(1_700_000_000_000_000),

@@ -1,6 +1,5 @@
-//! What is measured, as data: a cell is an id, a sentence, and how to set one up; a load is how to
-//! run one round of it. Adding a row of the table is adding a line here or in its own file. It must
-//! not run anything.
+//! What is measured, as data: a cell has an id, a sentence and a setup; a load runs one round of
+//! it. A new row of the table is a new line here or in its own file. It must not run anything.
 
 use std::{
     sync::{
@@ -16,7 +15,7 @@ use super::site::Site;
 /// What kind of thing a cell measures, and the word that selects it on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
-    /// Raw files, no server: what the disk gives.
+    /// Plain files without a server: the limit of the disk.
     Floor,
     /// The engine in this process.
     Engine,
@@ -30,7 +29,7 @@ pub(super) enum Group {
     Start,
     /// Research sessions: overviews, and steps through MCP.
     Research,
-    /// Sessions that go on from others.
+    /// Forks of sessions.
     Fork,
     /// What an agent waits for at its events.
     Hook,
@@ -134,8 +133,8 @@ pub(super) trait Load {
         Ok(())
     }
 
-    /// Lets end what the store put off, so that it does not run within somebody else's round;
-    /// answers how many processor seconds that took. `None` where nothing is put off.
+    /// Waits for the work that the store put off, so that it does not run within the next round;
+    /// returns the processor seconds of it. `None` where nothing is put off.
     fn finish(&mut self) -> Outcome<Option<f64>> {
         Ok(None)
     }
@@ -151,7 +150,7 @@ pub(super) trait Load {
     }
 }
 
-/// What a store was told to keep, and what it has.
+/// What a store was asked to keep, and what it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     /// Events acknowledged.
@@ -228,11 +227,11 @@ pub(super) struct Probe {
     pub(super) group: Group,
     pub(super) figures: &'static [Figure],
     /// Finds them.
-    pub(super) run: fn(&mut Site) -> Outcome<Found>,
+    pub(super) run: fn(&mut Site) -> Outcome<ProbeResult>,
 }
 
 /// What a probe found.
-pub(super) struct Found {
+pub(super) struct ProbeResult {
     /// The values of each figure, in their order.
     pub(super) values: Vec<Vec<f64>>,
     /// Why targets must not be judged by them; `None` when they may.

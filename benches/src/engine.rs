@@ -114,7 +114,7 @@ fn prepare(site: &mut Site, cell: &Cell, sessions: usize, lasts: bool) -> Prepar
     })))
 }
 
-/// An event as the engine takes it.
+/// An event for the engine.
 pub(super) fn event(sample: &Sample) -> NewEvent {
     NewEvent {
         id: None,
@@ -206,7 +206,7 @@ impl Writer {
         loop {
             let at = usize::try_from(self.numbers.below(self.keys.len() as u64)).unwrap_or(0);
             let Some(key) = self.keys.get(at) else { return Ok(round) };
-            let batch = Batch { events: vec![event(self.samples.next())], ..Batch::default() };
+            let batch = Batch { events: [event(self.samples.next())].into(), ..Batch::default() };
             self.store.append(key, batch).await?;
             let now = self.clock.monotonic();
             round.add(1, now.saturating_sub(asked));
@@ -238,7 +238,7 @@ impl Engine {
             }
         }
         for (number, writer) in self.writers.iter_mut().enumerate() {
-            // The next round goes on elsewhere.
+            // The next round writes to other positions.
             writer.numbers = Numbers::from(number + usize::try_from(all.events).unwrap_or(0));
         }
         self.acknowledged += all.events;

@@ -33,7 +33,7 @@ pub(super) enum Failure {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// Input or output failed.

@@ -1,11 +1,8 @@
-//! The floor: what plain files on the same disk give to whoever wants each KiB durable before the
-//! next, through the very file seam the engine uses. Whatever keeps events can be this fast and no
-//! faster. It must not be clever: a floor that is better than it looks would flatter nobody.
+//! The floor: appends of 1 KiB to plain files on the same disk, each durable before the next,
+//! through the traits of `env` that the engine uses. No store of events on this disk is faster. It
+//! must not have an optimisation that a store could not have.
 
-use std::{
-    io,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::{io, sync::Arc};
 
 use tokio::sync::oneshot;
 
@@ -15,7 +12,10 @@ use super::{
     sample::{EVENT_BYTES, Samples},
     site::Site,
 };
-use sessionlog::env::{Clock, Env, File};
+use sessionlog::env::{
+    Clock, Env, File,
+    sync::{Condvar, Mutex, MutexGuard},
+};
 
 pub(super) const CELLS: &[Cell] = &[
     cell("floor.append.1", "1 writer, zeroed file: write, sync", 1, 1, zeroed),
@@ -41,7 +41,7 @@ const fn cell(
     Cell::durable(Group::Floor, id, what, clients, in_flight, prepare)
 }
 
-/// Size of the zeroed file; a writer that reaches its end begins anew.
+/// Size of the zeroed file; a writer at its end continues at the beginning.
 pub(super) const FILE_BYTES: u64 = 64 << 20;
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 const FILE: &str = "file";
@@ -143,14 +143,14 @@ impl Load for Single {
             asked = now;
         }
         if self.manner == Manner::Never {
-            // What was only written would reach the device within somebody else's round.
+            // Bytes that are only written would reach the device within the next round.
             self.file.sync()?;
         }
         Ok(round)
     }
 }
 
-// -- group commit: whoever comes first writes and syncs for all who wait --------------------------
+// -- group commit: the first caller writes and syncs for all that wait ----------------------------
 
 /// A file that many append to.
 struct Shared {
@@ -168,22 +168,22 @@ struct Waiting {
     group: u64,
     /// Groups below this are durable.
     durable: u64,
-    /// Somebody writes and syncs.
+    /// Whether a thread writes and syncs.
     leading: bool,
     /// A sync failed; nothing is promised after that.
     failed: bool,
-    /// Those who wait for the group that is being filled, where a thread of its own commits.
+    /// Callers that wait for the group that is being filled, where a committer thread commits.
     done: Vec<oneshot::Sender<()>>,
     closed: bool,
 }
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, Waiting> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, Waiting>) -> MutexGuard<'a, Waiting> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+        self.changed.wait(state)
     }
 
     /// Writes and syncs a group at the place after the last.
@@ -239,7 +239,7 @@ impl Shared {
             }
             let (bytes, done) = (std::mem::take(&mut state.bytes), std::mem::take(&mut state.done));
             drop(state);
-            // Those who wait are told of a failure by their channel's end.
+            // Waiting callers see a failure by the end of their channel.
             self.write(&mut at, &bytes)?;
             for waiting in done {
                 let _ = waiting.send(());
@@ -363,7 +363,7 @@ impl Many {
     }
 }
 
-/// Puts an event among those that are committed next; what is answered says when it is durable.
+/// Adds an event to the next commit; the returned channel ends the wait once it is durable.
 fn hand_over(shared: &Shared, event: &[u8]) -> oneshot::Receiver<()> {
     let (sender, receiver) = oneshot::channel();
     let mut state = shared.state();

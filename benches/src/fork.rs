@@ -5,7 +5,7 @@
 use std::{io, sync::Arc};
 
 use super::{
-    cell::{Found, Group, Probe, figure},
+    cell::{Group, Probe, ProbeResult, figure},
     engine,
     failure::Outcome,
     machine,
@@ -35,9 +35,9 @@ pub(super) const PROBE: Probe = Probe {
 };
 
 const DATA_DIR: &str = "fork";
-/// Events of the session that all go on from.
+/// Events of the session that all forks begin from.
 const EVENTS: usize = 10_000;
-/// Levels of forks of each other; each appends one event of its own.
+/// Levels of forks of each other; each appends one event.
 const DEPTHS: [usize; 2] = [100, 1_000];
 /// Forks of each kind in a round.
 const FORKS: usize = 200;
@@ -48,21 +48,21 @@ fn so_many(site: &Site, usual: usize) -> usize {
 }
 
 /// Where the forks of a row begin.
-struct Place {
+struct ForkedAt {
     parent: String,
     at: Option<u64>,
 }
 
-fn run(site: &mut Site) -> Outcome<Found> {
+fn run(site: &mut Site) -> Outcome<ProbeResult> {
     let env = site.env(DATA_DIR)?;
     let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
     fill(site, &local)?;
     let middle = so_many(site, EVENTS) as u64 / 2 + 7;
     let depths = DEPTHS.map(|depth| so_many(site, depth));
     let forks = so_many(site, FORKS);
-    let mut places = vec![Place { parent: level(0), at: None }];
-    places.extend(depths.map(|depth| Place { parent: level(depth), at: None }));
-    places.push(Place { parent: level(depths[1]), at: Some(middle) });
+    let mut places = vec![ForkedAt { parent: level(0), at: None }];
+    places.extend(depths.map(|depth| ForkedAt { parent: level(depth), at: None }));
+    places.push(ForkedAt { parent: level(depths[1]), at: Some(middle) });
     let mut found = vec![Vec::new(); 6];
     let mut made = 0;
     let before = settled_bytes(&local)?;
@@ -87,7 +87,7 @@ fn run(site: &mut Site) -> Outcome<Found> {
     found.get_mut(4).into_iter().for_each(|values| values.push(written));
     found.get_mut(5).into_iter().for_each(|values| values.push(float(copied)));
     site.wait(local.close())?;
-    Ok(Found { values: found, unjudged: unjudged(site) })
+    Ok(ProbeResult { values: found, unjudged: unjudged(site) })
 }
 
 /// Bytes handed to write() until everything so far is settled.
@@ -123,7 +123,7 @@ fn fill(site: &mut Site, local: &Arc<Local>) -> Outcome {
     Ok(())
 }
 
-/// Makes a fork; answers the bytes of its own.
+/// Makes a fork; returns the bytes that it wrote.
 async fn fork(local: &Local, parent: &str, at: Option<u64>, name: Option<&str>) -> Outcome<u64> {
     let scope = Scope::local();
     let parent = SessionKey { scope: scope.clone(), session: id(parent) };

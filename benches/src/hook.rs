@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::{io::AsyncWriteExt, process::Command};
 
 use super::{
-    cell::{Found, Group, Probe, figure},
+    cell::{Group, Probe, ProbeResult, figure},
     failure::Outcome,
     process::{self, sessionlog},
     runner::{median, stop_here},
@@ -36,7 +36,7 @@ const DATA_DIR: &str = "hook";
 /// Does nothing.
 const NOTHING: &str = "true";
 
-fn run(site: &mut Site) -> Outcome<Found> {
+fn run(site: &mut Site) -> Outcome<ProbeResult> {
     let server = Server::start(site, &site.path(DATA_DIR))?;
     let hooks = if site.settings.sessions >= WHOLE { HOOKS } else { HOOKS_FEW };
     let nothing = process::find(NOTHING, &[]);
@@ -65,7 +65,7 @@ fn run(site: &mut Site) -> Outcome<Found> {
     drop(server);
     let few = || format!("with {hooks} hooks a round; the target speaks of {HOOKS}");
     let unjudged = (hooks != HOOKS).then(few);
-    Ok(Found { values: vec![floor, record, slowest, answer], unjudged })
+    Ok(ProbeResult { values: vec![floor, record, slowest, answer], unjudged })
 }
 
 fn ours(site: &Site) -> Outcome<Command> {

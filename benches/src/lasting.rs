@@ -1,12 +1,9 @@
-//! The floor of a load that lasts: groups of events made durable one after the other in one zeroed
-//! file, and what was written so far copied to a file of each session when it is due, by plain
-//! calls and nothing else. What the engine makes of many sessions cannot be nearer to one session
-//! than this is. It must not be clever, nor share code with the engine but its file seam.
+//! The floor of a lasting load: groups of events made durable one after the other in one zeroed
+//! file, and copied to a file of each session when due, by plain calls. The engine's ratio of many
+//! sessions to one cannot be better than this one. It must not share code with the engine except
+//! the traits of `env`.
 
-use std::{
-    io,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::io;
 
 use super::{
     cell::{Cell, Group, Limits, Load, Prepared, Round},
@@ -15,15 +12,18 @@ use super::{
     sample::EVENT_BYTES,
     site::Site,
 };
-use sessionlog::env::{Env, File};
+use sessionlog::env::{
+    Env, File,
+    sync::{Condvar, Mutex, MutexGuard},
+};
 
 pub(super) const CELLS: &[Cell] = &[
     Cell::durable(Group::Floor, "floor.lasting.64", "64 events a group, then one file", 1, 1, one),
     Cell::durable(Group::Floor, "floor.lasting.64.sessions", "then a file each", 1, 1, many),
 ];
 
-/// Events that are made durable at once: as many as 64 writers have in a round, while the others
-/// are told of the round before.
+/// Events that are made durable at once: as many as 64 writers have in a round, while the other
+/// writers receive the answers of the round before.
 const GROUP_EVENTS: usize = 32;
 /// Bytes that may wait to be copied, as the engine's default.
 const ROOM_BYTES: u64 = 256 << 20;
@@ -56,7 +56,7 @@ fn prepare(site: &mut Site, cell: &Cell, sessions: usize) -> Prepared {
     while piece.len() < PIECE_BYTES {
         piece.extend_from_slice(&samples.next().json);
     }
-    Ok(Some(Box::new(Lasting { env, journal, bytes, piece, ends: Mutex::new(ends) })))
+    Ok(Some(Box::new(Lasting { env, journal, bytes, piece, ends: Mutex::from(ends) })))
 }
 
 fn path(session: usize) -> String {
@@ -91,14 +91,14 @@ struct Turn {
 
 impl Turn {
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock()
     }
 
-    /// Waits until it is so, or nothing more comes.
+    /// Waits until it holds, or the other side ends.
     fn until(&self, is_so: impl Fn(&Progress) -> bool) -> MutexGuard<'_, Progress> {
         let mut progress = self.progress();
         while !(is_so(&progress) || progress.over || progress.failed) {
-            progress = self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
+            progress = self.changed.wait(progress);
         }
         progress
     }
@@ -134,7 +134,7 @@ impl Lasting {
 
     /// Copies what is written whenever enough of it waits, until all of it is copied.
     fn copy(&self, turn: &Turn) -> io::Result<()> {
-        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ends = self.ends.lock();
         let few = ends.len() <= FEW_SESSIONS_MAX;
         let due = if few { ROOM_BYTES / 8 } else { ROOM_BYTES / 2 };
         loop {

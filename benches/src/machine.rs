@@ -136,7 +136,7 @@ fn seconds(ticks: u64) -> f64 {
     ticks as f64 / TICKS_PER_SECOND
 }
 
-/// What a process did so far; two that are alike, a while apart, say that it did nothing.
+/// Work that a process did so far; two equal values, some time apart, mean that it was idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Work {
     /// Processor seconds.

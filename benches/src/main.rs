@@ -1,6 +1,6 @@
 //! The benchmark: the workload of docs/performance.md measured on this machine in one run: the
-//! raw disk, the engine, HTTP, and other stores beside them. It must not touch the user's sessions,
-//! and leaves no process and no directory behind.
+//! raw disk, the engine, HTTP, and other stores for comparison. It must not touch the user's
+//! sessions, and leaves no process and no directory behind.
 
 mod args;
 mod cell;
@@ -46,7 +46,7 @@ use tokio::{
 
 use self::{
     args::{Bench, Peers},
-    cell::{Cell, Found, Group, Probe},
+    cell::{Cell, Group, Probe, ProbeResult},
     failure::{Failure, Outcome},
     report::Report,
     runner::Row,
@@ -76,7 +76,7 @@ const CELLS: [&[Cell]; 8] = [
 const PROBES: [Probe; 6] =
     [start::PROBE, research::PROBE, stdio::PROBE, fork::PROBE, hook::PROBE, room::PROBE];
 
-/// How much a run does unless told otherwise: three minutes, or twenty seconds.
+/// How much a run does by default: three minutes, or twenty seconds.
 /// A session of so many events is smaller than the segments that are sealed.
 const USUAL: (u32, f64, usize, usize) = (3, 1.0, 10_000, 4_000);
 const QUICK: (u32, f64, usize, usize) = (1, 0.2, 1_000, 2_000);
@@ -155,7 +155,7 @@ impl<'a> Plan<'a> {
         probe.figures.iter().any(|figure| self.names(probe.group, figure.id))
     }
 
-    /// How often progress is told.
+    /// How many times progress is shown.
     fn steps(&self, rounds: u32) -> u64 {
         self.cells.len() as u64 * (1 + u64::from(rounds)) + self.probes.len() as u64
     }
@@ -167,7 +167,7 @@ impl<'a> Plan<'a> {
             progress(probe.group.name());
             let found = (probe.run)(site);
             runner::stop_here(site)?;
-            let Found { values, unjudged } = found?;
+            let ProbeResult { values, unjudged } = found?;
             let figures = probe.figures.iter().zip(values);
             // What is not on this machine has no value.
             let wanted = figures.filter(|(figure, values)| {
@@ -207,7 +207,7 @@ fn names(word: &str, group: Group, id: &str) -> bool {
     word == group.name() || id.starts_with(word)
 }
 
-/// What a reader of the figures must know about this machine.
+/// Notes on this machine that change how the figures are read.
 fn warn(site: &mut Site) {
     let mut notes = Vec::new();
     if cfg!(debug_assertions) {
@@ -222,7 +222,7 @@ fn warn(site: &mut Site) {
     site.notes.extend(notes);
 }
 
-/// Rounds that wait for a processor measure who else wants it.
+/// Rounds that wait for a processor measure other processes.
 fn warn_of_load(site: &mut Site, load: Option<f64>) {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     if let Some(load) = load.filter(|load| *load > runner::float(processors)) {

@@ -1,6 +1,6 @@
 //! One thin client for every server: prepared bytes out, one whole answer in, on as many
-//! connections as a cell has. The same code drives our server and its peers. It must not know what
-//! a request says.
+//! connections as a cell has. The same code drives our server and its peers. It must not know the
+//! content of a request.
 
 use std::{
     io,
@@ -77,20 +77,20 @@ impl Connection {
     }
 }
 
-/// Writes the next request behind what is in the buffer.
+/// Appends the next request to the buffer.
 pub(super) type Next = Box<dyn FnMut(&mut Vec<u8>) + Send>;
 
 /// Finds a number in an answer.
 pub(super) type Number = fn(&[u8]) -> Option<u64>;
 
-/// What one connection says in every round.
+/// The requests of one connection in every round.
 pub(super) struct Talk {
     /// Said once it is open, before time is taken.
     pub(super) hello: Vec<Vec<u8>>,
     /// The requests that are measured.
     pub(super) next: Next,
     /// Asks how many events are kept where this connection appended, one place after the other;
-    /// nothing of who reads.
+    /// nothing for readers.
     pub(super) count: Vec<Vec<u8>>,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct Talk {
 pub(super) struct Manner {
     pub(super) address: SocketAddr,
     pub(super) protocol: Protocol,
-    /// Our own server: it puts work off, and is waited for after a round that wrote.
+    /// Our own server: it defers work, which is waited for after a round that wrote.
     pub(super) server: Option<u32>,
     /// Answers to one `next`.
     pub(super) answers: usize,
@@ -136,7 +136,7 @@ pub(super) trait Client: Send {
     ) -> io::Result<Round>;
 
     /// What is said on a new connection to learn how many events are kept where it appended: a
-    /// greeting, and the questions. None of who reads.
+    /// handshake, and the requests. None for readers.
     fn count(&self) -> (&[Vec<u8>], &[Vec<u8>]);
 }
 
@@ -219,7 +219,7 @@ impl<C: Client> Load for Network<C> {
         let found = alone(async {
             let mut found = 0;
             for (hello, questions) in asked {
-                let mut connection = greet(manner, hello).await?;
+                let mut connection = handshake(manner, hello).await?;
                 for words in questions {
                     let answer = connection.say(words, 1).await?;
                     let unclear = || io::Error::other("an answer that should be a number is none");
@@ -255,7 +255,7 @@ async fn part<C: Client>(
     Ok(all)
 }
 
-async fn greet(manner: Manner, hello: &[Vec<u8>]) -> io::Result<Connection> {
+async fn handshake(manner: Manner, hello: &[Vec<u8>]) -> io::Result<Connection> {
     let mut connection = Connection::open(manner.address, manner.protocol).await?;
     for words in hello {
         connection.say(words, 1).await?;
@@ -267,7 +267,7 @@ impl Client for Talk {
     type Open = Connection;
 
     async fn open(&self, manner: Manner) -> io::Result<Connection> {
-        greet(manner, &self.hello).await
+        handshake(manner, &self.hello).await
     }
 
     /// A request, its answer, the next request.

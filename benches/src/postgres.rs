@@ -1,6 +1,6 @@
-//! PostgreSQL, started by the benchmark in a directory of its own, as a peer: one table, one row an
-//! event, one prepared statement a connection, one transaction an append. It must not meet a
-//! PostgreSQL that runs already, nor weaken what it promises.
+//! PostgreSQL, started by the benchmark in a new directory, as a peer: one table, one row an
+//! event, one prepared statement a connection, one transaction an append. It must not use a
+//! PostgreSQL that runs already, nor weaken its durability.
 
 use std::{
     net::SocketAddr,
@@ -66,7 +66,7 @@ struct User {
 }
 
 impl Postgres {
-    /// Starts it, with the table and the session that slices are read from; else says why not.
+    /// Starts it, with the table and the session that slices are read from; else returns why not.
     pub(super) fn start(site: &Site) -> Result<Self, String> {
         let others = versions();
         let (server, make) = find("postgres", &others)

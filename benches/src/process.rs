@@ -15,9 +15,9 @@ use tokio::{
     runtime::Handle,
 };
 
-/// How long a program may take to stop before it is killed, where nobody asks how it ended.
+/// How long a program may take to stop before it is killed, where its exit code is not read.
 const STOP: Duration = Duration::from_secs(20);
-/// How long one may take that must end as it would by itself.
+/// How long a program may take to end without being asked.
 const CLEAN_STOP: Duration = Duration::from_secs(600);
 
 const START_TRIES: usize = 400;
@@ -51,7 +51,7 @@ impl Process {
         self.child.id().unwrap_or_default()
     }
 
-    /// Has it stop by itself.
+    /// Waits until it ends by itself.
     ///
     /// # Errors
     /// It ended in another way, or not for ten minutes.
@@ -65,7 +65,7 @@ impl Process {
 
     /// Asks it to stop and waits; how it ended, if it did.
     fn ended(&mut self, patience: Duration) -> Option<ExitStatus> {
-        // Without an id it has ended and was waited for: the number may be somebody else's.
+        // Without an id it has ended and was waited for: the number may belong to another process.
         let pid = Pid::from_raw(i32::try_from(self.child.id()?).ok()?)?;
         kill_process(pid, self.polite).ok()?;
         let wait = async { tokio::time::timeout(patience, self.child.wait()).await };
@@ -89,14 +89,14 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if self.child.id().is_some() && self.ended(STOP).is_none() {
-            // Nobody can be told; the runtime kills what is still there.
+            // A destructor cannot report it; the runtime kills what still runs.
             let _ = self.runtime.clone().block_on(self.child.kill());
         }
     }
 }
 
-/// A free port of the loopback address. Somebody else may take it first: then the program that is
-/// told to use it does not start, and says so.
+/// A free port of the loopback address. Another process may take it first: then the program that
+/// gets it does not start, and reports that.
 pub(super) fn free_port() -> io::Result<u16> {
     let listener = TcpListener::bind(loopback(0))?;
     Ok(listener.local_addr()?.port())

@@ -160,7 +160,10 @@ mod tests {
     #[test]
     fn a_refusal_is_an_error_in_every_protocol() {
         for (protocol, answer) in [
-            (Protocol::Http, b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".as_slice()),
+            (
+                Protocol::Http,
+                b"HTTP/1.1 404 Not ProbeResult\r\ncontent-length: 0\r\n\r\n".as_slice(),
+            ),
             (Protocol::Resp, b"-ERR unknown command\r\n"),
             (Protocol::Resp, b"*2\r\n+OK\r\n-ERR no\r\n"),
             (Protocol::Postgres, b"E\0\0\0\x0bSERROR\0Z\0\0\0\x05I"),

@@ -1,5 +1,5 @@
 //! Redis, started by the benchmark with `appendfsync always`, as a peer: a stream for each session,
-//! XADD and XRANGE. It must not meet a Redis that runs already.
+//! XADD and XRANGE. It must not use a Redis that runs already.
 
 use std::{net::SocketAddr, path::PathBuf, process::Stdio};
 
@@ -53,7 +53,7 @@ pub(super) struct Redis {
 }
 
 impl Redis {
-    /// Starts it and fills the stream that slices are read from; else says why not.
+    /// Starts it and fills the stream that slices are read from; else returns why not.
     pub(super) fn start(site: &Site) -> Result<Self, String> {
         let program = find("redis-server", &["/usr/bin", "/usr/local/bin"].map(PathBuf::from))
             .ok_or("redis-server is not in PATH")?;

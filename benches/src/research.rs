@@ -1,13 +1,13 @@
 //! Research sessions in this process: what an overview takes at any number of steps, what the first
 //! one after a start takes, and the bytes that steps are written with. The verbs are called as the
-//! doors call them. It must not help the facts along: they are folded from what the store reads.
+//! interfaces call them. It must not prepare facts: they are folded from what the store reads.
 
 use std::{io, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
 use super::{
-    cell::{Found, Group, Probe, figure},
+    cell::{Group, Probe, ProbeResult, figure},
     failure::{Failure, Outcome},
     machine,
     runner::{float, median},
@@ -16,8 +16,8 @@ use super::{
 };
 use sessionlog::{
     env::Clock,
-    event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey},
-    projection::body::{self, StepBody, kind},
+    event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey, kinds},
+    projection::body::{self, StepBody},
     service::{Caller, ResearchOptions, Service, Via},
     store::{
         NewSession, Store,
@@ -63,7 +63,7 @@ fn most(site: &Site) -> usize {
     site.settings.sessions * 10
 }
 
-fn run(site: &mut Site) -> Outcome<Found> {
+fn run(site: &mut Site) -> Outcome<ProbeResult> {
     let sizes = [FEW, many(site), most(site)];
     let note =
         format!("research: {} steps are few, {} many, {} most", sizes[0], sizes[1], sizes[2]);
@@ -95,17 +95,17 @@ fn run(site: &mut Site) -> Outcome<Found> {
     site.wait(desk.local.close())?;
     drop(desk);
     put(8, written(site, sizes[1])?);
-    Ok(Found { values: found, unjudged: unjudged(site) })
+    Ok(ProbeResult { values: found, unjudged: unjudged(site) })
 }
 
-/// Targets speak of the sizes that ten thousand sessions give.
+/// Targets are for the sizes that ten thousand sessions have.
 pub(super) fn unjudged(site: &Site) -> Option<String> {
     let sessions = site.settings.sessions;
     let other = || format!("with --sessions {sessions}; the target speaks of {SESSIONS}");
     (sessions != SESSIONS).then(other)
 }
 
-/// A store and the verbs over it, as an owner puts them together.
+/// A store and the verbs over it, as an owner composes them.
 struct Desk {
     local: Arc<Local>,
     service: Service,
@@ -187,7 +187,7 @@ fn fill(site: &mut Site, local: &Local, steps: usize) -> Outcome {
     let key = SessionKey { scope: scope.clone(), session: id.clone() };
     let new = NewSession { id: Some(id), ..NewSession::default() };
     site.wait(local.create(&scope, new))?.map_err(io::Error::other)?;
-    let kind = EventType::new(kind::STEP).expect("it keeps to the alphabet");
+    let kind = EventType::new(kinds::RESEARCH_STEP).expect("it keeps to the alphabet");
     let mut number = 0;
     while number < steps {
         let to = (number + BATCH).min(steps);
@@ -253,9 +253,8 @@ async fn page_through(desk: &Desk, steps: usize) -> Outcome<(usize, usize)> {
     Err(Failure::Damaged("paging does not end".to_owned()))
 }
 
-/// Bytes this process hands to write() for each byte of the arguments of so many steps, each a
-/// call of its own, until everything is settled: the second time, when the journal's files are
-/// made.
+/// Bytes that this process writes for each byte of the arguments of so many steps, one call each,
+/// until everything is settled; measured the second time, when the journal's files exist.
 fn written(site: &mut Site, steps: usize) -> Outcome<f64> {
     let desk = Desk::open(site)?;
     site.bar.set_message("research: bytes of steps");

@@ -1,6 +1,6 @@
 //! What real conversations take on disk once they are at rest: each message appended as it is, and
 //! beside that imported as a user would; the store stopped, every file counted. It must not count
-//! what is there whatever is stored: the journal's ring is told beside it.
+//! files of a fixed size: the journal's ring is shown beside the result.
 
 use std::{
     io::{self, BufRead as _},
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    cell::{Found, Group, Probe, figure},
+    cell::{Group, Probe, ProbeResult, figure},
     engine,
     failure::{Failure, Outcome},
     runner::float,
@@ -57,7 +57,7 @@ const FIXED: [&str; 2] = ["journal", "reserve"];
 /// Messages of one append.
 const BATCH: usize = 100;
 
-fn run(site: &mut Site) -> Outcome<Found> {
+fn run(site: &mut Site) -> Outcome<ProbeResult> {
     let sample = site.path("conversation.jsonl");
     let named = match site.settings.transcripts.as_slice() {
         [] => {
@@ -92,7 +92,7 @@ fn run(site: &mut Site) -> Outcome<Found> {
     site.notes.push(format!("disk: the ring and the reserve, {fixed}, are not counted"));
     let ratio = |kept: u64, bytes: u64| vec![float(kept) / float(bytes.max(1))];
     let values = vec![ratio(kept, messages), ratio(imported, bytes), vec![float(messages)]];
-    Ok(Found { values, unjudged })
+    Ok(ProbeResult { values, unjudged })
 }
 
 /// Bytes of a data directory whose store was stopped, but for what is always there.
@@ -108,7 +108,7 @@ fn fixed_below(data_dir: &Path) -> Outcome<u64> {
 /// What transcripts hold.
 #[derive(Default)]
 struct Read {
-    /// Messages of each conversation, as they stand there.
+    /// Messages of each conversation, unchanged.
     conversations: Vec<Vec<Bytes>>,
     /// Lines that are no JSON objects, nor lists of them.
     left_out: usize,
@@ -122,7 +122,7 @@ struct Whole<'a> {
 }
 
 impl Read {
-    /// Reads lines with a conversation each, or files with a message a line, whoever wrote them.
+    /// Reads files with a conversation in each line, or with a message in each line.
     fn of(paths: &[PathBuf]) -> Outcome<Self> {
         let mut read = Self::default();
         for path in paths {
@@ -187,7 +187,7 @@ fn import_all(site: &Site, paths: &[PathBuf]) -> Outcome<(u64, usize)> {
     Ok((bytes, left_out))
 }
 
-/// The files named, and those below the directories named whose names say that they are JSON lines.
+/// The named files, and files of JSON lines (by their names) below the named directories.
 fn transcripts(named: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in named {

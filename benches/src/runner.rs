@@ -30,7 +30,7 @@ pub(super) struct Row {
     pub(super) timing: Option<Timing>,
     /// What the device did for each event, where that is known and something is written.
     pub(super) device: Option<Device>,
-    /// What was left to be done behind the rounds, where something is put off.
+    /// Work that the store deferred until after the rounds.
     pub(super) left: Option<Left>,
     pub(super) kept: Option<Kept>,
     /// Why a target must not be judged by it; `None` when it may.
@@ -64,7 +64,7 @@ pub(super) struct Device {
     pub(super) durable: Option<bool>,
 }
 
-/// What each event of a round cost behind it; medians of the rounds.
+/// Cost of each event of a round after its answer; medians of the rounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Left {
     /// Processor time.
@@ -88,7 +88,7 @@ struct Prepared<'a> {
     rounds: Vec<Figures>,
 }
 
-/// Sets all cells up, runs their rounds and gives a row for each that could be set up.
+/// Sets all cells up, runs their rounds and returns a row for each that could be set up.
 pub(super) fn run(
     site: &mut Site,
     cells: &[&Cell],

@@ -1,5 +1,5 @@
-//! The events every store is given: 1 KiB of JSON each, the same bytes whatever the store. They are
-//! text that compresses about as well as an agent's, from a fixed seed. It must not be random.
+//! The events that every store receives: 1 KiB of JSON each, the same bytes for each store. They
+//! are text that compresses about as well as an agent's, from a fixed seed. It must not be random.
 
 use bytes::Bytes;
 

@@ -44,14 +44,14 @@ pub(super) const SEALED: &str = "sealed";
 /// 8 MiB on.
 const SEGMENT_BYTES: u64 = 1 << 20;
 const DATA_DIR: &str = "server";
-/// The benchmark's server settles once nobody wrote for so long, in the configuration's spelling:
-/// sooner than usual, so that a row need not be waited for longer than it ran. Under load nothing
-/// changes: what presses is settled by its size.
+/// Time without an append after which the benchmark's server settles, in the configuration's
+/// spelling: shorter than by default, so that a row is not waited for longer than it ran. Under
+/// load the size decides, as always.
 pub(super) const SETTLE_AFTER: &str = "200ms";
 /// A server that did nothing for so long has nothing left to do: three of its timers.
 const REST: Duration = Duration::from_millis(600);
 const REST_LOOK: Duration = Duration::from_millis(50);
-/// How long it may take until it does nothing.
+/// How long it may take until it is idle.
 const REST_MAX: Duration = Duration::from_secs(120);
 /// How long a start may take.
 const START: Duration = Duration::from_secs(120);
@@ -74,7 +74,7 @@ impl Server {
         Self::start_with(site, data_dir, &[])
     }
 
-    /// Starts one that lets nobody in without a token, on a data directory of its own.
+    /// Starts a server that requires a token, on its own data directory.
     pub(super) fn guarded(site: &Site) -> Outcome<Self> {
         let tokens = site.path("tokens.json");
         let new = NewToken {
@@ -91,7 +91,7 @@ impl Server {
         Ok(Self { credential: format!("authorization: Bearer {token}\r\n"), ..server })
     }
 
-    /// Starts one that encrypts what it keeps, on a data directory of its own.
+    /// Starts a server that encrypts, on its own data directory.
     pub(super) fn encrypted(site: &Site) -> Outcome<Self> {
         let path = site.path("key");
         let mut file = files::create(&path)?;
@@ -144,9 +144,8 @@ impl Server {
     }
 }
 
-/// Waits until a server does nothing any more, and answers how many processor
-/// seconds that took: it settles and seals what
-/// was appended behind the answers.
+/// Waits until a server is idle, and returns the processor seconds of that: it settles and seals
+/// after the answers.
 pub(super) async fn at_rest(pid: u32, clock: &dyn Clock) -> io::Result<f64> {
     let (began, first) = (clock.monotonic(), Work::of(pid));
     let (mut last, mut since) = (first, began);

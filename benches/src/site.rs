@@ -1,6 +1,6 @@
-//! Where everything happens: a directory of our own on the disk that is measured, the programs
-//! started in it, and what there is to say about the machine. Whatever it holds ends and goes away
-//! with it. It must not touch the user's sessions.
+//! The site of a run: a new directory on the disk that is measured, the programs started in it, and
+//! notes about the machine. Dropping it ends the programs and removes the directory. It must not
+//! touch the user's sessions.
 
 use std::{
     collections::BTreeMap,
@@ -89,7 +89,7 @@ pub(super) struct Site {
     pub(super) disk: Disk,
     /// Whether the device counts flushes: without it nothing can be said about durability.
     pub(super) counts_flushes: bool,
-    /// What a reader of the figures must know.
+    /// Notes that change how the figures are read.
     pub(super) notes: Vec<String>,
 }
 
@@ -155,7 +155,7 @@ impl Site {
         Ok(Env::real(&self.path(name))?)
     }
 
-    /// One for a cell; what it keeps is encrypted where the cell's name says so.
+    /// The server for a cell; it encrypts where the cell's name says so.
     pub(super) fn env_of(&self, cell: &Cell) -> Outcome<Env> {
         let env = self.env(cell.id)?;
         let mut key = [0; KEY_BYTES];
@@ -180,7 +180,7 @@ impl Site {
         Ok(self.disk.counters().is_some_and(|now| now.since(before).flushes >= SYNCS))
     }
 
-    /// Our server, on a data directory of its own.
+    /// Our server, on its own data directory.
     pub(super) fn server(&mut self) -> Outcome<&mut Server> {
         if !matches!(self.server, Wanted::Running(_)) {
             self.server = Wanted::Running(Server::prepared(self)?);
@@ -191,7 +191,7 @@ impl Site {
         }
     }
 
-    /// The one for a cell: it asks for a token, or encrypts, where the cell's name says so.
+    /// The server for a cell: it requires a token, or encrypts, where the cell's name says so.
     pub(super) fn server_of(&mut self, cell: &Cell) -> Outcome<&mut Server> {
         let (other, start): (_, fn(&Self) -> Outcome<Server>) = match cell.id.rsplit('.').next() {
             Some("token") => ("token", Server::guarded),

@@ -1,11 +1,11 @@
 //! How soon a server answers on a directory with many sessions, after a clean stop and after a
 //! crash, and what an idle session costs it in memory. Real processes, as a service manager would
-//! start them. It must not help a server along.
+//! start them. It must not warm a server up.
 
 use std::{io, path::Path, sync::Arc};
 
 use super::{
-    cell::{Found, Group, Probe, figure},
+    cell::{Group, Probe, ProbeResult, figure},
     engine,
     failure::Outcome,
     http::get,
@@ -45,10 +45,10 @@ const DATA_DIR: &str = "start";
 const AT_ONCE: usize = 64;
 /// Events of one of them.
 const BATCH: usize = 100;
-/// Starts take long with many sessions; their median needs no more.
+/// Starts with many sessions take long; a median needs no more of them.
 const ROUNDS_MAX: u32 = 3;
 
-fn run(site: &mut Site) -> Outcome<Found> {
+fn run(site: &mut Site) -> Outcome<ProbeResult> {
     let sessions = site.settings.start_sessions;
     let empty = {
         let server = Server::start(site, &site.path("empty"))?;
@@ -80,7 +80,7 @@ fn run(site: &mut Site) -> Outcome<Found> {
         )
     };
     let unjudged = (sessions != SESSIONS || bytes < BYTES).then(other);
-    Ok(Found { values: vec![crash, clean, memory], unjudged })
+    Ok(ProbeResult { values: vec![crash, clean, memory], unjudged })
 }
 
 /// Leaves a directory with so many sessions as a crash leaves it: one event more in each, in the

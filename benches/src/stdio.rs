@@ -1,6 +1,6 @@
 //! Steps through MCP on standard input and output, as a model's client sends them: our front end,
 //! and web-researcher-mcp beside it where it is installed, one client for both. A late step is
-//! timed in turn with an early one, so that both meet the same moments. It must not time its own
+//! timed in turn with an early one, so that both see the same load. It must not time its own
 //! reading of an answer.
 
 use std::{io, path::PathBuf, process::Stdio, time::Duration};
@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::{
-    cell::{Found, Group, Probe, figure},
+    cell::{Group, Probe, ProbeResult, figure},
     failure::Outcome,
     machine,
     process::{self, Process, sessionlog},
@@ -44,7 +44,7 @@ pub(super) const PROBE: Probe = Probe {
 
 /// Name of the other program.
 const REFERENCE: &str = "web-researcher-mcp";
-/// Steps that are timed in one short session, and how many come before them.
+/// Steps that are timed in one short session, and the steps before them.
 const TIMED: usize = 5;
 const BEFORE: usize = 7;
 /// Short sessions in a round.
@@ -55,7 +55,7 @@ const REFERENCE_MAX: Duration = Duration::from_secs(60);
 /// How long one answer may take.
 const ANSWER: Duration = Duration::from_secs(60);
 
-fn run(site: &mut Site) -> Outcome<Found> {
+fn run(site: &mut Site) -> Outcome<ProbeResult> {
     let program = reference(site);
     if program.is_none() {
         site.notes.push(format!("{REFERENCE} was not compared: it is not in PATH"));
@@ -94,7 +94,7 @@ fn run(site: &mut Site) -> Outcome<Found> {
         theirs.recall,
         theirs.written,
     ];
-    Ok(Found { values, unjudged: unjudged(site) })
+    Ok(ProbeResult { values, unjudged: unjudged(site) })
 }
 
 fn reference(site: &Site) -> Option<PathBuf> {

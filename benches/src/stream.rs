@@ -74,7 +74,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes one batch: a line of its own, in a chunk of its own.
+    /// Writes one batch as one line in one chunk.
     fn batch(&mut self, out: &mut Vec<u8>) {
         let mut line = format!(r#"{{"session":"{}","events":["#, self.session).into_bytes();
         for number in 0..self.events {

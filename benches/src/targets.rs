@@ -15,7 +15,7 @@ const FLOOR_64: &[&str] = &[
     "floor.append.64.tasks.once",
 ];
 
-/// What is shown beside a target stands behind it, with the same number.
+/// A figure shown with a target comes after it, with the same number.
 pub(super) const TARGETS: &[Target] = &[
     times("P1", "engine.append.1", FLOOR_1, 0.9),
     shown("P1", "engine.lasting.1", FLOOR_1),

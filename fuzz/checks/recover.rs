@@ -97,7 +97,7 @@ async fn make(clean: bool, encrypted: bool) -> Image {
                 position: None,
                 body: Bytes::from(body),
             };
-            let batch = Batch { events: vec![event], ..Batch::default() };
+            let batch = Batch { events: [event].into(), ..Batch::default() };
             store.append(key, batch).await.expect("appended");
         }
         // Enough follows the last of them that the journal goes round.

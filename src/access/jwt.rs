@@ -1,6 +1,6 @@
-//! JSON Web Tokens of somebody else's: signed by a key of a file of public keys (JWKS), for this
-//! server, in their time. Each key has one algorithm and a token must name it, so that nothing is
-//! confused with anything; there is no shared key and no `none`. It must not fetch anything.
+//! JSON Web Tokens of a foreign issuer, checked against a file of public keys (JWKS): signature,
+//! issuer, audience and time. Each key has one algorithm, and a token must name it, so that no key
+//! is used with another one; shared keys and `none` are refused. It must not fetch anything.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -16,17 +16,17 @@ use super::{
 use crate::event::{Scope, Timestamp};
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// How far the clock of who signed may be off.
+/// How far the issuer's clock may be off.
 const LEEWAY_SECONDS: f64 = 30.0;
 
-/// What a token must be to be believed.
+/// What a token must have to be accepted.
 #[derive(Clone, Debug)]
 pub struct JwtRules {
     /// The file of public keys, a JWK Set.
     pub keys: PathBuf,
-    /// Who must have issued it (`iss`).
+    /// The issuer it must name (`iss`).
     pub issuer: String,
-    /// Whom it must be for (`aud`).
+    /// The audience it must name (`aud`), alone or in a list.
     pub audience: String,
     /// The claim that names the tenant.
     pub tenant_claim: String,
@@ -34,19 +34,19 @@ pub struct JwtRules {
     pub user_claim: String,
 }
 
-/// What a token that is believed says.
+/// What an accepted token grants.
 pub(super) struct Claims {
     pub(super) scope: Scope,
     pub(super) grants: Grants,
 }
 
-/// The rules, and the keys as they are.
+/// The rules, and the keys of the file as it is now.
 pub(super) struct Jwt {
     rules: JwtRules,
     keys: Watched<Vec<Key>>,
 }
 
-/// Algorithms that are taken; the list is closed.
+/// Algorithms that are accepted; the list is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Algorithm {
     EdDsa,
@@ -103,15 +103,15 @@ impl Jwt {
         Ok(Self { rules, keys })
     }
 
-    /// What a token says, when it is to be believed now; a sentence for its bearer otherwise.
+    /// The claims of a token that is accepted at `now`, else a sentence for its bearer.
     pub(super) fn check(&self, token: &str, now: Timestamp) -> Result<Claims, &'static str> {
         let keys = self.keys.current().ok_or("the keys of this server cannot be read now")?;
         let claims = verified(&keys, token).ok_or("it is not signed by a key of this server's")?;
-        self.rules.judge(&claims, now)
+        self.rules.check(&claims, now)
     }
 }
 
-/// The claims of a token that one of the keys signed.
+/// The claims of a token that one of the keys signed; none of a token with critical extensions.
 fn verified(keys: &[Key], token: &str) -> Option<Map<String, Value>> {
     let (signed, signature) = token.rsplit_once('.')?;
     let (header, payload) = signed.split_once('.')?;
@@ -123,11 +123,10 @@ fn verified(keys: &[Key], token: &str) -> Option<Map<String, Value>> {
     if header.crit.is_some() {
         return None;
     }
-    let meant = keys.iter().filter(|key| {
+    let mut named = keys.iter().filter(|key| {
         key.algorithm.as_str() == header.alg && (header.kid.is_none() || key.id == header.kid)
     });
-    let mut meant = meant;
-    meant.find(|key| key.signed(signed.as_bytes(), &signature))?;
+    named.find(|key| key.signed(signed.as_bytes(), &signature))?;
     serde_json::from_slice(&payload).ok()
 }
 
@@ -151,7 +150,7 @@ impl Key {
 }
 
 impl JwtRules {
-    fn judge(&self, claims: &Map<String, Value>, now: Timestamp) -> Result<Claims, &'static str> {
+    fn check(&self, claims: &Map<String, Value>, now: Timestamp) -> Result<Claims, &'static str> {
         let text = |name: &str| claims.get(name).and_then(Value::as_str);
         if text("iss") != Some(&self.issuer) {
             return Err("it is of another issuer");
@@ -182,7 +181,8 @@ impl JwtRules {
     }
 }
 
-/// The scopes of ours among a token's: `scope` in words, or `scopes` as a list.
+/// The grants that a token names, in `scope` with blanks between or in the list `scopes`; other
+/// names are skipped.
 fn grants(claims: &Map<String, Value>) -> Grants {
     let words = claims.get("scope").and_then(Value::as_str).unwrap_or_default().split(' ');
     let list = claims.get("scopes").and_then(Value::as_array).into_iter().flatten();
@@ -233,7 +233,7 @@ fn key(jwk: &Map<String, Value>) -> Result<Key, String> {
     Ok(Key { id, algorithm, public })
 }
 
-/// The bytes of a text in the URL-safe alphabet without padding; of no other spelling of them.
+/// The bytes of a text in the URL-safe alphabet without padding; other spellings are refused.
 fn decode(text: &str) -> Option<Vec<u8>> {
     BASE64_URL_SAFE_NO_PAD.decode(text).ok()
 }

@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -18,7 +18,10 @@ use super::{
     watched::Watched,
 };
 use crate::{
-    env::Clock,
+    env::{
+        Clock,
+        sync::{Mutex, MutexGuard, RwLock},
+    },
     event::{TenantId, Timestamp},
 };
 
@@ -176,16 +179,16 @@ const NOT_VALID: &str = "the credential is not valid";
 
 impl Tenants {
     fn get(&self, id: &TenantId) -> Arc<Tenant> {
-        let known = self.by_id.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        let known = self.by_id.read().get(id).cloned();
         known.unwrap_or_else(|| {
-            let mut by_id = self.by_id.write().unwrap_or_else(PoisonError::into_inner);
+            let mut by_id = self.by_id.write();
             let new = || Arc::new(Tenant::new(id.clone(), *self.limits.of(id)));
             Arc::clone(by_id.entry(id.clone()).or_insert_with(new))
         })
     }
 
-    fn changes(&self) -> std::sync::MutexGuard<'_, Vec<TokenChange>> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn changes(&self) -> MutexGuard<'_, Vec<TokenChange>> {
+        self.changes.lock()
     }
 
     fn note(&self, before: &Table, now: &Table) {

@@ -4,12 +4,15 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use arc_swap::ArcSwap;
 
-use crate::env::files::{self, Identity};
+use crate::env::{
+    files::{self, Identity},
+    sync::Mutex,
+};
 
 /// A file that cannot be used, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -82,7 +85,7 @@ impl<T> Watched<T> {
         let identities = identities(&paths);
         let value = Some(Arc::new(make(None)?));
         let seen = ArcSwap::from_pointee(Seen { identities, value });
-        Ok(Self { paths, make, lenient, seen, making: Mutex::new(()) })
+        Ok(Self { paths, make, lenient, seen, making: Mutex::from(()) })
     }
 
     /// The value of the files; `None` while they cannot be used.
@@ -95,7 +98,7 @@ impl<T> Watched<T> {
     }
 
     fn make_again(&self) -> Option<Arc<T>> {
-        let _one_at_a_time = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.making.lock();
         let seen = self.seen.load_full();
         // Taken before the files are read: a change in between is detected at the next use.
         let identities = identities(&self.paths);

@@ -47,7 +47,7 @@ struct Done {
     first: Option<u64>,
     /// The position after the last.
     end: u64,
-    /// The tail after that: what the server had to say of them lies between.
+    /// The tail after that: events that the server added are between.
     next: Option<u64>,
 }
 
@@ -79,7 +79,7 @@ pub(super) async fn run(client: &Client, mut wanted: args::Append, screen: &mut 
         return create_empty(client, &wanted, screen).await;
     }
     if done.batches == 0 {
-        // Nothing to append is no success when there is nothing to append to.
+        // Empty input is a failure when the session does not exist.
         names::look_up(client, &mut wanted.session, true).await?;
         let place = InSession { session: wanted.session.clone() };
         client.call::<sessions::Get>(&place, &NoQuery {}, &()).await?;
@@ -95,7 +95,7 @@ pub(super) async fn run(client: &Client, mut wanted: args::Append, screen: &mut 
     Ok(())
 }
 
-/// Reads standard input on a thread of its own: it may block for ever.
+/// Reads standard input on its own thread: it may block for ever.
 fn read_lines() -> mpsc::Receiver<Line> {
     let (sender, receiver) = mpsc::channel(LINES_AHEAD);
     std::thread::spawn(move || {
@@ -150,9 +150,9 @@ struct Batch {
     wrong: Option<Wrong>,
 }
 
-/// The lines that are there, up to the limits of a batch; waits for the first. A batch with a key
-/// of the caller's waits for all of them: a retry must cut its input alike. A line that comes again
-/// begins the next one, as it does when it comes later: it is known then, or differs.
+/// The lines that have arrived, up to the limits of a batch; waits for the first. A batch with a
+/// key of the caller waits for all lines, so that a retry cuts its input alike. A line with the id
+/// of an earlier one begins the next batch, where it is known or differs.
 async fn collect(
     lines: &mut mpsc::Receiver<Line>,
     waiting: &mut Option<Numbered>,
@@ -206,8 +206,8 @@ fn event(line: Line) -> Result<Option<Numbered>, Wrong> {
     Ok(Some(Numbered { line: line.number, text: text.to_owned(), id }))
 }
 
-/// Sends one batch. When it is refused because a part of it is known, its events go one by one:
-/// each alone is known or new, and one that differs is told by its line.
+/// Sends one batch. When it is refused because a part of it is known, its events are sent one by
+/// one: each alone is known or new, and one that differs is reported by its line.
 async fn send(
     client: &Client,
     wanted: &args::Append,
@@ -254,7 +254,7 @@ async fn post(
     if wanted.create {
         request = request.query("create", "true");
     }
-    // From the second batch on the precondition says: nobody came between.
+    // From the second batch on, the precondition excludes other writers.
     let expected = wanted.if_position.map(|first| done.next.unwrap_or(first));
     if let Some(position) = expected {
         request = request.header("If-Position", position.to_string());

@@ -1,4 +1,4 @@
-//! What may be typed: verbs, their arguments, their help. It must not hold a default of a setting
+//! The command line: verbs, their arguments, their help. It must not hold a default of a setting
 //! (config does) nor act on anything.
 
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! `backup create` and `backup restore`: a copy of the whole store through its owner, in a
-//! directory of its own, and a data directory made of one. It must not write where anything is, nor
-//! call a backup complete that was not read back, unless it says why it could not be.
+//! new directory, and a data directory made from such a copy. It must not write into a directory
+//! that is not empty, nor report a backup as complete without reading it back, unless it reports
+//! why.
 
 use std::path::Path;
 
@@ -27,7 +28,7 @@ use crate::{
 
 /// Below the backup's directory: what it has of the store's.
 const DATA: &str = "data";
-/// Exit code for damage, which the answer has told already.
+/// Exit code for damage; the answer has reported it already.
 const DAMAGED: u8 = 3;
 
 /// What became of reading a backup back.
@@ -45,7 +46,7 @@ pub(super) async fn create(
 ) -> Outcome {
     let failed = |error| refused(path, error);
     if files::look(path).map_err(|source| file(path, source))?.is_some() {
-        // Asked before anybody is: a backup takes its time.
+        // Checked before the question, since a backup takes long.
         let vacant = open(path).map(|outer| local::is_vacant(&outer));
         if !vacant?.map_err(|source| file(path, source))? {
             return Err(failed(NoBackup::Occupied));
@@ -244,7 +245,7 @@ pub(super) fn restore(config: &Config, path: &Path, screen: &mut Screen) -> Outc
     let (outer, inner) = (open(path)?, path.join(DATA));
     let inner = match files::look(&inner).map_err(|source| file(&inner, source))? {
         Some(_) => open(&inner)?,
-        // Whatever is missing is told by name.
+        // What is missing is reported by its name.
         None => outer.clone(),
     };
     let to = open(&config.data_dir)?.with_keys(config.keys.read()?);

@@ -1,4 +1,4 @@
-//! `bench`: what this disk gives, what the engine makes of it and what HTTP leaves of that, in
+//! `bench`: appends per second of plain files on this disk, of the engine and of HTTP, in
 //! interleaved rounds of one run. The package in `benches/` measures the rest. It must not touch
 //! the user's sessions.
 
@@ -27,7 +27,7 @@ use super::{
 use crate::{
     client::{Client, Request, Target, session_path},
     env::{Clock, Env, File, clock::SystemClock},
-    event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey},
+    event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey, kinds},
     store::{
         NewSession, Store,
         local::{Local, Options},
@@ -43,9 +43,8 @@ const SECONDS: f64 = 1.0;
 /// Writers of the rows with many.
 const MANY: usize = 64;
 const EVENT_BYTES: usize = 1024;
-const TYPE: &str = "agent.message";
 const SESSION: &str = "bench";
-/// Size of the disk's file; a writer that reaches its end begins anew.
+/// Size of the disk's file; a writer at its end continues at the beginning.
 const FILE_BYTES: u64 = 64 << 20;
 /// More bytes than a run appends: a round measures the journal, not what is settled later.
 const ENDLESS_BYTES: u64 = 1 << 40;
@@ -82,7 +81,7 @@ pub(super) async fn run(wanted: &Bench, screen: &mut Screen) -> Outcome {
         rounds = measured(&stage, &engine, &server, length) => rounds,
         () = asked => Err(Failure::Silent(INTERRUPTED)),
     };
-    // Neither may write to the directory when it is removed.
+    // Both must have stopped before the directory is removed.
     engine.store.close().await;
     server.stop().await?;
     print(&rounds?, screen)
@@ -194,7 +193,7 @@ impl Engine {
         let key = SessionKey { scope: Scope::local(), session: session() };
         let new = NewSession { id: Some(key.session.clone()), ..NewSession::default() };
         store.create(&key.scope, new).await.map_err(io::Error::other)?;
-        let kind = EventType::new(TYPE).expect("a constant that is a type");
+        let kind = EventType::new(kinds::AGENT_MESSAGE).expect("a constant that is a type");
         let body = json!({ "content": text() }).to_string().into();
         Ok(Arc::new(Self { store, key, kind, body }))
     }
@@ -210,13 +209,13 @@ impl Append for Engine {
             position: None,
             body: self.body.clone(),
         };
-        let batch = Batch { events: vec![event], ..Batch::default() };
+        let batch = Batch { events: [event].into(), ..Batch::default() };
         self.store.append(&self.key, batch).await.map_err(io::Error::other)?;
         Ok(())
     }
 }
 
-/// A server in a process of its own, with one session.
+/// A server in its own process, with one session.
 struct Http {
     client: Client,
     path: String,
@@ -228,7 +227,7 @@ impl Http {
         let client = Client::new(Target::Server(server.url.clone()), connect::random_text())?;
         let new = CreateSession { id: Some(SESSION.to_owned()), ..Default::default() };
         client.call::<sessions::Create>(&Nowhere {}, &NoQuery {}, &new).await?;
-        let event = json!({ "type": TYPE, "content": text() });
+        let event = json!({ "type": kinds::AGENT_MESSAGE, "content": text() });
         let body = json!({ "events": [event] }).to_string().into();
         Ok(Arc::new(Self { client, path: session_path(&session(), "/events"), body }))
     }

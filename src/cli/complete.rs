@@ -1,6 +1,6 @@
 //! Tab completion: a shell runs the program with what was typed so far, and the program answers
-//! with what may follow, ids of sessions included. It must not print anything else, and must not
-//! wait long for a store.
+//! with possible continuations, ids of sessions included. It must not print anything else, and must
+//! not wait long for a store.
 
 use std::{ffi::OsStr, process::ExitCode, time::Duration};
 

@@ -13,13 +13,14 @@ use url::Url;
 
 use super::{
     common::Common,
-    doors::Doors,
+    interfaces::Interfaces,
     keys::{self, KeySource},
     layers::{self, text_of},
     secrets::SecretsSource,
     settings::{SETTINGS, Setting},
     values::{
-        ConfigError, DEFAULT, ENVIRONMENT, Environment, FILE, FLAG, Found, Typed, duration, size,
+        ConfigError, DEFAULT, ENVIRONMENT, Environment, FILE, FLAG, SettingValue, Typed, duration,
+        size,
     },
 };
 use crate::{
@@ -50,7 +51,7 @@ pub(super) struct Config {
     pub(super) listen: SocketAddr,
     pub(super) log: String,
     pub(super) owner_idle: Duration,
-    /// How often the owner looks for sessions past their time; zero for never.
+    /// How often the owner looks for sessions to expire; zero for never.
     pub(super) sweep_every: Duration,
     /// How often sessions that changed get a checkpoint; zero for never.
     pub(super) checkpoint_every: Duration,
@@ -63,7 +64,7 @@ pub(super) struct Config {
     /// How long an agent waits for a hook at most.
     pub(super) hook_wait: Duration,
     pub(super) url: Option<Url>,
-    /// What stands there and is no address; only where a setting that is wrong is put up with.
+    /// A text that is not an address; kept only where a wrong setting is tolerated.
     unreachable: Option<String>,
     pub(super) store: Options,
     /// Where the store's master key comes from.
@@ -71,10 +72,10 @@ pub(super) struct Config {
     /// Which secrets front ends take out of what they record.
     pub(super) secrets: SecretsSource,
     /// Who may come in, and what a client shows.
-    pub(super) doors: Doors,
+    pub(super) interfaces: Interfaces,
     /// The configuration file that was read.
     pub(super) file: Option<PathBuf>,
-    found: Vec<Found>,
+    found: Vec<SettingValue>,
 }
 
 impl Config {
@@ -86,15 +87,14 @@ impl Config {
             .merge(from_file)
             .merge(layers::variables(environment)?)
             .merge(layers::flags(common));
-        let mut found: Vec<Found> =
+        let mut found: Vec<SettingValue> =
             SETTINGS.iter().map(|setting| find(&figment, setting, file.as_deref())).collect();
         found.extend(keys::found(environment));
         Self::parse(found, file, environment)
     }
 
-    /// What the settings say of the store and of somebody's own rules, where [`Config::load`] does
-    /// not take them all: a setting that is wrong must not hide which store it is, what its key
-    /// is, nor what is a secret.
+    /// The store and the secret rules of the settings, when [`Config::load`] refuses others: a
+    /// wrong setting must not hide which store it is, what its key is, nor what is a secret.
     pub(super) fn of_store(
         common: &Common,
         environment: &Environment,
@@ -104,9 +104,9 @@ impl Config {
         let figment = Figment::new().merge(layers::defaults(environment));
         let figment = layers.into_iter().fold(figment, Figment::merge);
         let found = SETTINGS.iter().map(|setting| find(&figment, setting, file.as_deref()));
-        let mut found: Vec<Found> = found.collect();
-        // An address that is none names a store still: another than every one there is.
-        let is_wrong = |url: &&mut Found| {
+        let mut found: Vec<SettingValue> = found.collect();
+        // An invalid address still names a store, which differs from every existing one.
+        let is_wrong = |url: &&mut SettingValue| {
             url.name == "url" && url.value.as_deref().is_some_and(|text| server(text).is_none())
         };
         let wrong = found.iter_mut().find(is_wrong).and_then(|url| url.value.take());
@@ -129,7 +129,7 @@ impl Config {
     }
 
     fn parse(
-        found: Vec<Found>,
+        found: Vec<SettingValue>,
         file: Option<PathBuf>,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
@@ -165,7 +165,7 @@ impl Config {
             let base = file.as_deref().and_then(Path::parent);
             Some(place(text, base.filter(|_| found.source.starts_with(FILE)), environment))
         };
-        let doors = Doors::parse(&typed, &path)?;
+        let interfaces = Interfaces::parse(&typed, &path)?;
         let rules =
             typed("secrets", "on, off, or rules to leave out such as -jwt,-cookie", &|text| {
                 Recogniser::parse(text, "").is_ok()
@@ -199,14 +199,14 @@ impl Config {
             store,
             keys,
             secrets,
-            doors,
+            interfaces,
             file,
             found,
         })
     }
 
     /// The settings, each with its source.
-    pub(super) fn listed(&self) -> impl Iterator<Item = &Found> {
+    pub(super) fn listed(&self) -> impl Iterator<Item = &SettingValue> {
         self.found.iter()
     }
 
@@ -218,17 +218,17 @@ impl Config {
         })
     }
 
-    /// What to log, when somebody said so.
+    /// What to log, when it is configured.
     pub(super) fn log_chosen(&self) -> Option<&str> {
         let chosen = self.found.iter().any(|found| found.name == "log" && found.source != DEFAULT);
         chosen.then_some(self.log.as_str())
     }
 
-    /// What an owner and its front ends must have alike, `name=value` with blanks between: of
-    /// values, however written. Whoever may ask the owner may read it, so that a setting that is
-    /// secret must not come in as it is.
+    /// The settings that an owner and its front ends must share, as `name=value` with blanks
+    /// between; values are normalised. Every caller of the owner may read it: a secret setting must
+    /// not be in it unhashed.
     pub(super) fn digest(&self) -> String {
-        let one = |found: &Found| {
+        let one = |found: &SettingValue| {
             let value = found.value.as_deref().unwrap_or_default();
             let bytes = size(value).map(|bytes| bytes.to_string());
             format!("{}={}", found.name, bytes.as_deref().unwrap_or(value).replace(' ', "_"))
@@ -256,7 +256,7 @@ fn monitor(typed: &Typed<'_>) -> Result<Monitor, ConfigError> {
         share(text).is_some()
     })?;
     let usual = Monitor::default();
-    // A share of a hundredth is as fine as a count of tokens is true.
+    // Counts of tokens are estimates: a hundredth is precise enough.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
     let percent = |share: f64| (share * 100.0).round() as u64;
     Ok(Monitor {
@@ -297,7 +297,7 @@ fn store_options(typed: &Typed<'_>) -> Result<Options, ConfigError> {
     })
 }
 
-fn find(figment: &Figment, setting: &Setting, file: Option<&Path>) -> Found {
+fn find(figment: &Figment, setting: &Setting, file: Option<&Path>) -> SettingValue {
     let value = figment.find_value(setting.name).ok().and_then(|value| text_of(&value));
     let kind = figment.find_metadata(setting.name).map_or(DEFAULT, |from| match &*from.name {
         FILE => FILE,
@@ -312,11 +312,11 @@ fn find(figment: &Figment, setting: &Setting, file: Option<&Path>) -> Found {
         other => other.to_owned(),
     };
     let Setting { name, shared, secret, .. } = *setting;
-    Found { name, value, source, help: setting.help(), shared, secret }
+    SettingValue { name, value, source, help: setting.help(), shared, secret }
 }
 
-/// The absolute path a setting means: `~/` is the home directory, a relative path lies below
-/// `base` (a file's directory) or where the program was started.
+/// The absolute path a setting means: `~/` is the home directory, a relative path is below
+/// `base` (a file's directory) or the working directory.
 fn place(text: &str, base: Option<&Path>, environment: &Environment) -> PathBuf {
     if let (Some(rest), Some(home)) = (text.strip_prefix("~/"), environment.directory("HOME")) {
         return home.join(rest);
@@ -330,7 +330,7 @@ fn server(text: &str) -> Option<Url> {
     (matches!(url.scheme(), "http" | "https") && url.host().is_some()).then_some(url)
 }
 
-/// Levels have numbers, too, that nobody should have to know.
+/// Whether it is the number of a level: these are not accepted.
 fn is_number(text: &str) -> bool {
     text.parse::<u64>().is_ok()
 }

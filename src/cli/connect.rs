@@ -40,7 +40,7 @@ const OF_A_STORE: [&str; 4] = ["STORE", "journal", "segments", "owner.sock"];
 pub(super) fn client(config: &Config, environment: &Environment) -> Outcome<Client> {
     match &config.url {
         Some(url) => {
-            let shown = config.doors.shown()?;
+            let shown = config.interfaces.shown()?;
             Ok(Client::with(Target::Server(url.clone()), random_text(), shown)?)
         }
         None => Ok(Client::new(Target::Owner(owner(config, environment)?), random_text())?),
@@ -53,13 +53,13 @@ pub(super) fn project(environment: &Environment) -> Option<Project> {
     Some(Project::of(&std::env::current_dir().ok()?, home.as_deref()))
 }
 
-/// Refuses a directory that holds something else than a store, or that somebody named for this call
-/// and that holds nothing: whoever only wants to look must not make a store there.
+/// Refuses a directory with other content than a store, and an empty one that was named for this
+/// call: a command that only reads must not make a store there.
 pub(super) fn look(config: &Config) -> Outcome {
     let inside = match files::list(&config.data_dir) {
         Ok(paths) => paths,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        // Whoever opens it says what is wrong.
+        // The owner reports why it cannot be opened.
         Err(_) => return Ok(()),
     };
     let has = |names: &[&str]| {
@@ -84,7 +84,7 @@ pub(super) fn look(config: &Config) -> Outcome {
     Err(Failure::Refused { code: "invalid_request", message, action })
 }
 
-/// The owner of the data directory, started when nobody answers.
+/// The owner of the data directory; starts one when none answers.
 fn owner(config: &Config, environment: &Environment) -> Outcome<OwnerTarget> {
     let start = Start {
         program: program()?,
@@ -98,12 +98,13 @@ fn owner(config: &Config, environment: &Environment) -> Outcome<OwnerTarget> {
 }
 
 /// Refuses the data directory and the socket of another user, before anything is said to it. Root
-/// may work in directories of others, as in a container, but talks to no socket of theirs.
+/// may work in directories of others, as in a container, but never connects to a socket of another
+/// user.
 fn own(config: &Config, socket: &Path) -> Outcome {
     let directory = (config.data_dir.as_path(), "data directory");
     let places = [(socket, "socket of data directory"), directory];
     for (path, what) in places.into_iter().take(if files::is_root() { 1 } else { 2 }) {
-        // What cannot be looked at cannot be connected to, and that is said then.
+        // A socket that cannot be inspected cannot be connected to; that error is reported then.
         let Ok(Some(uid)) = files::other_user(path) else { continue };
         return Err(Failure::Refused {
             code: "owner_unavailable",
@@ -131,7 +132,7 @@ pub(super) fn socket(config: &Config) -> Outcome<OwnerSocket> {
     OwnerSocket::of(&config.data_dir).map_err(|error| unusable(config, &error))
 }
 
-/// A data directory the file system does not let us use.
+/// A data directory that the file system refuses.
 pub(super) fn unusable(config: &Config, error: &dyn std::fmt::Display) -> Failure {
     Failure::Refused {
         code: "owner_unavailable",
@@ -154,7 +155,7 @@ fn arguments(config: &Config) -> Vec<OsString> {
     arguments.push("--owner-idle".into());
     arguments.push(format!("{}ms", config.owner_idle.as_millis()).into());
     arguments.push("--log".into());
-    // Nobody watches it: without a wish it tells its file of trouble only.
+    // It has no terminal: by default its log file gets warnings only.
     arguments.push(config.log_chosen().unwrap_or("warn").into());
     if let Some(file) = &config.file {
         arguments.push("--config".into());

@@ -1,5 +1,5 @@
-//! `demo`: the main job on a sample of our own, told step by step. Real processes, a real
-//! `kill -9`, a directory that goes away afterwards. It must not touch the user's sessions.
+//! `demo`: the main job on a built-in sample, explained step by step, with real processes, a real
+//! `kill -9` and a directory that is removed afterwards. It must not touch the user's sessions.
 
 use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use super::{
 use crate::{
     client::{Client, OwnerTarget, Target},
     env::host::OwnerSocket,
-    event::SessionId,
+    event::{SessionId, kinds},
     import::{self, Chat, Members, Source},
     verbs::{InSession, NoQuery, sessions},
 };
@@ -34,16 +34,16 @@ const KILLED_AFTER: u64 = 80;
 
 /// Exit code of a program that was asked to end.
 const INTERRUPTED: u8 = 130;
-/// How often it is looked whether the owner has left, and what lies between.
+/// How often it is checked whether the owner has ended, and the pause between two checks.
 const LEAVE_LOOKS_MAX: u32 = 100;
 const LEAVE_PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) async fn run(wanted: &Demo, screen: &mut Screen) -> Outcome {
     let stage = Stage::new("sessionlog-demo")?;
     let asked = asked_to_end()?;
-    let told = tokio::select! {
-        told = tell(&stage, screen) => told,
-        // Its processes ended with it, but for an owner, which nobody started for good.
+    let shown = tokio::select! {
+        shown = tell(&stage, screen) => shown,
+        // Its processes ended with it, except for the owner, which was started on demand.
         () = asked => {
             leave(&stage.data_dir()).await;
             Err(Failure::Silent(INTERRUPTED))
@@ -53,10 +53,10 @@ pub(super) async fn run(wanted: &Demo, screen: &mut Screen) -> Outcome {
         let kept = stage.keep();
         screen.line(format!("The sessions stay in {}", kept.join("data").display()))?;
     }
-    told
+    shown
 }
 
-/// Ends the owner of the directory, which would go on writing to it.
+/// Ends the owner of the directory, which would keep writing to it.
 async fn leave(data_dir: &Path) {
     let Ok(socket) = OwnerSocket::of(data_dir) else { return };
     let target = OwnerTarget {
@@ -71,7 +71,7 @@ async fn leave(data_dir: &Path) {
         if client.owner().await.is_err() {
             return;
         }
-        // Refused by one that leaves already; whether it is gone is looked at anyhow.
+        // An owner that is stopping already refuses; the next check shows whether it has ended.
         let _ = client.step_down().await;
         tokio::time::sleep(LEAVE_PAUSE).await;
     }
@@ -174,7 +174,7 @@ async fn compare(
     Ok(())
 }
 
-/// A process that appends what it is told, line by line.
+/// A process that appends the lines of its standard input.
 struct Writer {
     child: Child,
     input: ChildStdin,
@@ -193,7 +193,7 @@ impl Writer {
 
     /// Appends one event and waits until it is acknowledged.
     async fn append(&mut self, number: u64) -> Outcome<Value> {
-        let event = json!({ "type": "agent.message", "content": format!("note {number}") });
+        let event = json!({ "type": kinds::AGENT_MESSAGE, "content": format!("note {number}") });
         self.input.write_all(format!("{event}\n").as_bytes()).await?;
         let line = self.lines.next_line().await?.unwrap_or_default();
         let answer: Value = serde_json::from_str(&line).unwrap_or_default();

@@ -9,7 +9,7 @@ use super::{
     answer::moment,
     args, consent,
     failure::Outcome,
-    page::{Gap, Pages, Part, Query, on_one_line},
+    page::{LostRange, Pages, Part, Query, on_one_line},
     player,
     readable::{
         paper::wrapped,
@@ -52,7 +52,7 @@ pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Sc
             screen.line(on_one_line(event.get()))?;
         }
         for gap in &page.gaps {
-            screen.note(format!("sessionlog: {}", gap.told()));
+            screen.note(format!("sessionlog: {}", gap.sentence()));
         }
     }
     if !found {
@@ -114,8 +114,8 @@ pub(super) async fn replay(client: &Client, wanted: args::Replay, screen: &mut S
         for part in page.parts() {
             match part {
                 Part::Event(event) => shown.event(event.get(), screen).await?,
-                Part::Gap(gap) if screen.json => screen.line(gap.to_line())?,
-                Part::Gap(gap) => lost(gap, screen)?,
+                Part::Lost(gap) if screen.json => screen.line(gap.to_line())?,
+                Part::Lost(gap) => lost(gap, screen)?,
             }
         }
     }
@@ -133,8 +133,8 @@ pub(super) async fn replay(client: &Client, wanted: args::Replay, screen: &mut S
     }
 }
 
-fn lost(gap: &Gap, screen: &mut Screen) -> Outcome {
-    Ok(screen.line(format!("{:>6}  {}", "", screen.paint(Tone::Bad, &gap.told())))?)
+fn lost(gap: &LostRange, screen: &mut Screen) -> Outcome {
+    Ok(screen.line(format!("{:>6}  {}", "", screen.paint(Tone::Bad, &gap.sentence())))?)
 }
 
 /// Events as lines, with pauses between them.

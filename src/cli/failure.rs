@@ -48,7 +48,7 @@ fn field(refusal: &crate::client::Refusal) -> Option<&str> {
     refusal.body.pointer("/error/recovery_hint/field")?.as_str()
 }
 
-/// What a hint says to who speaks HTTP, and what that is on a command line.
+/// Words of a hint for HTTP, and those for a command line.
 const IN_OWN_WORDS: [(&str, &str); 3] = [
     ("ask again with allow_gaps=true", "with `sessionlog events SESSION --allow-gaps`"),
     ("send the Fencing-Token of the lease", "give the lease's token with --fencing-token"),
@@ -67,7 +67,7 @@ const DAMAGED: u8 = 3;
 const NOT_FOUND: u8 = 4;
 
 impl Failure {
-    /// The same in the words of a command line: what the server says is for who sends headers.
+    /// The same in the words of a command line: the server words it for clients that send headers.
     pub(super) fn in_own_words(mut self) -> Self {
         let (Self::Client(ClientError::Refused(refusal))
         | Self::Import(ImportError::Client(ClientError::Refused(refusal)))) = &mut self
@@ -119,7 +119,7 @@ impl Failure {
         matches!(self, Self::Silent(_)) || self.is_broken_pipe()
     }
 
-    /// Whether whoever read our output has seen enough.
+    /// Whether the reader of our output closed it.
     fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Stream(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

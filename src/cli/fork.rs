@@ -1,5 +1,5 @@
-//! `fork`, `rewind` and `diff`, and the lineage that `show` draws: going on from an earlier point,
-//! looking at one, and what came between two. Nothing recorded is removed by any of them. It must
+//! `fork`, `rewind` and `diff`, and the lineage that `show` draws: continuing from an earlier
+//! point, looking at one, and the difference between two. None of them removes an event. It must
 //! not resolve a point: the server does.
 
 use std::io;
@@ -60,7 +60,7 @@ pub(super) async fn rewind(client: &Client, wanted: args::Rewind, screen: &mut S
     let body = view::fetch(client, which, &wanted.session, None, add).await?;
     let view: Value = serde_json::from_slice(&body).map_err(io::Error::from)?;
     let at = number(&view, "position");
-    // The server takes a position past the end for the end.
+    // The server reads a position past the end as the end.
     if wanted.to.parse::<u64>().is_ok_and(|to| to > at) {
         return Err(Failure::Refused {
             code: "point_not_found",
@@ -110,7 +110,7 @@ pub(super) fn family_tree(session: &Session, family: &Lineage) -> Vec<String> {
     if above > 0 {
         lines.push(format!("… {above} more above"));
     }
-    // Where an ancestor stands, the position is that of the one below it.
+    // An ancestor has the position at which its child begins.
     let mut at = None;
     let mut indent = 0;
     for one in family.ancestors.iter().rev() {

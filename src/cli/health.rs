@@ -1,5 +1,5 @@
-//! `status`: the store and its installation, seen from outside. It must not change
-//! anything, except that asking a store on demand starts its owner.
+//! `status`: the store and its installation, through its interfaces. It must not change anything,
+//! except that a store on demand gets an owner.
 
 use std::path::Path;
 
@@ -83,7 +83,7 @@ async fn count(client: &Client) -> Outcome<(u64, Option<String>)> {
     }
 }
 
-/// The path, or the nearest directory above it that is there.
+/// The path, or the nearest directory above it that exists.
 fn existing(path: &Path) -> Option<&Path> {
     path.ancestors().find(|path| matches!(files::look(path), Ok(Some(_))))
 }

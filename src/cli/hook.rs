@@ -1,5 +1,5 @@
-//! `hook`: one event of an agent's program from standard input. It ends with 0 whatever happens: an
-//! agent must not be hurt by what watches it. It must not know what an event means.
+//! `hook`: one event of an agent's program from standard input. It exits with 0 in every case, so
+//! that recording never stops an agent. It must not know what an event means.
 
 use std::{
     io::{self, IsTerminal},
@@ -42,7 +42,7 @@ pub(super) fn run(common: &Common, environment: &Environment, screen: &mut Scree
     if let Err(failure) = record(common, environment, screen) {
         screen.note(format!("sessionlog hook: {failure}"));
     }
-    // What it printed before it failed is whole: an answer is one line.
+    // Output printed before the failure is complete: an answer is one line.
     let _ = screen.flush();
     Ok(())
 }
@@ -50,8 +50,8 @@ pub(super) fn run(common: &Common, environment: &Environment, screen: &mut Scree
 fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Outcome {
     let input = Input::read(io::stdin().lock());
     let config = Config::load(common, environment);
-    // Whatever else is wrong: what waits lies with the store it is for and under its key, and
-    // somebody's own rules hold.
+    // Whatever setting is wrong: waiting events are kept with their store and encrypted with its
+    // key, and the user's rules on secrets hold.
     let known = match &config {
         Ok(config) => Ok(config.clone()),
         Err(_) => Config::of_store(common, environment),
@@ -64,7 +64,7 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
             }
             secrets
         }
-        // Rules that cannot be read are no reason to keep secrets.
+        // Without readable rules the built-in ones still remove secrets.
         Err(_) => Some(Recogniser::default()),
     };
     let payload = Payload::read(&input, secrets.as_ref()).map_err(io::Error::other)?;
@@ -84,7 +84,7 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(hook.run(&payload));
-    // Whoever starts the owner may still wait for it: nobody waits for them.
+    // A task may still wait for an owner to start; the hook does not wait for that task.
     runtime.shutdown_background();
     tell(&done, screen)
 }
@@ -106,7 +106,7 @@ fn tell(done: &Done, screen: &mut Screen) -> Outcome {
     }
 }
 
-/// Delivers what hooks could not, before a verb looks at it; a verb is not held up for long.
+/// Delivers events that hooks could not, before a verb reads; it waits only briefly.
 pub(super) async fn deliver_what_waits(
     client: &Client,
     config: &Config,
@@ -134,9 +134,9 @@ pub(super) async fn deliver_what_waits(
     }
 }
 
-/// Where events for a store wait: beside the data directory, or else in the state directory of the
-/// user under its name; those for a server in a place of its own each time, so that nobody delivers
-/// them to another store. Where the settings do not say which store or key it is, nothing waits.
+/// Where events for a store wait: next to the data directory, or else in the user's state
+/// directory; those for a server in a new directory each time, so that they are not delivered to
+/// another store. Without a known store and key no event waits.
 fn spool(store: Result<StorePlace, ConfigError>, environment: &Environment) -> Spool {
     let state = environment.home_or("XDG_STATE_HOME", ".local/state");
     let state = state.map(|state| state.join("sessionlog/spool"));

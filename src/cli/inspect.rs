@@ -14,7 +14,7 @@ use crate::{
     store::local::{Inspection, InspectionLine, inspect, versions},
 };
 
-/// Exit code for damage, which the answer has told already.
+/// Exit code for damage; the answer has reported it already.
 const DAMAGED: u8 = 3;
 /// Events of one frame that are named.
 const EVENTS_NAMED: usize = 3;

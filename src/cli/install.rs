@@ -1,6 +1,6 @@
 //! `install` and `uninstall`: the files in which an agent's program names us, shown as they change,
-//! and changed when a person agrees. What was there before is kept, so that uninstalling gives it
-//! back to the byte. It must not know what such a file says.
+//! and changed when a person agrees. The text before is kept, so that uninstalling restores it to
+//! the byte. It must not know the content of such a file.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ struct Change {
     path: PathBuf,
     before: Option<String>,
     after: Option<String>,
-    /// What uninstalling gives back, when somebody else's text is there now.
+    /// What uninstalling restores, when the text was changed since.
     kept: Option<Kept>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn install(
         let after = with_us(before.as_deref(), target.holds, job.agent, &command)
             .map_err(|error| broken(&target, &error.to_string()))?;
         let first = match (job.kept(&target.path), &before) {
-            // We are there, as we left it: what was there before us is known.
+            // The file is as we wrote it: the text before is known.
             (Some(kept), Some(before)) if kept.after == *before => kept.before,
             _ => {
                 let clean = before.as_deref().map(|text| without_us(text, target.holds));
@@ -90,7 +90,7 @@ pub(super) fn uninstall(
         let Some(before) = read(&target.path)? else { continue };
         let after = match job.kept(&target.path) {
             Some(kept) if kept.after == before => kept.before,
-            // Somebody wrote there since: only what is ours goes.
+            // The file was changed since: only our entries are removed.
             _ => Some(
                 without_us(&before, target.holds)
                     .map_err(|error| broken(&target, &error.to_string()))?,
@@ -215,7 +215,7 @@ impl<'a> Job<'a> {
                 action: "try again".to_owned(),
             });
         }
-        // First what gives it back, then the change.
+        // First the copy for uninstalling, then the change.
         if let (Some(kept), Some(place)) = (&change.kept, self.place(path)) {
             let text = serde_json::to_string(kept).map_err(std::io::Error::from)?;
             let directory = place.parent().unwrap_or(Path::new("/"));
@@ -273,9 +273,8 @@ impl<'a> Job<'a> {
     }
 }
 
-/// The path that leads to this program tomorrow as well: as it was typed, or where it was found by
-/// its name; a link in it may lead to another version then. Only where that is another program now,
-/// this very file.
+/// A path that stays valid across updates: as it was typed, or where it was found by its name,
+/// links included. The path of the running file when the other one is another program.
 fn program(environment: &Environment) -> std::io::Result<PathBuf> {
     let running = std::env::current_exe()?;
     let this = files::identity(&running)?;

@@ -1,12 +1,12 @@
 //! Where the master key of an encrypted store comes from: a variable, a file that only its owner
-//! reads, or the output of a command; never an argument. It must not show a key, keep one longer
-//! than it takes to open the store, nor put up with a file that others may read.
+//! may read, or the output of a command; never an argument. It must not show a key, keep one longer
+//! than it takes to open the store, nor accept a file that others may read.
 
 use std::{io, path::PathBuf, sync::Arc};
 
 use super::{
     failure::{Failure, Outcome},
-    values::{ConfigError, Environment, Found},
+    values::{ConfigError, Environment, SettingValue},
 };
 use crate::{
     env::{MasterKeys, files, host, secrets::Secret},
@@ -28,10 +28,10 @@ pub(super) struct KeySource {
 }
 
 /// The settings they are, to be listed and never shown.
-pub(super) fn found(environment: &Environment) -> [Found; 2] {
+pub(super) fn found(environment: &Environment) -> [SettingValue; 2] {
     let [current, previous] = VARIABLES;
     let one = |name, variable, help| {
-        Found::secret(name, variable, help, environment.variables.contains_key(variable))
+        SettingValue::secret(name, variable, help, environment.variables.contains_key(variable))
     };
     [
         one("key", current, "master key of the store; environment only"),
@@ -67,7 +67,7 @@ impl KeySource {
         Ok(source)
     }
 
-    /// Reads the keys; from then on no core is dumped and no other process looks into this one.
+    /// Reads the keys, and disables core dumps and tracing of this process.
     pub(super) fn read(&self) -> Outcome<Option<Arc<MasterKeys>>> {
         let keys = match (&self.current, &self.file, &self.command) {
             (Some(current), _, _) => {
@@ -136,7 +136,7 @@ pub(super) fn unopened(data_dir: &str, problem: &KeyProblem) -> Failure {
     };
     Failure::Refused {
         code: "forbidden",
-        // Who started this owner is told the message alone.
+        // The process that started this owner receives the message alone.
         message: format!("data directory {data_dir}: {problem}; nothing was changed: {action}"),
         action: "`sessionlog keys check` shows which key the store needs".to_owned(),
     }

@@ -61,8 +61,8 @@ fn text(
         .config
         .clone()
         .or_else(|| environment.variables.get(FILE_VARIABLE).map(PathBuf::from));
-    // Only the user's own place is looked at: a file in a directory somebody else filled must not
-    // decide where sessions go.
+    // Only the user's own directory is read: a file in a foreign directory must not decide where
+    // sessions are stored.
     let usual = || Some(environment.home_or("XDG_CONFIG_HOME", ".config")?.join("sessionlog"));
     let must_exist = named.is_some();
     let Some(path) = named.or_else(|| Some(usual()?.join(FILE_NAME))) else { return Ok(None) };
@@ -106,11 +106,11 @@ pub(super) fn file(
     Ok((Some(path), Layer { kind: FILE, values }))
 }
 
-/// What file, environment and flags say of some settings, whatever else they say: of a file that is
-/// no TOML each line that is some.
+/// The values of some settings in file, environment and flags, other settings ignored: of a file
+/// that is no TOML, from each line that is.
 ///
 /// # Errors
-/// The file cannot be read, or speaks of a key in a way that cannot be.
+/// The file cannot be read, or a key in it cannot be parsed.
 pub(super) fn salvaged(
     common: &Common,
     environment: &Environment,
@@ -123,7 +123,7 @@ pub(super) fn salvaged(
     let said = read.into_iter().flat_map(|part| part.into_values().flatten());
     let said = said.filter_map(|(name, value)| Some((name, text_of(&value)?)));
     let said: Vec<(String, String)> = said.collect();
-    // A key that is spoken of and not found is not no key.
+    // A key that is configured and not found must not count as no key.
     let lost = names.iter().filter(|name| name.starts_with("key_")).find(|name| {
         let speaks =
             |line: &str| line.trim_start().trim_start_matches(['"', '\'']).starts_with(**name);

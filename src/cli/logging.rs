@@ -1,21 +1,22 @@
 //! The log of an owner: its lines go to standard error, or to a file of the data directory. A line
-//! that cannot be written (a closed pipe, a full disk) is counted and dropped: it must never fail
-//! the request that logs it.
+//! that cannot be written (a closed pipe, a full disk) is counted and dropped: it must not fail the
+//! request that logs it.
 
-use std::{
-    io::{self, IsTerminal as _, Write},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::io::{self, IsTerminal as _, Write};
 
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 
 use super::safe::printable;
-use crate::env::{Clock as _, clock::SystemClock};
+use crate::env::{
+    Clock as _,
+    clock::SystemClock,
+    sync::{Mutex, MutexGuard},
+};
 
 /// Sends the log to standard error, for a person where that is a terminal and as JSON elsewhere, or
 /// as JSON to `file`.
 pub(super) fn start(level: &str, file: Option<Box<dyn Write + Send>>) {
-    // Only our own words in full: a library's debug lines may quote what was recorded.
+    // Debug lines only of this crate: those of a library may quote recorded text.
     let filter = EnvFilter::builder().parse_lossy(format!("warn,sessionlog={level}"));
     // What cannot be written would otherwise be reported on standard error, which panics when
     // standard error is what is closed.
@@ -67,12 +68,12 @@ struct State {
 
 impl Lines {
     fn new(out: Box<dyn Write + Send>, json: bool) -> Self {
-        Self { state: Mutex::new(State { out, json, dropped: 0 }) }
+        Self { state: Mutex::from(State { out, json, dropped: 0 }) }
     }
 }
 
 impl State {
-    /// Writes a line, behind one that counts those dropped before it.
+    /// Writes a line, after one that counts the lines dropped before it.
     fn line(&mut self, line: &[u8]) {
         let written = match self.dropped {
             0 => Ok(()),
@@ -105,7 +106,7 @@ impl<'a> MakeWriter<'a> for Lines {
     type Writer = Line<'a>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        Line(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        Line(self.state.lock())
     }
 }
 
@@ -132,7 +133,7 @@ mod tests {
 
     impl Write for Place {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let mut place = self.0.lock().expect("not poisoned");
+            let mut place = self.0.lock();
             if place.0 > 0 {
                 place.0 -= 1;
                 return Err(io::ErrorKind::BrokenPipe.into());
@@ -152,13 +153,12 @@ mod tests {
         let lines = Lines::new(Box::new(place.clone()), true);
         let write = |text: &str| lines.make_writer().write_all(text.as_bytes());
         write("{}\n").expect("written");
-        place.0.lock().expect("not poisoned").0 = 3;
+        place.0.lock().0 = 3;
         for _ in 0..3 {
             write("{}\n").expect("dropped is no error");
         }
         write("{\"after\":1}\n").expect("written");
-        let said =
-            String::from_utf8(place.0.lock().expect("not poisoned").1.clone()).expect("text");
+        let said = String::from_utf8(place.0.lock().1.clone()).expect("text");
         let all: Vec<serde_json::Value> =
             said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         assert_eq!(all.len(), 3, "{said}");

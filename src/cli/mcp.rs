@@ -1,4 +1,4 @@
-//! `mcp`: what the program knows of where it runs, handed to the stdio front end. It must not
+//! `mcp`: starts the stdio front end with the environment that it runs in. It must not
 //! answer a tool call.
 
 use std::{
@@ -54,7 +54,7 @@ pub(super) async fn run(
         })?,
         None => Vec::new(),
     };
-    // Sessions of a directory in which everything runs are no project's.
+    // In a directory where unrelated programs run, sessions do not belong to one project.
     let project = connect::project(environment).filter(|project| !project.shared);
     let text = |path: &PathBuf| path.display().to_string();
     let options = StdioOptions {
@@ -71,7 +71,7 @@ pub(super) async fn run(
     })
 }
 
-/// The session of the harness that started this program, when it says so.
+/// The session of the harness that started this program, when it names one.
 pub(super) fn of_harness(environment: &Environment) -> Option<SessionId> {
     SessionId::new(environment.variables.get(CLAUDE_CODE_SESSION)?.to_str()?).ok()
 }

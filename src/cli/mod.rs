@@ -16,7 +16,7 @@ mod config;
 mod connect;
 mod consent;
 mod demo;
-mod doors;
+
 mod eval;
 mod events;
 mod failure;
@@ -25,6 +25,7 @@ mod health;
 mod hook;
 mod inspect;
 mod install;
+mod interfaces;
 mod keys;
 mod layers;
 mod logging;
@@ -86,7 +87,7 @@ pub fn run() -> ExitCode {
     {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version arrive here too; they are what was asked for.
+            // Help and version arrive here too, and are no errors.
             let wrong = error.use_stderr();
             print(&error);
             return ExitCode::from(if wrong && !is_hook() { USAGE } else { DONE });
@@ -140,7 +141,7 @@ fn print(error: &clap::Error) {
     }
 }
 
-/// Whether an agent's program runs us at one of its events: 2 would stop what it is about to do.
+/// Whether it is run as a hook of an agent's program: there, exit code 2 would block the agent.
 fn is_hook() -> bool {
     let mut arguments =
         std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
@@ -157,7 +158,7 @@ fn is_hook() -> bool {
     false
 }
 
-/// Says why a verb failed, to whoever is still there.
+/// Reports why a verb failed, on standard error.
 fn tell(failure: &Failure, screen: &mut Screen) {
     if failure.is_silent() {
         let _ = screen.flush();
@@ -182,7 +183,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         _ => {}
     }
     if let Verb::Proxy(proxy) = &mut verb {
-        // The server it wraps, and where it listens itself; the store's are settings still.
+        // The wrapped server and its own address; those of the store are settings.
         proxy.upstream = common.flags.take("url");
         proxy.listen = common.flags.take("listen");
     }
@@ -238,12 +239,12 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     let client = connect::client(&config, environment)?;
     runtime.block_on(hook::deliver_what_waits(&client, &config, environment, screen));
     let outcome = runtime.block_on(ask(client, verb, &config, environment, screen));
-    // Somebody may still read standard input, and nothing may come there any more.
+    // A task may still block on standard input.
     runtime.shutdown_background();
     outcome
 }
 
-/// Whether a verb begins a store where there is none; the others have nothing to look at there.
+/// Whether a verb makes a store where there is none; other verbs fail there.
 fn makes_store(verb: &Verb) -> bool {
     matches!(verb, Verb::Append(_) | Verb::Import(_) | Verb::Mcp(_) | Verb::Proxy(_))
 }

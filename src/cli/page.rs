@@ -33,8 +33,8 @@ pub(super) struct Page {
     /// Its events, each as it was written.
     pub(super) events: Vec<Box<RawValue>>,
     /// What is missing.
-    pub(super) gaps: Vec<Gap>,
-    /// Where to go on.
+    pub(super) gaps: Vec<LostRange>,
+    /// The position to continue from.
     pub(super) next_position: u64,
     /// Where a filter of types matched nothing: the types of the session's last events.
     pub(super) types_seen: Vec<String>,
@@ -42,7 +42,7 @@ pub(super) struct Page {
 
 /// A range that cannot be served.
 #[derive(Debug, Default, Deserialize, Serialize)]
-pub(super) struct Gap {
+pub(super) struct LostRange {
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) reason: String,
@@ -53,10 +53,10 @@ pub(super) struct Gap {
 /// What a page is made of.
 pub(super) enum Part<'a> {
     Event(&'a RawValue),
-    Gap(&'a Gap),
+    Lost(&'a LostRange),
 }
 
-impl Gap {
+impl LostRange {
     /// As HTTP says it among events.
     pub(super) fn to_line(&self) -> String {
         let mut line = json!({ "type": "gap" });
@@ -67,7 +67,7 @@ impl Gap {
     }
 
     /// For a person.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn sentence(&self) -> String {
         let Self { from, to, reason, .. } = self;
         format!("positions {from}..{to} are missing: {}", printable(reason))
     }
@@ -83,10 +83,10 @@ impl Page {
         for gap in &self.gaps {
             let behind = |part: &Part<'_>| match part {
                 Part::Event(event) => position(event).is_some_and(|at| at >= gap.to),
-                Part::Gap(other) => other.from >= gap.to,
+                Part::Lost(other) => other.from >= gap.to,
             };
             let at = parts.iter().position(behind).unwrap_or(parts.len());
-            parts.insert(at, Part::Gap(gap));
+            parts.insert(at, Part::Lost(gap));
         }
         parts
     }
@@ -98,7 +98,7 @@ struct Answer {
     next_page: Option<String>,
     next_position: u64,
     #[serde(default)]
-    gaps: Vec<Gap>,
+    gaps: Vec<LostRange>,
     #[serde(default)]
     types_seen: Vec<String>,
 }
@@ -148,7 +148,7 @@ impl<'a> Pages<'a> {
             .query_opt("after", query.after)
             .query_opt("order", query.order.map(Order::as_str))
             .query_opt("page", self.next_page.as_ref());
-        // Without a wish, as many as --before and --after say.
+        // By default as many as --before and --after ask for.
         if query.around.is_none() || query.limit.is_some() {
             request = request.query("limit", self.left.min(page_max));
         }

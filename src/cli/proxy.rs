@@ -1,4 +1,4 @@
-//! `proxy`: what the program knows of where it runs, handed to the recording proxy. It must not
+//! `proxy`: starts the recording proxy with the environment that it runs in. It must not
 //! look at a message.
 
 use std::{
@@ -44,7 +44,7 @@ Examples:
   sessionlog proxy -- npx -y @modelcontextprotocol/server-filesystem .
   sessionlog proxy --url https://mcp.example.com/mcp --header \"Authorization: Bearer $TOKEN\"";
 
-/// How long a call waits for what the log knows.
+/// How long a call waits for a remembered answer.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Args)]
@@ -130,7 +130,7 @@ pub(super) async fn run(
     outcome
 }
 
-/// Standard error, behind everybody's back: who started us may never read it.
+/// Standard error on its own thread: the process that started us may never read it.
 struct Voice {
     say: SyncSender<Option<String>>,
     silent: Receiver<()>,
@@ -147,7 +147,7 @@ impl Voice {
         let (falls, silent) = mpsc::channel();
         std::thread::spawn(move || {
             for text in said.into_iter().map_while(|text| text) {
-                // Nobody can be told when standard error is gone.
+                // Without standard error there is no place to report it.
                 let _ = writeln!(std::io::stderr(), "sessionlog proxy: {text}");
             }
             let _ = falls.send(());
@@ -227,7 +227,7 @@ impl Wrapped {
                      address of a server"
                 .to_owned(),
         };
-        // Whoever says so says that the client has left.
+        // The signal means that the client has ended.
         let stop = signals::asked_to_end().map_err(refused)?;
         match self {
             Self::Program(command) => {

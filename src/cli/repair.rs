@@ -1,5 +1,5 @@
-//! `repair`: shows what is lost, and has the owner give it up when told to. It must not open a data
-//! directory itself, nor give anything up that it did not show.
+//! `repair`: shows what is lost, and with --accept-loss has the owner continue without it. It must
+//! not open a data directory itself, nor accept a loss that it did not show.
 
 use super::{
     args::Repair,

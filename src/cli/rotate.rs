@@ -1,5 +1,6 @@
-//! `keys check` and `keys rotate`: which master keys a data directory wants, and another one in
-//! force. It must not show a key, and `check` must not change a byte, nor need a key or an owner.
+//! `keys check` and `keys rotate`: which master keys a data directory needs, and the change to
+//! another one. It must not show a key, and `check` must not change a byte, nor need a key or an
+//! owner.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -21,10 +22,10 @@ use crate::{
 const REFUSED: u8 = 1;
 const DAMAGED: u8 = 3;
 
-/// `keys check` of a directory of this machine: it is read as it lies there.
+/// `keys check` of a directory of this machine: it is read without an owner.
 pub(super) fn check_here(config: &Config, screen: &mut Screen) -> Outcome {
     let failed = |source| Failure::File { path: config.data_dir.clone(), source };
-    // Opening a directory that is not there would make it.
+    // Opening a directory that does not exist would create it.
     let there = files::look(&config.data_dir).map_err(failed)?;
     if there.is_none() {
         return Err(failed(std::io::ErrorKind::NotFound.into()));
@@ -65,7 +66,8 @@ pub(super) async fn run(
     }
 }
 
-/// Asks until nothing is behind. The owner may have been started before the key was changed here.
+/// Repeats the request until every session has the new key. The owner may have started before the
+/// key was changed here.
 async fn rotate(client: &Client, config: &Config, screen: &mut Screen) -> Outcome {
     let bar = progress_bar(screen);
     let answer = loop {

@@ -1,5 +1,5 @@
-//! Text made safe for a terminal: characters that a terminal would obey instead of showing are
-//! escaped as JSON escapes them. It must not print, nor know what a text is about.
+//! Text made safe for a terminal: control characters are escaped as JSON
+//! escapes them. It must not print, nor know what a text is about.
 
 use std::borrow::Cow;
 

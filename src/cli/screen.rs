@@ -20,9 +20,9 @@ pub(super) struct Screen {
     out: io::BufWriter<io::Stdout>,
     /// Whether the verb prints JSON.
     pub(super) json: bool,
-    /// Whether a person looks at standard output.
+    /// Whether standard output is a terminal.
     pub(super) terminal: bool,
-    /// Whether a person looks at standard error.
+    /// Whether standard error is a terminal.
     pub(super) terminal_errors: bool,
     colours: bool,
     seal: Seal,
@@ -103,7 +103,7 @@ impl Screen {
         self.size().map_or(COLUMNS, |(columns, _)| columns).max(COLUMNS_MIN)
     }
 
-    /// Columns and lines of the terminal that shows standard output, where it says so.
+    /// Columns and lines of the terminal of standard output, when it reports them.
     fn size(&self) -> Option<(usize, usize)> {
         let told = rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|_| self.terminal)?;
         let size = (usize::from(told.ws_col), usize::from(told.ws_row));
@@ -177,7 +177,7 @@ impl Screen {
         self.out.flush()
     }
 
-    /// A remark beside the result, on standard error.
+    /// A remark about the result, on standard error.
     pub(super) fn note(&self, text: impl AsRef<str>) {
         if self.quiet {
             return;
@@ -243,7 +243,7 @@ impl Screen {
     }
 
     /// A table of plain text (codes for colours would be counted as width); tab-separated lines
-    /// where nobody looks.
+    /// when standard output is no terminal.
     pub(super) fn table(&mut self, heads: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
         if !self.terminal {
             for row in rows {
@@ -260,11 +260,11 @@ fn is_yes(answer: &str) -> bool {
     ["y", "yes"].iter().any(|yes| answer.trim().eq_ignore_ascii_case(yes))
 }
 
-/// A table as people read it, whoever looks.
+/// A table as people read it, terminal or not.
 pub(super) fn drawn(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    // A terminal that is very narrow, or does not say how wide it is, wraps better by itself.
+    // A very narrow terminal, or one of unknown width, wraps by itself.
     if table.width().is_some_and(|columns| columns >= TABLE_COLUMNS_MIN) {
         table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     }

@@ -1,5 +1,5 @@
-//! Which secrets the front ends that record other programs take out: the setting `secrets` and the
-//! file of somebody's own rules. It must not know a rule.
+//! Which secrets are removed by the front ends that record other programs: the setting `secrets`
+//! and the file of the user's rules. It must not know a rule.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ impl SecretsSource {
     pub(super) fn read(&self) -> Outcome<Option<Recogniser>> {
         Recogniser::parse(&self.rules, &self.lines()?).map_err(|error| Failure::Refused {
             code: "invalid_request",
-            message: self.told(&error),
+            message: self.worded(&error),
             action: "correct the setting secrets, or the file that secrets_file names".to_owned(),
         })
     }
@@ -36,7 +36,7 @@ impl SecretsSource {
             Err(failure) => (String::new(), Some(format!("secrets_file {failure}"))),
         };
         let (rules, wrong) = Recogniser::salvage(&self.rules, &lines);
-        let wrong = wrong.iter().map(|error| format!("{}; left out", self.told(error)));
+        let wrong = wrong.iter().map(|error| format!("{}; left out", self.worded(error)));
         (rules, unread.into_iter().chain(wrong).collect())
     }
 
@@ -46,7 +46,7 @@ impl SecretsSource {
             .map_err(|source| Failure::File { path: path.clone(), source })
     }
 
-    fn told(&self, error: &RulesError) -> String {
+    fn worded(&self, error: &RulesError) -> String {
         match &self.file {
             Some(path) => format!("secrets_file {}: {error}", path.display()),
             None => format!("secrets: {error}"),

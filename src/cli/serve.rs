@@ -1,5 +1,5 @@
 //! `serve`, and the owner a front end starts: the composition root. Configuration, environment,
-//! store, verbs, doors, listeners, and a stop that loses nothing. It must not hold a verb.
+//! store, verbs, interfaces, listeners, and a stop that loses nothing. It must not hold a verb.
 
 use std::{
     collections::BTreeMap,
@@ -48,12 +48,12 @@ use crate::{
 /// How long a `serve` waits for an owner started on demand to leave.
 const TAKE_OVER: Duration = Duration::from_secs(15);
 const TAKE_OVER_PAUSE: Duration = Duration::from_millis(20);
-/// How often an owner looks whether its data directory is still there.
+/// How often an owner checks that its data directory still exists.
 const DIRECTORY_WATCH: Duration = Duration::from_secs(2);
-/// Size at which the log file of an owner started on demand begins anew.
+/// Size at which the log file of an owner started on demand is truncated.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
-/// Serves until told to stop, or, started on demand, until nobody is connected.
+/// Serves until asked to stop, or, started on demand, until no connection is open.
 pub(super) fn run(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     if !on_demand {
@@ -65,7 +65,7 @@ pub(super) fn run(config: &Config, on_demand: bool, screen: &mut Screen) -> Outc
     }
 }
 
-/// Reports to whoever started this owner why it did not start.
+/// Reports why it did not start, to the process that started this owner.
 pub(super) fn not_started(failure: &Failure, screen: &mut Screen) -> Outcome {
     let report = match failure {
         Failure::Silent(_) => StartReport::owned(),
@@ -80,19 +80,19 @@ pub(super) fn not_started(failure: &Failure, screen: &mut Screen) -> Outcome {
 }
 
 async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome {
-    // Listened to, it does not end the process: a file that may not grow is an error like others.
+    // Handled, SIGXFSZ does not end the process: a file that may not grow is an ordinary error.
     let _heard = signal(SignalKind::from_raw(host::FILE_SIZE_SIGNAL))?;
-    let mut doors = NetDoors::default();
+    let mut network = Network::default();
     if !on_demand {
         refuse_a_second_server(config).await?;
-        doors = NetDoors::open(config).await?;
+        network = Network::open(config).await?;
     }
-    let quotas = config.doors.quotas()?;
+    let quotas = config.interfaces.quotas()?;
     let env = Env::locked_by(&config.data_dir, config.lock_rule)
         .map_err(|error| connect::unusable(config, &error))?;
     let mode = mode_of_directory(config)?;
     let env = env.with_keys(config.keys.read()?);
-    // With a key that is wrong not even a line of the log is written.
+    // Checked before the log file: with a wrong key no byte is written.
     Local::check_keys(&env).map_err(|error| unopened(config, &error))?;
     log_to(config, on_demand)?;
     if mode & 0o055 != 0 {
@@ -110,10 +110,10 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
         stopping.cancel();
     });
     let mut listeners = vec![Listener::Unix(UnixListener::from_std(local)?)];
-    let router = router(&env, Arc::clone(&store), config, &doors, quotas, &stop);
+    let router = router(&env, Arc::clone(&store), config, &network, quotas, &stop);
     let idle = on_demand.then_some(config.owner_idle);
-    announce(config, &doors, screen)?;
-    listeners.extend(doors.listener());
+    announce(config, &network, screen)?;
+    listeners.extend(network.listener());
     info!(data_dir = %config.data_dir.display(), on_demand, "owner started");
     let options = ServeOptions { idle, ..ServeOptions::default() };
     tokio::select! {
@@ -124,16 +124,16 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
     Ok(())
 }
 
-/// The store's doors, over one set of verbs.
+/// The routes of every interface, over one set of verbs.
 fn router(
     env: &Env,
     store: Arc<dyn Store>,
     config: &Config,
-    doors: &NetDoors,
+    network: &Network,
     quotas: PerTenant<Quotas>,
     stop: &CancellationToken,
 ) -> axum::Router {
-    let on_demand = doors.tcp.is_none();
+    let on_demand = network.tcp.is_none();
     let research = ResearchOptions { steps_max: config.max_steps, ..ResearchOptions::default() };
     let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
     let service = service.with_quotas(quotas).with_monitor(config.monitor);
@@ -148,10 +148,10 @@ fn router(
     };
     let exporters = exporters();
     let (allowed_hosts, allowed_origins) =
-        (doors.names(config), config.doors.allowed_origins.clone());
+        (network.names(config), config.interfaces.allowed_origins.clone());
     let options = HttpOptions {
         exporters,
-        access: doors.access.clone(),
+        access: network.access.clone(),
         allowed_hosts: allowed_hosts.clone(),
         allowed_origins: allowed_origins.clone(),
         ..HttpOptions::default()
@@ -188,9 +188,8 @@ async fn mark_changed(service: Service, every: Duration, stop: CancellationToken
     }
 }
 
-/// The formats of other programs that the HTTP door writes a session in. Chats are
-/// `{"messages":[…]}`; what an import keeps beside them is metadata of the session, and answered
-/// with it.
+/// The formats of other programs in which HTTP returns a session. Chats are
+/// `{"messages":[…]}`; what an import keeps besides the messages is metadata of the session.
 fn exporters() -> BTreeMap<String, Exporter> {
     let chat = |chat: Chat| {
         let export = move |events: Vec<Event>| {
@@ -219,7 +218,7 @@ fn members(event: &Event) -> Option<Members> {
     Members::read(&json::event_text(event)).ok()
 }
 
-/// Tells an owner to leave whose directory was taken away: nobody can reach it there any more.
+/// Stops an owner whose directory was removed: no process can reach it there.
 async fn watch_directory(socket: &OwnerSocket, stop: &CancellationToken) -> Infallible {
     loop {
         tokio::time::sleep(DIRECTORY_WATCH).await;
@@ -231,8 +230,8 @@ async fn watch_directory(socket: &OwnerSocket, stop: &CancellationToken) -> Infa
     }
 }
 
-/// Leaves in the order that lets the next owner in at once: first nobody can reach us, then all is
-/// durable where it belongs, then the lock goes with the process.
+/// Closes in the order that lets the next owner start at once: first the socket is removed, then
+/// the store is settled, then the lock ends with the process.
 async fn close(socket: &OwnerSocket, store: &Arc<dyn Store>) {
     if let Err(error) = socket.remove() {
         tracing::warn!(%error, "the owner's socket stays; the next owner replaces it");
@@ -243,15 +242,16 @@ async fn close(socket: &OwnerSocket, store: &Arc<dyn Store>) {
 
 /// What leads in from the network: nothing for an owner started on demand.
 #[derive(Default)]
-struct NetDoors {
+struct Network {
     tcp: Option<TcpListener>,
     certificates: Option<Arc<Certificates>>,
     access: Option<Arc<Access>>,
 }
 
-impl NetDoors {
+impl Network {
     async fn open(config: &Config) -> Outcome<Self> {
-        let (access, certificates) = (config.doors.access()?, config.doors.certificates()?);
+        let (access, certificates) =
+            (config.interfaces.access()?, config.interfaces.certificates()?);
         let tcp = Some(listen(config, access.is_some()).await?);
         Ok(Self { tcp, certificates, access })
     }
@@ -270,7 +270,7 @@ impl NetDoors {
 
     /// The names requests may call this server by: those that are configured, and its address.
     fn names(&self, config: &Config) -> Vec<String> {
-        let mut names = config.doors.allowed_hosts.clone();
+        let mut names = config.interfaces.allowed_hosts.clone();
         let own = self.address().map(|address| address.ip()).filter(|ip| !ip.is_unspecified());
         names.extend(own.map(|ip| match ip {
             IpAddr::V4(ip) => ip.to_string(),
@@ -297,7 +297,7 @@ async fn listen(config: &Config, asks: bool) -> Outcome<TcpListener> {
                  through a tunnel, such as ssh -L",
             );
         }
-        if address.ip().is_unspecified() && config.doors.allowed_hosts.is_empty() {
+        if address.ip().is_unspecified() && config.interfaces.allowed_hosts.is_empty() {
             return refused(
                 format!(
                     "listen: {address} is every address of this machine, and no name is \
@@ -329,9 +329,8 @@ async fn refuse_a_second_server(config: &Config) -> Outcome {
     }
 }
 
-/// The mode of the data directory. One that others may write to is refused: they could put files
-/// of theirs in the place of sessions. One they may look into shows names only, for what is in it
-/// is its owner's alone.
+/// Checks the mode of the data directory. One that other users may write to is refused: they could
+/// replace files of sessions. One that they may list shows names only, since its files are private.
 fn mode_of_directory(config: &Config) -> Outcome<u32> {
     let found = files::look(&config.data_dir);
     let found = found.map_err(|error| connect::unusable(config, &error))?;
@@ -362,13 +361,13 @@ fn owned(config: &Config, pid: Option<u64>) -> Failure {
 /// Opens the store: takes the data directory's lock, from an owner started on demand if need be.
 async fn own(env: &Env, config: &Config, on_demand: bool) -> Outcome<Arc<dyn Store>> {
     let owner = present_owner(config)?;
-    // Only an answer that somebody else owns it counts: opening itself may take its time.
+    // Only the answer that another process owns it counts: opening may take long.
     let mut give_up = None;
     loop {
         let (env, options) = (env.clone(), config.store);
         let open = move || {
             let opened = Local::open(&env, options);
-            // What was read of many sessions is much; an idle owner would keep it.
+            // Replay leaves much free memory, which an idle owner would keep.
             host::give_memory_back();
             opened
         };
@@ -382,7 +381,7 @@ async fn own(env: &Env, config: &Config, on_demand: bool) -> Outcome<Arc<dyn Sto
         let give_up = give_up.get_or_insert_with(|| Box::pin(tokio::time::sleep(TAKE_OVER)));
         match owner.owner().await {
             Ok(report) if !report.on_demand => return Err(owned(config, Some(report.pid))),
-            // It may have left meanwhile; the next attempt shows.
+            // It may have ended meanwhile; the next attempt shows it.
             Ok(_) => drop(owner.step_down().await),
             Err(silent @ ClientError::OwnerSilent { .. }) => return Err(silent.into()),
             Err(_) => {}
@@ -420,17 +419,17 @@ fn unopened(config: &Config, error: &OpenError) -> Failure {
     }
 }
 
-/// Tells whoever started us that we listen, and where.
-fn announce(config: &Config, doors: &NetDoors, screen: &mut Screen) -> Outcome {
+/// Reports where we listen, to the process that started us.
+fn announce(config: &Config, network: &Network, screen: &mut Screen) -> Outcome {
     let data_dir = config.data_dir.display().to_string();
-    let Some(address) = doors.address() else {
-        // Who started us may have left: those who come after are served as well.
+    let Some(address) = network.address() else {
+        // The process that started us may have ended: later clients are served as well.
         let _ = screen.line(r#"{"ready":true}"#).and_then(|()| screen.flush());
         return Ok(host::close_stdout()?);
     };
-    let scheme = if doors.certificates.is_some() { "https" } else { "http" };
+    let scheme = if network.certificates.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
-    if doors.certificates.is_none() && !address.ip().is_loopback() {
+    if network.certificates.is_none() && !address.ip().is_loopback() {
         tracing::warn!(%address, "tokens and sessions cross the network in clear: no TLS is set up");
     }
     if screen.json {
@@ -452,7 +451,7 @@ fn announce(config: &Config, doors: &NetDoors, screen: &mut Screen) -> Outcome {
 /// What becomes of sessions that are not used, for a person.
 fn expiry(lifetimes: &Lifetimes) -> String {
     const DAY: u64 = 24 * 3_600;
-    let told = |time: Duration| match time.as_secs() {
+    let worded = |time: Duration| match time.as_secs() {
         seconds if seconds >= DAY && seconds % DAY == 0 => format!("{} days", seconds / DAY),
         seconds => format!("{seconds} s"),
     };
@@ -461,14 +460,14 @@ fn expiry(lifetimes: &Lifetimes) -> String {
     }
     let kept = match lifetimes.purge {
         Duration::ZERO => "at any time".to_owned(),
-        time => format!("for {}", told(time)),
+        time => format!("for {}", worded(time)),
     };
-    let idle = told(lifetimes.retention);
+    let idle = worded(lifetimes.retention);
     format!("after {idle} without use; `sessionlog restore` brings a session back {kept}")
 }
 
 /// Logs to standard error, as text for a person and as JSON otherwise; an owner started on demand
-/// has nobody there, and logs to a file in its data directory.
+/// logs to a file in its data directory.
 fn log_to(config: &Config, on_demand: bool) -> Outcome {
     let mut file: Option<Box<dyn Write + Send>> = None;
     if on_demand {

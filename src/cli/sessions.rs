@@ -93,7 +93,7 @@ pub(super) async fn show(client: &Client, wanted: &args::Show, screen: &mut Scre
         let name = if n == 0 { "lineage" } else { "" };
         paper.say(Tone::Plain, &format!("{name:<13} "), &line);
     }
-    // A session that is damaged has no view; what is known of it is shown all the same.
+    // A damaged session has no view; the rest is shown.
     let query = views::SummaryQuery::default();
     let view = client.call::<views::Summary>(&place, &query, &());
     if let (false, Ok(view)) = (wanted.lineage, view.await) {
@@ -107,7 +107,7 @@ async fn described(client: &Client, id: &SessionId) -> Outcome<String> {
     let place = InSession { session: id.clone() };
     let session = match client.call::<sessions::Get>(&place, &NoQuery {}, &()).await {
         Ok(session) => session,
-        // What is hidden can be deleted at once, or erased.
+        // An expired or deleted session can be deleted at once, or erased.
         Err(ClientError::Refused(refused)) if refused.status == 410 => {
             return Ok(format!("{}.", refused.message.replacen("session", "Session", 1)));
         }
@@ -151,7 +151,7 @@ pub(super) async fn delete(client: &Client, wanted: &args::Delete, screen: &mut 
 pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Screen) -> Outcome {
     let id = &wanted.session;
     consent::required("erase", wanted.yes, screen)?;
-    // Said before it is done; a session that is gone already has no forks to name.
+    // Shown before the deletion; a session that does not exist has no forks.
     let forks = fork::lineage(client, id).await.map_or(0, |family| family.forks);
     if forks > 0 {
         let forks = counted(usize::try_from(forks).unwrap_or(usize::MAX), "fork");

@@ -1,5 +1,5 @@
-//! The settings there are, each once: a name, a default, a sentence, and by these its flag, its
-//! variable and its line in every help. It must not know what a value means: config does.
+//! The table of settings: name, default and description, from which flags, variables and help texts
+//! are derived. It must not know what a value means: config does.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) struct Setting {
     pub(super) secret: bool,
 }
 
-/// Whose help shows a setting's flag. Every verb takes it all the same: any may start an owner.
+/// The help that shows a setting's flag. Every verb accepts it, since any may start an owner.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Everywhere,
@@ -236,7 +236,7 @@ impl Setting {
         SETTINGS.iter().find(|setting| setting.name == name)
     }
 
-    /// Whether listings leave it out while nobody set it.
+    /// Whether listings leave it out while it has its default.
     pub(super) fn is_hidden(&self) -> bool {
         self.shown == Shown::Nowhere
     }

@@ -1,14 +1,13 @@
-//! The signals by which somebody asks a program to end. It must not end it.
+//! The signals that ask a program to end. It must not end it.
 
 use std::{io, task::Poll};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Comes true when the program is asked to end, by SIGTERM or SIGINT, which end it no more from now
-/// on.
+/// Resolves when SIGTERM or SIGINT arrives; from now on they do not end the program by themselves.
 ///
 /// # Errors
-/// What the system said.
+/// The error of the system.
 pub(super) fn asked_to_end() -> io::Result<impl Future<Output = ()> + Send + 'static> {
     let mut signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
     Ok(std::future::poll_fn(move |context| {

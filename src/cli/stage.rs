@@ -1,6 +1,5 @@
-//! A server of a command's own, on a temporary data directory and with the default settings: what
-//! `demo`, `eval` and `bench` work on. It must not read the user's configuration or touch the
-//! user's sessions.
+//! A server on a temporary data directory with the default settings, for `demo`, `eval` and
+//! `bench`. It must not read the user's configuration or touch the user's sessions.
 
 use std::{
     ffi::OsString,

@@ -1,11 +1,14 @@
-//! The title of a session as a list shows it: its own, or else the first prompt of its user. It
+//! The title of a session as a list shows it: its title, or else the first prompt of its user. It
 //! must not change a session.
 
 use futures_util::{StreamExt as _, stream};
 
 use super::page::{Pages, Query};
 use crate::{
-    client::Client, event::SessionId, import::Members, projection::typed_by_person,
+    client::Client,
+    event::{SessionId, kinds},
+    import::Members,
+    projection::typed_by_person,
     wire::types::Session,
 };
 
@@ -38,7 +41,7 @@ async fn first_prompt(client: &Client, id: &str) -> Option<String> {
     let query = Query {
         from: Some("0".to_owned()),
         to: Some(EVENTS_MAX.to_string()),
-        types: vec!["user.message".to_owned()],
+        types: vec![kinds::USER_MESSAGE.to_owned()],
         allow_gaps: true,
         ..Query::default()
     };

@@ -1,5 +1,5 @@
-//! Tokens of a server: made, listed and revoked in their file; and the audit log, which tells what
-//! became of them. It must not print a secret twice.
+//! Tokens of a server: made, listed and revoked in their file; and the audit log, which records
+//! their use. It must not print a secret twice.
 
 use serde_json::{Map, Value, json};
 
@@ -22,7 +22,7 @@ use crate::{
 const LABEL_CHARS: usize = 32;
 
 pub(super) fn run(config: &Config, verb: &TokensVerb, screen: &mut Screen) -> Outcome {
-    let Some(path) = &config.doors.tokens_file else {
+    let Some(path) = &config.interfaces.tokens_file else {
         return Err(Failure::Usage(
             "no file of tokens is named: give --tokens-file FILE, or set SESSIONLOG_TOKENS_FILE, \
              here and where the server starts"

@@ -190,7 +190,7 @@ async fn written(
                 for part in page.parts() {
                     match part {
                         Part::Event(event) => screen.line(on_one_line(event.get()))?,
-                        Part::Gap(gap) => screen.line(gap.to_line())?,
+                        Part::Lost(gap) => screen.line(gap.to_line())?,
                     }
                 }
             }
@@ -218,7 +218,7 @@ async fn written(
 /// What has no place in another program's lines.
 fn tell_missing(page: &Page, screen: &Screen) {
     for gap in &page.gaps {
-        screen.note(format!("sessionlog: {}", gap.told()));
+        screen.note(format!("sessionlog: {}", gap.sentence()));
     }
 }
 

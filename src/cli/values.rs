@@ -8,7 +8,7 @@ pub(super) const FILE: &str = "file";
 pub(super) const ENVIRONMENT: &str = "environment";
 pub(super) const FLAG: &str = "flag";
 
-/// The text of a setting, when it is what is wanted; empty when nobody said anything.
+/// The text of a setting, when it is valid; empty when it is not set.
 pub(super) type Typed<'a> =
     dyn Fn(&str, &str, &dyn Fn(&str) -> bool) -> Result<String, ConfigError> + 'a;
 
@@ -77,7 +77,7 @@ impl ConfigError {
 
 /// One setting as it is in force.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct SettingValue {
     pub(super) name: &'static str,
     pub(super) value: Option<String>,
     /// Where it came from, for a person.
@@ -87,7 +87,7 @@ pub(super) struct Found {
     pub(super) secret: bool,
 }
 
-impl Found {
+impl SettingValue {
     /// A secret that comes from the environment alone.
     pub(super) fn secret(name: &'static str, variable: &str, help: &str, given: bool) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl Found {
         }
     }
 
-    /// The value for whoever looks at the settings: a secret is only said to be there.
+    /// The value as listings show it: of a secret only that it is set.
     pub(super) fn shown(&self) -> Option<String> {
         let value = self.value.clone()?;
         Some(if self.secret { "(set, not shown)".to_owned() } else { value })

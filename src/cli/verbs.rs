@@ -1,4 +1,4 @@
-//! What the verbs have in common, whatever they do. It must not act on anything.
+//! What all verbs have in common. It must not act on anything.
 
 use super::args::Verb;
 use crate::event::SessionId;

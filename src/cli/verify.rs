@@ -13,7 +13,7 @@ use crate::{
     wire::types::{Damage, HeadAnswer, VerifyRequest},
 };
 
-/// Exit code for damage, which the answer has told already.
+/// Exit code for damage; the answer has reported it already.
 const DAMAGED: u8 = 3;
 
 pub(super) async fn run(client: &Client, wanted: &args::Verify, screen: &mut Screen) -> Outcome {

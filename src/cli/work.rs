@@ -39,7 +39,7 @@ use crate::{
 pub(super) const FENCING_TOKEN: &str = "fencing-token";
 /// Characters of a label or a title in a table.
 const TEXT_CHARS: usize = 40;
-/// Checkpoints of a listing when nobody says, and of a page at most.
+/// Checkpoints of a listing by default, and of a page at most.
 const LIMIT_DEFAULT: u64 = 100;
 const PAGE_MAX: usize = 1_000;
 

@@ -265,7 +265,7 @@ impl Storage for DataDir {
         let Some(directory) = self.lock_directory()? else { return Ok(None) };
         let held = self.file(LOCK_FILE, OFlags::RDWR | OFlags::CREATE)?;
         match held.file.try_lock() {
-            Ok(()) => Ok(Some(Box::new(HeldLock { _file: held.file, _directory: directory }))),
+            Ok(()) => Ok(Some(Box::new(HeldLock { file: held.file, directory }))),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
             Err(fs::TryLockError::Error(error)) => Err(error),
         }
@@ -274,8 +274,19 @@ impl Storage for DataDir {
 
 /// The kernel releases each lock when its last descriptor closes, also after `kill -9`.
 struct HeldLock {
-    _file: fs::File,
-    _directory: Option<OwnedFd>,
+    file: fs::File,
+    directory: Option<OwnedFd>,
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        // A child process between its fork and its exec has the descriptors too: closing these
+        // alone would leave the locks held until then.
+        let _ = self.file.unlock();
+        if let Some(directory) = &self.directory {
+            let _ = rustix::fs::flock(directory, FlockOperation::Unlock);
+        }
+    }
 }
 
 impl Lock for HeldLock {}

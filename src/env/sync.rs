@@ -1,8 +1,8 @@
 //! Locks, and threads that wait for them: the standard library's, or with `--cfg shuttle` those of
-//! a scheduler that tries one interleaving after another (`tests/shuttle.rs`). The engine takes
-//! them from here and nowhere else; a lock of another kind would stop the scheduler. A lock is
-//! taken though a thread panicked while it held it: what is behind it is written to be whole at
-//! every step. It must not do anything else.
+//! a scheduler that tries one interleaving after another (`tests/shuttle.rs`). Every room takes
+//! them from here, `env::sim` excepted; a lock of another kind would stop the scheduler. A lock is
+//! taken though a thread panicked while it held it: what it guards is valid after every statement.
+//! It must not do anything else.
 
 use std::time::Duration;
 
@@ -30,6 +30,12 @@ impl<T> Mutex<T> {
     /// Blocks until this thread has the mutex.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl<T> From<T> for Mutex<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
     }
 }
 

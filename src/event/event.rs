@@ -1,6 +1,8 @@
 //! Events as emitted and as stored. Bodies are opaque bytes here: JSON text without the reserved
 //! members, cut by wire. It must not parse a body.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::{BatchKey, EventId, EventType, Fence, NewNote, Position, Timestamp};
@@ -61,8 +63,8 @@ pub struct NewEvent {
 /// Events emitted together: all or none.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// The events, in order.
-    pub events: Vec<NewEvent>,
+    /// The events, in order; clones of a batch share them.
+    pub events: Arc<[NewEvent]>,
     /// Compare and append: the batch's first event must get this position.
     pub if_position: Option<Position>,
     /// The client's key of the batch: a retry within 24 h returns the same positions.

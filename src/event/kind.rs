@@ -1,5 +1,5 @@
 //! The type of an event: `{domain}.{action}`, an open set. Unknown types are stored and served
-//! unchanged. It must not hold a closed enum of types: docs/events.md lists the known ones.
+//! unchanged. It must not hold a closed enum of types: `kinds` has the known ones.
 
 use std::{fmt, sync::Arc};
 

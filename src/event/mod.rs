@@ -5,6 +5,7 @@
 mod event;
 mod id;
 mod kind;
+pub mod kinds;
 pub mod limits;
 mod note;
 mod point;

@@ -5,7 +5,7 @@ use super::{
     budget::{Purse, fit, json_bytes},
     cursor::{Cursor, List},
 };
-use crate::projection::{Branch, Confidence, Gap, Research, Source};
+use crate::projection::{Branch, Confidence, KnowledgeGap, Research, Source};
 
 /// Bytes of a URL that are shown.
 const URL_BYTES_MAX: usize = 900;
@@ -176,7 +176,7 @@ pub(super) fn index_line(research: &Research, ordinal: usize) -> Option<IndexLin
 
 /// The line of a gap.
 #[must_use]
-pub fn gap_line(gap: &Gap) -> GapLine {
+pub fn gap_line(gap: &KnowledgeGap) -> GapLine {
     GapLine {
         id: gap.id.to_string(),
         description: gap.description.to_string(),
@@ -240,7 +240,7 @@ pub(super) fn index_line_bytes(research: &Research, ordinal: usize) -> Option<us
 
 /// Bytes of a gap in its longest wire form.
 #[must_use]
-pub(super) fn gap_bytes(gap: &Gap) -> usize {
+pub(super) fn gap_bytes(gap: &KnowledgeGap) -> usize {
     bytes_of_gap(&gap.id, &gap.description, gap.opened_by)
 }
 

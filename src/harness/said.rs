@@ -8,7 +8,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    event::{Event, EventType, Position, Range, Timestamp},
+    event::{Event, EventType, Position, Range, Timestamp, kinds},
     projection::{body, text::one_line},
 };
 
@@ -116,17 +116,17 @@ struct Body<'a> {
 
 /// The types of events that a model reads as messages.
 pub const READ_TYPES: [&str; 11] = [
-    "user.message",
-    "agent.message",
-    "system.message",
-    "agent.tool_use",
-    "agent.mcp_tool_use",
-    "agent.custom_tool_use",
-    "agent.tool_result",
-    "agent.mcp_tool_result",
-    "user.tool_result",
-    "user.custom_tool_result",
-    "context.compacted",
+    kinds::USER_MESSAGE,
+    kinds::AGENT_MESSAGE,
+    kinds::SYSTEM_MESSAGE,
+    kinds::AGENT_TOOL_USE,
+    kinds::AGENT_MCP_TOOL_USE,
+    kinds::AGENT_CUSTOM_TOOL_USE,
+    kinds::AGENT_TOOL_RESULT,
+    kinds::AGENT_MCP_TOOL_RESULT,
+    kinds::USER_TOOL_RESULT,
+    kinds::USER_CUSTOM_TOOL_RESULT,
+    kinds::CONTEXT_COMPACTED,
 ];
 
 /// The content of the `index`-th event.
@@ -157,15 +157,15 @@ fn speech(event: &Event) -> Option<Speech> {
         content.map(|content| blocks(content, event.position)).unwrap_or_default()
     };
     Some(match kind {
-        "user.message" => Speech::User(blocks(body.content)),
-        "agent.message" => Speech::Assistant(blocks(body.content)),
-        "system.message" => Speech::System(blocks(body.content)),
-        kind if body::is_call(kind) => Speech::Call(Call {
+        kinds::USER_MESSAGE => Speech::User(blocks(body.content)),
+        kinds::AGENT_MESSAGE => Speech::Assistant(blocks(body.content)),
+        kinds::SYSTEM_MESSAGE => Speech::System(blocks(body.content)),
+        kind if kinds::is_call(kind) => Speech::Call(Call {
             id: body.call_id.unwrap_or_else(|| event.id.to_string()),
             name: body.name.unwrap_or_default(),
             input: body.input.map_or("{}", RawValue::get).to_owned(),
         }),
-        kind if body::is_result(kind) => Speech::Result(ToolResult {
+        kind if kinds::is_result(kind) => Speech::Result(ToolResult {
             call_id: body
                 .call_id
                 .or(body.tool_use_id)
@@ -176,7 +176,7 @@ fn speech(event: &Event) -> Option<Speech> {
             blocks: blocks(body.content),
             is_error: body.is_error.unwrap_or(false),
         }),
-        "context.compacted" => {
+        kinds::CONTEXT_COMPACTED => {
             let dropped = body.dropped.map(|raw| body::ranges(raw.get())).unwrap_or_default();
             Speech::Summary(body.summary.filter(|text| !text.trim().is_empty())?, dropped)
         }

@@ -8,7 +8,7 @@ use super::{
     delivery::{About, Delivery, Mark},
     payload::Payload,
 };
-use crate::event::{Timestamp, limits};
+use crate::event::{Timestamp, kinds, limits};
 
 /// Most bytes of an event: the limit of the store, less room for what surrounds a body.
 const EVENT_BYTES: usize = limits::EVENT_BYTES_MAX - (64 << 10);
@@ -49,7 +49,7 @@ pub(super) fn delivery(
             event.insert("truncated".to_owned(), json!({ "bytes": bytes }));
         }
         // The original once, with the last event made of it.
-        if part == last && kind != "transcript.entry" {
+        if part == last && kind != kinds::TRANSCRIPT_ENTRY {
             event.insert("raw".to_owned(), Value::Object(payload.members().clone()));
         }
         Value::Object(fitting(event, payload))
@@ -77,34 +77,37 @@ fn drafts(payload: &Payload) -> (Vec<Draft>, Option<Mark>) {
     match payload.name() {
         "SessionStart" => (
             vec![(
-                "session.status_running",
+                kinds::SESSION_STATUS_RUNNING,
                 picked(payload, &[("source", "source"), ("model", "model")]),
             )],
             None,
         ),
         "UserPromptSubmit" => {
             let content = payload.get("prompt").cloned().unwrap_or_default();
-            (vec![("user.message", object(json!({ "content": content })))], mark("prompt", false))
+            (
+                vec![(kinds::USER_MESSAGE, object(json!({ "content": content })))],
+                mark("prompt", false),
+            )
         }
-        "PreToolUse" => (vec![("agent.tool_use", tool_use(payload))], None),
-        "PostToolUse" => (vec![("agent.tool_result", tool_result(payload))], None),
-        "PostToolUseFailure" => (vec![("agent.tool_result", tool_failure(payload))], None),
+        "PreToolUse" => (vec![(kinds::AGENT_TOOL_USE, tool_use(payload))], None),
+        "PostToolUse" => (vec![(kinds::AGENT_TOOL_RESULT, tool_result(payload))], None),
+        "PostToolUseFailure" => (vec![(kinds::AGENT_TOOL_RESULT, tool_failure(payload))], None),
         "PreCompact" => (vec![entry(payload)], mark("compaction", false)),
         "PostCompact" => {
             let names = [("trigger", "trigger"), ("compact_summary", "summary")];
-            (vec![("context.compacted", picked(payload, &names))], None)
+            (vec![(kinds::CONTEXT_COMPACTED, picked(payload, &names))], None)
         }
         "Stop" => {
             let said = payload.text("last_assistant_message");
-            let said = said.map(|text| ("agent.message", object(json!({ "content": text }))));
+            let said = said.map(|text| (kinds::AGENT_MESSAGE, object(json!({ "content": text }))));
             let idle = object(json!({ "stop_reason": { "type": "end_turn" } }));
-            (said.into_iter().chain([("session.status_idle", idle)]).collect(), None)
+            (said.into_iter().chain([(kinds::SESSION_STATUS_IDLE, idle)]).collect(), None)
         }
-        "SubagentStart" => (vec![("session.thread_status_running", subagent(payload))], None),
-        "SubagentStop" => (vec![("session.thread_status_idle", subagent(payload))], None),
+        "SubagentStart" => (vec![(kinds::SESSION_THREAD_STATUS_RUNNING, subagent(payload))], None),
+        "SubagentStop" => (vec![(kinds::SESSION_THREAD_STATUS_IDLE, subagent(payload))], None),
         "SessionEnd" => {
             let body = picked(payload, &[("reason", "reason")]);
-            (vec![("session.status_terminated", body)], mark("final", true))
+            (vec![(kinds::SESSION_STATUS_TERMINATED, body)], mark("final", true))
         }
         _ => (vec![entry(payload)], None),
     }
@@ -119,7 +122,7 @@ fn object(value: Value) -> Map<String, Value> {
 
 /// The event whole: nothing of the vocabulary fits.
 fn entry(payload: &Payload) -> Draft {
-    ("transcript.entry", object(json!({ "entry": payload.members() })))
+    (kinds::TRANSCRIPT_ENTRY, object(json!({ "entry": payload.members() })))
 }
 
 /// Members under other names; those that are not there stay away.

@@ -56,7 +56,7 @@ pub(super) async fn emit(
 ) -> Result<Response, Refusal> {
     let Conditions { if_position, key } = conditions;
     let events = decode(&payload, caller.origin)?;
-    let batch = Batch { events, if_position, key, ..Batch::default() };
+    let batch = Batch { events: events.into(), if_position, key, ..Batch::default() };
     let create = params.flag("create")?;
     let emitted = door.app.service.emit(&caller, &session, batch, create).await?;
     Ok(if wants_protobuf(&headers, payload.protobuf) {

@@ -3,10 +3,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -14,7 +11,10 @@ use axum::http::Method;
 use metrics::{Counter, Histogram};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
-use crate::service::{Counts, Scrub};
+use crate::{
+    env::sync::RwLock,
+    service::{Counts, Scrub},
+};
 
 /// Latencies wait in memory until they are sorted into buckets; so many requests apart.
 const UPKEEP_REQUESTS: u64 = 1_024;
@@ -60,7 +60,7 @@ impl Metrics {
     }
 
     fn known(&self, method: &'static str, route: &str, status: u16) -> Known {
-        let read = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let read = self.known.read();
         let same = |known: &&Known| (known.method, known.status) == (method, status);
         if let Some(known) = read.get(route).and_then(|of_route| of_route.iter().find(same)) {
             return known.clone();
@@ -75,7 +75,7 @@ impl Metrics {
             let seconds = metrics::histogram!("sessionlog_http_request_seconds", &labels);
             Known { method, status, requests, seconds }
         });
-        let mut write = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut write = self.known.write();
         write.entry(route.to_owned()).or_default().push(known.clone());
         known
     }

@@ -1,6 +1,5 @@
-//! The accept loop: our own, because a server of other people's programs needs what `axum::serve`
-//! leaves out: a header timeout, a cap on connections, a check of who is at the other end of a
-//! socket file, and a stop that lets requests finish. It must not know a route.
+//! The accept loop. `axum::serve` has no header timeout, no cap on connections, no check of the
+//! peer of a socket file, and no stop with a deadline for requests. It must not know a route.
 
 use std::{convert::Infallible, io, os::fd::AsFd as _, sync::Arc, time::Duration};
 
@@ -21,16 +20,16 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{gate::OwnSocket, progress::Progress};
 use crate::access::Certificates;
 
-/// Pause after a failed accept: most often there are no file descriptors left. Connections without
-/// a request give way meanwhile.
+/// Pause after a failed accept, most often for lack of file descriptors. Connections without a
+/// request close meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Pauses in a row in which a connection that gives way sent and received nothing.
+/// Pauses in a row without a byte in either direction, after which a connection closes for another.
 const QUIET_MAX: usize = 10;
 
-/// Bytes that the kernel keeps for each client that does not read; it doubles what it is told.
+/// Bytes that the kernel buffers for each client that does not read; it doubles the value it gets.
 const UNSENT_BYTES: usize = 128 << 10;
 
-/// Bytes that a connection keeps of answers not taken yet, or of a head not read yet, beside the
+/// Bytes that a connection buffers of answers not sent yet, or of a head not read yet, besides the
 /// part of an answer that is being sent.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -40,7 +39,7 @@ pub enum Listener {
     Tcp(TcpListener),
     /// A TCP socket that speaks TLS.
     Tls(TcpListener, Arc<Certificates>),
-    /// A socket file; only processes of the same user are let in.
+    /// A socket file; only processes of the same user may connect.
     Unix(UnixListener),
 }
 
@@ -67,9 +66,9 @@ pub struct ServeOptions {
     pub write_timeout: Duration,
     /// Connections at once; more wait in the backlog. Default 16 384.
     pub connections_max: usize,
-    /// How long requests may go on after a stop; default 10 s.
+    /// How long requests may run after a stop; default 10 s.
     pub drain: Duration,
-    /// Return, too, when no connection has been open for so long.
+    /// Also stop when no connection has been open for so long; never by default.
     pub idle: Option<Duration>,
 }
 
@@ -85,7 +84,8 @@ impl Default for ServeOptions {
     }
 }
 
-/// Tells a handler that the server stops. Handlers called without a server never hear of it.
+/// Notifies a handler that the server stops; never cancelled where a handler is called without a
+/// server.
 #[derive(Clone, Default)]
 pub(super) struct Stopping(Arc<CancellationToken>);
 
@@ -112,13 +112,13 @@ struct Floor {
     closing: CancellationToken,
     permits: Arc<Semaphore>,
     open: Arc<watch::Sender<usize>>,
-    /// Tells connections that others wait: those without a request end.
+    /// Notifies connections that others wait: those without a request close.
     crowded: Arc<watch::Sender<()>>,
     tracker: TaskTracker,
 }
 
-/// Serves until `stop`, or until nobody has been connected for the idle time. Then no connection
-/// is taken any more, streams end with `done`, and requests under way have `drain` to finish.
+/// Serves until `stop`, or until no connection has been open for the idle time. Then connections
+/// are no longer accepted, streams end with `done`, and running requests have `drain` to finish.
 pub async fn serve(
     listeners: Vec<Listener>,
     router: Router,
@@ -148,7 +148,7 @@ pub async fn serve(
     }
     tokio::select! {
         () = stop.cancelled() => tracing::info!("stopping"),
-        () = nobody(watched, options.idle) => tracing::info!("nobody is connected; leaving"),
+        () = idle(watched, options.idle) => tracing::info!("no connection is open; stopping"),
     }
     closing.cancel();
     floor.tracker.close();
@@ -167,15 +167,15 @@ fn raise_descriptors() {
     }
 }
 
-/// Returns when no connection has been open for `idle`; never without a limit.
-async fn nobody(mut open: watch::Receiver<usize>, idle: Option<Duration>) {
-    let Some(idle) = idle else { return std::future::pending().await };
+/// Returns once no connection has been open for `limit`; never without a limit.
+async fn idle(mut open: watch::Receiver<usize>, limit: Option<Duration>) {
+    let Some(limit) = limit else { return std::future::pending().await };
     loop {
         let empty = *open.borrow_and_update() == 0;
         let changed = open.changed();
         if !empty {
             let _ = changed.await;
-        } else if tokio::time::timeout(idle, changed).await.is_err() {
+        } else if tokio::time::timeout(limit, changed).await.is_err() {
             return;
         }
     }
@@ -185,23 +185,23 @@ async fn accept(listener: Listener, floor: Floor) {
     loop {
         let permit = tokio::select! {
             () = floor.closing.cancelled() => return,
-            permit = place(&floor) => permit,
+            permit = permit(&floor) => permit,
         };
         let Some(permit) = permit else { return };
         let accepted = tokio::select! {
             () = floor.closing.cancelled() => return,
-            accepted = one(&listener, &floor, permit) => accepted,
+            accepted = accept_one(&listener, &floor, permit) => accepted,
         };
         if let Err(error) = accepted {
-            tracing::warn!(%error, "a connection was not taken");
+            tracing::warn!(%error, "a connection was not accepted");
             floor.crowded.send_replace(());
             tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     }
 }
 
-/// A place among the connections; while there is none, idle ones give way. `None` after the end.
-async fn place(floor: &Floor) -> Option<OwnedSemaphorePermit> {
+/// A permit for one connection; while there is none, idle connections close. `None` after the stop.
+async fn permit(floor: &Floor) -> Option<OwnedSemaphorePermit> {
     loop {
         let permit = Arc::clone(&floor.permits).acquire_owned();
         if let Ok(permit) = tokio::time::timeout(ACCEPT_PAUSE, permit).await {
@@ -211,49 +211,58 @@ async fn place(floor: &Floor) -> Option<OwnedSemaphorePermit> {
     }
 }
 
-/// Takes one connection and gives it a task of its own.
-async fn one(listener: &Listener, floor: &Floor, permit: OwnedSemaphorePermit) -> io::Result<()> {
+/// Accepts one connection and spawns its task.
+async fn accept_one(
+    listener: &Listener,
+    floor: &Floor,
+    permit: OwnedSemaphorePermit,
+) -> io::Result<()> {
     match listener {
         Listener::Tcp(listener) => {
             let (stream, _) = listener.accept().await?;
             // Answers are small and written whole; waiting to fill a packet only adds latency.
             stream.set_nodelay(true)?;
-            floor.tracker.spawn(converse(stream, floor.clone(), permit));
+            floor.tracker.spawn(serve_connection(stream, floor.clone(), permit));
         }
         Listener::Tls(listener, certificates) => {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
             let Some(config) = certificates.current() else { return Ok(()) };
-            floor.tracker.spawn(greet(stream, TlsAcceptor::from(config), floor.clone(), permit));
+            floor.tracker.spawn(handshake(
+                stream,
+                TlsAcceptor::from(config),
+                floor.clone(),
+                permit,
+            ));
         }
         Listener::Unix(listener) => {
             let (stream, _) = listener.accept().await?;
             if same_user(&stream) {
-                floor.tracker.spawn(converse(stream, floor.clone(), permit));
+                floor.tracker.spawn(serve_connection(stream, floor.clone(), permit));
             } else {
-                tracing::warn!("a process of another user was turned away");
+                tracing::warn!("a process of another user was refused");
             }
         }
     }
     Ok(())
 }
 
-/// A connection over TLS: its greeting has the time that a request's head has.
-async fn greet(
+/// Serves a connection over TLS; its handshake has the time that a request's head has.
+async fn handshake(
     stream: TcpStream,
     acceptor: TlsAcceptor,
     floor: Floor,
     permit: OwnedSemaphorePermit,
 ) {
-    let greeting = tokio::time::timeout(floor.options.header_timeout, acceptor.accept(stream));
-    let greeted = tokio::select! {
-        greeted = greeting => greeted,
+    let shaken = tokio::time::timeout(floor.options.header_timeout, acceptor.accept(stream));
+    let shaken = tokio::select! {
+        shaken = shaken => shaken,
         () = floor.closing.cancelled() => return,
     };
-    match greeted {
-        Ok(Ok(stream)) => converse(stream, floor, permit).await,
-        Ok(Err(error)) => tracing::debug!(%error, "a connection was not greeted"),
-        Err(_) => tracing::debug!("a connection took too long to greet"),
+    match shaken {
+        Ok(Ok(stream)) => serve_connection(stream, floor, permit).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
 }
 
@@ -262,8 +271,8 @@ fn same_user(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == own)
 }
 
-/// One connection, to its end.
-async fn converse(
+/// Serves one connection until it ends.
+async fn serve_connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     floor: Floor,
     _permit: OwnedSemaphorePermit,
@@ -288,8 +297,7 @@ async fn converse(
                 match seen {
                     _ if quiet < QUIET_MAX => {}
                     0 => return,
-                    // A request under way is answered before the connection ends, a stream to its
-                    // end.
+                    // A running request is answered first, a stream sent to its end.
                     _ => connection.as_mut().graceful_shutdown(),
                 }
             }
@@ -297,7 +305,7 @@ async fn converse(
                 connection.as_mut().graceful_shutdown();
                 match tokio::time::timeout(floor.options.drain, connection).await {
                     Ok(ended) => break ended,
-                    Err(_) => return tracing::warn!("a request did not finish in time; cut off"),
+                    Err(_) => return tracing::warn!("a request did not finish in time: aborted"),
                 }
             }
         }
@@ -307,7 +315,7 @@ async fn converse(
     }
 }
 
-/// Counts a connection while it is held.
+/// Counts a connection while it exists.
 struct Open(Arc<watch::Sender<usize>>);
 
 impl Open {

@@ -7,6 +7,7 @@ use super::{
     members::{Members, Object, quote},
     speech::{self, Image, Part},
 };
+use crate::event::kinds;
 
 /// Types and bodies of events.
 pub(super) type Bodies = Vec<(&'static str, Object)>;
@@ -46,9 +47,9 @@ impl Kind {
 /// The events of a content: a text, or blocks. Texts between calls stay together.
 pub(super) fn bodies(role: &str, content: &RawValue) -> Bodies {
     let kind = match role {
-        "assistant" => "agent.message",
-        "user" => "user.message",
-        "system" | "developer" => "system.message",
+        "assistant" => kinds::AGENT_MESSAGE,
+        "user" => kinds::USER_MESSAGE,
+        "system" | "developer" => kinds::SYSTEM_MESSAGE,
         _ => return Vec::new(),
     };
     let Ok(blocks) = serde_json::from_str::<Vec<Box<RawValue>>>(content.get()) else {
@@ -63,9 +64,9 @@ pub(super) fn bodies(role: &str, content: &RawValue) -> Bodies {
                 said.push(block.get());
                 continue;
             }
-            Kind::Thought => ("agent.thinking", thought(&members)),
-            Kind::Call => ("agent.tool_use", call(&members)),
-            Kind::Answer => ("agent.tool_result", answer(&members)),
+            Kind::Thought => (kinds::AGENT_THINKING, thought(&members)),
+            Kind::Call => (kinds::AGENT_TOOL_USE, call(&members)),
+            Kind::Answer => (kinds::AGENT_TOOL_RESULT, answer(&members)),
         };
         close(&mut said, kind, &mut bodies);
         bodies.push(body);

@@ -7,6 +7,7 @@ use super::{
     anthropic::{self, Bodies},
     members::{Members, Object, quote},
 };
+use crate::event::kinds;
 
 /// What of earlier lines matters to later ones.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +35,7 @@ impl Claude {
         let says = |name: &str| says(line, name);
         let bodies = match (line.text("type").as_deref(), content) {
             (Some("user"), Some(content)) if says("isCompactSummary") => {
-                vec![("context.compacted", self.compacted(content))]
+                vec![(kinds::CONTEXT_COMPACTED, self.compacted(content))]
             }
             (Some("user"), Some(content)) if says("isMeta") => anthropic::bodies("system", content),
             (Some("user"), Some(content)) => anthropic::bodies("user", content),
@@ -114,8 +115,8 @@ fn aside(line: &Members, (kind, mut body): (&'static str, Object)) -> (&'static 
     let thread = line.text("agentId").unwrap_or_else(|| "sidechain".to_owned());
     body.add("session_thread_id", &quote(&thread));
     let kind = match kind {
-        "user.message" | "system.message" => "agent.thread_message_sent",
-        "agent.message" => "agent.thread_message_received",
+        kinds::USER_MESSAGE | kinds::SYSTEM_MESSAGE => kinds::AGENT_THREAD_MESSAGE_SENT,
+        kinds::AGENT_MESSAGE => kinds::AGENT_THREAD_MESSAGE_RECEIVED,
         other => other,
     };
     (kind, body)

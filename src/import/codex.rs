@@ -8,6 +8,7 @@ use super::{
     claude::text_of,
     members::{Members, Object, quote},
 };
+use crate::event::kinds;
 
 /// How messages begin that the program puts before the first one of the user.
 const PREAMBLES: [&str; 5] = [
@@ -30,7 +31,7 @@ pub(super) fn bodies(line: &Members) -> Bodies {
             if let Some(summary) = payload.some("message") {
                 body.add("summary", summary.get());
             }
-            vec![("context.compacted", body)]
+            vec![(kinds::CONTEXT_COMPACTED, body)]
         }
         _ => Vec::new(),
     }
@@ -47,10 +48,10 @@ fn item(item: &Members) -> Bodies {
             let mut body = Object::new();
             let thought = item.some("content").or_else(|| item.some("summary"));
             body.add("content", thought.map_or("[]", RawValue::get));
-            ("agent.thinking", body)
+            (kinds::AGENT_THINKING, body)
         }
-        kind if kind.ends_with("_output") => ("agent.tool_result", output(item)),
-        kind if kind.ends_with("_call") => ("agent.tool_use", call(item, kind)),
+        kind if kind.ends_with("_output") => (kinds::AGENT_TOOL_RESULT, output(item)),
+        kind if kind.ends_with("_call") => (kinds::AGENT_TOOL_USE, call(item, kind)),
         _ => return Vec::new(),
     };
     vec![body]
@@ -59,14 +60,14 @@ fn item(item: &Members) -> Bodies {
 fn message(item: &Members) -> Option<(&'static str, Object)> {
     let content = item.some("content")?;
     let kind = match item.text("role").as_deref()? {
-        "assistant" => "agent.message",
+        "assistant" => kinds::AGENT_MESSAGE,
         "user"
             if PREAMBLES.iter().any(|begin| text_of(content).trim_start().starts_with(begin)) =>
         {
-            "system.message"
+            kinds::SYSTEM_MESSAGE
         }
-        "user" => "user.message",
-        "system" | "developer" => "system.message",
+        "user" => kinds::USER_MESSAGE,
+        "system" | "developer" => kinds::SYSTEM_MESSAGE,
         _ => return None,
     };
     let mut body = Object::new();

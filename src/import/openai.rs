@@ -11,7 +11,7 @@ use super::{
     speech::{self, Image, Part},
     transcript::Program,
 };
-use crate::event::{SessionId, limits};
+use crate::event::{SessionId, kinds, limits};
 
 /// Metadata with the other members of a conversation's line.
 const FIELDS_KEY: &str = "import.fields";
@@ -97,7 +97,7 @@ impl About {
         let mut body = Object::new();
         body.add("conversation", "true");
         body.add("entry", fields);
-        vec![conversation.draft("transcript.entry", &body.finish(), fields, 0)]
+        vec![conversation.draft(kinds::TRANSCRIPT_ENTRY, &body.finish(), fields, 0)]
     }
 }
 
@@ -138,7 +138,7 @@ impl Conversation {
         if bodies.is_empty() {
             let mut body = Object::new();
             body.add("entry", text);
-            return vec![self.draft("transcript.entry", &body.finish(), text, 0)];
+            return vec![self.draft(kinds::TRANSCRIPT_ENTRY, &body.finish(), text, 0)];
         }
         let first = self.name(text);
         let mut drafts = Vec::with_capacity(bodies.len());
@@ -196,8 +196,8 @@ impl Conversation {
 fn bodies(message: &Members) -> Vec<(&'static str, Object)> {
     let mut bodies = Vec::new();
     match message.text("role").as_deref() {
-        Some("system" | "developer") => bodies.push(("system.message", content(message))),
-        Some("user") => bodies.push(("user.message", content(message))),
+        Some("system" | "developer") => bodies.push((kinds::SYSTEM_MESSAGE, content(message))),
+        Some("user") => bodies.push((kinds::USER_MESSAGE, content(message))),
         Some("tool" | "function") => {
             let mut body = Object::new();
             if let Some(call) = message.some("tool_call_id") {
@@ -209,14 +209,14 @@ fn bodies(message: &Members) -> Vec<(&'static str, Object)> {
             if let Some(text) = message.some("content") {
                 body.add("content", text.get());
             }
-            bodies.push(("agent.tool_result", body));
+            bodies.push((kinds::AGENT_TOOL_RESULT, body));
         }
         Some("assistant") => {
             let calls = calls(message);
             if message.some("content").is_some() || calls.is_empty() {
-                bodies.push(("agent.message", content(message)));
+                bodies.push((kinds::AGENT_MESSAGE, content(message)));
             }
-            bodies.extend(calls.into_iter().map(|body| ("agent.tool_use", body)));
+            bodies.extend(calls.into_iter().map(|body| (kinds::AGENT_TOOL_USE, body)));
         }
         _ => {}
     }
@@ -358,7 +358,7 @@ fn write(events: &[Members]) -> Written {
         } else if event.raw("raw_in").is_some() && !foreign {
             // Part of the message written already.
         } else if let Some(entry) =
-            event.raw("entry").filter(|_| kind == "transcript.entry" && !foreign)
+            event.raw("entry").filter(|_| kind == kinds::TRANSCRIPT_ENTRY && !foreign)
         {
             match event.value("conversation") {
                 Some(Value::Bool(true)) => fields = Some(entry.get().to_owned()),

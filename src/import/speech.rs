@@ -4,6 +4,7 @@
 use serde_json::value::RawValue;
 
 use super::members::{Members, Object, quote};
+use crate::event::kinds;
 
 /// Whether an event is a subagent's, and so of another conversation.
 pub(super) fn is_aside(event: &Members) -> bool {
@@ -29,15 +30,17 @@ impl Part {
             return Self::Nothing;
         }
         match event.text("type").unwrap_or_default().as_str() {
-            "system.message" => Self::System,
-            "user.message" => Self::User,
-            "agent.message" => Self::Agent,
-            "context.compacted" => Self::Summary,
-            "agent.tool_use" | "agent.mcp_tool_use" | "agent.custom_tool_use" => Self::Call,
-            "agent.tool_result"
-            | "agent.mcp_tool_result"
-            | "user.tool_result"
-            | "user.custom_tool_result" => Self::Answer,
+            kinds::SYSTEM_MESSAGE => Self::System,
+            kinds::USER_MESSAGE => Self::User,
+            kinds::AGENT_MESSAGE => Self::Agent,
+            kinds::CONTEXT_COMPACTED => Self::Summary,
+            kinds::AGENT_TOOL_USE | kinds::AGENT_MCP_TOOL_USE | kinds::AGENT_CUSTOM_TOOL_USE => {
+                Self::Call
+            }
+            kinds::AGENT_TOOL_RESULT
+            | kinds::AGENT_MCP_TOOL_RESULT
+            | kinds::USER_TOOL_RESULT
+            | kinds::USER_CUSTOM_TOOL_RESULT => Self::Answer,
             _ => Self::Nothing,
         }
     }

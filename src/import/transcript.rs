@@ -11,7 +11,7 @@ use super::{
     draft::{Draft, Named, event},
     members::{Members, Object, canonical, quote},
 };
-use crate::event::{Timestamp, limits};
+use crate::event::{Timestamp, kinds, limits};
 
 /// Bytes of one piece of a line that is too much for one event. Escaped as a text it may double.
 const PIECE_BYTES: usize = 1 << 20;
@@ -189,7 +189,6 @@ impl Transcript {
 
     /// A line stored without events: whole, or as a text in pieces when it is too large.
     fn entry(&self, line: &Members, text: &str, id: &str) -> Vec<Draft> {
-        const KIND: &str = "transcript.entry";
         let head = || {
             let mut body = head(line);
             body.add("raw_format", &quote(self.program.as_str()));
@@ -197,7 +196,7 @@ impl Transcript {
         };
         let mut body = head();
         body.add("entry", text);
-        let whole = named(event(id, KIND, &body.finish()));
+        let whole = named(event(id, kinds::TRANSCRIPT_ENTRY, &body.finish()));
         if whole.too_much().is_none() {
             return vec![whole];
         }
@@ -209,7 +208,7 @@ impl Transcript {
             body.add("pieces", &count);
             body.add("text", &quote(piece));
             let id = if part == 0 { id.to_owned() } else { format!("{id}.{part}") };
-            named(event(&id, KIND, &body.finish()))
+            named(event(&id, kinds::TRANSCRIPT_ENTRY, &body.finish()))
         };
         pieces.iter().enumerate().map(piece).collect()
     }

@@ -1,5 +1,5 @@
-//! Where a tool call goes: to the verbs in this process, or through the client to an owner. Both
-//! fail in the same words. It must not retry: the client does, with the call's own key.
+//! How a tool call is carried out: by the verbs in this process, or by an owner through the client.
+//! Both return the same failures. It must not retry: the client does, with the call's own key.
 
 use std::sync::Arc;
 
@@ -32,13 +32,13 @@ pub(super) struct ToolCall {
     pub(super) name: &'static str,
     pub(super) arguments: Value,
     pub(super) via: Via,
-    /// Who asks, where the transport knows.
+    /// The authenticated caller, where the transport has one.
     pub(super) who: Option<Arc<Principal>>,
 }
 
-/// Who answers tool calls.
+/// Carries out tool calls.
 pub(super) trait Backend: Send + Sync {
-    /// Answers one.
+    /// Returns the structured content of the answer, as JSON text.
     fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<Answer, Failure>>;
 }
 
@@ -62,19 +62,19 @@ impl Backend for InProcess {
     }
 }
 
-/// On whose behalf a tool is called, when it may be.
+/// The caller of a tool, when its grants allow the tool.
 fn caller(name: &str, who: Option<&Principal>) -> ServiceResult<Caller> {
     let Some(who) = who else {
         return Err(ServiceError::new(Code::Unauthenticated, "no one was let in"));
     };
-    // An unknown name is refused further on, in the same words for everybody.
+    // An unknown name is refused later, with the same words for every caller.
     let read_only = tool(name).is_none_or(|tool| tool.read_only);
     who.require(Grant::of_tool(read_only))?;
     Ok(Caller { scope: who.scope.clone(), origin: Origin::Model, fence: None })
 }
 
-/// An owner or a server, through the client: it finds or starts one, and repeats a call whose
-/// answer was lost under the same idempotency key.
+/// An owner or a server, through the client, which finds or starts one and repeats a call whose
+/// answer was lost with the same idempotency key.
 pub(super) struct Forwarded {
     pub(super) client: Client,
 }

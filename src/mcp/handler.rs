@@ -1,7 +1,8 @@
-//! The protocol's handler, the same on both transports: lists what is offered, turns a call into a
-//! backend's, and an answer into content. It must not know a tool beyond its name and schema.
+//! The handler of the protocol, the same on both transports: lists tools, resources and prompts,
+//! passes a call to the backend, and returns its answer as content. It must not know a tool beyond
+//! its name and schema.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::http::request::Parts;
 use rmcp::{
@@ -25,12 +26,13 @@ use super::{
 };
 use crate::{
     access::Principal,
+    env::sync::{Mutex, MutexGuard},
     event::SessionId,
     service::{Remembered, Via},
     wire::tools::{self, Failure, NOTICE, Toolset},
 };
 
-/// What a model is told once, before any call: of each toolset that it is offered.
+/// Instructions that a model receives before its first call; one part for each offered toolset.
 const INSTRUCTIONS: &str = "Durable sessions outside your context window.";
 const INSTRUCTIONS_OF: [(Toolset, &str); 3] = [
     (
@@ -52,28 +54,28 @@ const MCP_SESSION: &str = "mcp-session-id";
 pub struct Handler {
     backend: Arc<dyn Backend>,
     toolsets: Vec<Toolset>,
-    /// What is known of this connection, and what it used last, which so outlives an owner.
+    /// What identifies this connection, and the session it used last, for an owner that restarted.
     own: Mutex<Own>,
 }
 
-/// A connection by itself.
+/// What is kept of one connection.
 struct Own {
     via: Via,
-    /// Name of the connection that `via.remembered` is of: a client may have several conversations.
+    /// The connection that `via.remembered` belongs to: a client may have several conversations.
     remembered_of: Option<String>,
 }
 
 impl Handler {
     pub(super) fn new(backend: Arc<dyn Backend>, toolsets: Vec<Toolset>, via: Via) -> Self {
-        Self { backend, toolsets, own: Mutex::new(Own { via, remembered_of: None }) }
+        Self { backend, toolsets, own: Mutex::from(Own { via, remembered_of: None }) }
     }
 
     fn own(&self) -> MutexGuard<'_, Own> {
-        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+        self.own.lock()
     }
 
-    /// By what the caller of a request is known: the headers on HTTP, this connection otherwise;
-    /// and the conversation that the request says it belongs to.
+    /// What identifies the caller of a request: its headers on HTTP, else this connection; and the
+    /// conversation that the request names.
     fn via(&self, context: &RequestContext<RoleServer>) -> Result<Via, ErrorData> {
         let Some(parts) = context.extensions.get::<Parts>() else {
             let own = self.own();
@@ -94,7 +96,7 @@ impl Handler {
         Ok(via)
     }
 
-    /// The toolsets of a request: what the URL asks for on HTTP, this connection's otherwise.
+    /// The toolsets of a request: those that its URL names on HTTP, else those of this connection.
     fn toolsets(&self, context: &RequestContext<RoleServer>) -> Result<Vec<Toolset>, ErrorData> {
         let query = context.extensions.get::<Parts>().and_then(|parts| parts.uri.query());
         let asked = query
@@ -105,7 +107,7 @@ impl Handler {
         })
     }
 
-    /// Remembers what a connection used, as the owner does.
+    /// Remembers the session that a connection used, as the owner does.
     fn remember(&self, tool: &str, by: Via, answer: &Value) {
         let session = answer.get("sessionId").and_then(Value::as_str);
         let session = session.and_then(|text| SessionId::new(text).ok());
@@ -122,7 +124,7 @@ impl Handler {
         own.remembered_of = by.connection;
     }
 
-    /// A tool's answer; what this connection used is remembered.
+    /// Calls a tool and remembers the session it used; returns the answer as text and parsed.
     async fn answer(&self, call: ToolCall) -> Result<Answer, Failure> {
         let (name, via) = (call.name, call.via.clone());
         let answer = self.backend.call(call).await?;
@@ -130,14 +132,14 @@ impl Handler {
         Ok(answer)
     }
 
-    /// A tool's answer without a connection.
+    /// Calls a tool without a connection, so that no session is bound.
     async fn ask(
         &self,
         context: &RequestContext<RoleServer>,
         name: &'static str,
         arguments: Value,
     ) -> Result<Answer, Failure> {
-        let (via, who) = (Via::default(), who(context));
+        let (via, who) = (Via::default(), principal(context));
         self.backend.call(ToolCall { name, arguments, via, who }).await
     }
 }
@@ -190,7 +192,7 @@ impl ServerHandler for Handler {
             return Err(ErrorData::invalid_params(problem, None));
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let (via, who) = (self.via(&context)?, who(&context));
+        let (via, who) = (self.via(&context)?, principal(&context));
         match self.answer(ToolCall { name: tool.name, arguments, via, who }).await {
             Ok(Answer { text, value }) => {
                 let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
@@ -222,7 +224,7 @@ impl ServerHandler for Handler {
             let id = text("sessionId")?;
             let title = text("title").unwrap_or(id);
             let resource = Resource::new(resources::index_uri(id), format!("{id} index"));
-            // A title is recorded text, and nothing else of a list could say so.
+            // A title is recorded text; a list has no other place for the notice.
             let about = format!("Where a session stands. {NOTICE}");
             let resource = resource.with_title(title).with_description(about);
             Some(resource.with_mime_type("application/json"))
@@ -306,14 +308,14 @@ impl ServerHandler for Handler {
         }
         let session = request.arguments.as_ref().and_then(|given| given.get("sessionId")).cloned();
         let named = session.map_or_else(Map::new, |id| Map::from_iter([("sessionId".into(), id)]));
-        let (via, who) = (self.via(&context)?, who(&context));
+        let (via, who) = (self.via(&context)?, principal(&context));
         let mut asked = named.clone();
         asked.insert("pageOut".to_owned(), Value::Bool(false));
         let ask = |name, arguments| {
             self.answer(ToolCall { name, arguments, via: via.clone(), who: who.clone() })
         };
         let answer = match ask("continue_session", asked.into()).await {
-            // Who may only read is told what reading tells.
+            // A caller that may only read gets the overview instead.
             Err(failure) if &*failure.code == "forbidden" => {
                 ask("get_research_session", named.into()).await
             }
@@ -332,12 +334,13 @@ impl ServerHandler for Handler {
     }
 }
 
-/// Who asks, as the HTTP door found out. A connection on stdio has nobody: its owner knows.
-fn who(context: &RequestContext<RoleServer>) -> Option<Arc<Principal>> {
+/// The caller that `http` authenticated; none on stdio, where the owner authenticates the front
+/// end.
+fn principal(context: &RequestContext<RoleServer>) -> Option<Arc<Principal>> {
     context.extensions.get::<Parts>()?.extensions.get().cloned()
 }
 
-/// The server as it introduces itself to who is offered these toolsets.
+/// How the server describes itself to a client with these toolsets.
 fn described_server(toolsets: &[Toolset]) -> ServerConfig {
     let capabilities =
         ServerCapabilities::builder().enable_tools().enable_resources().enable_prompts().build();

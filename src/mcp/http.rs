@@ -1,12 +1,8 @@
-//! MCP over streamable HTTP, in the owner's process. Revisions before 2026-07-28 get connections
-//! with a header of their own; later ones are stateless. It must not check who knocks: the HTTP
-//! door's layers cover this route.
+//! MCP over streamable HTTP, in the owner's process. Revisions before 2026-07-28 have connections,
+//! named by a header; later ones are stateless. It must not check credentials: the layers of `http`
+//! cover this route.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -26,25 +22,26 @@ use tokio_util::sync::CancellationToken;
 use super::{backend::InProcess, handler::Handler};
 use crate::{
     access::Principal,
+    env::sync::Mutex,
     event::{Scope, limits},
     service::{Service, Via},
     wire::tools::Toolset,
 };
 
-/// How long a connection nobody uses is kept: a pause of a person's, not a client that is gone.
+/// How long an unused connection is kept: longer than a person pauses.
 const IDLE_CONNECTION: Duration = Duration::from_secs(3_600);
 
-/// Scopes whose connections are kept; those of the least recently used go first.
+/// Most scopes whose connections are kept; the least recently used is dropped first.
 const SCOPES_MAX: usize = 10_000;
 
 /// What an operator may change about MCP over HTTP.
 #[derive(Clone, Debug)]
 pub struct McpHttpOptions {
-    /// Tools offered when the URL does not ask (`/mcp?toolsets=research,events`).
+    /// Toolsets offered when the URL names none (`/mcp?toolsets=research,events`).
     pub toolsets: Vec<Toolset>,
-    /// Hosts a request may name, beside the loopback names.
+    /// Hosts that a request may name, besides the loopback names.
     pub allowed_hosts: Vec<String>,
-    /// Origins a browser's request may come from, beside the loopback ones.
+    /// Origins that a browser's request may come from, besides the loopback ones.
     pub allowed_origins: Vec<String>,
     /// Ends every connection.
     pub stop: CancellationToken,
@@ -61,7 +58,7 @@ impl Default for McpHttpOptions {
     }
 }
 
-/// The route `/mcp` with what suits a machine of one's own.
+/// The route `/mcp` with the default options, for one user's machine.
 pub fn http_router(service: Service) -> Router {
     http_router_with(service, McpHttpOptions::default())
 }
@@ -71,8 +68,8 @@ pub fn http_router_with(service: Service, options: McpHttpOptions) -> Router {
     http_router_around(service, options, |handler| handler)
 }
 
-/// The route `/mcp` with every connection's handler inside another: what the conformance suite
-/// wants beside the tools is mounted so, on the transport that is shipped.
+/// The route `/mcp` with every connection's handler wrapped by `around`: the conformance suite adds
+/// its fixtures this way, on the transport that is shipped.
 pub fn http_router_around<H, F>(service: Service, options: McpHttpOptions, around: F) -> Router
 where
     H: ServerHandler,
@@ -98,14 +95,16 @@ where
         connections.session_config.keep_alive = Some(IDLE_CONNECTION);
         StreamableHttpService::new(handler.clone(), Arc::new(connections), config.clone())
     };
-    let halls =
-        Arc::new(Halls { open, table: Mutex::new(Table { by_scope: HashMap::new(), uses: 0 }) });
+    let transports = Arc::new(Transports {
+        open,
+        table: Mutex::from(Table { by_scope: HashMap::new(), uses: 0 }),
+    });
     let serve = move |request: Request| {
-        let hall = halls.of(request.extensions().get::<Arc<Principal>>());
+        let transport = transports.of(request.extensions().get::<Arc<Principal>>());
         let ends = request.method() == Method::DELETE;
         async move {
-            let mut answer = hall.handle(request).await.map(Body::new);
-            // Clients take 200 and 204 for the end of a connection, and 202 for a failure.
+            let mut answer = transport.handle(request).await.map(Body::new);
+            // Clients read 200 and 204 as the end of a connection, and 202 as a failure.
             if ends && answer.status() == StatusCode::ACCEPTED {
                 *answer.status_mut() = StatusCode::NO_CONTENT;
             }
@@ -115,26 +114,25 @@ where
     Router::new().route("/mcp", any(serve))
 }
 
-/// A transport of its own for each scope: the connections of another are not there, so that their
-/// names are worth nothing to who learns one.
-struct Halls<H, F> {
+/// One transport for each scope: the name of a connection is unknown in every other scope.
+struct Transports<H, F> {
     open: F,
     table: Mutex<Table<H>>,
 }
 
-/// The halls that are open.
+/// The open transports.
 struct Table<H> {
     /// Each with the number of its last use.
-    by_scope: HashMap<Option<Scope>, (Hall<H>, u64)>,
+    by_scope: HashMap<Option<Scope>, (Transport<H>, u64)>,
     uses: u64,
 }
 
-type Hall<H> = StreamableHttpService<H, LocalSessionManager>;
+type Transport<H> = StreamableHttpService<H, LocalSessionManager>;
 
-impl<H, F: Fn() -> Hall<H>> Halls<H, F> {
-    fn of(&self, who: Option<&Arc<Principal>>) -> Hall<H> {
-        let scope = who.map(|who| who.scope.clone());
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+impl<H, F: Fn() -> Transport<H>> Transports<H, F> {
+    fn of(&self, caller: Option<&Arc<Principal>>) -> Transport<H> {
+        let scope = caller.map(|caller| caller.scope.clone());
+        let mut table = self.table.lock();
         let Table { by_scope, uses } = &mut *table;
         *uses += 1;
         if by_scope.len() >= SCOPES_MAX && !by_scope.contains_key(&scope) {
@@ -143,8 +141,8 @@ impl<H, F: Fn() -> Hall<H>> Halls<H, F> {
                 by_scope.remove(&oldest);
             }
         }
-        let (hall, used) = by_scope.entry(scope).or_insert_with(|| ((self.open)(), 0));
+        let (transport, used) = by_scope.entry(scope).or_insert_with(|| ((self.open)(), 0));
         *used = *uses;
-        hall.clone()
+        transport.clone()
     }
 }

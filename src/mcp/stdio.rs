@@ -1,6 +1,6 @@
 //! MCP on standard input and output: a front end. It answers `initialize`, `server/discover` and
-//! `tools/list` itself, so that a client starts at once, and forwards everything else to an owner,
-//! which the client finds, starts and outlives. It must not write anything else to standard output.
+//! `tools/list` itself, so that a client starts at once, and forwards other requests to an owner,
+//! which `client` finds or starts. It must not write anything else to standard output.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{backend::Forwarded, handler::Handler};
 use crate::{client::Client, event::SessionId, service::Via, wire::tools::Toolset};
 
-/// By what this front end is known, and what it offers.
+/// How this front end is known to the owner, and what it offers.
 #[derive(Clone, Debug, Default)]
 pub struct StdioOptions {
-    /// `--session`, or the session the harness says it runs.
+    /// `--session`, or the session that the harness names.
     pub session: Option<SessionId>,
-    /// Name of this connection: random, unguessable.
+    /// Name of this connection: random, not guessable.
     pub connection: String,
-    /// The working directory; none where programs of every kind run.
+    /// The working directory; none when unrelated programs run there.
     pub directory: Option<String>,
-    /// The root of the repository it lies in.
+    /// The root of the repository that the directory is in.
     pub root: Option<String>,
     /// Tools offered; empty for the default.
     pub toolsets: Vec<Toolset>,
@@ -40,15 +40,15 @@ pub enum StdioError {
     Connection(String),
 }
 
-/// Serves one client on standard input and output until it hangs up.
+/// Serves one client on standard input and output until it closes its end.
 ///
 /// # Errors
-/// [`StdioError`]; a client that hangs up, or that never spoke, is no error.
+/// [`StdioError`]; a client that closes its end, or sends nothing, is no error.
 pub async fn stdio(client: Client, options: StdioOptions) -> Result<(), StdioError> {
     front_end(streams(), client, options).await
 }
 
-/// Serves one client on any pair of streams until it hangs up.
+/// Serves one client on any pair of streams until it closes its end.
 ///
 /// # Errors
 /// Those of [`stdio`].

@@ -7,40 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Position, Range};
 
-/// Types of the research events.
-pub mod kind {
-    /// What the research is for.
-    pub const GOAL: &str = "research.goal";
-    /// A numbered step.
-    pub const STEP: &str = "research.step";
-    /// A gap in the knowledge was found.
-    pub const GAP_OPENED: &str = "research.gap_opened";
-    /// A gap was closed, or no longer matters.
-    pub const GAP_CLOSED: &str = "research.gap_closed";
-    /// The state of the research, in the caller's words.
-    pub const SUMMARY: &str = "research.summary";
-    /// A source that was met.
-    pub const SOURCE: &str = "source.found";
-}
-
-/// Whether a type is a call of a tool, in any vocabulary.
-#[must_use]
-pub fn is_call(kind: &str) -> bool {
-    matches!(kind, "agent.tool_use" | "agent.mcp_tool_use" | "agent.custom_tool_use")
-}
-
-/// Whether a type is the result of a call, in any vocabulary.
-#[must_use]
-pub fn is_result(kind: &str) -> bool {
-    matches!(
-        kind,
-        "agent.tool_result"
-            | "agent.mcp_tool_result"
-            | "user.tool_result"
-            | "user.custom_tool_result"
-    )
-}
-
 /// Which of the open calls, `(id, tool)` from the oldest, a result answers: the latest of its id;
 /// without an id the oldest of its tool; without either the only one.
 pub fn answered<'a>(
@@ -146,6 +112,9 @@ pub struct SummaryBody {
     pub branch_id: Option<String>,
 }
 
+/// The `found_by` of a source that the server found in a result of a tool.
+pub const BY_SERVER: &str = "server";
+
 /// `source.found`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceBody {
@@ -166,6 +135,14 @@ pub struct SourceBody {
     /// The tool whose result names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
+}
+
+impl SourceBody {
+    /// Whether the server found it in a result of a tool.
+    #[must_use]
+    pub fn is_by_server(&self) -> bool {
+        self.found_by.as_deref() == Some(BY_SERVER)
+    }
 }
 
 /// Ranges of positions in the clients' notations: `{"from": 1, "to": 5}` or `[1, 5]`, one or a

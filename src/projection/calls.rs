@@ -16,7 +16,7 @@ use super::{
     text::one_line,
     tools::{self, Does, Members},
 };
-use crate::event::{Event, Position};
+use crate::event::{Event, Position, kinds};
 
 /// Most calls that wait for their result.
 const CALLS_MAX: usize = 256;
@@ -134,7 +134,7 @@ impl Calls {
     /// The tool event of an event; `None` when it is of no tool.
     pub(super) fn fold<'a>(&'a mut self, event: &'a Event) -> Option<ToolEvent<'a>> {
         let kind = event.kind.as_str();
-        if body::is_call(kind) {
+        if kinds::is_call(kind) {
             let call: ToolBody<'_> = body::read(&event.body)?;
             let input = call.input;
             self.root(call.raw);
@@ -145,7 +145,7 @@ impl Calls {
             self.open.push_back(call);
             return Some(ToolEvent::Call(self.open.back()?, input));
         }
-        if body::is_result(kind) {
+        if kinds::is_result(kind) {
             let result: ToolBody<'_> = body::read(&event.body)?;
             return Some(self.result(event.position, result));
         }

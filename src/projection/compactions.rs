@@ -11,7 +11,7 @@ use super::{
     body,
     text::{clip, one_line},
 };
-use crate::event::{Event, Position, Range, Timestamp};
+use crate::event::{Event, Position, Range, Timestamp, kinds};
 
 /// Latest compactions kept.
 const COMPACTIONS_MAX: usize = 100;
@@ -79,9 +79,9 @@ impl Compactions {
 
     pub(super) fn fold(&mut self, event: &Event) {
         let made = match event.kind.as_str() {
-            "context.compacted" => read(event),
+            kinds::CONTEXT_COMPACTED => read(event),
             // The hosted wire only reports that there was one.
-            "agent.thread_context_compacted" => Some(everything(event)),
+            kinds::AGENT_THREAD_CONTEXT_COMPACTED => Some(everything(event)),
             _ => return,
         };
         let Some(made) = made else { return };

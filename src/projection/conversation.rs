@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::text::one_line;
-use crate::event::{Event, EventType, Position, Timestamp};
+use crate::event::{Event, EventType, Position, Timestamp, kinds};
 
 /// Types counted apart; further ones are counted together.
 const KINDS_MAX: usize = 64;
@@ -63,8 +63,8 @@ impl Conversation {
             None => self.other += 1,
         }
         let said = match event.kind.as_str() {
-            "user.message" => Some(true),
-            "agent.message" => Some(false),
+            kinds::USER_MESSAGE => Some(true),
+            kinds::AGENT_MESSAGE => Some(false),
             _ => None,
         };
         let chars = if said.is_some() { SAID_CHARS_MAX } else { LINE_CHARS_MAX };

@@ -14,11 +14,11 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    body::{self, SourceBody, kind},
+    body::{self, BY_SERVER, SourceBody},
     sources::normalised,
     text::one_line,
 };
-use crate::event::{Event, Origin, Position};
+use crate::event::{Event, Origin, Position, kinds};
 
 /// Sources of one result at most, and those that wait at most; the oldest go first.
 const RESULT_MAX: usize = 50;
@@ -99,10 +99,10 @@ impl Findable {
     /// Folds an event, if it is of a tool.
     pub fn fold(&mut self, event: &Event) {
         match event.kind.as_str() {
-            kind if body::is_call(kind) => {
+            kind if kinds::is_call(kind) => {
                 self.fold_call(event);
             }
-            kind if body::is_result(kind) => {
+            kind if kinds::is_result(kind) => {
                 self.fold_result(event);
             }
             _ => {}
@@ -111,9 +111,9 @@ impl Findable {
 
     /// Removes a waiting source that the log now contains.
     pub fn fold_recorded(&mut self, event: &Event) {
-        if event.kind.as_str() == kind::SOURCE
+        if event.kind.as_str() == kinds::SOURCE_FOUND
             && let Some(source) = body::read::<SourceBody>(&event.body)
-            && source.found_by.as_deref() == Some("server")
+            && source.is_by_server()
         {
             let name = normalised(&source.url).unwrap_or_default();
             self.waiting.retain(|found| found.name != name);
@@ -163,7 +163,7 @@ impl Findable {
             let source = SourceBody {
                 url,
                 title,
-                found_by: Some("server".to_owned()),
+                found_by: Some(BY_SERVER.to_owned()),
                 tool: Some(call.tool.to_string()),
                 ..SourceBody::default()
             };
@@ -424,7 +424,7 @@ mod tests {
         let source = findable.waiting().next().expect("one").source.clone();
         findable.fold_recorded(&event(
             999,
-            kind::SOURCE,
+            kinds::SOURCE_FOUND,
             String::from_utf8(body::write(&source).to_vec()).expect("JSON"),
         ));
         assert_eq!(findable.waiting().count(), WAITING_MAX - 1);

@@ -38,12 +38,12 @@ pub use phases::{Ended, Phase, Phases};
 pub use plans::{Plan, PlanStep};
 pub use progress::{Output, Progress};
 pub use remembered::{Memory, Remembered};
-pub use research::{Branch, CallerSummary, Gap, LINE_CHARS_MAX, Research, Step};
+pub use research::{Branch, CallerSummary, KnowledgeGap, LINE_CHARS_MAX, Research, Step};
 pub use sources::{Source, Sources, normalised};
 pub use usage::{Level, Usage};
 pub use work::{CommandFact, Effect, FileFact, Work};
 
-use crate::event::{Event, Position, Timestamp};
+use crate::event::{Event, Position, Timestamp, kinds};
 
 /// All facts of a session up to a position.
 #[derive(Clone, Debug, Default)]
@@ -106,7 +106,7 @@ impl Facts {
     /// Folds into the phases what the event meant to the other folds.
     fn fold_phase(&mut self, event: &Event) {
         let at = event.position;
-        let is_step = event.kind.as_str() == body::kind::STEP;
+        let is_step = event.kind.as_str() == kinds::RESEARCH_STEP;
         let found = self.findings.take_latest();
         let word = self.progress.instructions().whole().next_back();
         let task = self.progress.task();
@@ -126,7 +126,7 @@ impl Facts {
             is_step,
             asked: asked.map(|word| word.text.as_str()),
             finished: finished.map(|step| step.text.as_str()),
-            is_compaction: event.kind.as_str() == "context.compacted",
+            is_compaction: event.kind.as_str() == kinds::CONTEXT_COMPACTED,
             found: found.as_ref().map(|(score, text)| (*score, &**text)),
             said,
         };

@@ -13,7 +13,7 @@ use super::{
     text::{clip, one_line},
     tools,
 };
-use crate::event::{Event, Position, Timestamp};
+use crate::event::{Event, Position, Timestamp, kinds};
 
 /// Latest outcomes kept.
 const OUTCOMES_MAX: usize = 200;
@@ -225,10 +225,10 @@ impl Outcomes {
     /// Folds an event, if it is of a tool.
     pub fn fold(&mut self, event: &Event) {
         match event.kind.as_str() {
-            kind if body::is_call(kind) => {
+            kind if kinds::is_call(kind) => {
                 self.fold_call(event);
             }
-            kind if body::is_result(kind) => {
+            kind if kinds::is_result(kind) => {
                 self.fold_result(event);
             }
             _ => {}

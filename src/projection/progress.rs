@@ -15,7 +15,7 @@ use super::{
     text::{clip, one_line},
     tools::Does,
 };
-use crate::event::{Event, Position};
+use crate::event::{Event, Position, kinds};
 
 /// Latest results kept, and characters of each.
 const RESULTS_MAX: usize = 3;
@@ -119,9 +119,9 @@ impl Progress {
     pub(super) fn fold(&mut self, event: &Event, tool_event: Option<&ToolEvent<'_>>) {
         // A body that does not fit is ignored.
         let _ = match (event.kind.as_str(), tool_event) {
-            ("user.message", _) => self.fold_word(event),
-            ("plan.updated", _) => self.plans.fold(event),
-            ("outcome.recorded", _) => self.fold_outcome(event),
+            (kinds::USER_MESSAGE, _) => self.fold_word(event),
+            (kinds::PLAN_UPDATED, _) => self.plans.fold(event),
+            (kinds::OUTCOME_RECORDED, _) => self.fold_outcome(event),
             (_, Some(tool_event)) => self.fold_tool(tool_event),
             _ => None,
         };

@@ -16,10 +16,8 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
 use super::{body, conversation::words};
-use crate::event::{Event, Position, Timestamp};
+use crate::event::{Event, Position, Timestamp, kinds};
 
-/// Type of the event that begins afresh.
-pub const CLEARED: &str = "context.cleared";
 /// Answers remembered at most; the oldest go first.
 const MEMORIES_MAX: usize = 1_000;
 /// Most calls that wait for their result.
@@ -188,13 +186,13 @@ impl Remembered {
     /// Folds an event, if it is of a tool.
     pub fn fold(&mut self, event: &Event) {
         match event.kind.as_str() {
-            kind if body::is_call(kind) => {
+            kind if kinds::is_call(kind) => {
                 self.fold_call(event);
             }
-            kind if body::is_result(kind) => {
+            kind if kinds::is_result(kind) => {
                 self.fold_result(event);
             }
-            CLEARED => self.list.clear(),
+            kinds::CONTEXT_CLEARED => self.list.clear(),
             _ => {}
         }
     }
@@ -310,7 +308,7 @@ mod tests {
         assert!(with(vec![call("2", "write", json!({"read_only": false, "server": "t"}))]));
         assert!(with(vec![call("2", "look", json!({"read_only": true}))]));
         assert!(with(vec![call("2", "unknown", json!({}))]), "nobody says that it writes");
-        assert!(!with(vec![(CLEARED, json!({}))]), "a fresh start");
+        assert!(!with(vec![(kinds::CONTEXT_CLEARED, json!({}))]), "a fresh start");
         let overtaken = [
             call("w", "write", json!({"read_only": false})),
             call("1", "read", json!({})),

@@ -9,11 +9,11 @@ use std::{
 
 use super::{
     Findings,
-    body::{self, Confidence, GapBody, GoalBody, SourceBody, StepBody, SummaryBody, kind},
+    body::{self, Confidence, GapBody, GoalBody, SourceBody, StepBody, SummaryBody},
     sources::Sources,
     text::{clip, one_line},
 };
-use crate::event::{Event, Position, Range, Timestamp};
+use crate::event::{Event, Position, Range, Timestamp, kinds};
 
 /// Characters of a step's one line.
 pub const LINE_CHARS_MAX: usize = 120;
@@ -62,7 +62,7 @@ pub struct Branch {
 
 /// A knowledge gap, open or closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct KnowledgeGap {
     /// Its name.
     pub id: Arc<str>,
     /// The open question.
@@ -96,7 +96,7 @@ pub struct Research {
     superseded: u64,
     branches: Vec<Branch>,
     branch_names: HashMap<Arc<str>, usize>,
-    gaps: Vec<Gap>,
+    gaps: Vec<KnowledgeGap>,
     gap_names: HashMap<Arc<str>, usize>,
     gap_texts: HashMap<Box<str>, usize>,
     gap_texts_closed: HashMap<Box<str>, usize>,
@@ -116,12 +116,12 @@ impl Research {
     /// Folds an event; `false` when it is not of research.
     pub(super) fn fold(&mut self, event: &Event, findings: &mut Findings) -> bool {
         let known = match event.kind.as_str() {
-            kind::GOAL => self.fold_goal(event),
-            kind::STEP => self.fold_step(event, findings),
-            kind::GAP_OPENED => self.fold_gap_opened(event, findings),
-            kind::GAP_CLOSED => self.fold_gap_closed(event, findings),
-            kind::SUMMARY => self.fold_summary(event),
-            kind::SOURCE => self.fold_source(event, findings),
+            kinds::RESEARCH_GOAL => self.fold_goal(event),
+            kinds::RESEARCH_STEP => self.fold_step(event, findings),
+            kinds::RESEARCH_GAP_OPENED => self.fold_gap_opened(event, findings),
+            kinds::RESEARCH_GAP_CLOSED => self.fold_gap_closed(event, findings),
+            kinds::RESEARCH_SUMMARY => self.fold_summary(event),
+            kinds::SOURCE_FOUND => self.fold_source(event, findings),
             _ => return false,
         };
         if known.is_some() {
@@ -207,7 +207,7 @@ impl Research {
         self.gaps_open.insert(ordinal);
         findings.fold_gap(ordinal, &description);
         let description = description.into();
-        self.gaps.push(Gap { id, description, opened_by: body.step, closed: None });
+        self.gaps.push(KnowledgeGap { id, description, opened_by: body.step, closed: None });
         Some(())
     }
 
@@ -413,7 +413,7 @@ impl Research {
 
     /// Every gap ever opened, in that order.
     #[must_use]
-    pub fn gaps(&self) -> &[Gap] {
+    pub fn gaps(&self) -> &[KnowledgeGap] {
         &self.gaps
     }
 

@@ -58,7 +58,7 @@ impl Sources {
         match self.known.get(name.as_str()).and_then(|at| self.list.get(*at)) {
             None => true,
             Some(known) => {
-                let server = found.found_by.as_deref() == Some("server");
+                let server = found.is_by_server();
                 (known.title.is_none() && said(&found.title))
                     || (known.kind.is_none() && said(&found.kind))
                     || (server && !known.by_server)
@@ -77,10 +77,10 @@ impl Sources {
         let short = |text: Option<String>, max| {
             text.map(|text| one_line(&text, max)).filter(|text| !text.is_empty()).map(Into::into)
         };
+        let by_server = found.is_by_server();
         let title: Option<Box<str>> = short(found.title, TITLE_CHARS_MAX);
         let kind: Option<Box<str>> = short(found.kind, KIND_CHARS_MAX);
         let tool: Option<Box<str>> = short(found.tool, KIND_CHARS_MAX);
-        let by_server = found.found_by.as_deref() == Some("server");
         if let Some(at) = self.known.get(name.as_str()).copied() {
             let known = self.list.get_mut(at)?;
             let is_new = known.title.is_none() && title.is_some();

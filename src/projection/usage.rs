@@ -4,12 +4,7 @@
 use serde::Deserialize;
 
 use super::body::{self, ThresholdBody};
-use crate::event::{Event, Position, Timestamp};
-
-/// Type of the event that reports a request's usage.
-pub const REPORT: &str = "span.model_request_end";
-/// Type of the event by which the monitor reports that a level was crossed.
-pub const THRESHOLD: &str = "context.threshold";
+use crate::event::{Event, Position, Timestamp, kinds};
 
 /// How full a context window is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,8 +85,8 @@ impl Usage {
     pub(super) fn fold(&mut self, event: &Event) {
         // A body that does not fit is ignored.
         let _ = match event.kind.as_str() {
-            REPORT => self.fold_report(event),
-            THRESHOLD => self.fold_threshold(event),
+            kinds::SPAN_MODEL_REQUEST_END => self.fold_report(event),
+            kinds::CONTEXT_THRESHOLD => self.fold_threshold(event),
             _ => None,
         };
     }
@@ -156,7 +151,7 @@ mod tests {
             (r#"{"model_usage":null}"#, None),
             ("not JSON", None),
         ] {
-            let usage = folded(&[(REPORT, body)]);
+            let usage = folded(&[(kinds::SPAN_MODEL_REQUEST_END, body)]);
             assert_eq!(usage.latest.map(|report| report.tokens), tokens, "{body}");
         }
     }
@@ -166,13 +161,21 @@ mod tests {
         let report = |tokens: u64| format!(r#"{{"usage":{{"total_tokens":{tokens}}}}}"#);
         let (high, low) = (report(90), report(10));
         let crossed = r#"{"level":"threshold","tokens":90,"limit":100}"#;
-        let usage = folded(&[(REPORT, &high), (THRESHOLD, crossed)]);
+        let usage =
+            folded(&[(kinds::SPAN_MODEL_REQUEST_END, &high), (kinds::CONTEXT_THRESHOLD, crossed)]);
         assert_eq!(usage.recorded, Some((Level::Threshold, Position(1))));
         assert_eq!(usage.least_since, None);
-        let usage =
-            folded(&[(REPORT, &high), (THRESHOLD, crossed), (REPORT, &low), (REPORT, &high)]);
+        let usage = folded(&[
+            (kinds::SPAN_MODEL_REQUEST_END, &high),
+            (kinds::CONTEXT_THRESHOLD, crossed),
+            (kinds::SPAN_MODEL_REQUEST_END, &low),
+            (kinds::SPAN_MODEL_REQUEST_END, &high),
+        ]);
         assert_eq!((usage.least_since, usage.requests), (Some(10), 3));
-        let usage = folded(&[(THRESHOLD, r#"{"level":"elsewhere"}"#), ("user.message", &high)]);
+        let usage = folded(&[
+            (kinds::CONTEXT_THRESHOLD, r#"{"level":"elsewhere"}"#),
+            ("user.message", &high),
+        ]);
         assert_eq!(usage, Usage::default());
     }
 }

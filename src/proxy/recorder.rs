@@ -5,7 +5,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -18,7 +18,8 @@ use tokio::{
 use super::{Options, recent::Recent};
 use crate::{
     client::{Client, ClientError, Request, session_path},
-    event::{SessionId, Timestamp, limits},
+    env::sync::{Mutex, MutexGuard},
+    event::{SessionId, Timestamp, kinds, limits},
     secrets::{Recogniser, Report},
     verbs::{NoQuery, Nowhere, sessions},
     wire::types::CreateSession,
@@ -111,7 +112,7 @@ pub(super) struct Recorder {
 
 impl Recorder {
     pub(super) fn new(client: Client, options: &Options) -> Self {
-        let lanes = Mutex::new(Lanes {
+        let lanes = Mutex::from(Lanes {
             waiting: HashMap::new(),
             bytes: 0,
             pushed: 0,
@@ -223,7 +224,7 @@ fn later(error: &ClientError) -> bool {
 impl Shared {
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
         // Every change leaves the tables whole.
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lanes.lock()
     }
 
     /// Delivers what waits for a session until nothing does.
@@ -338,7 +339,7 @@ impl Shared {
         let said = format!("{lost} events were not recorded");
         notify(&format!("recording continues; {said}"));
         let error = json!({ "type": "recording_gap", "message": said, "events": lost });
-        let event = json!({ "type": "session.error", "error": error }).to_string();
+        let event = json!({ "type": kinds::SESSION_ERROR, "error": error }).to_string();
         let events: Vec<_> = RawValue::from_string(event).into_iter().collect();
         if self.try_deliver(home, &events).await.is_err() {
             self.lanes().lose(&home.session, lost);

@@ -2,11 +2,7 @@
 //! the response (JSON, or a stream of server-sent events) becomes lines again. It must not look at
 //! a message beyond what the transport needs.
 
-use std::{
-    io,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use reqwest::{
@@ -28,7 +24,7 @@ use super::{
     message::Outline,
     sse::Events,
 };
-use crate::client::Client;
+use crate::{client::Client, env::sync::Mutex};
 
 const CHANNEL: &str = "stdio";
 const SESSION: &str = "mcp-session-id";
@@ -200,7 +196,7 @@ struct Link<W> {
 
 impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
     fn known(&self) -> Known {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.known.lock().clone()
     }
 
     /// Forwards the client's messages until it closes its side.
@@ -310,7 +306,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         if exchange.opens()
             && let Some(session) = response.headers().get(SESSION).and_then(|it| it.to_str().ok())
         {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             known.session = Some(session.to_owned());
         }
         if !exchange.is_answered() {
@@ -398,7 +394,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             && message.get("method").is_none()
             && message.get("id") == exchange.id.as_ref();
         if answers && exchange.opens() {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             let revision = message.pointer("/result/protocolVersion").and_then(Value::as_str);
             known.revision = revision.map(str::to_owned);
         }

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::pieces::pieces;
 use crate::{
-    event::Event,
+    event::{Event, kinds},
     projection::{
-        body::{self, GapBody, SourceBody, StepBody, kind},
+        body::{self, GapBody, SourceBody, StepBody},
         tools,
     },
 };
@@ -97,19 +97,19 @@ pub fn passages(event: &Event, mut visit: impl FnMut(Passage<'_>)) {
         });
     };
     match event.kind.as_str() {
-        kind::STEP => {
+        kinds::RESEARCH_STEP => {
             let Some(step) = body::read::<StepBody>(&event.body) else { return };
             say(Field::Step, &step.description);
             say(Field::Reason, step.reasoning.as_deref().unwrap_or_default());
             step.rejected.iter().for_each(|approach| say(Field::Rejected, approach));
         }
-        kind::GAP_OPENED => {
+        kinds::RESEARCH_GAP_OPENED => {
             let Some(gap) = body::read::<GapBody>(&event.body) else { return };
             say(Field::Gap, gap.description.as_deref().unwrap_or_default());
         }
         // The text is in the event that opened the gap.
-        kind::GAP_CLOSED => {}
-        kind::SOURCE => {
+        kinds::RESEARCH_GAP_CLOSED => {}
+        kinds::SOURCE_FOUND => {
             let Some(source) = body::read::<SourceBody>(&event.body) else { return };
             let title = source.title.as_deref().map(str::trim).filter(|title| !title.is_empty());
             let source =
@@ -129,10 +129,10 @@ pub fn passages(event: &Event, mut visit: impl FnMut(Passage<'_>)) {
 
 fn field_of(kind: &str) -> Field {
     match kind {
-        "user.message" => Field::Instruction,
-        "agent.message" | "agent.thinking" => Field::Answer,
-        kind if body::is_call(kind) => Field::Call,
-        kind if body::is_result(kind) => Field::Result,
+        kinds::USER_MESSAGE => Field::Instruction,
+        kinds::AGENT_MESSAGE | kinds::AGENT_THINKING => Field::Answer,
+        kind if kinds::is_call(kind) => Field::Call,
+        kind if kinds::is_result(kind) => Field::Result,
         _ => Field::Event,
     }
 }

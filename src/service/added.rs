@@ -9,12 +9,12 @@ use bytes::Bytes;
 use super::{Caller, Code, Service, ServiceResult, Status, status};
 use crate::{
     event::{
-        Batch, Event, EventType, NewEvent, Origin, Position, Range, SessionId, SessionKey, limits,
+        Batch, Event, EventType, NewEvent, Origin, Position, Range, SessionId, SessionKey, kinds,
+        limits,
     },
     projection::{
         Facts,
-        body::{self, SourceBody, ThresholdBody, kind},
-        usage::{REPORT, THRESHOLD},
+        body::{self, SourceBody, ThresholdBody},
     },
     store::{Appended, Fill, Read},
 };
@@ -47,7 +47,7 @@ pub(super) struct Follows {
 
 impl Follows {
     pub(super) fn of(batch: &Batch) -> Self {
-        let says = |kind: &str| kind == REPORT || body::is_result(kind);
+        let says = |kind: &str| kind == kinds::SPAN_MODEL_REQUEST_END || kinds::is_result(kind);
         let adds = |event: &NewEvent| event.origin != Origin::Import && says(event.kind.as_str());
         Self { adds: batch.events.iter().any(adds), status: status::last(batch) }
     }
@@ -57,9 +57,10 @@ impl Follows {
 fn is_added(event: &Event) -> bool {
     event.origin == Origin::Harness
         && match event.kind.as_str() {
-            THRESHOLD => true,
-            kind::SOURCE => body::read::<SourceBody>(&event.body)
-                .is_some_and(|source| source.found_by.as_deref() == Some("server")),
+            kinds::CONTEXT_THRESHOLD => true,
+            kinds::SOURCE_FOUND => {
+                body::read::<SourceBody>(&event.body).is_some_and(|source| source.is_by_server())
+            }
             _ => false,
         }
 }
@@ -198,7 +199,8 @@ impl Service {
             if events.is_empty() {
                 return Ok(false);
             }
-            let batch = Batch { events, if_position: Some(position), ..Batch::default() };
+            let batch =
+                Batch { events: events.into(), if_position: Some(position), ..Batch::default() };
             match self.append(caller, session, batch, false).await {
                 Ok(_) => return Ok(true),
                 // Another writer appended in between, and may have added it.
@@ -213,11 +215,16 @@ impl Service {
     fn due_events(&self, facts: &Facts) -> Vec<NewEvent> {
         let crossed = self.monitor.crossed(&facts.usage).map(|(level, tokens)| {
             let (level, limit) = (level.as_str().to_owned(), self.monitor.limit);
-            event(THRESHOLD, Origin::Harness, body::write(&ThresholdBody { tokens, limit, level }))
+            event(
+                kinds::CONTEXT_THRESHOLD,
+                Origin::Harness,
+                body::write(&ThresholdBody { tokens, limit, level }),
+            )
         });
         let found = facts.findable.waiting().map(|found| &found.source);
         let found = found.filter(|source| facts.research.wants_source(source));
-        let found = found.map(|source| event(kind::SOURCE, Origin::Harness, body::write(source)));
+        let found =
+            found.map(|source| event(kinds::SOURCE_FOUND, Origin::Harness, body::write(source)));
         crossed.into_iter().chain(found).collect()
     }
 }

@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 use super::{Caller, Code, EventQuery, EventSlice, Service, ServiceError, ServiceResult};
 use crate::{
     access::AUDIT_USER,
-    event::{Batch, EventType, NewEvent, Origin, Position, Scope, SessionId, TenantId, UserId},
+    event::{
+        Batch, EventType, NewEvent, Origin, Position, Scope, SessionId, TenantId, UserId, kinds,
+    },
     store::{NewSession, StoreError},
 };
 
@@ -34,9 +36,9 @@ impl Audit {
         outcome: &str,
     ) -> Self {
         let kind = match status {
-            401 => "audit.credential_refused",
-            403 => "audit.forbidden",
-            _ => "audit.call",
+            401 => kinds::AUDIT_CREDENTIAL_REFUSED,
+            403 => kinds::AUDIT_FORBIDDEN,
+            _ => kinds::AUDIT_CALL,
         };
         let mut body = Map::new();
         for (name, text) in
@@ -57,7 +59,7 @@ impl Audit {
     pub fn token(id: &str, change: &str) -> Self {
         let pair = |name: &str, text: &str| (name.to_owned(), Value::from(text));
         let body = [pair("credential", id), pair("change", change)].into_iter().collect();
-        Self { kind: "audit.token", body }
+        Self { kind: kinds::AUDIT_TOKEN, body }
     }
 
     /// The same with the request's id.
@@ -97,7 +99,7 @@ impl Service {
             created_at: None,
             body: bytes::Bytes::copy_from_slice(body.as_bytes()),
         };
-        let batch = || Batch { events: vec![event.clone()], ..Batch::default() };
+        let batch = || Batch { events: [event.clone()].into(), ..Batch::default() };
         let key = caller.key(&session);
         let appended = match self.durable(self.store.append(&key, batch())).await {
             Err(StoreError::SessionNotFound { .. }) => {

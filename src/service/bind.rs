@@ -2,10 +2,7 @@
 //! connection used last, the one used last in its working directory. There is no further guess: the
 //! latest sessions are offered. It must not keep a file: the log has what a directory used last.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
 
 use bytes::Bytes;
 
@@ -15,8 +12,8 @@ use super::{
     directory::{Local, Meant, meant},
 };
 use crate::{
-    event::{Batch, Position, Scope, SessionId},
-    projection::remembered::CLEARED,
+    env::sync::{Mutex, MutexGuard},
+    event::{Batch, Position, Scope, SessionId, kinds},
     store::{Listing, SessionInfo},
 };
 
@@ -42,7 +39,7 @@ struct Table {
 
 impl Bindings {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 
     fn get(&self, scope: &Scope, via: &Via) -> Remembered {
@@ -162,10 +159,10 @@ impl Service {
             Some(last) => self.event_at(&key, Position(last)).await?,
             None => None,
         };
-        if last.is_none_or(|last| last.kind.as_str() != CLEARED) {
+        if last.is_none_or(|last| last.kind.as_str() != kinds::CONTEXT_CLEARED) {
             let body = Bytes::from_static(br#"{"by":"clear_session"}"#);
-            let events = vec![event(CLEARED, caller.origin, body)];
-            let batch = Batch { events, ..Batch::default() };
+            let events = vec![event(kinds::CONTEXT_CLEARED, caller.origin, body)];
+            let batch = Batch { events: events.into(), ..Batch::default() };
             self.append(caller, session, batch, false).await?;
         }
         Ok(())
@@ -187,7 +184,7 @@ impl Service {
                      clear_session and start another with sequential_search stepNumber 1"
                 }
             };
-            error.hint.action = Some(action.to_owned());
+            error = error.action(action);
             error.hint.candidates = candidates;
         }
         error

@@ -15,12 +15,10 @@ use super::{
 };
 use crate::{
     event::{
-        Batch, BatchKey, NewNote, NoteKind, Point, Position, Range, SessionId, SessionKey, limits,
+        Batch, BatchKey, NewNote, NoteKind, Point, Position, Range, SessionId, SessionKey, kinds,
+        limits,
     },
-    projection::{
-        body::is_result,
-        checkpoints::{self, Checkpoint, CheckpointBody, Checkpoints, Trigger},
-    },
+    projection::checkpoints::{self, Checkpoint, CheckpointBody, Checkpoints, Trigger},
     store::{Fill, Read, SessionInfo, StoreError},
 };
 
@@ -30,8 +28,6 @@ use crate::{
 const MARKS: &str = "checkpoints";
 const MARKS_NONE: &str = "timer";
 const MARKS_OPEN: &str = "tool_calls";
-/// The event that holds an agent's plan.
-const PLAN: &str = "plan.updated";
 
 /// The content of a new checkpoint.
 #[derive(Clone, Debug, Default)]
@@ -305,7 +301,9 @@ impl Service {
 
     /// The plan in force before a position.
     async fn plan_at(&self, key: &SessionKey, end: Position) -> ServiceResult<Option<Value>> {
-        let Some(position) = self.nth_last(key, PLAN, 1, end).await? else { return Ok(None) };
+        let Some(position) = self.nth_last(key, kinds::PLAN_UPDATED, 1, end).await? else {
+            return Ok(None);
+        };
         let read = Read {
             range: Range::new(position, position.plus(1)),
             events_max: 1,
@@ -426,7 +424,7 @@ impl Service {
 }
 
 fn has_result(batch: &Batch) -> bool {
-    batch.events.iter().any(|event| is_result(event.kind.as_str()))
+    batch.events.iter().any(|event| kinds::is_result(event.kind.as_str()))
 }
 
 fn bytes_of(body: &CheckpointBody) -> Bytes {

@@ -8,11 +8,11 @@ use super::{
     views::continuation_budget,
 };
 use crate::{
-    event::{Batch, BatchKey, EventId, NewEvent, Origin, Position, Range, SessionId},
+    event::{Batch, BatchKey, EventId, NewEvent, Origin, Position, Range, SessionId, kinds},
     harness::{self, CONTINUATION_TOKENS_MIN, Continuation},
     projection::{
         Facts,
-        body::{self, CompactedBody, MemoryBody, OutcomeBody, SummaryBody, Trigger, kind},
+        body::{self, CompactedBody, MemoryBody, OutcomeBody, SummaryBody, Trigger},
         text::{clip, one_line},
     },
 };
@@ -133,7 +133,7 @@ impl Service {
             let mut id = name.clone();
             let events = bodies.into_iter().map(|(kind, body)| {
                 let origin =
-                    if kind == "context.compacted" { Origin::Harness } else { caller.origin };
+                    if kind == kinds::CONTEXT_COMPACTED { Origin::Harness } else { caller.origin };
                 NewEvent { id: id.take(), ..event(kind, origin, body) }
             });
             let batch =
@@ -157,14 +157,14 @@ fn drafts(
 ) -> (Option<Range>, Vec<(&'static str, bytes::Bytes)>) {
     let mut made = Vec::new();
     if call.outcome != OutcomeBody::default() {
-        made.push(("outcome.recorded", body::write(&call.outcome)));
+        made.push((kinds::OUTCOME_RECORDED, body::write(&call.outcome)));
     }
     let own = call.summary.as_deref().map(str::trim).filter(|text| !text.is_empty());
     let own = own.map(|text| clip(text, SUMMARY_CHARS_MAX));
     let known = facts.research.summary().map(|said| &said.text);
     if let Some(summary) = own.clone().filter(|own| known != Some(own)) {
         let said = SummaryBody { summary, step: None, branch_id: None };
-        made.push((kind::SUMMARY, body::write(&said)));
+        made.push((kinds::RESEARCH_SUMMARY, body::write(&said)));
     }
     // From the last time on that the context was made smaller.
     let last = facts.compactions.latest().next_back();
@@ -176,7 +176,7 @@ fn drafts(
     let text = own.unwrap_or_else(|| harness::summary(facts, MEMORY_BYTES));
     let topic = facts.research.goal().or(facts.progress.task().map(|task| task.text.as_str()));
     made.push((
-        "memory.item",
+        kinds::MEMORY_ITEM,
         body::write(&MemoryBody {
             kind: "episodic".to_owned(),
             text: text.clone(),
@@ -187,7 +187,7 @@ fn drafts(
         }),
     ));
     made.push((
-        "context.compacted",
+        kinds::CONTEXT_COMPACTED,
         body::write(&CompactedBody {
             trigger: TRIGGER.to_owned(),
             kept: Vec::new(),

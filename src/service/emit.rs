@@ -1,8 +1,11 @@
 //! emitEvent: one batch, all or nothing, durable before the answer. It must not look inside a body.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
-use super::{Caller, Code, Counters, Service, ServiceError, ServiceResult, store_error::unwritten};
+use super::{
+    Caller, Code, Counters, Service, ServiceError, ServiceResult, admit::admit,
+    store_error::unwritten,
+};
 use crate::{
     event::{Batch, Event, NewEvent, Position, SessionId, limits},
     store::{Appended, Receipt, StoreError},
@@ -24,18 +27,18 @@ pub struct Emitted {
 }
 
 impl Emitted {
-    pub(super) fn of(events: Vec<NewEvent>, appended: Appended) -> Self {
-        let kept = |(new, placed): (NewEvent, crate::store::Placed)| Event {
+    pub(super) fn of(events: &[NewEvent], appended: Appended) -> Self {
+        let kept = |(new, placed): (&NewEvent, crate::store::Placed)| Event {
             position: placed.position,
             id: placed.id,
-            kind: new.kind,
+            kind: new.kind.clone(),
             origin: new.origin,
             created_at: new.created_at,
             processed_at: placed.processed_at,
-            body: new.body,
+            body: new.body.clone(),
         };
         Self {
-            events: events.into_iter().zip(appended.events).map(kept).collect(),
+            events: events.iter().zip(appended.events).map(kept).collect(),
             first_position: appended.first_position,
             next_position: appended.next_position,
             receipt: appended.receipt,
@@ -54,12 +57,13 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-        batch: Batch,
+        mut batch: Batch,
         create: bool,
     ) -> ServiceResult<Emitted> {
-        let events = batch.events.clone();
+        admit(Arc::make_mut(&mut batch.events), "events")?;
+        let events = Arc::clone(&batch.events);
         let appended = self.append_and_add(caller, session, batch, create).await?;
-        Ok(Emitted::of(events, appended))
+        Ok(Emitted::of(&events, appended))
     }
 
     /// Appends a batch and returns the positions of its events.

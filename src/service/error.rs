@@ -108,6 +108,8 @@ impl Code {
 pub struct Hint {
     /// What a person or a model should do next, one sentence.
     pub action: Option<String>,
+    /// The call by which it is done; each interface words it.
+    pub next: Option<Next>,
     /// Whether the same call may succeed later, unchanged.
     pub retryable: bool,
     /// Seconds until a retry may succeed, when known.
@@ -132,6 +134,25 @@ pub struct Hint {
     pub field: Option<String>,
     /// The tool call to make next. Set where tools are dispatched: verbs do not depend on tools.
     pub call: Option<NextCall>,
+}
+
+/// A call that a caller, or a person for it, should make next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Restore a deleted or an expired session.
+    Restore(SessionId),
+    /// Release the hold of a session.
+    ReleaseHold(SessionId),
+    /// Acquire the lease of a session.
+    Wake(SessionId),
+    /// Acquire the lease although another caller holds it.
+    Steal(SessionId),
+    /// Delete a session without the possibility of restoring it.
+    DeleteNow(SessionId),
+    /// Continue a damaged session without what was lost.
+    AcceptLoss,
+    /// Begin another session.
+    BeginAnother,
 }
 
 /// A tool call that leads out of a refusal.
@@ -188,10 +209,18 @@ impl ServiceError {
         Self { code, message: message.into(), hint: Box::default() }
     }
 
-    /// Adds what to do next.
+    /// Sets what to do next, in place of what was set before.
     #[must_use]
     pub fn action(mut self, action: impl Into<String>) -> Self {
         self.hint.action = Some(action.into());
+        self.hint.next = None;
+        self
+    }
+
+    /// Adds the call to make next.
+    #[must_use]
+    pub fn next(mut self, next: Next) -> Self {
+        self.hint.next = Some(next);
         self
     }
 

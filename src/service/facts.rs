@@ -4,7 +4,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -12,6 +12,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::{Service, ServiceResult, notes::State};
 use crate::{
+    env::sync::{Mutex, MutexGuard},
     event::{Lsn, Position, Range, SessionKey, Timestamp},
     projection::{Facts, checkpoints::Checkpoints},
     store::{Fill, Notes, Read, SessionInfo, StoreResult},
@@ -70,7 +71,7 @@ impl FactsCache {
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
         // Every change below leaves the table whole, so a panic elsewhere does not spoil it.
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock()
     }
 
     fn slot(&self, key: &SessionKey, now: Duration) -> Arc<tokio::sync::Mutex<Kept>> {

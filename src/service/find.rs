@@ -32,7 +32,7 @@ const MATCHES_MAX: usize = 400;
 
 /// What words were found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FindResult {
     /// The words, shortened where they are many.
     pub query: String,
     /// What matches, the best first.
@@ -84,7 +84,7 @@ impl Service {
         words: &str,
         at: Option<Position>,
         bytes_max: usize,
-    ) -> ServiceResult<Found> {
+    ) -> ServiceResult<FindResult> {
         let query = Query::parse(words).map_err(|error| ServiceError::invalid("find", error))?;
         let tail = self.store.used(key).await?.tail;
         let position = at.map_or(tail, |at| at.min(tail));
@@ -98,7 +98,7 @@ impl Service {
         let ((placed, is_all), closed) = self.look(key, at, look).await?;
         let query = fit(words, QUERY_BYTES).text;
         let mut answer =
-            Found { query, matches: Vec::new(), searched_from, position, truncated: !is_all };
+            FindResult { query, matches: Vec::new(), searched_from, position, truncated: !is_all };
         let mut purse = Purse::new(bytes_max - FRAME_BYTES);
         let best = placed.first().map_or(1.0, |one| one.found.score);
         let mut read: Option<Event> = None;

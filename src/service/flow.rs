@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 
-use super::{Caller, Code, Service, ServiceError, ServiceResult};
+use super::{Caller, Code, Service, ServiceError, ServiceResult, admit::admit};
 use crate::{
     event::{Batch, Fence, Position, SessionId, limits},
     store::{Appended, Placed},
@@ -248,7 +248,9 @@ impl Ends {
         session: &SessionId,
         batch: ServiceResult<Batch>,
     ) -> ServiceResult<Appended> {
-        self.service.append_and_add(&self.caller, session, batch?, self.create).await
+        let mut batch = batch?;
+        admit(Arc::make_mut(&mut batch.events), "events")?;
+        self.service.append_and_add(&self.caller, session, batch, self.create).await
     }
 }
 
@@ -264,7 +266,7 @@ fn joined<T>(group: &[Asked<T>], mut counting: Counting) -> Batch {
         }
     }
     let fence = group.first().and_then(fence);
-    Batch { events, fence, ..Batch::default() }
+    Batch { events: events.into(), fence, ..Batch::default() }
 }
 
 /// Gives each batch its part of the common answer.

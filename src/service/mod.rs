@@ -3,6 +3,7 @@
 //! client.
 
 mod added;
+mod admit;
 mod audit;
 mod bind;
 mod checkpoints;
@@ -50,8 +51,8 @@ pub use continuing::{ContinueCall, Continued};
 pub use cursors::CursorAt;
 pub use diff::Difference;
 pub use emit::Emitted;
-pub use error::{Candidate, Code, Hint, NextCall, ServiceError, ServiceResult};
-pub use find::{Found, FoundLine};
+pub use error::{Candidate, Code, Hint, Next, NextCall, ServiceError, ServiceResult};
+pub use find::{FindResult, FoundLine};
 pub use flow::{Answered, Asked, Flow};
 pub use fork::ForkCall;
 pub use history::{History, Left, StartFrom};

@@ -5,7 +5,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -14,6 +14,7 @@ use std::{
 use super::{Code, Service, ServiceError, ServiceResult};
 use crate::{
     access::{AUDIT_USER, PerTenant},
+    env::sync::{Mutex, RwLock},
     event::{TenantId, UserId},
 };
 
@@ -52,12 +53,12 @@ impl Ledger {
     }
 
     fn of(&self, tenant: &TenantId) -> Arc<Kept> {
-        let known = self.by_tenant.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.by_tenant.read();
         if let Some(kept) = known.get(tenant) {
             return Arc::clone(kept);
         }
         drop(known);
-        let mut known = self.by_tenant.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.by_tenant.write();
         Arc::clone(known.entry(tenant.clone()).or_default())
     }
 }
@@ -85,7 +86,7 @@ impl Kept {
 
     /// Whether to count the store now: at first, and from time to time while a limit is reached.
     fn is_due(&self, now: Duration, only_first: bool) -> bool {
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self.counted.lock();
         let due = counted.is_none_or(|last| !only_first && now >= last + RECOUNT);
         if due {
             *counted = Some(now);

@@ -1,16 +1,16 @@
 //! `get_research_session`: the subject and state of a session, one step of it, the rest of a list,
 //! or the matches of a query, for a reader that lost its context. It must not write.
 
-use super::{BoundBy, Caller, Code, Found, Service, ServiceError, ServiceResult, Via};
+use super::{BoundBy, Caller, Code, FindResult, Service, ServiceError, ServiceResult, Via};
 use crate::{
-    event::{Position, Range, SessionId, SessionKey, Timestamp, limits},
+    event::{Position, Range, SessionId, SessionKey, Timestamp, kinds, limits},
     harness::{
         self, Cursor, GapLine, IndexLine, List, Overview, Purse, RejectedLine, SourceLine,
         StepPlace, StepView,
     },
     projection::{
         Facts, Research,
-        body::{self, StepBody, kind},
+        body::{self, StepBody},
     },
     store::{Fill, Read, SessionInfo},
 };
@@ -79,7 +79,7 @@ pub enum Recovered {
     /// The rest of a list; the cursor continues it.
     Page(ListPage, Option<Cursor>),
     /// What matches the words.
-    Found(Box<Found>),
+    Found(Box<FindResult>),
 }
 
 /// The position of a step.
@@ -226,7 +226,7 @@ impl Service {
         let events = self.store.read(key, read).await?.events;
         let event = events.into_iter().find(|event| event.position == found.place.position);
         let step = event
-            .filter(|event| event.kind.as_str() == kind::STEP)
+            .filter(|event| event.kind.as_str() == kinds::RESEARCH_STEP)
             .and_then(|event| Some((body::read::<StepBody>(&event.body)?, event.processed_at)));
         let Some((step, at)) = step else {
             return Err(ServiceError::new(Code::StepNotFound, "the step's text is gone"));

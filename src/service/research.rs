@@ -318,7 +318,10 @@ impl Service {
             title: Some(title),
             metadata: link.into_iter().collect(),
             workspace: via.workspace(),
-            events: Batch { events: events_of(call, caller.origin, None), ..Batch::default() },
+            events: Batch {
+                events: events_of(call, caller.origin, None).into(),
+                ..Batch::default()
+            },
             key: call.key.clone(),
             ..NewSession::default()
         };
@@ -361,7 +364,7 @@ impl Service {
                 Verdict::Taken(_) => return Err(self.taken(&key, call).await?),
             };
             let batch = Batch {
-                events: events_of(call, caller.origin, closes),
+                events: events_of(call, caller.origin, closes).into(),
                 if_position: Some(position),
                 ..Batch::default()
             };

@@ -1,11 +1,11 @@
 //! Verbs on whole sessions: create, list, get, update, archive, delete. Checks the limits of a
 //! session's title and metadata; it must not touch events.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Caller, Emitted, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status,
-    added::Follows, page, store_error::unwritten,
+    Caller, Emitted, Next, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status,
+    added::Follows, admit::admit, page, store_error::unwritten,
 };
 use crate::{
     event::{Batch, SessionId, Timestamp, limits},
@@ -63,8 +63,9 @@ impl Service {
     pub async fn create_session(
         &self,
         caller: &Caller,
-        new: NewSession,
+        mut new: NewSession,
     ) -> ServiceResult<(SessionInfo, Emitted)> {
+        admit(Arc::make_mut(&mut new.events.events), "initial_events")?;
         check_text("title", new.title.as_deref(), limits::TITLE_CHARS_MAX)?;
         check_text("workspace", new.workspace.as_deref(), limits::WORKSPACE_CHARS_MAX)?;
         check_metadata(&new.metadata)?;
@@ -87,7 +88,7 @@ impl Service {
         if self.follow_up(caller, &info.key.session, follows, &mut appended).await {
             info = self.store.info(&info.key).await?;
         }
-        Ok((info, Emitted::of(batch.events, appended)))
+        Ok((info, Emitted::of(&batch.events, appended)))
     }
 
     /// A page of the caller's sessions, by creation.
@@ -219,10 +220,9 @@ impl Service {
                 let lifetimes = self.store.lifetimes();
                 Ok((!now).then(|| lifetimes.deleted_goes_at(info.used_at)))
             }
-            Err(error @ StoreError::DiskFull) => Err(unwritten(error).action(format!(
-                "delete it without the possibility of restoring it, which frees its bytes: \
-                 `sessionlog delete {session} --now`, or DELETE /v1/sessions/{session}?now=true"
-            ))),
+            Err(error @ StoreError::DiskFull) => Err(unwritten(error)
+                .action("delete it without the possibility of restoring it, which frees its bytes")
+                .next(Next::DeleteNow(session.clone()))),
             Err(error) => Err(unwritten(error)),
         }
     }

@@ -2,10 +2,10 @@
 
 use super::{BoundBy, Caller, Service, ServiceError, ServiceResult, Via, added::event};
 use crate::{
-    event::{Batch, BatchKey, NewEvent, SessionId},
+    event::{Batch, BatchKey, NewEvent, SessionId, kinds},
     projection::{
         Facts,
-        body::{self, SourceBody, kind},
+        body::{self, SourceBody},
     },
 };
 
@@ -52,10 +52,16 @@ impl Service {
         let (before, sources) = self.with_facts(&session_key, |_, facts| news(facts)).await?;
         let events: Vec<NewEvent> = sources
             .iter()
-            .map(|source| event(kind::SOURCE, caller.origin, body::write(source)))
+            .map(|source| event(kinds::SOURCE_FOUND, caller.origin, body::write(source)))
             .collect();
         if !events.is_empty() {
-            self.emit(caller, &session, Batch { events, key, ..Batch::default() }, false).await?;
+            self.emit(
+                caller,
+                &session,
+                Batch { events: events.into(), key, ..Batch::default() },
+                false,
+            )
+            .await?;
         }
         self.bind(caller, via, &session);
         let total = self.with_facts(&session_key, |_, facts| count(facts)).await?;

@@ -4,7 +4,7 @@
 
 use super::{RESERVED_METADATA, Service, ServiceResult, store_error::unwritten};
 use crate::{
-    event::{Batch, Origin, Position, SessionKey},
+    event::{Batch, Origin, Position, SessionKey, kinds},
     store::{Change, SessionInfo},
 };
 
@@ -47,11 +47,11 @@ impl Status {
 
     /// The status that a type of event reports.
     fn said(kind: &str) -> Option<Self> {
-        match kind.strip_prefix("session.status_")? {
-            "idle" => Some(Self::Idle),
-            "running" => Some(Self::Running),
-            "rescheduled" => Some(Self::Rescheduling),
-            "terminated" => Some(Self::Terminated),
+        match kind {
+            kinds::SESSION_STATUS_IDLE => Some(Self::Idle),
+            kinds::SESSION_STATUS_RUNNING => Some(Self::Running),
+            kinds::SESSION_STATUS_RESCHEDULED => Some(Self::Rescheduling),
+            kinds::SESSION_STATUS_TERMINATED => Some(Self::Terminated),
             _ => None,
         }
     }

@@ -3,11 +3,11 @@
 
 use super::{Code, ServiceError, ServiceResult, added::event};
 use crate::{
-    event::{BatchKey, Event, NewEvent, Origin, Position, Range, SessionId},
+    event::{BatchKey, Event, NewEvent, Origin, Position, Range, SessionId, kinds},
     harness::{self, GapLine},
     projection::{
         Facts, Research,
-        body::{self, GapBody, GoalBody, StepBody, SummaryBody, kind},
+        body::{self, GapBody, GoalBody, StepBody, SummaryBody},
         text::one_line,
     },
 };
@@ -54,7 +54,7 @@ pub(super) fn alike(found: &Event, wanted: &NewEvent, call: &StepCall) -> bool {
     if found.kind != wanted.kind {
         return false;
     }
-    if found.kind.as_str() != kind::GAP_CLOSED {
+    if found.kind.as_str() != kinds::RESEARCH_GAP_CLOSED {
         return found.body == wanted.body;
     }
     let Some(closed) = body::read::<GapBody>(&found.body) else { return false };
@@ -229,22 +229,25 @@ pub(super) fn events_of(call: &StepCall, origin: Origin, closes: Option<String>)
     let mut events = Vec::new();
     let mut add = |name: &str, body| events.push(event(name, origin, body));
     if let Some(goal) = call.goal.clone() {
-        add(kind::GOAL, body::write(&GoalBody { goal, step, branch_id: branch_id.clone() }));
+        add(
+            kinds::RESEARCH_GOAL,
+            body::write(&GoalBody { goal, step, branch_id: branch_id.clone() }),
+        );
     }
-    add(kind::STEP, body::write(&call.step));
+    add(kinds::RESEARCH_STEP, body::write(&call.step));
     if let Some(text) = &call.gap {
         let (gap_id, description) = (Some(gap_id(&call.step)), Some(text.clone()));
         let gap = GapBody { gap_id, description, step, branch_id: branch_id.clone() };
-        add(kind::GAP_OPENED, body::write(&gap));
+        add(kinds::RESEARCH_GAP_OPENED, body::write(&gap));
     }
     if let Some(gap_id) = closes {
         let description = call.closes_gap.as_deref().map(|name| name.trim().to_owned());
         let gap_id = Some(gap_id);
         let gap = GapBody { gap_id, description, step, branch_id: branch_id.clone() };
-        add(kind::GAP_CLOSED, body::write(&gap));
+        add(kinds::RESEARCH_GAP_CLOSED, body::write(&gap));
     }
     if let Some(summary) = call.summary.clone() {
-        add(kind::SUMMARY, body::write(&SummaryBody { summary, step, branch_id }));
+        add(kinds::RESEARCH_SUMMARY, body::write(&SummaryBody { summary, step, branch_id }));
     }
     events
 }

@@ -1,7 +1,7 @@
 //! Errors of the store for clients: code, sentence, and next action. The only place where a
 //! `StoreError` becomes a `ServiceError`.
 
-use super::{Code, Gap, ServiceError};
+use super::{Code, Gap, Next, ServiceError};
 use crate::{
     env,
     event::{Position, Range, SessionId},
@@ -18,28 +18,22 @@ impl From<StoreError> for ServiceError {
             StoreError::SessionExists { .. } => plain(Code::SessionExists)
                 .action("append to the existing session, or create one with another id"),
             StoreError::SessionDeleted { session, restorable: true } => plain(Code::SessionDeleted)
-                .action(format!(
-                    "restore it, or use another id: `sessionlog restore {session}`, or POST \
-                     /v1/sessions/{session}/restore"
-                )),
+                .action("restore it, or use another id")
+                .next(Next::Restore(session)),
             StoreError::SessionDeleted { .. } => plain(Code::SessionDeleted)
                 .action("use another id; this one is free again when its grace has ended"),
-            StoreError::SessionExpired { session } => plain(Code::SessionExpired).action(format!(
-                "restore it, or use another session: \
-                 `sessionlog restore {session}`, or POST /v1/sessions/{session}/restore"
-            )),
-            StoreError::SessionHeld { session } => plain(Code::SessionHeld).action(format!(
-                "it stays until its hold is released: `sessionlog hold {session} --release`, or \
-                 DELETE /v1/sessions/{session}/hold"
-            )),
+            StoreError::SessionExpired { session } => plain(Code::SessionExpired)
+                .action("restore it, or use another session")
+                .next(Next::Restore(session)),
+            StoreError::SessionHeld { session } => plain(Code::SessionHeld)
+                .action("it stays until its hold is released")
+                .next(Next::ReleaseHold(session)),
             StoreError::SessionArchived { session } => archived(&session),
             StoreError::PositionConflict { tail, .. } => at_tail(message, tail),
-            StoreError::LeaseHeld { session, seconds } => held(message, &session, seconds),
-            StoreError::LeaseLost { session } => plain(Code::LeaseLost).action(format!(
-                "another may write now: read what came since, then wake the session again: \
-                 `sessionlog wake {session}`, POST /v1/sessions/{session}/wake, or resume with \
-                 wake: true"
-            )),
+            StoreError::LeaseHeld { session, seconds } => held(message, session, seconds),
+            StoreError::LeaseLost { session } => plain(Code::LeaseLost)
+                .action("another may write now: read what came since, then wake the session again")
+                .next(Next::Wake(session)),
             StoreError::IdempotencyConflict { position, .. } => {
                 let place = position.map(|position| format!(" (at position {position})"));
                 plain(Code::IdempotencyConflict).action(format!(
@@ -99,19 +93,16 @@ fn retry(mut error: ServiceError) -> ServiceError {
 /// An archived session, and what to do instead of writing to it.
 fn archived(session: &SessionId) -> ServiceError {
     let problem = format!("{session} is archived: it can be read, not written to");
-    ServiceError::invalid("session", problem).action(
-        "go on in another session: over HTTP create one; a tool's caller leaves this one with \
-         clear_session and starts another with stepNumber 1",
-    )
+    ServiceError::invalid("session", problem)
+        .action("continue in another session")
+        .next(Next::BeginAnother)
 }
 
 /// `lease_held`: the caller must show its token, wait, or take the lease over.
-fn held(message: String, session: &SessionId, seconds: u64) -> ServiceError {
-    let error = ServiceError::new(Code::LeaseHeld, message).action(format!(
-        "send the Fencing-Token of the lease; or take it over: `sessionlog wake {session} \
-         --steal`, POST /v1/sessions/{session}/wake {{\"steal\":true}}, or resume with wake and \
-         steal: true"
-    ));
+fn held(message: String, session: SessionId, seconds: u64) -> ServiceError {
+    let error = ServiceError::new(Code::LeaseHeld, message)
+        .action("send the Fencing-Token of the lease; or take it over")
+        .next(Next::Steal(session));
     let mut error = retry(error);
     error.hint.retry_after_seconds = Some(seconds);
     error
@@ -137,10 +128,12 @@ fn prefix_erased(message: String, range: Range) -> ServiceError {
 
 /// `session_damaged`: the gaps as the store found them, and the intact ranges between.
 fn damaged(message: String, gaps: Vec<Gap>, tail: Position) -> ServiceError {
-    let mut error = ServiceError::new(Code::SessionDamaged, message).action(
-        "read the whole ranges, or ask again with allow_gaps=true; to write again an operator \
-             runs `sessionlog repair SESSION --accept-loss`",
-    );
+    let mut error = ServiceError::new(Code::SessionDamaged, message)
+        .action(
+            "read the whole ranges, or ask again with allow_gaps=true; to write again an operator \
+             accepts the loss",
+        )
+        .next(Next::AcceptLoss);
     error.hint.tail = Some(tail);
     let mut from = Position::ZERO;
     for gap in gaps {

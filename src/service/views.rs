@@ -2,7 +2,7 @@
 //! continuation, usage, compactions. It must not write: continuing does.
 
 use super::{
-    Caller, Found, Monitor, RecoverCall, Recovered, Service, ServiceError, ServiceResult, Via,
+    Caller, FindResult, Monitor, RecoverCall, Recovered, Service, ServiceError, ServiceResult, Via,
 };
 use crate::{
     event::{Point, Position, SessionId},
@@ -105,7 +105,7 @@ impl Service {
         words: &str,
         at: Option<&Point>,
         tokens_max: Option<usize>,
-    ) -> ServiceResult<Found> {
+    ) -> ServiceResult<FindResult> {
         let bytes_max = self.view_bytes(tokens_max)?;
         let key = caller.key(session);
         let at = match at {

@@ -3,7 +3,7 @@
 
 use super::{Caller, Code, Service, ServiceError, ServiceResult};
 use crate::{
-    event::{Event, Point, Position, Range, SessionId, SessionKey},
+    event::{Event, Point, Position, Range, SessionId, SessionKey, kinds},
     harness::{self, Plan, Shape, Tokenizer, Transform, WINDOW_TOKENS_MIN, Window},
     store::{Fill, Read},
 };
@@ -136,8 +136,8 @@ impl Service {
             allow_gaps: false,
         };
         let mut events = self.store.read(key, read).await?.events;
-        let said = events.iter().position(|event| event.kind.as_str() == "user.message");
-        let told = |event: &&Event| event.kind.as_str() == "system.message";
+        let said = events.iter().position(|event| event.kind.as_str() == kinds::USER_MESSAGE);
+        let told = |event: &&Event| event.kind.as_str() == kinds::SYSTEM_MESSAGE;
         let end = said.map_or_else(|| events.iter().take_while(told).count(), |at| at + 1);
         events.truncate(end);
         Ok(events)

@@ -164,7 +164,7 @@ impl Model {
     fn push(&self, session: &mut Session, batch: &Batch, now: Timestamp) -> Appended {
         let first_position = session.info.tail;
         let mut placed = Vec::new();
-        for event in &batch.events {
+        for event in batch.events.iter() {
             let position = session.info.tail;
             let id = event.id.clone().unwrap_or_else(|| {
                 EventId::new(&self.mint("evt_")).expect("minted ids keep to the alphabet")
@@ -435,7 +435,7 @@ impl Store for Model {
                 }
                 for (batch, answer) in session.batches.values_mut() {
                     if answer.events.iter().any(|placed| placed.position == at) {
-                        batch.events.clear();
+                        batch.events = Arc::default();
                     }
                 }
                 Ok(Some(at))

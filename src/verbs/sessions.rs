@@ -68,7 +68,7 @@ fn new_session(asked: types::CreateSession, origin: Origin) -> ServiceResult<New
         metadata,
         workspace: asked.workspace,
         ttl_seconds: asked.ttl_seconds,
-        events: Batch { events, ..Batch::default() },
+        events: Batch { events: events.into(), ..Batch::default() },
         ..NewSession::default()
     })
 }

@@ -122,7 +122,7 @@ pub fn frames(events: &[Event], gaps: &[Gap]) -> Vec<u8> {
     out
 }
 
-/// What an answer that goes on is made of.
+/// A part of an answer that is sent in several.
 enum Part<'a> {
     Event(&'a Event),
     Gap(&'a Gap),

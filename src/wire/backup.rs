@@ -1,6 +1,6 @@
-//! The answer that is a backup: a line of JSON, and the bytes it announces, again and again; the
-//! last line says that it is complete, or why it is not. An answer without either was cut. It must
-//! not know where the bytes come from, or go.
+//! The answer that is a backup: lines of JSON, each followed by the bytes that it announces. The
+//! last line says that the backup is complete, or why it is not; without one the answer was cut. It
+//! must not know where the bytes come from, or where they are written.
 
 use serde::{Deserialize, Serialize};
 #[cfg(feature = "http")]
@@ -34,7 +34,7 @@ pub struct BackupLine {
 pub struct BackupPart {
     /// The file's place in the directory, `/`-separated.
     pub path: String,
-    /// Bytes that follow; the parts of a file come one behind the other.
+    /// Bytes that follow; the parts of a file are sent one after the other.
     pub bytes: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct BackupMade {
     pub at_micros: i64,
     /// Sessions in it.
     pub sessions: u64,
-    /// Of these, such as have damage that nobody gave up: in the copy as in the store.
+    /// How many of them have damage that was not accepted as lost; the store has the same.
     pub damaged: u64,
     /// The id of the master key that opens it, 16 hex digits; null where it is in plaintext.
     pub key: Option<String>,

@@ -1,7 +1,7 @@
 //! Domain values to wire shapes and back. The only place that knows both spellings. It must not
 //! decide anything.
 
-use super::{hosted, types};
+use super::{hosted, next, types};
 use crate::{
     event::{Origin, Position, Range, Scope, SessionKey},
     service::{self, Candidate, Gap, Head, Hint, Receipt, ServiceError, SessionInfo},
@@ -106,7 +106,7 @@ impl From<service::SessionPage> for types::SessionList {
 }
 
 impl types::VerifyAnswer {
-    /// What was found, told to a caller of that scope.
+    /// What was found, for a caller of that scope.
     #[must_use]
     pub fn of(verified: service::Verified, own: &Scope) -> Self {
         let foreign = |key: &SessionKey, name: &dyn std::fmt::Display| {
@@ -151,7 +151,8 @@ impl From<Option<service::KeyReport>> for types::KeysAnswer {
 }
 
 impl types::HeadAnswer {
-    /// How a session stands to a receipt of that position; `hurt` when events below it are lost.
+    /// Whether a session has what a receipt of that position proves; `hurt` when events before it
+    /// are lost.
     #[must_use]
     pub fn of(position: Position, head: Head, hurt: bool) -> Self {
         let (state, tail, chain) = match head {
@@ -225,7 +226,7 @@ pub fn hint(hint: &Hint) -> types::RecoveryHint {
         accepted_at: None,
     });
     types::RecoveryHint {
-        action: hint.action.clone(),
+        action: next::action(hint),
         retryable: hint.retryable,
         retry_after_seconds: hint.retry_after_seconds,
         field: hint.field.clone(),
@@ -243,7 +244,7 @@ pub fn hint(hint: &Hint) -> types::RecoveryHint {
     }
 }
 
-/// The body of an error, on every door.
+/// The body of an error, the same in every interface.
 #[must_use]
 pub fn error(error: &ServiceError, request_id: Option<&str>) -> types::ErrorBody {
     types::ErrorBody {

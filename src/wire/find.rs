@@ -1,11 +1,11 @@
-//! What words were found in a session, on HTTP. It must not cut or order anything: the verb has.
+//! The result of a look-up by words, on HTTP. It must not cut or order anything: the verb has.
 
 use serde::{Deserialize, Serialize};
 #[cfg(feature = "http")]
 use utoipa::ToSchema;
 
 use super::overview::{OverviewAnswer, PageAnswer};
-use crate::service::{Found, FoundLine};
+use crate::service::{FindResult, FoundLine};
 
 /// Something that matches the words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct MatchLine {
     /// That step's branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
-    /// Where the event lies.
+    /// Position of the event.
     pub position: u64,
     /// The sentence or the lines that match, as they were recorded.
     pub text: String,
@@ -64,12 +64,12 @@ pub struct FindAnswer {
     pub matches: Vec<MatchLine>,
     /// The first position that was read; 0 when all were.
     pub searched_from: u64,
-    /// Whether more matches than is told here.
+    /// Whether more events match than are returned.
     pub truncated: bool,
 }
 
-impl From<Found> for FindAnswer {
-    fn from(found: Found) -> Self {
+impl From<FindResult> for FindAnswer {
+    fn from(found: FindResult) -> Self {
         Self {
             position: found.position.0,
             query: found.query,
@@ -106,8 +106,8 @@ impl From<PageAnswer> for IndexAnswer {
     }
 }
 
-impl From<Found> for IndexAnswer {
-    fn from(found: Found) -> Self {
+impl From<FindResult> for IndexAnswer {
+    fn from(found: FindResult) -> Self {
         Self::Found(found.into())
     }
 }

@@ -1,5 +1,5 @@
-//! Shapes of forks: what one is asked to be, who is related to whom, what came between two points.
-//! It must not hold a rule; service has.
+//! Shapes of forks: the request for one, the lineage of a session, the difference between two
+//! points. It must not hold a rule; service has.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const RANGES_MAX: usize = 1_000;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct ForkRequest {
-    /// The point it goes on from: what lies below is common to both sessions.
+    /// The point it begins at: events before it belong to both sessions.
     #[serde(deserialize_with = "super::point::text")]
     #[cfg_attr(feature = "http", schema(schema_with = super::point::schema))]
     pub at: String,
@@ -33,13 +33,13 @@ pub struct ForkRequest {
     pub title: Option<String>,
 }
 
-/// Where a fork goes on from.
+/// Where a fork begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct ForkedFrom {
     /// The parent.
     pub session: String,
-    /// What lies below it is common to both.
+    /// Events before it belong to both.
     pub position: u64,
 }
 
@@ -75,7 +75,7 @@ pub struct Kin {
     pub title: Option<String>,
     /// `alive`; `expired` or `deleted`, and its forks read from it all the same; or `erased`.
     pub stage: String,
-    /// The position where the younger of the two goes on from the older.
+    /// The position at which the younger of the two begins.
     pub position: u64,
     /// The position its next event will get.
     pub tail: u64,

@@ -1,7 +1,7 @@
-//! What the Managed Agents wire says of the machine that runs a session: agent, environment and
-//! the rest. Nothing runs a stored session, so of an agent only its name is kept, as metadata under
-//! names of our own that no client sees; what the official client expects beside it is empty. It
-//! must not hold anything that changes with time.
+//! The members of the Managed Agents wire about what runs a session: agent, environment and others.
+//! A stored session does not run, so only the name of its agent is kept, as metadata under reserved
+//! names that clients do not see; other members that the official client expects are empty. It must
+//! not hold anything that changes with time.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use crate::{
     service::{RESERVED_METADATA, ServiceError, ServiceResult, SessionInfo, Wanted},
 };
 
-/// Agent and environment of a session for which nobody named one.
+/// Agent and environment of a session that was created without one.
 const LOCAL: &str = "local";
-/// What is known of the model of an agent for which nobody named one.
+/// The model of an agent that was named without one.
 const UNKNOWN: &str = "unknown";
 
 /// Metadata that holds the agent's id.
@@ -55,7 +55,7 @@ pub struct Hosted {
     pub usage: BTreeMap<String, String>,
 }
 
-/// An agent by its name. Who it is beside that is known where it runs.
+/// An agent by its name; other members are known only where it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 #[serde(default)]
@@ -212,7 +212,7 @@ pub struct ResourceList {
 }
 
 impl Hosted {
-    /// What the metadata of a session says of it.
+    /// Read from the metadata of a session.
     pub(super) fn of(metadata: &BTreeMap<String, String>) -> Self {
         let named = |name: &str| metadata.get(name).cloned();
         let id = named(AGENT).unwrap_or_else(|| LOCAL.to_owned());
@@ -237,7 +237,7 @@ pub(super) fn visible(metadata: &BTreeMap<String, String>) -> BTreeMap<String, S
     metadata.iter().filter(own).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Refuses names that are ours.
+/// Refuses names that are reserved.
 ///
 /// # Errors
 /// `invalid_request`, naming the pair.
@@ -251,7 +251,7 @@ pub fn check_names<'a>(names: impl IntoIterator<Item = &'a String>) -> ServiceRe
     }
 }
 
-/// What is kept of who is to run a new session.
+/// The metadata that keeps agent and environment of a new session.
 ///
 /// # Errors
 /// `invalid_request` for a name that is empty or too long.
@@ -310,14 +310,4 @@ pub fn wanted(by: RunBy<'_>) -> Vec<Wanted> {
     let version = version.map(|version| pair(VERSION, version.to_string(), Some("1")));
     let unknown = by.unknown.map(|id| pair(NEVER, id.to_owned(), None));
     agent.into_iter().chain(version).chain(unknown).collect()
-}
-
-/// Adds the name of an outcome to the body of the event that defines it: on the Managed Agents wire
-/// the server gives it, and its client relies on that. It follows from the body, so that a retry
-/// says the same.
-pub(super) fn name_outcome(body: &mut Vec<u8>) {
-    let hash = blake3::hash(body).to_hex();
-    let name: String = hash.chars().take(24).collect();
-    let comma = if body.len() > 1 { "," } else { "" };
-    body.extend(format!("{comma}\"outcome_id\":\"outc_{name}\"").bytes());
 }

@@ -9,6 +9,7 @@ pub mod find;
 pub mod fork;
 pub mod hosted;
 pub mod json;
+mod next;
 pub mod overview;
 #[cfg(feature = "http")]
 #[allow(missing_docs, unreachable_pub, reason = "generated; documented in the proto file")]

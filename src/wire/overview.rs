@@ -81,12 +81,12 @@ pub struct StepOfView {
     /// Its branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
-    /// The step its branch left from.
+    /// The step that its branch starts from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_from: Option<u64>,
-    /// Whether it was said to be the last.
+    /// Whether it was marked as the last.
     pub is_final: bool,
-    /// Where it lies.
+    /// Its position.
     pub position: u64,
     /// When it was recorded, RFC 3339.
     pub at: String,
@@ -120,7 +120,7 @@ impl From<StepView> for StepOfView {
 pub struct StepAnswer {
     /// The step.
     pub step: StepOfView,
-    /// Where its text goes on: send it as `cursor`.
+    /// Cursor of the rest of its text: send it as `cursor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
@@ -207,7 +207,7 @@ pub struct OpenGap {
     pub step: Option<u64>,
 }
 
-/// A source that was met.
+/// A recorded source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct SourceOfView {
@@ -219,7 +219,7 @@ pub struct SourceOfView {
     /// What it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The step that met it.
+    /// The step that recorded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
 }
@@ -246,24 +246,24 @@ pub struct EventLine {
     /// What type of event.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
     /// When, RFC 3339.
     pub at: String,
 }
 
-/// Where a session stands: its index, or with the summary alone the summary view.
+/// The overview of a session: its index, or with only the summary the summary view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct OverviewAnswer {
     /// It is of everything before this position.
     pub position: u64,
-    /// What the research is for; without research what the user asked for.
+    /// The goal of the research; without research the request of the user.
     pub goal: String,
     /// What the user asked for, where the goal is another text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<WordOut>,
-    /// What the user said after that, oldest first.
+    /// Later messages of the user, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instructions: Vec<WordOut>,
     /// The plan.
@@ -283,7 +283,7 @@ pub struct OverviewAnswer {
     pub changes: Vec<String>,
     /// Steps recorded.
     pub steps_total: u64,
-    /// Whether the latest step said it was the last.
+    /// Whether the latest step was marked as the last.
     pub is_complete: bool,
     /// When it began, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -291,9 +291,9 @@ pub struct OverviewAnswer {
     /// When the last event came, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<String>,
-    /// Where it stands, in sentences that were recorded.
+    /// The state of the work, in recorded sentences.
     pub summary: String,
-    /// The newest steps in a line each, ascending; left out of the summary view.
+    /// The newest steps, one line each, ascending; not in the summary view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<StepLine>>,
     /// The last three steps.
@@ -301,15 +301,15 @@ pub struct OverviewAnswer {
     pub last_steps: Option<Vec<StepOfView>>,
     /// Open gaps, the newest.
     pub gaps: Vec<OpenGap>,
-    /// Sources, the newest; left out of the summary view.
+    /// The newest sources; not in the summary view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<Vec<SourceOfView>>,
     /// Approaches that were ruled out, the newest.
     pub rejected: Vec<String>,
-    /// The latest of what else was recorded; left out of the summary view.
+    /// The latest other events; not in the summary view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recent: Option<Vec<EventLine>>,
-    /// Where lists go on that are not whole: `get_research_session` takes one as `cursor`.
+    /// Cursors of lists that are not complete: `get_research_session` takes one as `cursor`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cursors: BTreeMap<String, String>,
     /// How many of each list are not shown.
@@ -373,7 +373,7 @@ impl From<Overview> for OverviewAnswer {
 pub struct PhaseOut {
     /// Its first position.
     pub from: u64,
-    /// The first position behind it.
+    /// The first position after it.
     pub to: u64,
     /// When it began, RFC 3339.
     pub began_at: String,
@@ -385,7 +385,7 @@ pub struct PhaseOut {
     pub ended_by: Option<String>,
     /// Research steps recorded in it.
     pub steps: u64,
-    /// What was asked, finished, found and said in it, a sentence a line.
+    /// Requests, results, findings and messages in it, one sentence a line.
     pub text: String,
 }
 
@@ -393,12 +393,12 @@ pub struct PhaseOut {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct SummaryAnswer {
-    /// The level that is given: `step`, `phase` or `session`.
+    /// The level: `step`, `phase` or `session`.
     pub level: String,
     /// The phases, oldest first, on their level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Vec<PhaseOut>>,
-    /// The overview without what the summary stands for.
+    /// The overview without what the summary replaces.
     #[serde(flatten)]
     pub overview: OverviewAnswer,
 }
@@ -428,7 +428,7 @@ impl From<Levelled> for SummaryAnswer {
 }
 
 impl OverviewAnswer {
-    /// The same without what the summary of that level stands for.
+    /// The same without what the summary of that level replaces.
     fn summary_alone(self, level: Level) -> Self {
         let alone = Self { steps: None, last_steps: None, sources: None, recent: None, ..self };
         if level == Level::Step {

@@ -98,7 +98,7 @@ pub struct EventsAnswer {
     /// The events, in the order asked for.
     #[prost(message, repeated, tag = "1")]
     pub data: ::prost::alloc::vec::Vec<Event>,
-    /// Where paging goes on; absent when the range is done.
+    /// Cursor of the next page; absent when the range is done.
     #[prost(string, optional, tag = "2")]
     pub next_page: ::core::option::Option<::prost::alloc::string::String>,
     /// The next from; newest first, the next to.
@@ -114,7 +114,7 @@ pub struct EventsAnswer {
     #[prost(string, repeated, tag = "6")]
     pub types_seen: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
-/// Who caused an event; set by the door that wrote it.
+/// Who caused an event; set by the interface that received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Origin {

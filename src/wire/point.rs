@@ -13,7 +13,7 @@ use serde::{
 /// # Errors
 /// What is neither a text nor a whole number.
 pub fn text<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
-    let text = source.deserialize_any(Place)?;
+    let text = source.deserialize_any(PointVisitor)?;
     text.ok_or_else(|| D::Error::custom(format!("null is no point: {EXPECTED} is expected")))
 }
 
@@ -22,14 +22,14 @@ pub fn text<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
 /// # Errors
 /// Those of [`text`].
 pub fn option<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
-    source.deserialize_any(Place)
+    source.deserialize_any(PointVisitor)
 }
 
 const EXPECTED: &str = "a position, or a text such as end, -5 or step:3";
 
-struct Place;
+struct PointVisitor;
 
-impl Visitor<'_> for Place {
+impl Visitor<'_> for PointVisitor {
     type Value = Option<String>;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

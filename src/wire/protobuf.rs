@@ -1,5 +1,5 @@
-//! The protobuf bodies of emitEvent and getEvents, for clients that move much. The same checks and
-//! the same answers as JSON; bodies are JSON text here too. It must not be stricter or laxer.
+//! The protobuf bodies of emitEvent and getEvents, for clients with many events. Checks and
+//! answers are those of JSON, and bodies are JSON text here too. It must not be stricter or laxer.
 
 use prost::{
     Message as _,
@@ -33,7 +33,7 @@ pub fn events(mut body: Bytes, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
             continue;
         }
         if kind != WireType::LengthDelimited {
-            // Whoever skipped it would say that all events are kept.
+            // Skipping it would report that every event is stored.
             return Err(malformed("an event that is no message"));
         }
         let length = decode_varint(&mut body).map_err(malformed)?;
@@ -77,7 +77,7 @@ fn event(sent: pb::NewEvent, origin: Origin) -> ServiceResult<NewEvent> {
         return Err(ServiceError::new(Code::BodyTooLarge, message));
     }
     let body = if sent.body.is_empty() { Bytes::from_static(b"{}") } else { sent.body };
-    json::bare_body(&kind, json::utf8(&body)?)?;
+    json::bare_body(json::utf8(&body)?)?;
     Ok(NewEvent {
         id: id.map_err(|error| invalid("id", error))?,
         kind,
@@ -125,7 +125,7 @@ pub fn slice(slice: &EventSlice) -> Vec<u8> {
 }
 
 /// An answer whose first field is its events: they are written where they go, from where they
-/// are, and the other fields behind them.
+/// are, and the other fields after them.
 fn answer(events: &[Event], rest: &impl prost::Message) -> Vec<u8> {
     let sizes = || events.iter().map(|event| Served::of(event).size());
     let all =

@@ -1,4 +1,4 @@
-//! Shapes of what is to come of idle sessions. It must not decide when one expires.
+//! Shapes of retention: which sessions expire, and when. It must not decide when one expires.
 
 use std::time::Duration;
 
@@ -34,7 +34,8 @@ pub struct RetentionAnswer {
     /// The same for one with a limit of its own, and how long a deleted session's id is not given
     /// again.
     pub grace_seconds: u64,
-    /// How far the count of idle time is behind the clock: by what the clock jumped over.
+    /// Seconds by which the count of idle time is behind the clock: jumps of the clock are not
+    /// counted.
     pub behind_seconds: i64,
 }
 
@@ -59,7 +60,8 @@ pub struct RetentionRow {
     pub title: Option<String>,
     /// `alive`, `expired` or `deleted`.
     pub stage: String,
-    /// How long nobody used it; for one that went, how long ago that was.
+    /// Seconds since it was last used; of an expired or deleted one, since it expired or was
+    /// deleted.
     pub idle_seconds: u64,
     /// Its own limit, idle seconds; null follows the store.
     pub ttl_seconds: Option<u64>,

@@ -1,5 +1,5 @@
-//! A strict scanner of JSON text that keeps places instead of values: it says where a value begins
-//! and ends and whether the text is JSON (RFC 8259), without recursion, allocation or a tree. It
+//! A strict scanner of JSON text that returns offsets instead of values: where a value begins and
+//! ends, and whether the text is JSON (RFC 8259), without recursion, allocation or a tree. It
 //! must not know what an event is.
 
 use std::borrow::Cow;
@@ -243,7 +243,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Bytes before the first one that means something in a string. Most bytes of most texts are plain:
+/// Bytes before the first special one of a string. Most bytes of most texts are plain:
 /// they are looked at a block at a time, which a processor does with one instruction.
 fn plain_bytes(rest: &[u8]) -> Option<usize> {
     let special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
@@ -260,7 +260,7 @@ struct Nest {
     levels: u32,
 }
 
-/// The bytes a checked string names, quotes excluded. Halves of surrogate pairs that stand alone
+/// The bytes that a checked string stands for, without quotes. Halves of surrogate pairs alone
 /// keep a place of their own (three bytes, as in WTF-8), so that different keys stay different.
 pub(super) fn unescaped(string: &str) -> Cow<'_, [u8]> {
     let inner = string.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(string);

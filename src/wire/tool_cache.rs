@@ -24,7 +24,7 @@ pub struct LookupRequest {
     /// The tool.
     #[cfg_attr(feature = "http", schema(min_length = 1))]
     pub name: String,
-    /// Its input; the order of members means nothing.
+    /// Its input; the order of members is ignored.
     #[serde(default)]
     #[cfg_attr(feature = "http", schema(value_type = Option<Value>))]
     pub input: Value,
@@ -76,7 +76,7 @@ impl From<ToolMemory> for MemoryFigures {
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct LookupAnswer {
-    /// Whether a remembered answer stands for the call.
+    /// Whether a remembered answer is used for the call.
     pub hit: bool,
     /// Without a hit: `unknown`, `too_old`, `trimmed`, or `stale` (an error, not kept whole, or
     /// something was changed at its server since).

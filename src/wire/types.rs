@@ -1,4 +1,4 @@
-//! Requests and answers as clients write and read them. Both directions: the door serializes what
+//! Requests and answers as clients write and read them. Both directions: the server serializes what
 //! the client deserializes. It must not hold a rule; service checks.
 
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ pub struct GapLine {
     pub gap: Gap,
 }
 
-/// A session: what the Managed Agents wire says of one, and what this store adds.
+/// A session: its members of the Managed Agents wire, and those that this store adds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct Session {
@@ -96,7 +96,7 @@ pub struct Session {
     pub receipt: Receipt,
     /// Damaged ranges; empty when the session is whole.
     pub damage: Vec<Gap>,
-    /// Where it goes on from, when it is a fork.
+    /// Where it begins, when it is a fork.
     pub forked_from: Option<ForkedFrom>,
     /// What a hosted session has and a stored one has not.
     #[serde(flatten)]
@@ -109,7 +109,7 @@ pub struct Session {
 pub struct SessionList {
     /// The sessions.
     pub data: Vec<Session>,
-    /// Where the listing goes on; null at its end.
+    /// Cursor of the next page; null on the last one.
     pub next_page: Option<String>,
 }
 
@@ -148,7 +148,7 @@ pub struct CreateSession {
     /// Retention, idle seconds; absent follows the store, 0 keeps it for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
-    /// Appended in the same frame: the session exists with them or not at all.
+    /// Appended in the same frame: the session is created with them, or not created.
     #[cfg_attr(feature = "http", schema(value_type = Option<Vec<NewEvent>>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_events: Option<Vec<Box<RawValue>>>,
@@ -201,7 +201,7 @@ pub struct NewEvent {
     pub body: BTreeMap<String, serde_json::Value>,
 }
 
-/// An event as the store serves it: the members named here first, then its body as it came.
+/// An event as the store returns it: the members named here first, then its body unchanged.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct Event {
@@ -217,7 +217,8 @@ pub struct Event {
     /// The client's clock, when it said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
-    /// `user`, `model`, `tool`, `web`, `harness` or `import`: set by the door that wrote it.
+    /// `user`, `model`, `tool`, `web`, `harness` or `import`: set by the interface that received
+    /// it.
     pub origin: String,
     /// The body.
     #[serde(flatten)]
@@ -300,7 +301,7 @@ pub struct LineAppended {
     pub repeated: bool,
 }
 
-/// Answer to a line that is refused; the lines after it go on.
+/// Answer to a refused line; the lines after it are still read.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct LineRefused {
@@ -325,7 +326,7 @@ pub struct EventsAnswer {
     /// The events, in the order asked for.
     #[cfg_attr(feature = "http", schema(value_type = Vec<Event>))]
     pub data: Vec<Box<RawValue>>,
-    /// Where paging goes on; null when the range is done.
+    /// Cursor of the next page; null when the range is done.
     pub next_page: Option<String>,
     /// The next `from`; newest first, the next `to`.
     pub next_position: u64,
@@ -419,7 +420,7 @@ pub struct NextCall {
     pub other_arguments: Option<String>,
 }
 
-/// A session a caller without an id may mean.
+/// A session that a caller without an id may mean.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct Candidate {
@@ -448,15 +449,15 @@ pub struct VerifyRequest {
     pub expect_head: Option<String>,
 }
 
-/// How a session stands to a receipt.
+/// Whether a session has what a receipt proves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct HeadAnswer {
     /// Whether everything that the receipt saw is there, in its order.
     pub holds: bool,
-    /// `holds`; `shorter`: an earlier state was put back; `differs`: it has another past than it
-    /// had; `lost`: what lay there cannot be read; `damaged`: the chain is as it was, and events
-    /// before it are lost.
+    /// `holds`; `shorter`: an earlier state was restored; `differs`: its events are others; `lost`:
+    /// the event there cannot be read; `damaged`: the chain is the same, and events before it are
+    /// lost.
     pub state: String,
     /// The receipt's position.
     pub position: u64,
@@ -502,7 +503,7 @@ pub struct VerifyAnswer {
     pub damage: Vec<Damage>,
     /// Losses that were accepted.
     pub accepted: Vec<Damage>,
-    /// How the session stands to the receipt, where one was given.
+    /// Whether the session has what the receipt proves, when one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<HeadAnswer>,
 }
@@ -512,7 +513,7 @@ pub struct VerifyAnswer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct KeysAnswer {
-    /// Whether it is encrypted at all.
+    /// Whether it is encrypted.
     pub encrypted: bool,
     /// The id of the master key in force: 16 hex digits.
     pub current: Option<String>,

@@ -1,4 +1,4 @@
-//! Views that are folds, on the wire: usage, compactions, how to go on. Lists are never null, an
+//! Views that are folds, on the wire: usage, compactions, continuations. Lists are never null, an
 //! absent member is absent. It must not cut anything: harness has.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::{
     service::{CompactionsView, UsageView},
 };
 
-/// How full a model's context window is, by what its harness reports.
+/// How full a model's context window is, as its harness reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct UsageAnswer {
@@ -27,15 +27,15 @@ pub struct UsageAnswer {
     pub reported_position: Option<u64>,
     /// When, RFC 3339.
     pub reported_at: Option<String>,
-    /// Tokens the model takes; 0 when nobody set it.
+    /// Tokens that the model takes; 0 when it is not configured.
     pub limit: u64,
     /// Tokens from which on the context should be made smaller.
     pub threshold: u64,
     /// Tokens below the limit that are never used.
     pub margin: u64,
-    /// Tokens that are left before the margin; null when nothing was reported.
+    /// Tokens left before the margin; null without a report.
     pub remaining: Option<u64>,
-    /// The level that is reached: `none`, `threshold` or `limit`.
+    /// The reached level: `none`, `threshold` or `limit`.
     pub level: String,
     /// Requests that were reported.
     pub requests: u64,
@@ -86,9 +86,9 @@ pub struct CompactionOut {
     pub trigger: Option<String>,
     /// What stayed in the context.
     pub kept: Vec<Range>,
-    /// What left it.
+    /// The dropped positions.
     pub dropped: Vec<Range>,
-    /// Whether the client said what it dropped; else everything before it that it did not keep.
+    /// Whether the client named the dropped positions; else all earlier ones that it did not keep.
     pub is_told: bool,
     /// What the client put in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,7 +121,7 @@ pub struct CompactionsAnswer {
     pub compactions: Vec<CompactionOut>,
     /// What is out of the context now; getEvents reads each range back.
     pub lost: Vec<Range>,
-    /// How many events that is.
+    /// Number of these events.
     pub lost_events: u64,
 }
 
@@ -145,10 +145,10 @@ impl From<CompactionsView> for CompactionsAnswer {
 pub struct WordOut {
     /// The text.
     pub text: String,
-    /// Where it was said, when one event says it.
+    /// Position of the event that has it, when one has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
-    /// Whether there is more of it.
+    /// Whether it is cut.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
@@ -191,7 +191,7 @@ pub struct ResultOut {
     pub tool: String,
     /// What it was asked.
     pub input: String,
-    /// What it answered, as far as it goes.
+    /// Its answer, cut to a limit.
     pub text: String,
     /// Whether it called that an error.
     pub failed: bool,
@@ -248,14 +248,14 @@ impl From<StepView> for LastStepOut {
 pub struct WhyOut {
     /// Its class, by its name in the view.
     pub class: String,
-    /// Where it was said, when one event says it.
+    /// Position of the event that has it, when one has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
     /// Its beginning.
     pub text: String,
     /// How much of it is shown: `line`, `short` or `whole`.
     pub form: String,
-    /// Its score; 0 for what is indispensable.
+    /// Its score; 0 for an indispensable item.
     pub score: u64,
     /// The reason in words.
     pub why: String,
@@ -302,21 +302,21 @@ pub fn left_out(all: &[LeftOut]) -> BTreeMap<String, u64> {
     all.iter().map(|one| (one.class.to_owned(), one.count)).collect()
 }
 
-/// Everything that is needed to go on. The names are of one word, the same in every interface; a
-/// list that is empty is absent.
+/// Everything that an agent needs to continue. The names are of one word, the same in every
+/// interface; a list that is empty is absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 #[cfg_attr(feature = "mcp", derive(schemars::JsonSchema))]
 pub struct Continuing {
     /// It is of everything before this position.
     pub position: u64,
-    /// What the user asked for first; without a word of a user what the research is for.
+    /// The first request of the user; without one the goal of the research.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<WordOut>,
     /// What the research is for, where the task is another text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<String>,
-    /// What the user said after the task, oldest first.
+    /// Messages of the user after the task, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instructions: Vec<WordOut>,
     /// The plan.
@@ -339,7 +339,7 @@ pub struct Continuing {
     /// The last steps of the research.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last_steps: Vec<LastStepOut>,
-    /// The steps before these in a line each, as far as there is room.
+    /// The steps before these, one line each, as many as fit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
     /// Sentences of steps and messages that say most; `[3]` is a step, `@17` a position.
@@ -360,24 +360,24 @@ pub struct Continuing {
     pub done: Vec<String>,
     /// What was tried.
     pub tried: Vec<String>,
-    /// What failed, as the agent said.
+    /// What failed, in the words of the agent.
     pub failed: Vec<String>,
     /// The last results of tools.
     pub results: Vec<ResultOut>,
     /// The caller's own summary.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub summary: String,
-    /// What the agent said last.
+    /// The last message of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<WordOut>,
-    /// How many of each list are not told.
+    /// How many items of each list are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, u64>,
     /// What all of this costs at most.
     pub tokens: u64,
     /// Whether anything was cut or left out.
     pub truncated: bool,
-    /// Why each item is told, when asked for.
+    /// Why each item is shown, when asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<WhyOut>,
 }
@@ -423,7 +423,7 @@ impl From<Continuation> for Continuing {
     }
 }
 
-/// How to go on with a session.
+/// How to continue a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct ContinuationAnswer {

@@ -1,5 +1,5 @@
-//! A window on the wire: events as they are served, or messages as the two model APIs take them.
-//! It must not choose, cut or count anything: harness has.
+//! A window on the wire: events as they are served, or messages in the formats of the two model
+//! APIs. It must not choose, cut or count anything: harness has.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
@@ -24,7 +24,7 @@ pub struct DroppedRange {
     pub from: u64,
     /// First position after them.
     pub to: u64,
-    /// `budget`, `filtered`, `not_a_message`, or `before` where the window was told to begin.
+    /// `budget`, `filtered`, `not_a_message`, or `before`: before the requested begin.
     pub reason: String,
 }
 
@@ -61,11 +61,11 @@ pub struct WindowAnswer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "http", schema(value_type = Option<Vec<super::types::Event>>))]
     pub events: Option<Vec<Box<RawValue>>>,
-    /// What the model is told before the conversation; with format `anthropic`.
+    /// The system prompt; with format `anthropic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "http", schema(value_type = Option<Vec<Object>>))]
     pub system: Option<Vec<Value>>,
-    /// The conversation, as the API of that format takes it.
+    /// The conversation, in the format of that API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "http", schema(value_type = Option<Vec<Object>>))]
     pub messages: Option<Vec<Value>>,

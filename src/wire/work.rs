@@ -19,13 +19,13 @@ pub struct PutCursor {
     /// The next position its reader wants.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
-    /// A point instead of a position; the tail when neither is said.
+    /// A point instead of a position; the tail when neither is given.
     #[serde(deserialize_with = "super::point::option", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "http", schema(schema_with = super::point::schema))]
     pub at: Option<String>,
 }
 
-/// A cursor: where a reader goes on.
+/// A cursor: where a reader continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct Cursor {
@@ -33,7 +33,7 @@ pub struct Cursor {
     pub name: String,
     /// The next position its reader wants.
     pub position: u64,
-    /// When it was put there, RFC 3339.
+    /// When it was set, RFC 3339.
     pub updated_at: String,
     /// The position the next event of the session will get.
     pub tail: u64,
@@ -49,7 +49,7 @@ pub struct CursorList {
     pub data: Vec<Cursor>,
 }
 
-/// What a deleted cursor leaves.
+/// Answer to a deleted cursor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct CursorDeleted {
@@ -72,7 +72,7 @@ impl From<CursorAt> for Cursor {
     }
 }
 
-/// A new checkpoint. Everything may be left out.
+/// A new checkpoint. Every member is optional.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 #[serde(default)]
@@ -90,20 +90,20 @@ pub struct CreateCheckpoint {
     #[serde(deserialize_with = "super::point::option", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "http", schema(schema_with = super::point::schema))]
     pub at: Option<String>,
-    /// The agent's whole state. Only what changed since the checkpoint before is kept.
+    /// The agent's whole state. Only changes since the previous checkpoint are stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "http", schema(value_type = Option<Object>))]
     pub state: Option<Map<String, Value>>,
-    /// Instead of `state`: what changed of it, as a merge patch (RFC 7396).
+    /// Instead of `state`: its changes, as a merge patch (RFC 7396).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "http", schema(value_type = Option<Object>))]
     pub state_delta: Option<Map<String, Value>>,
-    /// Whether the work is done there: what a next session of the workspace starts from.
+    /// Whether the work is done; the next session of the workspace starts from it.
     #[serde(rename = "final")]
     pub done: bool,
 }
 
-/// A checkpoint, its state left out.
+/// A checkpoint without its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct Checkpoint {
@@ -112,7 +112,7 @@ pub struct Checkpoint {
     /// Always `checkpoint`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The place it names: what lies before it is part of it.
+    /// The position it names: events before it are part of it.
     pub position: u64,
     /// When it was made, RFC 3339.
     pub created_at: String,
@@ -124,7 +124,7 @@ pub struct Checkpoint {
     pub thread: Option<String>,
     /// Id of the one it follows.
     pub parent: Option<String>,
-    /// Whether the work was done there.
+    /// Whether it marks the work as done.
     #[serde(rename = "final")]
     pub done: bool,
 }
@@ -152,7 +152,7 @@ impl From<&CheckpointAt> for Checkpoint {
 pub struct CheckpointList {
     /// The checkpoints.
     pub data: Vec<Checkpoint>,
-    /// Where the listing goes on; null at its end.
+    /// Cursor of the next page; null on the last one.
     pub next_page: Option<String>,
     /// The position the next event of the session will get.
     pub tail: u64,
@@ -168,14 +168,14 @@ impl From<CheckpointPage> for CheckpointList {
     }
 }
 
-/// A checkpoint with what is known of the agent there.
+/// A checkpoint with the state of the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct CheckpointState {
     /// The checkpoint.
     #[serde(flatten)]
     pub checkpoint: Checkpoint,
-    /// The agent's state as it said it itself; empty when it said none.
+    /// The agent's state as it sent it; empty when it sent none.
     #[cfg_attr(feature = "http", schema(value_type = Object))]
     pub state: Map<String, Value>,
     /// Body of the last `plan.updated` before it.
@@ -195,15 +195,15 @@ impl From<&service::CheckpointState> for CheckpointState {
     }
 }
 
-/// What goes on from a checkpoint.
+/// What continues from a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct ResumeAnswer {
     /// The checkpoint, with the state there.
     pub checkpoint: CheckpointState,
-    /// The checkpoint that what comes follows: the same, or one of trigger `resume`.
+    /// The checkpoint to continue from: the same, or one of trigger `resume`.
     pub resumed_as: Checkpoint,
-    /// Events behind the checkpoint, which are no part of its state.
+    /// Events after the checkpoint, which are not part of its state.
     pub behind: Range,
 }
 
@@ -222,9 +222,9 @@ impl From<Resumed> for ResumeAnswer {
 #[cfg_attr(feature = "http", derive(ToSchema))]
 #[serde(default)]
 pub struct WakeRequest {
-    /// Take the lease from who has it.
+    /// Take the lease from its holder.
     pub steal: bool,
-    /// How long the lease holds unless it is renewed: 300 s when not said, a day at most.
+    /// Lifetime of the lease unless it is renewed: 300 s by default, a day at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
 }
@@ -234,7 +234,7 @@ pub struct WakeRequest {
 #[cfg_attr(feature = "http", derive(ToSchema))]
 #[serde(default)]
 pub struct RenewRequest {
-    /// 300 s when not said, a day at most.
+    /// 300 s by default, a day at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
 }
@@ -245,9 +245,9 @@ pub struct RenewRequest {
 pub struct Lease {
     /// What every write must show as `Fencing-Token`; a later lease has a higher one.
     pub fencing_token: u64,
-    /// How long it holds from now on, unless it is renewed.
+    /// Seconds until it ends, unless it is renewed.
     pub ttl_seconds: u64,
-    /// When that is, RFC 3339.
+    /// When it ends, RFC 3339.
     pub expires_at: String,
 }
 
@@ -262,7 +262,7 @@ pub struct LeaseReleased {
     pub kind: String,
 }
 
-/// What a harness gets that takes a session up.
+/// Answer to a harness that wakes a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct WakeAnswer {
@@ -276,11 +276,11 @@ pub struct WakeAnswer {
     pub tail: u64,
     /// The last checkpoint, with the state there.
     pub last_checkpoint: Option<CheckpointState>,
-    /// What an earlier harness left; null when all that was begun was ended.
+    /// Work that an earlier harness did not end; null when there is none.
     pub unfinished: Option<Unfinished>,
 }
 
-/// What a harness left that did not say it is done.
+/// Work of a harness that did not mark it as done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct Unfinished {
@@ -288,11 +288,11 @@ pub struct Unfinished {
     pub since_checkpoint: Range,
     /// Calls without a result among the last 1 000 events.
     pub open_calls: Vec<OpenCall>,
-    /// It had a lease and did not give it back.
+    /// Its lease was not released.
     pub lease_kept: bool,
 }
 
-/// A tool call whose result has not come.
+/// A tool call without a result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct OpenCall {
@@ -300,7 +300,7 @@ pub struct OpenCall {
     pub call_id: String,
     /// The tool, with its server when it has one.
     pub name: String,
-    /// Where it lies.
+    /// Its position.
     pub position: u64,
 }
 
@@ -351,7 +351,7 @@ pub struct HistoryAnswer {
     pub data: Vec<PastSession>,
     /// What a next session of the workspace starts from.
     pub start_from: Option<StartFrom>,
-    /// Sessions with work that nobody ended, the one written to last first.
+    /// Sessions with work that was not ended, the one written to last first.
     pub unfinished: Vec<LeftSession>,
 }
 
@@ -364,13 +364,13 @@ pub struct PastSession {
     pub session: Session,
     /// What it is for.
     pub goal: String,
-    /// Where it stands.
+    /// The state of its work, in one sentence.
     pub summary: String,
     /// Research steps recorded.
     pub steps: u64,
     /// Gaps that are open.
     pub gaps_open: u64,
-    /// Whether its latest step said it was the last.
+    /// Whether its latest step was marked as the last.
     pub complete: bool,
 }
 
@@ -380,11 +380,11 @@ pub struct PastSession {
 pub struct StartFrom {
     /// Whose checkpoint it is.
     pub session: String,
-    /// The last checkpoint at which work was done, or else the last one at all.
+    /// The last checkpoint that marks work as done, or else the last one.
     pub checkpoint: CheckpointState,
 }
 
-/// A session that somebody began to work on and did not say that he is done.
+/// A session whose work was begun and not marked as done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "http", derive(ToSchema))]
 pub struct LeftSession {
@@ -393,7 +393,7 @@ pub struct LeftSession {
     pub session: Session,
     /// Its last checkpoint.
     pub last_checkpoint: Option<Checkpoint>,
-    /// Whether a harness has it still, as far as its lease says.
+    /// Whether its lease is still held.
     pub leased: bool,
 }
 

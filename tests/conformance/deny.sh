@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# What comes into the build from outside, held to deny.toml: licences, bans and sources of every
-# package on every platform. Advisories come from a database that is fetched by other means: they
-# are looked at where somebody put one. Exit code: 0 when all passed, 1 when not, 3 when it could
-# not run.
+# Checks third-party packages against deny.toml: licences, bans and sources of every package on every
+# platform. Advisories are checked where their database is present; it is fetched by other means.
+# Exit code: 0 when all passed, 1 when not, 3 when it could not run.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 . tests/conformance/tools.sh

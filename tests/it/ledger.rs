@@ -409,7 +409,9 @@ impl Ledger {
 /// Takes the names that a store gave to a batch, and holds it to those it had.
 fn learn(batch: &mut Batch, appended: &Appended) {
     assert_eq!(appended.events.len(), batch.events.len(), "an answer names the events sent");
-    for (event, placed) in batch.events.iter_mut().zip(&appended.events) {
+    for (event, placed) in
+        std::sync::Arc::make_mut(&mut batch.events).iter_mut().zip(&appended.events)
+    {
         let id = event.id.get_or_insert_with(|| placed.id.clone());
         assert_eq!(*id, placed.id, "an answer names the events that were sent");
     }

@@ -1,4 +1,4 @@
-//! A coding session as hooks of Claude Code and of Codex tell it: one payload for each event, in
+//! A coding session as hooks of Claude Code and of Codex report it: one payload for each event, in
 //! the shapes that each program writes. It must not decide what happens in a session.
 
 use serde_json::{Map, Value, json};
@@ -208,13 +208,13 @@ mod tests {
         let calls = made.acts.iter().filter(|act| !matches!(act, Act::Prompt(_) | Act::Answer(_)));
         let calls = calls.count();
         for program in [Program::ClaudeCode, Program::Codex] {
-            let told = payloads(program, "s", &made);
+            let sent = payloads(program, "s", &made);
             let count =
-                |name: &str| told.iter().filter(|event| event["hook_event_name"] == name).count();
+                |name: &str| sent.iter().filter(|event| event["hook_event_name"] == name).count();
             assert_eq!(count("UserPromptSubmit"), 12);
             assert_eq!(count("PreToolUse"), calls);
             assert_eq!(count("PostToolUse") + count("PostToolUseFailure"), calls);
-            let text = Value::Array(told).to_string();
+            let text = Value::Array(sent).to_string();
             for path in &made.edited {
                 assert!(text.contains(path.as_str()), "{path}");
             }

@@ -1,6 +1,6 @@
 //! The work of a coding agent made from a seed, whichever program runs it: prompts, files read and
 //! edited, test runs that fail and are mended, a plan that is kept up. It must not know how a
-//! program tells of it.
+//! program reports it.
 
 use super::{
     dice::Dice,

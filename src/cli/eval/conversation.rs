@@ -1,5 +1,5 @@
 //! Conversations of a service desk: some made from a seed, and the real ones of a file joined into
-//! one. Each has a request that is current and changes that were made before. It must not record
+//! one. Each has a current request and earlier changes. It must not record
 //! anything.
 
 use std::{collections::BTreeSet, path::Path};
@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::{
     dice::Dice,
     grammar::{Grammar, Words, capitalised},
-    research::{Fact, Place},
+    research::{Fact, StepMember},
 };
+use crate::event::kinds;
 use crate::{
     cli::failure::{Failure, Outcome},
     env::files,
@@ -51,28 +52,28 @@ pub(super) fn conversation(seed: u64) -> Conversation {
         let amount = format!("{}.{:02} EUR", talk.dice.between(20, 4_000), talk.dice.below(100));
         request = format!("{}: {}", capitalised(&talk.slot("request")), talk.slot("detail"));
         request = request.replace("<o>", &order);
-        talk.say("user.message", &request);
+        talk.say(kinds::USER_MESSAGE, &request);
         talk.call("get_order", &json!({ "order_id": order }), &format!("{order}: shipped"));
         let answer = talk.slot("answer").replace("<o>", &order);
-        talk.say("agent.message", &answer);
+        talk.say(kinds::AGENT_MESSAGE, &answer);
         if at.contains(&number) && !changes.iter().any(|change| change.subject == order) {
             let word = talk.slot("assent");
-            talk.say("user.message", &word);
+            talk.say(kinds::USER_MESSAGE, &word);
             let name = *talk.dice.of(&["refund_order", "update_order", "book_delivery"]);
             let input = json!({ "order_id": order, "amount": amount });
             talk.call(name, &input, &format!("{order} is done, {amount}"));
-            talk.say("agent.message", &format!("It is done for {order}."));
+            talk.say(kinds::AGENT_MESSAGE, &format!("It is done for {order}."));
             changes.push(Fact {
-                place: Place::Description,
+                place: StepMember::Description,
                 step: number as u64,
                 subject: order,
                 value: amount,
             });
         }
         let small = talk.slot("small");
-        talk.say("user.message", &small);
+        talk.say(kinds::USER_MESSAGE, &small);
         let small = talk.slot("reply");
-        talk.say("agent.message", &small);
+        talk.say(kinds::AGENT_MESSAGE, &small);
     }
     Conversation { events: talk.events, request, changes }
 }
@@ -95,10 +96,11 @@ impl Talk {
     fn call(&mut self, name: &str, input: &Value, result: &str) {
         self.calls += 1;
         let id = format!("call-{}", self.calls);
-        self.events
-            .push(json!({ "type": "agent.tool_use", "name": name, "call_id": id, "input": input }));
+        self.events.push(
+            json!({ "type": kinds::AGENT_TOOL_USE, "name": name, "call_id": id, "input": input }),
+        );
         self.events.push(json!({
-            "type": "agent.tool_result", "call_id": id, "content": result, "is_error": false,
+            "type": kinds::AGENT_TOOL_RESULT, "call_id": id, "content": result, "is_error": false,
         }));
     }
 }
@@ -210,7 +212,7 @@ impl Real {
             let id = paid.get("payment_id").and_then(Value::as_str).unwrap_or_default();
             let amount = paid.get("amount").map(ToString::to_string).unwrap_or_default();
             let (subject, value) = (id.to_owned(), amount);
-            self.amounts.push(Fact { place: Place::Description, step: 0, subject, value });
+            self.amounts.push(Fact { place: StepMember::Description, step: 0, subject, value });
         }
     }
 }

@@ -1,5 +1,5 @@
 //! A client of the evaluation's server: records by the interfaces that agents use and asks for
-//! views as they do. It must not read anything from the store by another way.
+//! views as they do. It must not read from the store in another way.
 
 use std::{io, sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
 //! Each kind of session: generated, recorded by the interfaces that agents use, asked for after a
-//! loss of context, and counted. It must not decide what is wanted of a figure.
+//! loss of context, and counted. It must not set a target.
 
 use std::{future::Future, pin::Pin};
 
@@ -11,8 +11,8 @@ use super::{
     conversation::{self, Real},
     desk::Desk,
     research::{self, Plan, Session},
-    rows::Found,
-    told,
+    rows::Tally,
+    shown,
 };
 use crate::{cli::failure::Outcome, event::SessionId};
 
@@ -40,8 +40,8 @@ type Measured<'a> = Pin<Box<dyn Future<Output = Outcome> + 'a>>;
 pub(super) struct Kind {
     /// Its name for a person.
     pub(super) name: &'static str,
-    /// Records the session of a seed and counts what is told of it.
-    pub(super) measure: for<'a> fn(&'a Desk, u64, &'a mut Found) -> Measured<'a>,
+    /// Records the session of a seed and counts what views show of it.
+    pub(super) measure: for<'a> fn(&'a Desk, u64, &'a mut Tally) -> Measured<'a>,
 }
 
 /// Every kind, in the order of the report.
@@ -64,7 +64,7 @@ pub(super) const KINDS: [Kind; 6] = [
 ];
 
 /// Two hundred steps with forty facts: the overview, look-ups, and continuations.
-async fn long(desk: &Desk, seed: u64, found: &mut Found) -> Outcome {
+async fn long(desk: &Desk, seed: u64, found: &mut Tally) -> Outcome {
     let made = research::session(seed, Plan::long(seed));
     let session = named("research", seed);
     let sizes = record(desk, &session, &made).await?;
@@ -72,36 +72,36 @@ async fn long(desk: &Desk, seed: u64, found: &mut Found) -> Outcome {
     found.put("step.bytes.30", sizes.iter().take(STEPS_ADDED).sum());
 
     let overview = desk.tool(&session, "get_research_session", &json!({})).await?;
-    let strings = told::strings(&overview.value);
+    let strings = shown::strings(&overview.value);
     let last = made.steps().rev().take(LAST_STEPS);
-    let whole = last.filter(|step| told::has_step(&strings, step)).count() as u64;
-    let current = told::current_strings(&overview.value);
-    found.put("overview.facts", told::facts(&strings, &made.facts));
+    let whole = last.filter(|step| shown::has_step(&strings, step)).count() as u64;
+    let current = shown::current_strings(&overview.value);
+    found.put("overview.facts", shown::facts(&strings, &made.facts));
     found.put("overview.last", whole);
-    found.put("overview.stale", told::parts(&current, &made.stale));
+    found.put("overview.stale", shown::parts(&current, &made.stale));
     found.put("overview.bytes", overview.bytes);
 
     let (looked_up, by_words) = look_ups(desk, &session, &overview.value, made.goal).await?;
-    let more = looked_up.iter().flat_map(told::strings);
+    let more = looked_up.iter().flat_map(shown::strings);
     let all: Vec<&str> = strings.into_iter().chain(more).collect();
-    found.put("lookups.facts", told::facts(&all, &made.facts));
+    found.put("lookups.facts", shown::facts(&all, &made.facts));
     found.put("lookups.words", by_words);
 
     for tokens in BUDGETS {
         let view = desk.view(&session, "continuation", Some(tokens)).await?;
-        let strings = told::strings(&view.value);
+        let strings = shown::strings(&view.value);
         let mut put = |row, value| found.put(&format!("continuation.{tokens}.{row}"), value);
-        put("facts", told::facts(&strings, &made.facts));
-        put("stale", told::parts(&told::current_strings(&view.value), &made.stale));
+        put("facts", shown::facts(&strings, &made.facts));
+        put("stale", shown::parts(&shown::current_strings(&view.value), &made.stale));
         put("tokens", number(&view.value, "tokens"));
         put("bytes", view.bytes);
     }
     Ok(())
 }
 
-/// Three look-ups that a model would make after an overview: by the words of the goal and of two
-/// gaps, or, where the server does not look up by words, three pages of the overview's lists. The
-/// answers, and how many of them were found by words.
+/// Three look-ups after an overview: by the words of the goal and of two gaps, or, where the server
+/// has no look-up by words, three pages of the overview's lists. Returns the answers, and how many
+/// of them were found by words.
 async fn look_ups(
     desk: &Desk,
     session: &SessionId,
@@ -143,12 +143,12 @@ fn words(text: &str) -> String {
 }
 
 /// Twelve short steps with eleven facts.
-async fn short(desk: &Desk, seed: u64, found: &mut Found) -> Outcome {
+async fn short(desk: &Desk, seed: u64, found: &mut Tally) -> Outcome {
     let made = research::session(seed, Plan::short());
     let session = named("short", seed);
     record(desk, &session, &made).await?;
     let view = desk.view(&session, "continuation", Some(BUDGETS[0])).await?;
-    found.put("short.facts", told::facts(&told::strings(&view.value), &made.facts));
+    found.put("short.facts", shown::facts(&shown::strings(&view.value), &made.facts));
     found.put("short.tokens", number(&view.value, "tokens"));
     Ok(())
 }
@@ -167,7 +167,7 @@ async fn record(desk: &Desk, session: &SessionId, made: &Session) -> Outcome<Vec
 }
 
 /// A coding session of a program: what its model is given after a compaction.
-async fn coding(desk: &Desk, program: Program, seed: u64, found: &mut Found) -> Outcome {
+async fn coding(desk: &Desk, program: Program, seed: u64, found: &mut Tally) -> Outcome {
     let made = coding::coding(seed);
     let kind = match program {
         Program::ClaudeCode => "claude",
@@ -190,9 +190,9 @@ async fn given_back(desk: &Desk, program: Program, session: &SessionId) -> Outco
 }
 
 /// Counts what a text tells of a coding session.
-fn count(kind: &str, text: &str, made: &Coding, found: &mut Found) {
-    let given = told::given(text);
-    let strings = told::strings(&given);
+fn count(kind: &str, text: &str, made: &Coding, found: &mut Tally) {
+    let given = shown::given(text);
+    let strings = shown::strings(&given);
     let path = |path: &String| {
         let path = path.strip_prefix(agent::PROJECT).unwrap_or(path);
         path.trim_start_matches('/').to_owned()
@@ -201,47 +201,47 @@ fn count(kind: &str, text: &str, made: &Coding, found: &mut Found) {
     let mut put = |row, value| found.put(&format!("{kind}.{row}"), value);
     // An instruction of several lines stands on several lines of a text that is no JSON.
     let with_text = [strings.as_slice(), &[text]].concat();
-    put("instructions", told::beginnings(&with_text, &made.instructions));
-    put("failing", told::parts(&strings, &made.failing));
-    put("mended", told::as_failing(&given, &made.mended));
-    put("files", told::parts(&strings, &files));
-    put("plan", told::parts(&strings, &made.open));
+    put("instructions", shown::beginnings(&with_text, &made.instructions));
+    put("failing", shown::parts(&strings, &made.failing));
+    put("mended", shown::as_failing(&given, &made.mended));
+    put("files", shown::parts(&strings, &files));
+    put("plan", shown::parts(&strings, &made.open));
 }
 
 /// A generated conversation: the current request and what was changed before.
-async fn talk(desk: &Desk, seed: u64, found: &mut Found) -> Outcome {
+async fn talk(desk: &Desk, seed: u64, found: &mut Tally) -> Outcome {
     let made = conversation::conversation(seed);
     let session = named("conversation", seed);
     desk.create(&session).await?;
     desk.append(&session, &made.events).await?;
     for (place, view, tokens) in VIEWS {
         let answer = desk.view(&session, view, tokens).await?;
-        let strings = told::strings(&answer.value);
+        let strings = shown::strings(&answer.value);
         let mut put = |row, value| found.put(&format!("talk.{place}.{row}"), value);
-        put("request", told::beginnings(&strings, &[&made.request]));
-        put("changes", told::facts(&strings, &made.changes));
+        put("request", shown::beginnings(&strings, &[&made.request]));
+        put("changes", shown::facts(&strings, &made.changes));
     }
     Ok(())
 }
 
 /// Seven real conversations joined.
-pub(super) async fn joined(desk: &Desk, made: &Real, found: &mut Found) -> Outcome {
+pub(super) async fn joined(desk: &Desk, made: &Real, found: &mut Tally) -> Outcome {
     let session = named("joined", 0);
     desk.import(&session, &made.lines).await?;
     for (place, view, tokens) in VIEWS {
         let answer = desk.view(&session, view, tokens).await?;
-        let strings = told::strings(&answer.value);
+        let strings = shown::strings(&answer.value);
         let mut put = |row, value| found.put(&format!("real.{place}.{row}"), value);
-        put("request", told::beginnings(&strings, &[&made.request]));
-        put("ids", told::parts(&strings, &made.ids));
-        put("amounts", told::facts(&strings, &made.amounts));
+        put("request", shown::beginnings(&strings, &[&made.request]));
+        put("ids", shown::parts(&strings, &made.ids));
+        put("amounts", shown::facts(&strings, &made.amounts));
     }
     Ok(())
 }
 
 /// A coding session of Claude Code with a short research in it, by the tool in the same session:
 /// what its model is given after a compaction.
-async fn mixed(desk: &Desk, seed: u64, found: &mut Found) -> Outcome {
+async fn mixed(desk: &Desk, seed: u64, found: &mut Tally) -> Outcome {
     let made = coding::coding(seed ^ MIXED);
     let research = research::session(seed ^ MIXED, Plan::short());
     let session = named("mixed", seed);
@@ -260,8 +260,8 @@ async fn mixed(desk: &Desk, seed: u64, found: &mut Found) -> Outcome {
         desk.tool(&session, tool, arguments).await?;
     }
     let text = given_back(desk, Program::ClaudeCode, &session).await?;
-    let given = told::given(&text);
-    found.put("mixed.facts", told::facts(&told::strings(&given), &research.facts));
+    let given = shown::given(&text);
+    found.put("mixed.facts", shown::facts(&shown::strings(&given), &research.facts));
     count("mixed", &text, &made, found);
     Ok(())
 }

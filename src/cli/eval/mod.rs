@@ -1,5 +1,5 @@
-//! `eval`: how much of a session its views still tell, counted on sessions that are generated from
-//! seeds with known facts in them. It works on a server and a data directory of its own, must not
+//! `eval`: how much of a session its views show, counted on sessions that are generated from seeds
+//! with known facts in them. It works on a server and a data directory of its own, must not
 //! touch the user's sessions, and measures no time: the same seeds give the same report.
 
 mod agent;
@@ -12,7 +12,7 @@ mod measure;
 mod report;
 mod research;
 mod rows;
-mod told;
+mod shown;
 mod topics;
 
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use self::{desk::Desk, measure::KINDS, report::Report, rows::Found};
+use self::{desk::Desk, measure::KINDS, report::Report, rows::Tally};
 use super::{
     failure::{Failure, Outcome},
     screen::Screen,
@@ -118,7 +118,7 @@ async fn evaluate(stage: &Stage, wanted: &Recovery, screen: &Screen) -> Outcome<
     let desk = Desk::new(server.url.clone(), stage)?;
     let mut report = Report::default();
     for seed in seeds {
-        let mut found = Found::default();
+        let mut found = Tally::default();
         for kind in KINDS {
             bar.set_message(format!("seed {seed}: {}", kind.name));
             (kind.measure)(&desk, seed, &mut found).await?;

@@ -1,9 +1,9 @@
 //! The report of a run: a table for a terminal, Markdown for a document and JSON for a program.
-//! It must not count, or leave out a row that went badly.
+//! It must not count, or leave out a missed row.
 
 use serde_json::{Value, json};
 
-use super::rows::{Figures, Found, ROWS, Row, Target};
+use super::rows::{Figures, ROWS, Row, Tally, Target};
 use crate::cli::{
     failure::Outcome,
     screen::{Screen, Tone, drawn},
@@ -17,9 +17,9 @@ const HEADS: [&str; 6] = ["ROW", "WHAT", "WANTED", "EVEN SEEDS", "ODD SEEDS", ""
 /// What was found, by seed.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    pub(super) seeds: Vec<(u64, Found)>,
+    pub(super) seeds: Vec<(u64, Tally)>,
     /// Of real sessions, which no seed generates.
-    pub(super) real: Found,
+    pub(super) real: Tally,
     /// What a reader of the figures must know.
     pub(super) notes: Vec<String>,
 }
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn the_halves_are_apart_and_the_odd_one_is_judged() {
         let seed = |seed, facts| {
-            let mut found = Found::default();
+            let mut found = Tally::default();
             found.put("overview.facts", facts);
             (seed, found)
         };

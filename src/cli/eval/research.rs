@@ -14,7 +14,7 @@ use super::{
 
 /// Where a fact is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum StepMember {
     /// In a sentence of what a step did and found.
     Description,
     /// In the reasoning of a step.
@@ -31,7 +31,7 @@ pub(super) enum Place {
 #[derive(Clone, Debug)]
 pub(super) struct Fact {
     /// Where it is written.
-    pub(super) place: Place,
+    pub(super) place: StepMember,
     /// The step that says it.
     pub(super) step: u64,
     /// What it is about; compared without regard to case.
@@ -82,7 +82,7 @@ pub(super) struct Plan {
     /// Steps.
     pub(super) steps: u64,
     /// Facts by place.
-    pub(super) facts: &'static [(Place, usize)],
+    pub(super) facts: &'static [(StepMember, usize)],
     /// Statements that a later step takes back.
     pub(super) mistakes: usize,
     /// How steps are written.
@@ -93,11 +93,11 @@ impl Plan {
     /// Two hundred steps with forty facts and six mistakes.
     pub(super) fn long(seed: u64) -> Self {
         let facts = &[
-            (Place::Description, 16),
-            (Place::Rejected, 8),
-            (Place::Reasoning, 6),
-            (Place::Source, 5),
-            (Place::Gap, 5),
+            (StepMember::Description, 16),
+            (StepMember::Rejected, 8),
+            (StepMember::Reasoning, 6),
+            (StepMember::Source, 5),
+            (StepMember::Gap, 5),
         ];
         Self { steps: 200, facts, mistakes: 6, style: Style::of(seed) }
     }
@@ -105,11 +105,11 @@ impl Plan {
     /// Twelve short steps with eleven facts.
     pub(super) fn short() -> Self {
         let facts = &[
-            (Place::Description, 6),
-            (Place::Rejected, 1),
-            (Place::Reasoning, 2),
-            (Place::Source, 1),
-            (Place::Gap, 1),
+            (StepMember::Description, 6),
+            (StepMember::Rejected, 1),
+            (StepMember::Reasoning, 2),
+            (StepMember::Source, 1),
+            (StepMember::Gap, 1),
         ];
         Self { steps: 12, facts, mistakes: 0, style: Style::Short }
     }
@@ -138,7 +138,7 @@ impl Session {
     }
 
     /// Whether a step holds a fact in that place.
-    fn holds(&self, place: Place, step: u64) -> bool {
+    fn holds(&self, place: StepMember, step: u64) -> bool {
         self.facts.iter().any(|fact| fact.place == place && fact.step == step)
     }
 }
@@ -157,7 +157,7 @@ pub(super) fn session(seed: u64, plan: Plan) -> Session {
 #[derive(Clone, Debug, Default)]
 struct Planted {
     /// A fact's place and sentence.
-    fact: Option<(Place, String)>,
+    fact: Option<(StepMember, String)>,
     /// A statement that a later step takes back.
     mistake: Option<String>,
     /// The step whose statement this one takes back.
@@ -186,7 +186,7 @@ impl Writer {
         for place in places {
             let Some(step) = free.pop() else { break };
             let (subject, value) = self.unknown(&made);
-            at(&mut planted, step).fact = Some((*place, self.told(&subject, &value)));
+            at(&mut planted, step).fact = Some((*place, self.worded(&subject, &value)));
             made.facts.push(Fact { place: *place, step, subject, value });
         }
         free.retain(|step| step + 20 < plan.steps);
@@ -196,7 +196,7 @@ impl Writer {
             if revision.revises.is_none() {
                 revision.revises = Some(step);
                 let (subject, value) = self.unknown(&made);
-                at(&mut planted, step).mistake = Some(self.told(&subject, &value));
+                at(&mut planted, step).mistake = Some(self.worded(&subject, &value));
                 made.stale.push(value);
             }
         }
@@ -223,7 +223,7 @@ impl Writer {
         grammar.slot(&mut self.dice, name)
     }
 
-    fn told(&mut self, subject: &str, value: &str) -> String {
+    fn worded(&mut self, subject: &str, value: &str) -> String {
         self.slot("told").replace("<s>", subject).replace("<v>", value)
     }
 
@@ -246,27 +246,28 @@ impl Writer {
 
     fn step(&mut self, number: u64, planted: Planted, last: u64, made: &mut Session) {
         let Planted { fact, mistake, revises } = planted;
-        let told = |place: Place| fact.iter().filter(move |(at, _)| *at == place).map(|(_, t)| t);
+        let at_place =
+            |place: StepMember| fact.iter().filter(move |(at, _)| *at == place).map(|(_, t)| t);
         let sentences = self.style.sentences();
         let mut found: Vec<String> = Vec::new();
         for _ in 0..self.dice.between(sentences.start, sentences.end) {
             found.push(self.filler());
         }
-        for text in told(Place::Description).chain(&mistake) {
+        for text in at_place(StepMember::Description).chain(&mistake) {
             found.insert(self.dice.below(found.len() + 1), text.clone());
         }
         let mut reasons: Vec<String> = Vec::new();
         for _ in 0..self.dice.below(3) {
             reasons.push(self.slot("reason"));
         }
-        for text in told(Place::Reasoning) {
+        for text in at_place(StepMember::Reasoning) {
             reasons.insert(self.dice.below(reasons.len() + 1), text.clone());
         }
         let mut rejected: Vec<String> = Vec::new();
         for _ in 0..if self.dice.percent(15) { 1 + self.dice.below(2) } else { 0 } {
             rejected.push(self.slot("rejected"));
         }
-        rejected.extend(told(Place::Rejected).cloned());
+        rejected.extend(at_place(StepMember::Rejected).cloned());
         let mut call = json!({
             "searchStep": self.text(&found), "stepNumber": number, "nextStepNeeded": true,
         });
@@ -295,15 +296,15 @@ impl Writer {
             put("revisesStep", json!(revised));
         }
         // Other gaps are closed eight steps after they were opened.
-        if let Some(gap) = told(Place::Gap).next() {
+        if let Some(gap) = at_place(StepMember::Gap).next() {
             put("knowledgeGap", json!(gap));
         } else if number % 16 == 5 {
             put("knowledgeGap", json!(self.slot("gap")));
-        } else if number % 16 == 13 && !made.holds(Place::Gap, number - 8) {
+        } else if number % 16 == 13 && !made.holds(StepMember::Gap, number - 8) {
             put("closesGap", json!(format!("g{}", number - 8)));
         }
         made.calls.push(("sequential_search", call));
-        let title = told(Place::Source).next().cloned();
+        let title = at_place(StepMember::Source).next().cloned();
         if title.is_some() || self.dice.percent(25) {
             let title = title.unwrap_or_else(|| self.slot("title"));
             let page = self.dice.below(90_000);

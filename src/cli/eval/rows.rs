@@ -132,9 +132,9 @@ pub(super) const ROWS: &[Row] = &[
 
 /// Figures of one seed, by the row's id.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found(BTreeMap<&'static str, u64>);
+pub(super) struct Tally(BTreeMap<&'static str, u64>);
 
-impl Found {
+impl Tally {
     /// Keeps a figure for a row of the table.
     pub(super) fn put(&mut self, id: &str, value: u64) {
         let row = ROWS.iter().find(|row| row.id == id);

@@ -39,7 +39,7 @@ const HELP: &[(&str, &str)] = &[
     ("Esc", "close a prompt or a message"),
     ("q", "leave"),
 ];
-/// Columns below which the event and the view stand below the timeline instead of beside it.
+/// Columns below which the event and the view are below the timeline instead of next to it.
 const WIDE_COLUMNS: u16 = 90;
 
 /// Draws the player.
@@ -153,7 +153,7 @@ fn draw_timeline(player: &Player, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(block, area);
     let lines = u64::from(inner.height);
     let digits = player.to.to_string().len().max(3);
-    // The reader is in the middle, but for the ends.
+    // The reader is in the middle, except at the ends.
     let last = player.to.saturating_sub(lines).max(player.from);
     let first = player.at.saturating_sub(lines / 2).clamp(player.from, last);
     let positions = first..player.to.min(first + lines);
@@ -300,7 +300,8 @@ fn draw_view(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
     };
     let parts = [format!("{name} as of {}", player.at + 1)];
     let width = usize::from(area.width);
-    // Another view's lines say nothing here; the same view's from a step away do, until it came.
+    // Lines of the same view at a near event are shown until the new ones arrive; those of
+    // another view are not.
     let made = || match &player.view {
         Some((shown, _, view)) if *shown == player.shown => {
             let mut paper = Paper::new(width, player.times.clone());
@@ -334,7 +335,7 @@ fn draw_pane(
 /// A line with what is searched for standing out.
 fn marked(text: &str, needle: &str) -> Line<'static> {
     let (lower, needle) = (text.to_lowercase(), needle.to_lowercase());
-    // Where a letter changes its length with its case, places in one are none in the other.
+    // A letter may change its length with its case: offsets differ then.
     if needle.is_empty() || lower.len() != text.len() {
         return Line::raw(text.to_owned());
     }

@@ -1,5 +1,5 @@
-//! `replay` on a terminal: a player of one session over the whole screen. Its state machine says
-//! what it wants, and it gets that from the server while keys are taken. It must not decide what a
+//! `replay` on a terminal: a player of one session over the whole screen. Its state machine returns
+//! what it needs, which is read from the server while keys are handled. It must not decide what a
 //! key does.
 
 mod draw;
@@ -21,22 +21,21 @@ use super::{
     answer::moment,
     args,
     failure::Outcome,
-    page::{Gap, Pages, Query},
+    page::{LostRange, Pages, Query},
     readable::words,
     times::Times,
     view,
 };
 use crate::{
     client::{Client, Tail, Told},
-    event::SessionId,
-    projection::body::{is_call, is_result},
+    event::{SessionId, kinds},
 };
 use rows::{Link, PAGE_EVENTS, Row};
 use state::{Hit, Hunt, Key, News, Player, Shown, Want};
 
-/// How often the screen is drawn while nobody types.
+/// How often the screen is drawn while no key is pressed.
 const TICK: Duration = Duration::from_millis(50);
-/// The window beside the event: small, so that what it leaves out is seen.
+/// The window next to the event: small, so that left-out events are seen.
 const WINDOW_TOKENS: u64 = 4_000;
 
 /// Plays a session until its reader leaves.
@@ -53,7 +52,7 @@ pub(super) async fn play(client: &Client, wanted: &args::Replay) -> Outcome {
     player.start = first(client, session).await?.and_then(|row| row.time);
     if wanted.follow {
         player.key(Key::Char('f'));
-        // A session that is being written is seen from its end, unless it is to be played.
+        // A session that is being written opens at its end, except for playback.
         if wanted.speed.is_none() && wanted.from.is_none() {
             player.key(Key::End);
         }
@@ -124,10 +123,10 @@ async fn run(
     Ok(())
 }
 
-/// Positions of a gap that have a row of their own, the newest.
+/// Most positions of a gap that get their own row, the newest.
 const LOST_ROWS_MAX: u64 = 10_000;
 
-/// Waits for the next event behind a position, or for the next one of a tail.
+/// Waits for the next event after a position, or for the next one of a tail.
 async fn follow(
     client: &Client,
     session: &SessionId,
@@ -141,9 +140,9 @@ async fn follow(
     let rows = match tail.next().await? {
         Told::Event(event) => row(&event).into_iter().collect(),
         Told::Gap(gap) => {
-            let gap: Gap = serde_json::from_str(&gap).unwrap_or_default();
+            let gap: LostRange = serde_json::from_str(&gap).unwrap_or_default();
             let from = gap.from.max(gap.to.saturating_sub(LOST_ROWS_MAX));
-            (from..gap.to).map(|position| lost_row(position, gap.told())).collect()
+            (from..gap.to).map(|position| lost_row(position, gap.sentence())).collect()
         }
     };
     Ok((tail, rows))
@@ -177,7 +176,7 @@ fn key_of(key: KeyEvent) -> Option<Key> {
     })
 }
 
-/// Gets what the player wants.
+/// Requests what the player wants.
 async fn fetch(client: &Client, session: &SessionId, want: Want) -> News {
     let found = match want {
         Want::Page(page, _) => rows(client, session, page).await.map(|rows| News::Page(page, rows)),
@@ -208,7 +207,7 @@ async fn rows(client: &Client, session: &SessionId, page: u64) -> Outcome<Vec<Ro
         rows.extend(page.events.iter().filter_map(|event| row(event.get())));
         for gap in &page.gaps {
             let lost = gap.from.max(shown.start)..gap.to.min(shown.end);
-            rows.extend(lost.map(|position| lost_row(position, gap.told())));
+            rows.extend(lost.map(|position| lost_row(position, gap.sentence())));
         }
     }
     rows.sort_by_key(|row| row.position);
@@ -226,8 +225,8 @@ fn row(event: &str) -> Option<Row> {
     let own = words::word(&event, "id").to_owned();
     let id = event.as_object().and_then(words::call_id).map(str::to_owned);
     let link = match kind.as_str() {
-        kind if is_call(kind) => Some(Link::Call(id.unwrap_or(own))),
-        kind if is_result(kind) => id.map(Link::Result),
+        kind if kinds::is_call(kind) => Some(Link::Call(id.unwrap_or(own))),
+        kind if kinds::is_result(kind) => id.map(Link::Result),
         _ => None,
     };
     Some(Row {
@@ -252,7 +251,7 @@ async fn seen(client: &Client, session: &SessionId, shown: Shown, at: u64) -> Ou
         }
     });
     let mut view: Value = serde_json::from_slice(&view.await?).map_err(io::Error::from)?;
-    // The title of the pane says it.
+    // The title of the pane shows the error.
     if let Some(members) = view.as_object_mut() {
         members.remove("position");
     }

@@ -22,7 +22,7 @@ pub(super) struct Pane {
 pub(super) type Key = (u64, u64, usize);
 
 impl Pane {
-    /// Makes the lines anew unless they are those of the same key, and keeps the place within them.
+    /// Replaces the lines unless the key is the same, and keeps the scroll position.
     pub(super) fn show(
         &mut self,
         key: Key,

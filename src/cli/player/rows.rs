@@ -1,5 +1,5 @@
-//! The events that the player has: pages of them, the nearest to the reader, and which result
-//! answers which call. It must not fetch anything.
+//! The events that the player has loaded: the pages nearest to the reader, and which result answers
+//! which call. It must not fetch anything.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ impl Rows {
     }
 
     /// Whether events of a page are missing, of a session of so many.
-    pub(super) fn lacks(&self, page: u64, to: u64) -> bool {
+    pub(super) fn is_missing(&self, page: u64, to: u64) -> bool {
         let end = ((page + 1) * PAGE_EVENTS).min(to);
         let last = self.pages.get(&page).and_then(|rows| rows.last());
         last.is_none_or(|row| row.position + 1 < end)
@@ -68,7 +68,7 @@ impl Rows {
         }
     }
 
-    /// Takes an event that came behind the last one. Where the ones before it are not here, it is
+    /// Adds an event after the last one. When the events before it are not loaded, it is
     /// fetched with its page.
     pub(super) fn push(&mut self, row: Row, at: u64) {
         let page = row.position / PAGE_EVENTS;
@@ -110,6 +110,6 @@ impl Rows {
     /// Whether every event from a position to the end of the session is here.
     pub(super) fn reach(&self, from: u64, to: u64) -> bool {
         let last = to.saturating_sub(1) / PAGE_EVENTS;
-        (from / PAGE_EVENTS..=last).all(|page| !self.lacks(page, to))
+        (from / PAGE_EVENTS..=last).all(|page| !self.is_missing(page, to))
     }
 }

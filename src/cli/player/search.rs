@@ -31,7 +31,7 @@ impl Player {
         }
     }
 
-    /// Begins a search: in the event where the reader is, then behind it.
+    /// Begins a search: in the event where the reader is, then in later ones.
     pub(super) fn search(&mut self, needle: String) {
         self.playing = false;
         let kind = self.row(self.at).map(|row| row.kind.to_lowercase()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What the player shows and what it does with a key: a state machine that is told what came and
-//! says what it wants. It must not draw, wait, or speak to anybody.
+//! What the player shows and what it does with a key: a state machine that receives answers and
+//! keys, and returns what it needs. It must not draw, wait, or send a request.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ pub(super) struct Hit {
     pub(super) wrapped: bool,
 }
 
-/// What the player needs to go on.
+/// What the player needs next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Want {
     /// Events of a page, of a session that is that long.
@@ -75,7 +75,7 @@ pub(super) enum Want {
     Search(Hunt),
 }
 
-/// What of the session is shown beside the event.
+/// Which view of the session is shown next to the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
     Index,
@@ -109,7 +109,7 @@ impl Shown {
     }
 }
 
-/// What became of a want.
+/// The answer to a want.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
     Page(u64, Vec<Row>),
@@ -167,7 +167,7 @@ pub(super) struct Player {
     pub(super) next: Option<Want>,
     /// Pages and views that could not be had are not asked for again and again.
     given_up: Vec<Want>,
-    /// Counts keys and news: what is drawn is made anew when it changes.
+    /// Counts keys and news: the screen is drawn again when it changes.
     pub(super) stamp: u64,
 }
 
@@ -310,7 +310,7 @@ impl Player {
             return;
         }
         self.stood += elapsed;
-        // Who goes fast may pass several in one tick; what did not come yet is waited for.
+        // Playback may pass several events in one tick; it waits for those not loaded yet.
         while self.at + 1 < self.to {
             let (Some(here), Some(next)) = (self.row(self.at), self.row(self.at + 1)) else {
                 return;
@@ -345,7 +345,7 @@ impl Player {
         let here = self.at / PAGE_EVENTS;
         let near = |page: &u64| {
             let (first, end) = (page * PAGE_EVENTS, (page + 1) * PAGE_EVENTS);
-            first < self.to && end > self.from && self.rows.lacks(*page, self.to)
+            first < self.to && end > self.from && self.rows.is_missing(*page, self.to)
         };
         let pages = [here, here + 1, here.saturating_sub(1)].into_iter().filter(near);
         let mut pages = pages.map(|page| Want::Page(page, self.to));
@@ -353,7 +353,7 @@ impl Player {
         let page = pages.find(|want| !known(want));
         let view = Want::View(self.shown, self.at + 1);
         let stale = !self.is_fresh();
-        // The event where the reader stands comes first, then the view, then what lies around.
+        // The event where the reader stands comes first, then the view, then the events around it.
         match page {
             Some(Want::Page(page, to)) if page == here => Some(Want::Page(page, to)),
             _ if stale && !known(&view) => Some(view),
@@ -374,7 +374,7 @@ impl Player {
             News::Page(page, rows) => {
                 self.rows.insert(page, rows, self.at);
                 if let Some(want @ Want::Page(_, to)) = asked
-                    && self.rows.lacks(page, to)
+                    && self.rows.is_missing(page, to)
                 {
                     self.given_up.push(want);
                 }
@@ -394,7 +394,7 @@ impl Player {
         }
     }
 
-    /// Events came behind the last one. A reader who is at the last one stays there.
+    /// Adds events after the last one. A reader at the last one stays at the last one.
     pub(super) fn arrived(&mut self, rows: Vec<Row>) {
         self.stamp += 1;
         let at_end = self.at + 1 >= self.to && !self.playing;

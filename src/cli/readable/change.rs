@@ -1,4 +1,4 @@
-//! What came between two points of a session, in sentences. It must not print.
+//! The difference between two points of a session, in sentences. It must not print.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! A JSON value by the names of its members, one fact a line. It must not know what they mean.
+//! A JSON value as lines of member and value. It must not know what the members mean.
 
 use serde_json::{Map, Value};
 

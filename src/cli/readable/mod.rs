@@ -1,6 +1,6 @@
-//! Views as a person reads them: headings in a fixed order, one fact a line, wrapped. The JSON of a
-//! view comes in, lines with their tones go out; members that are not known here are printed by
-//! their names. It must not choose what is in a view, nor print.
+//! Views as a person reads them: headings in a fixed order, one fact a line, wrapped. Input is
+//! the JSON of a view, output lines with their tones; unknown members are printed by their names.
+//! It must not choose what is in a view, nor print.
 
 mod change;
 mod folds;
@@ -113,7 +113,7 @@ fn selection(session: &str, view: &Value, paper: &mut Paper) {
 fn sections(session: &str, view: &Value, paper: &mut Paper) {
     for (name, heading, how) in SECTIONS {
         let Some(value) = view.get(name).filter(|value| !is_empty(value)) else { continue };
-        // A goal that only repeats the user's task says nothing more.
+        // A goal that repeats the user's task is left out.
         if name == "goal" && said(value) == view.get("task").map(said).unwrap_or_default() {
             continue;
         }
@@ -222,7 +222,7 @@ fn said(value: &Value) -> &str {
     value.as_str().or_else(|| held.into_iter().find(|text| !text.is_empty())).unwrap_or_default()
 }
 
-/// Where an item lies, for its lead: `[12] `.
+/// The position of an item, for its lead: `[12] `.
 fn place(value: &Value) -> String {
     let place = ["position", "number"].map(|name| figure(value, name));
     place.into_iter().flatten().next().map(|at| format!("[{at}] ")).unwrap_or_default()

@@ -41,7 +41,7 @@ impl Paper {
         self.say(Tone::Strong, "", text);
     }
 
-    /// A text behind a lead; its further lines begin below the first column of the text.
+    /// A text after a lead; its further lines begin below the first column of the text.
     pub(in crate::cli) fn say(&mut self, tone: Tone, lead: &str, text: &str) {
         let indent = columns(lead);
         let width = self.columns.saturating_sub(indent).max(TEXT_COLUMNS_MIN);

@@ -1,10 +1,11 @@
-//! What an event says, in words: of each type that the store or its clients write, its members as
-//! a person reads them; of other types its members by name. It must not print JSON, nor shorten.
+//! An event as text for a person: known types in sentences, other types with their members by name.
+//! It must not print JSON, nor shorten.
 
 use serde_json::{Map, Value};
 
 pub(in crate::cli) use super::members::{members, named};
 use crate::cli::times::took;
+use crate::event::kinds;
 
 /// Members that say where an event is and how it was recorded, not what it says.
 const ENVELOPE: [&str; 13] = [
@@ -91,23 +92,25 @@ pub(in crate::cli) fn ranges(all: &[Value], of: &str) -> Option<String> {
 pub(in crate::cli) fn event(event: &Value) -> String {
     let kind = word(event, "type");
     let lines = match kind {
-        "agent.tool_use" | "agent.mcp_tool_use" | "agent.custom_tool_use" => vec![call(event)],
-        "agent.tool_result"
-        | "agent.mcp_tool_result"
-        | "user.tool_result"
-        | "user.custom_tool_result" => result(event),
-        "research.step" => step(event),
-        "research.goal" => labelled(event, &[("Goal", "goal")]),
-        "research.summary" => labelled(event, &[("Summary", "summary")]),
-        "research.gap_opened" => labelled(event, &[("Open question", "description")]),
-        "research.gap_closed" => closed(event),
-        "source.found" => vec![format!("Source: {}", source(event))],
-        "plan.updated" => boxes(event),
-        "outcome.recorded" => outcome(event),
-        "memory.item" => memory(event),
-        "context.compacted" => compacted(event),
-        "context.threshold" => threshold(event),
-        "span.model_request_end" => request(event),
+        kinds::AGENT_TOOL_USE | kinds::AGENT_MCP_TOOL_USE | kinds::AGENT_CUSTOM_TOOL_USE => {
+            vec![call(event)]
+        }
+        kinds::AGENT_TOOL_RESULT
+        | kinds::AGENT_MCP_TOOL_RESULT
+        | kinds::USER_TOOL_RESULT
+        | kinds::USER_CUSTOM_TOOL_RESULT => result(event),
+        kinds::RESEARCH_STEP => step(event),
+        kinds::RESEARCH_GOAL => labelled(event, &[("Goal", "goal")]),
+        kinds::RESEARCH_SUMMARY => labelled(event, &[("Summary", "summary")]),
+        kinds::RESEARCH_GAP_OPENED => labelled(event, &[("Open question", "description")]),
+        kinds::RESEARCH_GAP_CLOSED => closed(event),
+        kinds::SOURCE_FOUND => vec![format!("Source: {}", source(event))],
+        kinds::PLAN_UPDATED => boxes(event),
+        kinds::OUTCOME_RECORDED => outcome(event),
+        kinds::MEMORY_ITEM => memory(event),
+        kinds::CONTEXT_COMPACTED => compacted(event),
+        kinds::CONTEXT_THRESHOLD => threshold(event),
+        kinds::SPAN_MODEL_REQUEST_END => request(event),
         _ => other(event),
     };
     let lines: Vec<String> = lines.into_iter().filter(|line| !line.is_empty()).collect();
@@ -131,7 +134,7 @@ pub(in crate::cli) fn line(kind: &str, line: &str) -> String {
     words.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-/// Members that are texts, each behind its label.
+/// Members that are texts, each after its label.
 fn labelled(event: &Value, labels: &[(&str, &str)]) -> Vec<String> {
     let said = labels.iter().map(|(label, name)| (label, word(event, name)));
     said.filter(|(_, text)| !text.is_empty())
@@ -139,7 +142,7 @@ fn labelled(event: &Value, labels: &[(&str, &str)]) -> Vec<String> {
         .collect()
 }
 
-/// The text of a message, of its blocks, or of what a tool answered.
+/// The text of a message, of its blocks, or of the result of a tool.
 pub(in crate::cli) fn content(content: &Value) -> String {
     match content {
         Value::Array(blocks) => {
@@ -204,7 +207,7 @@ fn result(event: &Value) -> Vec<String> {
     vec![if is(event, "is_error") { format!("Error: {text}") } else { text }]
 }
 
-/// What stands behind a step's number or line: branch, confidence, what it supersedes.
+/// The text after a step's number or line: branch, confidence, the step it supersedes.
 pub(in crate::cli) fn about_step(step: &Value) -> String {
     let branch = Some(word(step, "branch_id")).filter(|name| !name.is_empty());
     let from = figure(step, "branch_from").map(|n| format!(" from step {n}")).unwrap_or_default();

@@ -1,12 +1,23 @@
 //! The simulated disk's state: names, durable names, files, planned faults, trace. Every call goes
 //! through `run`, which counts it and decides its fate. It must only be accessed under its lock.
 
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use rustix::io::Errno;
 
 use super::{Call, Fault, Op, clock::Dice, image::Image};
 use crate::env::{Entry, LOCK_FILE};
+
+/// Locks a part of the simulation, though a thread panicked while it held it. These locks are the
+/// standard library's: the scheduler of tests/shuttle.rs switches threads between calls of the
+/// disk, not inside them.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// When a fault strikes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,12 +26,12 @@ mod storage;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use super::{Env, MasterKeys, secrets::Secret};
 pub use clock::{ManualClock, SeededEntropy};
-use disk::{Disk, Planned, When};
+use disk::{Disk, Planned, When, lock};
 
 /// What a call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -128,10 +128,6 @@ pub struct Sim {
     clock: Arc<ManualClock>,
     entropy: Arc<SeededEntropy>,
     keys: Arc<Mutex<Option<Arc<MasterKeys>>>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Sim {

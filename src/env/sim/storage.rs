@@ -2,10 +2,13 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
-use super::{Call, Op, disk::Disk};
+use super::{
+    Call, Op,
+    disk::{Disk, lock},
+};
 use crate::env::{Entry, File, LOCK_FILE, Lock, Storage, disk::check_path};
 
 /// The data directory as one life of a process sees it.
@@ -17,12 +20,12 @@ pub(super) struct SimStorage {
 
 impl SimStorage {
     pub(super) fn new(disk: &Arc<Mutex<Disk>>) -> Self {
-        let life = disk.lock().unwrap_or_else(PoisonError::into_inner).life();
+        let life = lock(disk).life();
         Self { disk: Arc::clone(disk), life }
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.disk)
     }
 
     fn run<T>(

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 pub use diff::diff;
 use json::Document;
 
-/// The name we go by in other people's files.
+/// The name of our entries in files of other programs.
 const NAME: &str = "sessionlog";
-/// The toolsets that are set up: the answers of hooks name tools of both.
+/// The toolsets that are set up: answers of hooks name tools of both.
 pub(super) const TOOLSETS: &str = "research,events";
-/// Seconds that an agent's program waits for a hook at most; ours answers long before.
+/// Seconds that an agent's program waits for a hook at most; ours needs milliseconds.
 const TIMEOUT_SECONDS: u64 = 10;
 
-/// The events with a meaning for a fold, and those with an answer, and the programs that have them.
+/// Events that a fold reads or that get an answer, with the programs that send them.
 const EVENTS: [(&str, &[Agent]); 11] = {
     const BOTH: &[Agent] = &[Agent::ClaudeCode, Agent::Codex];
     [
@@ -67,7 +67,7 @@ pub struct Places {
     pub project: PathBuf,
 }
 
-/// How an agent's program runs us.
+/// The command by which an agent's program runs us.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// The program.
@@ -76,7 +76,7 @@ pub struct Command {
     pub arguments: Vec<String>,
 }
 
-/// What a file holds of ours.
+/// Which of our entries a file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     /// Hooks, in JSON.
@@ -87,12 +87,12 @@ pub enum Holds {
     ServersToml,
 }
 
-/// A file that names us, or is to.
+/// A file with our entries, or to which they are added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Its path.
     pub path: PathBuf,
-    /// Which of our entries it holds.
+    /// Which of our entries it has.
     pub holds: Holds,
 }
 
@@ -102,7 +102,7 @@ pub enum PlanError {
     /// It is not of the format that its name says.
     #[error("{0}")]
     Broken(String),
-    /// Something else is where we would be.
+    /// Another value is in the place of our entries.
     #[error("{0} is not {1} there")]
     Other(String, &'static str),
 }
@@ -131,7 +131,7 @@ impl Agent {
         EVENTS.iter().filter(move |(_, agents)| agents.contains(&self)).map(|(event, _)| *event)
     }
 
-    /// The files that name us.
+    /// The files that have our entries.
     #[must_use]
     pub fn targets(self, scope: Scope, places: &Places) -> [Target; 2] {
         let target = |path: PathBuf, holds| Target { path, holds };

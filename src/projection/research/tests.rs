@@ -105,25 +105,25 @@ fn hostile_bodies_fold_to_nothing_and_never_panic() {
         deep.as_str(),
     ];
     let kinds = [
-        kind::GOAL,
-        kind::STEP,
-        kind::GAP_OPENED,
-        kind::GAP_CLOSED,
-        kind::SUMMARY,
-        kind::SOURCE,
+        kinds::RESEARCH_GOAL,
+        kinds::RESEARCH_STEP,
+        kinds::RESEARCH_GAP_OPENED,
+        kinds::RESEARCH_GAP_CLOSED,
+        kinds::RESEARCH_SUMMARY,
+        kinds::SOURCE_FOUND,
         "research.unknown",
     ];
     for kind in kinds {
         for body in bodies {
             let facts = facts(&[(kind, body)]);
             assert!(facts.research.steps().is_empty(), "{kind} {body}");
-            let gap = kind == kind::GAP_OPENED && body.contains(r#""description":"x""#);
+            let gap = kind == kinds::RESEARCH_GAP_OPENED && body.contains(r#""description":"x""#);
             assert!(gap || facts.research.gaps().is_empty(), "{kind} {body}");
             assert!(facts.research.goal().is_none(), "{kind} {body}");
             assert_eq!(facts.position, Position(1));
         }
     }
-    let mut broken = event(0, kind::STEP, "");
+    let mut broken = event(0, kinds::RESEARCH_STEP, "");
     broken.body = vec![0xff, 0xfe, b'{'].into();
     let mut facts = Facts::default();
     facts.fold(&broken);
@@ -133,7 +133,7 @@ fn hostile_bodies_fold_to_nothing_and_never_panic() {
 #[test]
 fn numbers_at_the_edge_of_their_range_are_kept() {
     let body = format!(r#"{{"number":{0},"description":"x","revises":{0}}}"#, u64::MAX);
-    let facts = facts(&[(kind::STEP, &body)]);
+    let facts = facts(&[(kinds::RESEARCH_STEP, &body)]);
     assert_eq!(facts.research.last_any(), u64::MAX);
     assert_eq!(facts.research.superseded(), 0);
 }

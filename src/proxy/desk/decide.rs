@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::{Call, Desk, Pending};
+use crate::event::kinds;
 use crate::{
     client::{ClientError, Request},
     proxy::{
@@ -170,7 +171,7 @@ impl Desk {
     fn clear(&self, call: &Call) -> Value {
         let home = &call.open.home;
         let by = ("by", json!("clear_session").to_string());
-        let record = self.record(&call.open, "context.cleared", "cleared", vec![by]);
+        let record = self.record(&call.open, kinds::CONTEXT_CLEARED, "cleared", vec![by]);
         self.note_change(true, &record);
         self.state().answered.take(|(session, ..)| *session == home.session);
         self.give(call);

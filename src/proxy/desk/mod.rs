@@ -7,11 +7,7 @@ mod place;
 mod records;
 mod tools;
 
-use std::{
-    collections::HashSet,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, time::Duration};
 
 use serde_json::{Value, value::RawValue};
 use tokio::sync::oneshot;
@@ -27,7 +23,12 @@ use super::{
     recent::Recent,
     recorder::{Home, Record, Recorder},
 };
-use crate::{client::Client, event::SessionId, wire::tool_cache::digest};
+use crate::{
+    client::Client,
+    env::sync::{Mutex, MutexGuard},
+    event::SessionId,
+    wire::tool_cache::digest,
+};
 
 /// Most calls under way; bounds the memory of a client whose calls are never answered.
 const PENDING_MAX: usize = 10_000;
@@ -130,7 +131,7 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn new(client: Client, options: Options) -> Self {
         let recorder = Recorder::new(client.clone(), &options);
-        let state = Mutex::new(State {
+        let state = Mutex::from(State {
             pending: Recent::new(PENDING_MAX),
             deciding: HashSet::new(),
             tools: Tools::default(),
@@ -147,7 +148,7 @@ impl Desk {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Every change leaves the tables whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Inspects a message of a client.

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{Answered, Call, Desk, Open, Pending};
+use crate::event::kinds;
 use crate::proxy::{
     message::{self, CallResult, Insertion, Message},
     recorder::{Entry, Record},
@@ -30,7 +31,7 @@ impl Desk {
             ("read_only", reads.to_string()),
         ];
         members.extend(cached.map(|cached| ("cached", cached.to_string())));
-        let record = self.record(&call.open, "agent.tool_use", "use", members);
+        let record = self.record(&call.open, kinds::AGENT_TOOL_USE, "use", members);
         self.note_change(!reads, &record);
     }
 
@@ -69,7 +70,7 @@ impl Desk {
         ];
         members.extend(rest.map(|rest| ("result", rest)));
         members.extend(cached.map(|cached| ("cached", cached.to_string())));
-        let record = self.record(open, "agent.tool_result", "result", members);
+        let record = self.record(open, kinds::AGENT_TOOL_RESULT, "result", members);
         let reads = self.state().tools.reads(&open.name);
         self.note_change(!reads, &record);
         record

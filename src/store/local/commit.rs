@@ -545,7 +545,7 @@ impl Commit {
         let stored = self.segments.slice(session, &read)?.events;
         let redacted = session.state().entry.redacted.clone();
         let same_events = stored.len() == events.len()
-            && stored.iter().zip(events).all(|(old, new)| {
+            && stored.iter().zip(events.iter()).all(|(old, new)| {
                 let gone = is_redacted(&redacted, old.position);
                 (gone || (&old.kind, &old.body) == (&new.kind, &new.body))
                     && new.id.as_ref().is_none_or(|id| *id == old.id)

@@ -21,7 +21,8 @@ pub(super) fn created_before(
         (redacted || (&old.kind, &old.body) == (&new.kind, &new.body))
             && new.id.as_ref().is_none_or(|id| *id == old.id)
     };
-    let stored = stored.filter(|stored| stored.iter().zip(sent).all(|(old, new)| same(old, new)));
+    let stored =
+        stored.filter(|stored| stored.iter().zip(sent.iter()).all(|(old, new)| same(old, new)));
     let parents = (known.info.forked_from.as_ref(), new.parent.as_ref());
     let stored = stored.filter(|_| ForkPoint::repeats(parents.0, parents.1));
     let Some(stored) = stored.filter(|_| new.id.as_ref().is_none_or(|id| *id == session)) else {
@@ -44,7 +45,7 @@ pub(super) fn created_before(
 }
 
 pub(super) fn same_batch(known: &Batch, answer: &Appended, sent: &Batch) -> bool {
-    let mut both = known.events.iter().zip(&sent.events);
+    let mut both = known.events.iter().zip(sent.events.iter());
     answer.events.len() == sent.events.len()
         && both.all(|(a, b)| (&a.kind, &a.body) == (&b.kind, &b.body))
 }

@@ -124,7 +124,7 @@ impl Request {
             lease: None,
             batch,
         };
-        for event in &request.batch.events {
+        for event in request.batch.events.iter() {
             let (id, name) = match &event.id {
                 Some(id) => (id.clone(), Name::Given(name_hash(id.as_str()))),
                 None => mint(at, draw.id()),

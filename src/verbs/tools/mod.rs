@@ -282,12 +282,12 @@ impl ToolCall<'_> {
         let event = json::event(&text, caller.origin)?;
         let (session, by) = service.bound(caller, via, session.as_ref()).await?;
         let batch = Batch {
-            events: vec![event],
+            events: [event].into(),
             if_position: arguments.if_position.map(Position),
             key: key.cloned(),
             ..Batch::default()
         };
-        let emitted = service.emit(caller, &session, batch, false).await?;
+        let emitted = service.emit(caller, &session, batch, false).await.map_err(of_the_event)?;
         service.bind(caller, via, &session);
         Ok(EmitAnswer::of(&session, by, &emitted).into())
     }
@@ -382,6 +382,16 @@ fn renamed(mut error: ServiceError) -> ServiceError {
     error
 }
 
+/// The tool takes one event, so its members are named without the list around it.
+fn of_the_event(mut error: ServiceError) -> ServiceError {
+    let field = error.hint.field.as_deref().and_then(|field| field.strip_prefix("events[0]."));
+    if let Some(field) = field.map(str::to_owned) {
+        error.message = error.message.replacen("events[0].", "", 1);
+        error.hint.field = Some(field);
+    }
+    error
+}
+
 /// The caller with the token of its lease.
 fn holding(caller: &Caller, token: Option<u64>) -> Caller {
     Caller { fence: token.map(Fence).or(caller.fence), ..caller.clone() }
@@ -436,7 +446,7 @@ fn is_lacking<T: DeserializeOwned>(members: &serde_json::Map<String, Value>, nam
     lacking && !complaint.is_some_and(|error| error.starts_with("unknown field"))
 }
 
-/// The arguments of a step; what another tool takes is refused naming that tool.
+/// The arguments of a step; an argument of another tool is refused with the name of that tool.
 fn parse_step(arguments: Value) -> ServiceResult<SequentialSearch> {
     let step: SequentialSearch = parse(arguments).map_err(|mut error| {
         if error.hint.field.as_deref() == Some("sources") {

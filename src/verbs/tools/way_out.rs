@@ -1,7 +1,7 @@
-//! The way out of a refusal as a call: the next one that makes sense and that works. It rests on
-//! what was asked and on the facts of the hint. It must not guess: no way is better than a wrong
-//! one, and where a step was refused because of another step the way leads to reading that one.
-//! A session that it names is the caller's own choice or of the caller's own workspace.
+//! The call to make after a refusal, derived from the refused call and the facts of the hint. It
+//! must not guess: no call is better than a wrong one. Where a step was refused because of another
+//! step, the call reads that one. A session in it was named by the caller, or is of the caller's
+//! workspace.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ impl Asked {
         call
     }
 
-    /// The call to make next; `None` when the hint's facts and its sentence are all there is.
+    /// The call to make next; `None` when none is certain.
     pub(super) fn way_out(&self, error: &ServiceError) -> Option<NextCall> {
         let hint = &error.hint;
         Some(match error.code {
@@ -53,7 +53,7 @@ impl Asked {
             Code::SessionNotFound | Code::SessionDeleted | Code::SessionExpired => {
                 match own(&hint.candidates) {
                     [only] => recovering(only),
-                    // A caller that was started for it would find it again.
+                    // A caller started for that session would be bound to it again.
                     _ if self.step.is_some() && self.session.is_none() => {
                         whole("clear_session", json!({}))
                     }
@@ -64,7 +64,7 @@ impl Asked {
                 (Some(next), _) => renumbered(next),
                 (None, [only]) => recovering(only),
                 (None, [_, ..]) => return None,
-                // It begins anew what has begun: what there is tells it where it was.
+                // It begins a research that exists: the existing one shows where it was.
                 (None, []) if self.step == Some(json!(1)) && self.branch.is_none() => {
                     self.about("get_research_session", json!({}))
                 }

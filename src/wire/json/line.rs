@@ -1,5 +1,5 @@
-//! A line of an append stream: whose batch it is, its events, and what the client calls it. It
-//! must not append.
+//! A line of an append stream: its session, its events and the reference of the client. It must not
+//! append.
 
 use super::{LEVELS_INSIDE, Refused, check, field, take, text};
 use crate::{
@@ -23,14 +23,14 @@ pub struct AppendLine<'a> {
 }
 
 /// Reads `{"session":…,"events":[…],"if_position":…,"idempotency_key":…,"fencing_token":…,
-/// "ref":…}`. What is wrong with a line does not hide whose it is. A member that is none of these
-/// is refused: a condition with a slip of the pen in its name would be no condition.
+/// "ref":…}`. A refused line still has its session and its reference. Any other member is refused:
+/// a misspelt condition would not apply.
 #[must_use]
 pub fn append_line(text: &str, origin: Origin) -> AppendLine<'_> {
     let mut line = AppendLine { reference: None, session: None, batch: Ok(Batch::default()) };
     line.batch = read(text, origin, &mut line.reference, &mut line.session);
     if line.batch.is_err() {
-        // Best effort: the text before the place where it stopped being JSON tells as much.
+        // Best effort: the text up to the first error of its JSON.
         let _ = owner(text, &mut line);
     }
     line
@@ -75,7 +75,7 @@ fn read<'a>(
     if session.is_none() {
         return Err(ServiceError::invalid("session", "it is missing"));
     }
-    batch.events = events.ok_or_else(|| ServiceError::invalid("events", "it is missing"))?;
+    batch.events = events.ok_or_else(|| ServiceError::invalid("events", "it is missing"))?.into();
     Ok(batch)
 }
 
@@ -124,7 +124,7 @@ fn member<'a>(
     Ok(())
 }
 
-/// Finds out whose line it is, wherever in the line that stands.
+/// Reads the session and the reference of a line that is refused.
 fn owner<'a>(text: &'a str, line: &mut AppendLine<'a>) -> Result<(), Flaw> {
     let mut scanner = Scanner::new(text);
     scanner.space();

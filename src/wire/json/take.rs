@@ -9,10 +9,7 @@ use super::{LEVELS_INSIDE, RESERVED, Refused, check, field, text};
 use crate::{
     event::{EventId, EventType, NewEvent, Origin, Position, Timestamp, limits},
     service::{Code, ServiceError, ServiceResult},
-    wire::{
-        hosted,
-        scan::{Flaw, Scanner, unescaped},
-    },
+    wire::scan::{Flaw, Scanner, unescaped},
 };
 
 /// One event from its JSON object text.
@@ -33,8 +30,8 @@ const MEMBER_CHARS_MAX: usize = 100;
 const CONDITIONS: [&str; 3] = ["If-Position", "Idempotency-Key", "Fencing-Token"];
 
 /// The events of `{"events":[…]}`. Another member of the request is refused; with `hosted` it is
-/// checked and ignored, but for a condition: a client that is not informed that a condition has its
-/// place elsewhere believes that it holds.
+/// checked and ignored, except for a condition: a client whose condition is ignored believes that
+/// it holds.
 ///
 /// # Errors
 /// Those of [`event`], each naming the event by its index; a condition or another member.
@@ -70,7 +67,7 @@ pub fn events(text: &str, origin: Origin, hosted: bool) -> ServiceResult<Vec<New
     found.ok_or_else(|| ServiceError::invalid("events", "it is missing"))
 }
 
-/// The refusal of a member beside the events.
+/// The refusal of a member other than the events.
 fn no_member(name: &[u8]) -> ServiceError {
     let name: String = String::from_utf8_lossy(name).chars().take(MEMBER_CHARS_MAX).collect();
     let meant =
@@ -149,7 +146,6 @@ fn members(scanner: &mut Scanner<'_>, origin: Origin) -> Result<NewEvent, Refuse
     }
     scanner.take(b'{', "an object is missing")?;
     let mut head = Head::default();
-    let mut found_by = None;
     let mut body = vec![b'{'];
     let mut seen: HashSet<Cow<'_, [u8]>> = HashSet::new();
     let mut chunk = scanner.at();
@@ -160,9 +156,6 @@ fn members(scanner: &mut Scanner<'_>, origin: Origin) -> Result<NewEvent, Refuse
         chunk = scanner.at() + 1;
         let key = unescaped(key);
         if !head.take(&key, value)? {
-            if key.as_ref() == b"found_by" {
-                found_by = Some(value);
-            }
             if body.len() > 1 {
                 body.push(b',');
             }
@@ -173,15 +166,7 @@ fn members(scanner: &mut Scanner<'_>, origin: Origin) -> Result<NewEvent, Refuse
         }
     }
     let Some(kind) = head.kind else { return field("type", "it is missing") };
-    if kind.as_str() == "user.define_outcome" && !seen.contains(b"outcome_id".as_slice()) {
-        hosted::name_outcome(&mut body);
-    }
     body.push(b'}');
-    // What another log says that its server found is told as brought in.
-    let claims = found_by.is_some_and(|value| by_server(&kind, b"found_by", value));
-    if claims && origin != Origin::Import {
-        return field("found_by", "only the server says that it found a source");
-    }
     Ok(NewEvent {
         id: head.id,
         kind,
@@ -220,7 +205,7 @@ impl Head {
                 Ok(position) => self.position = Some(Position(position)),
                 Err(_) => return field("position", "a whole number from 0 on is expected"),
             },
-            // What the server says of an event is the server's: checked, then left aside.
+            // Members that only the server sets: checked, then dropped.
             b"processed_at" => drop(text("processed_at", value)?),
             b"origin" => drop(text("origin", value)?),
             _ => return Ok(false),
@@ -233,14 +218,14 @@ impl Head {
 ///
 /// # Errors
 /// `invalid_json`; `invalid_request` naming the member.
-pub fn bare_body(kind: &EventType, body: &str) -> ServiceResult<()> {
+pub fn bare_body(body: &str) -> ServiceResult<()> {
     let mut scanner = Scanner::new(body);
-    let checked = bare_members(&mut scanner, kind);
+    let checked = bare_members(&mut scanner);
     let ended = checked.and_then(|()| scanner.end().map_err(Refused::Text));
     ended.map_err(|refused| refused.into_error(""))
 }
 
-fn bare_members(scanner: &mut Scanner<'_>, kind: &EventType) -> Result<(), Refused> {
+fn bare_members(scanner: &mut Scanner<'_>) -> Result<(), Refused> {
     if scanner.peek() != Some(b'{') {
         scanner.value(LEVELS_INSIDE)?;
         return field("body", "a JSON object is expected");
@@ -248,22 +233,14 @@ fn bare_members(scanner: &mut Scanner<'_>, kind: &EventType) -> Result<(), Refus
     scanner.take(b'{', "an object is missing")?;
     let mut seen: HashSet<Cow<'_, [u8]>> = HashSet::new();
     while let Some(key) = scanner.next_key(seen.is_empty())? {
-        let value = scanner.value(LEVELS_INSIDE)?;
+        scanner.value(LEVELS_INSIDE)?;
         let key = unescaped(key);
         if RESERVED.iter().any(|reserved| reserved.as_bytes() == key.as_ref()) {
             return field(&String::from_utf8_lossy(&key), "reserved: it has a field of its own");
-        }
-        if by_server(kind, &key, value) {
-            return field("found_by", "only the server says that it found a source");
         }
         if let Some(twice) = seen.replace(key) {
             return field(&String::from_utf8_lossy(&twice), "the key comes twice");
         }
     }
     Ok(())
-}
-
-/// Whether a member claims what only the server may: that it found a source itself.
-fn by_server(kind: &EventType, key: &[u8], value: &str) -> bool {
-    kind.as_str() == "source.found" && key == b"found_by" && unescaped(value).as_ref() == b"server"
 }

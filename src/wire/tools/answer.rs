@@ -22,7 +22,7 @@ use crate::{
     wire::views::{PlanOut, WordOut, left_out},
 };
 
-/// By what the session was found, for a model.
+/// How the session was found, for a model.
 pub(crate) fn bound_by(by: BoundBy) -> &'static str {
     match by {
         BoundBy::Argument => "argument",
@@ -50,7 +50,7 @@ pub(crate) struct ResearchAnswer {
     /// What the user asked for, where the goal is another text.
     #[serde(skip_serializing_if = "none")]
     task: Option<WordOut>,
-    /// What the user said after that, oldest first.
+    /// Later messages of the user, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     instructions: Vec<WordOut>,
     #[serde(skip_serializing_if = "none")]
@@ -71,7 +71,7 @@ pub(crate) struct ResearchAnswer {
     current_step: Option<u64>,
     #[serde(skip_serializing_if = "none")]
     step_count: Option<u64>,
-    /// 0 when nobody said.
+    /// 0 when no step had one.
     #[serde(skip_serializing_if = "none")]
     total_steps_estimate: Option<u64>,
     #[serde(skip_serializing_if = "none")]
@@ -134,10 +134,10 @@ pub(crate) struct ResearchAnswer {
     /// How many of each list are not shown.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     left_out: BTreeMap<String, u64>,
-    /// Where lists that did not fit go on: send one to get_research_session as cursor.
+    /// Cursors of lists that did not fit: send one to get_research_session as cursor.
     #[serde(skip_serializing_if = "none")]
     cursors: Option<CursorsOut>,
-    /// Where this page goes on.
+    /// Cursor of the next page.
     #[serde(skip_serializing_if = "none")]
     next_cursor: Option<String>,
     /// The words that were looked up.
@@ -228,7 +228,7 @@ impl ResearchAnswer {
         answer
     }
 
-    /// What a recorded step answers: the session, or only what the step changed.
+    /// The answer to a recorded step: the session, or only the changes by the step.
     pub(crate) fn of_step(answer: StepAnswer, delta: bool, depth: Option<Depth>) -> Self {
         let mode = match (delta, answer.full) {
             (true, _) => "delta",

@@ -1,4 +1,4 @@
-//! Arguments and answers of the event tools. Events are served as HTTP serves them; one that does
+//! Arguments and answers of the event tools. Events look as they do on HTTP; one that does
 //! not fit the answer is shown by its beginning. It must not resolve a point.
 
 use schemars::JsonSchema;
@@ -112,13 +112,13 @@ impl GetEvents {
 pub(crate) struct EventsAnswer {
     session_id: String,
     bound_by: &'static str,
-    /// Events as HTTP serves them; one too large for the answer has a preview instead of its body.
+    /// Events as HTTP returns them; one too large for the answer has a preview instead of its body.
     events: Vec<Map<String, Value>>,
-    /// Where to go on: the next from, or with order desc the next to.
+    /// Where to continue: the next from, or with order desc the next to.
     next_position: u64,
     /// The position the next event of the session will get.
     tail: u64,
-    /// Whether there is more in the range.
+    /// Whether the range has more.
     has_more: bool,
     /// Where types matched no event of the range: the types of the session's last 200 events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -164,7 +164,7 @@ impl EventsAnswer {
     }
 }
 
-/// The event as HTTP serves it, and what it costs; `None` when it holds a number no double takes.
+/// The event as HTTP returns it, and its bytes; `None` when it has a number that no double holds.
 fn whole(event: &Event) -> Option<(Map<String, Value>, usize)> {
     let text = text::event_text(event);
     let members: Map<String, Value> = serde_json::from_str(&text).ok()?;

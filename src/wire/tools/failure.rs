@@ -1,6 +1,6 @@
 //! A refused tool call as a model sees it: a sentence, then the same facts as JSON in camelCase.
-//! Built from the error body every door has, so that a call that went through an owner reads like
-//! one that did not. It must not hide a fact.
+//! Built from the error body that every interface has, so that a call reads the same with and
+//! without an owner between. It must not leave out a fact.
 
 use serde_json::{Map, Value, json};
 
@@ -52,8 +52,8 @@ impl Failure {
         Self { code, message, retryable, hint: Map::new() }
     }
 
-    /// The failure for a client that is offered some of our tools: it names no other one. Clauses
-    /// of an action end with a semicolon.
+    /// The failure without the tools that the client is not offered. Clauses of an action end with
+    /// a semicolon.
     #[must_use]
     pub fn offering(mut self, is_offered: impl Fn(&Tool) -> bool) -> Self {
         let offered = |name: &str| tool(name).is_none_or(&is_offered);
@@ -88,7 +88,7 @@ impl Failure {
         }
         hint.insert("canResume".to_owned(), json!(steps > 0 || candidates > 0));
         if candidates > 0 {
-            // They are named by their titles, which somebody wrote.
+            // Their titles are recorded text.
             hint.insert("trust".to_owned(), json!(super::TRUST));
             hint.insert("notice".to_owned(), json!(super::NOTICE));
         }

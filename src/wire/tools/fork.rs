@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct ForkSession {
     /// Left out: the bound session.
     pub(crate) session_id: Option<String>,
-    /// Point to go on from, such as step:3, -5, end.
+    /// Point to continue from, such as step:3, -5, end.
     #[serde(deserialize_with = "crate::wire::point::text")]
     pub(crate) at: String,
     /// A line for people.
@@ -26,9 +26,9 @@ pub(crate) struct ForkSession {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ForkAnswer {
-    /// The fork: name it to go on there.
+    /// The fork: name it to continue there.
     session_id: String,
-    /// The session it goes on from.
+    /// The session it continues.
     parent_session_id: String,
     bound_by: &'static str,
     /// Events below it are common to both.

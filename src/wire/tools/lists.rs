@@ -1,5 +1,5 @@
-//! Answers about sessions and what was done to them: lists, a history, a fresh start, sources
-//! added. They must not cut a list: service has.
+//! Answers about sessions: lists, a history, a cleared binding, added sources. They must not cut a
+//! list: service has.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -68,7 +68,7 @@ pub(crate) struct HistoryAnswer {
     /// What to start from: the last checkpoint at which work was done, or else the last one.
     #[serde(skip_serializing_if = "none")]
     pub(crate) start_from: Option<StartOut>,
-    /// Work that nobody ended.
+    /// Work that was not ended.
     pub(crate) unfinished: Vec<LeftOut>,
     pub(crate) trust: &'static str,
     pub(crate) notice: &'static str,

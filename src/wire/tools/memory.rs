@@ -64,7 +64,7 @@ pub(crate) struct PagedOut {
     to: u64,
 }
 
-/// A session that goes on.
+/// A continued session.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ContinueAnswer {
@@ -76,7 +76,7 @@ pub(crate) struct ContinueAnswer {
     /// What this call paged out; get_events reads it back.
     #[serde(skip_serializing_if = "none")]
     paged_out: Option<PagedOut>,
-    /// The checkpoint behind it, labelled continuation.
+    /// The checkpoint after it, labelled continuation.
     #[serde(skip_serializing_if = "none")]
     checkpoint: Option<String>,
     trust: &'static str,

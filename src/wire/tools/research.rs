@@ -63,9 +63,9 @@ pub(crate) struct SequentialSearch {
     is_revision: Option<bool>,
     /// The step it corrects.
     revises_step: Option<u64>,
-    /// The step a new branch leaves from; needs branchId.
+    /// The step that a new branch starts from; needs branchId.
     branch_from_step: Option<u64>,
-    /// The branch this step lies on.
+    /// The branch this step is on.
     branch_id: Option<String>,
     /// Something still unknown.
     knowledge_gap: Option<String>,
@@ -83,7 +83,7 @@ pub(crate) struct SequentialSearch {
     session_summary: Option<String>,
     /// Default: full up to 8 steps.
     response_mode: Option<Mode>,
-    /// Return only what this step changed.
+    /// Return only the changes by this step.
     pub(crate) delta: Option<bool>,
     /// Not quick: also say what the sources cover.
     pub(crate) depth: Option<Depth>,
@@ -141,7 +141,7 @@ pub(crate) struct GetResearchSession {
     pub(crate) branch_id: Option<String>,
     /// From an earlier answer.
     pub(crate) cursor: Option<String>,
-    /// Words to look up: what the session says of them, the best first.
+    /// Words to look up: the passages of the session with them, the best first.
     pub(crate) find: Option<String>,
     /// As of this point: a position, step:<n>, time:<RFC 3339>.
     #[serde(default, deserialize_with = "crate::wire::point::option")]
@@ -194,7 +194,7 @@ pub(crate) struct ReviewHistory {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ClearSession {
-    /// Token of the session's lease: give it back.
+    /// Token of the session's lease: send it with later calls.
     pub(crate) fencing_token: Option<u64>,
 }
 

@@ -4,12 +4,12 @@
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value};
 
-/// Schema of what a tool takes.
+/// Schema of the arguments of a tool.
 pub(super) fn input<T: JsonSchema>() -> Map<String, Value> {
     generate::<T>(SchemaSettings::draft2020_12())
 }
 
-/// Schema of what a tool answers.
+/// Schema of the answer of a tool.
 pub(super) fn output<T: JsonSchema>() -> Map<String, Value> {
     generate::<T>(SchemaSettings::draft2020_12().for_serialize())
 }
@@ -30,7 +30,7 @@ fn generate<T: JsonSchema>(settings: SchemaSettings) -> Map<String, Value> {
     }
 }
 
-/// Takes out what only some clients understand: nulls (an absent member is absent), titles, number
+/// Removes what only some clients understand: nulls (an absent member is absent), titles, number
 /// formats, defaults of null.
 fn plain(schema: &mut Value) {
     match schema {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Bytes of JSON a token stands for, at the least, in schemas like these.
+/// Fewest bytes of JSON for each token, in schemas like these.
 const BYTES_PER_TOKEN: f64 = 3.5;
 
 #[test]

@@ -1,6 +1,6 @@
-//! By what a caller without an id is known, as headers: written by front ends, read by the doors.
-//! A directory is percent-encoded, because a path may hold any character. It must not trust a
-//! header with a right: scope comes from the credential.
+//! How a caller without a session id is known, as headers: front ends write them, interfaces read
+//! them. A directory is percent-encoded, because a path may have any character. It must not derive
+//! a right from a header: scope comes from the credential.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
@@ -19,12 +19,12 @@ pub const CONNECTION: &str = "sessionlog-connection";
 pub const REMEMBERED: &str = "sessionlog-connection-session";
 /// The caller's working directory, percent-encoded.
 pub const DIRECTORY: &str = "sessionlog-directory";
-/// The root of the repository that directory lies in, percent-encoded.
+/// The root of the repository that contains the directory, percent-encoded.
 pub const ROOT: &str = "sessionlog-root";
 
 /// Characters of a connection's name.
 const CONNECTION_CHARS_MAX: usize = 128;
-/// What a header cannot hold, beside characters that are not ASCII.
+/// ASCII characters that a header cannot hold.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 
 /// Reads the headers; `header` gives the text of one.
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_front_end_writes_a_door_reads() {
+    fn what_a_front_end_writes_is_read_back() {
         let id = |text: &str| Some(SessionId::new(text).expect("an id"));
         let remembered = |session, fresh| Some(Remembered { session, fresh });
         for via in [

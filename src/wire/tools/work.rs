@@ -45,7 +45,7 @@ pub(crate) struct Checkpoint {
     pub(crate) at: Option<String>,
     /// Your whole state: task, done, next.
     pub(crate) state: Option<Map<String, Value>>,
-    /// Instead of state: what changed of it (merge patch).
+    /// Instead of state: its changes (merge patch).
     pub(crate) state_delta: Option<Map<String, Value>>,
     /// The work is done.
     #[serde(rename = "final")]
@@ -60,7 +60,7 @@ pub(crate) struct CheckpointAnswer {
     session_id: String,
     bound_by: &'static str,
     checkpoint_id: String,
-    /// What lies before it is part of it.
+    /// Events before it are part of it.
     position: u64,
     #[serde(skip_serializing_if = "none")]
     parent_id: Option<String>,
@@ -87,11 +87,11 @@ pub(crate) struct Resume {
     pub(crate) session_id: Option<String>,
     /// Id or label; default the last one.
     checkpoint: Option<String>,
-    /// Take the session's lease: nobody else writes until it ends. With your token: keep it.
+    /// Take the session's lease: no other caller writes until it ends. With your token: renew it.
     wake: Option<bool>,
-    /// With wake: take the lease from who has it.
+    /// With wake: take the lease from its holder.
     steal: Option<bool>,
-    /// With wake: how long it holds; default 300.
+    /// With wake: its lifetime; default 300.
     #[schemars(range(min = 1, max = 86_400))]
     ttl_seconds: Option<u64>,
     /// Token of the lease, when the session has one.
@@ -122,17 +122,17 @@ pub(crate) struct ResumeAnswer {
     bound_by: &'static str,
     /// Absent when a session was woken that has none.
     #[serde(skip_serializing_if = "none")]
-    checkpoint: Option<Place>,
-    /// The checkpoint that what comes follows.
+    checkpoint: Option<CheckpointShown>,
+    /// The checkpoint to continue from.
     #[serde(skip_serializing_if = "none")]
     resumed_as: Option<String>,
-    /// Events behind the checkpoint: get_events from its position.
+    /// Events after the checkpoint: get_events from its position.
     events_behind: u64,
     tail: u64,
     /// The right to write to the session alone.
     #[serde(skip_serializing_if = "none")]
     lease: Option<LeaseOut>,
-    /// What an earlier harness left; absent when all that was begun was ended.
+    /// Work that an earlier harness did not end; absent when there is none.
     #[serde(skip_serializing_if = "none")]
     unfinished: Option<UnfinishedOut>,
     trust: &'static str,
@@ -142,16 +142,16 @@ pub(crate) struct ResumeAnswer {
 /// A checkpoint with its state, as far as it fits.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Place {
+pub(crate) struct CheckpointShown {
     id: String,
     #[serde(skip_serializing_if = "none")]
     label: Option<String>,
     position: u64,
     created_at: String,
-    /// Whether the work was done there.
+    /// Whether it marks the work as done.
     #[serde(rename = "final")]
     done: bool,
-    /// The state as it was said.
+    /// The state as it was sent.
     #[serde(skip_serializing_if = "none")]
     state: Option<Map<String, Value>>,
     /// The beginning of a state too large for the answer.
@@ -165,7 +165,7 @@ pub(crate) struct Place {
     plan_preview: Option<String>,
 }
 
-impl Place {
+impl CheckpointShown {
     fn of(found: &CheckpointState, bytes_max: usize) -> Self {
         let one = &found.at.checkpoint;
         let state = (!found.state.is_empty()).then(|| Value::Object((*found.state).clone()));
@@ -206,7 +206,7 @@ impl ResumeAnswer {
         Self {
             session_id: session.to_string(),
             bound_by: bound_by(by),
-            checkpoint: resumed.map(|resumed| Place::of(&resumed.from, STATE_BYTES_MAX)),
+            checkpoint: resumed.map(|resumed| CheckpointShown::of(&resumed.from, STATE_BYTES_MAX)),
             resumed_as: resumed.map(|resumed| resumed.as_checkpoint.checkpoint.id.clone()),
             events_behind: resumed.map_or(taken.tail.0, |resumed| resumed.behind.len()),
             tail: taken.tail.0,
@@ -235,7 +235,7 @@ impl From<&Granted> for LeaseOut {
     }
 }
 
-/// What a harness left that did not say it is done.
+/// Work of a harness that did not mark it as done.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct UnfinishedOut {
@@ -244,7 +244,7 @@ struct UnfinishedOut {
     /// Calls without a result, the newest first.
     open_calls: Vec<OpenCallOut>,
     open_call_count: u64,
-    /// It had a lease and did not give it back.
+    /// Its lease was not released.
     lease_kept: bool,
 }
 
@@ -277,17 +277,17 @@ impl From<&Unfinished> for UnfinishedOut {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StartOut {
     session_id: String,
-    checkpoint: Place,
+    checkpoint: CheckpointShown,
 }
 
 impl From<&StartFrom> for StartOut {
     fn from(start: &StartFrom) -> Self {
-        let checkpoint = Place::of(&start.state, HISTORY_STATE_BYTES_MAX);
+        let checkpoint = CheckpointShown::of(&start.state, HISTORY_STATE_BYTES_MAX);
         Self { session_id: start.session.to_string(), checkpoint }
     }
 }
 
-/// A session with work that nobody ended.
+/// A session with work that was not ended.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LeftOut {
@@ -296,10 +296,10 @@ pub(crate) struct LeftOut {
     title: Option<String>,
     updated_at: String,
     tail: u64,
-    /// Its last checkpoint: resume goes on from there.
+    /// Its last checkpoint: resume continues from there.
     #[serde(skip_serializing_if = "none")]
     checkpoint_id: Option<String>,
-    /// Whether a harness has it still, as far as its lease says.
+    /// Whether its lease is still held.
     leased: bool,
 }
 

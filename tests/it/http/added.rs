@@ -50,7 +50,7 @@ impl Desk {
     }
 
     async fn emit(&self, events: Vec<NewEvent>) -> u64 {
-        let batch = Batch { events, ..Batch::default() };
+        let batch = Batch { events: events.into(), ..Batch::default() };
         let caller = caller(Origin::Harness);
         let emitted = self.service.emit(&caller, &self.session, batch, false).await.unwrap();
         emitted.next_position.0

@@ -26,7 +26,7 @@ fn said(kind: &str, origin: Origin) -> NewEvent {
 }
 
 fn batch(kind: &str, origin: Origin) -> Batch {
-    Batch { events: vec![said(kind, origin)], ..Batch::default() }
+    Batch { events: [said(kind, origin)].into(), ..Batch::default() }
 }
 
 /// A session as the hooks of an agent begin it.

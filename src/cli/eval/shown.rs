@@ -1,16 +1,16 @@
-//! What an answer tells: the strings a client reads in it, and whether they hold a planted fact.
-//! It must not know which view an answer is of.
+//! What an answer shows: the strings that a client reads in it, and whether they have a planted
+//! fact. It must not know which view an answer is of.
 
 use serde_json::Value;
 
 use super::research::Fact;
 
-/// Members under which a view says that a later step took a step back.
+/// Members by which a view marks a step that a later one revised.
 const SUPERSEDED: [&str; 2] = ["supersededBy", "superseded_by"];
 
-/// Bytes of a step up to which it is to be given whole; of a longer one, its beginning and end.
+/// Bytes up to which a step is to be shown whole; of a longer one, its beginning and end.
 const WHOLE_STEP_BYTES: usize = 1_500;
-/// Characters of a longer text's beginning and end that are to be given.
+/// Characters of the beginning and the end of a longer text.
 const BEGIN_CHARS: usize = 200;
 const END_CHARS: usize = 100;
 
@@ -21,7 +21,7 @@ pub(super) fn strings(answer: &Value) -> Vec<&str> {
     all
 }
 
-/// The strings of an answer without the steps that a later step took back.
+/// The strings of an answer without revised steps.
 pub(super) fn current_strings(answer: &Value) -> Vec<&str> {
     let mut all = Vec::new();
     let is_current = |value: &Value| SUPERSEDED.iter().all(|name| value.get(name).is_none());
@@ -40,25 +40,25 @@ fn collect<'a>(value: &'a Value, wanted: &dyn Fn(&Value) -> bool, all: &mut Vec<
     }
 }
 
-/// How many facts are told: one string has the subject, in any case, and the value.
+/// How many facts are shown: one string has the subject, in any case, and the value.
 pub(super) fn facts(strings: &[&str], facts: &[Fact]) -> u64 {
-    let told = |fact: &&Fact| {
+    let is_shown = |fact: &&Fact| {
         let subject = fact.subject.to_lowercase();
         let says =
             |text: &&str| text.contains(&fact.value) && text.to_lowercase().contains(&subject);
         strings.iter().any(says)
     };
-    facts.iter().filter(told).count() as u64
+    facts.iter().filter(is_shown).count() as u64
 }
 
 /// How many of the texts are part of a string.
 pub(super) fn parts<T: AsRef<str>>(strings: &[&str], texts: &[T]) -> u64 {
-    let told = |text: &&T| strings.iter().any(|string| string.contains(text.as_ref()));
-    texts.iter().filter(told).count() as u64
+    let is_shown = |text: &&T| strings.iter().any(|string| string.contains(text.as_ref()));
+    texts.iter().filter(is_shown).count() as u64
 }
 
-/// How many of the texts are told as instructions: each whole, or its first 200 characters.
-/// White space is compared as one blank: a view may lay lines out anew.
+/// How many of the texts are shown as instructions: each whole, or its first 200 characters.
+/// White space is compared as one blank: a view may break lines elsewhere.
 pub(super) fn beginnings<T: AsRef<str>>(strings: &[&str], texts: &[T]) -> u64 {
     let strings: Vec<String> = strings.iter().map(|text| on_one_line(text)).collect();
     let strings: Vec<&str> = strings.iter().map(String::as_str).collect();
@@ -71,14 +71,14 @@ fn on_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a step, given as the arguments it was recorded with, is told whole: description,
+/// Whether a step, given as the arguments it was recorded with, is shown whole: description,
 /// reasoning and each rejected approach; of a step longer than 1 500 bytes the beginning and the
 /// end of its description.
 pub(super) fn has_step(strings: &[&str], step: &Value) -> bool {
     let texts = step_texts(step);
-    let is_told = |text: &&str| strings.iter().any(|string| string.contains(*text));
+    let is_shown = |text: &&str| strings.iter().any(|string| string.contains(*text));
     if texts.iter().map(|text| text.len()).sum::<usize>() <= WHOLE_STEP_BYTES {
-        return texts.iter().all(is_told);
+        return texts.iter().all(is_shown);
     }
     let description = texts.first().copied().unwrap_or_default();
     let begin: String = description.chars().take(BEGIN_CHARS).collect();
@@ -94,8 +94,8 @@ fn step_texts(step: &Value) -> Vec<&str> {
     named.chain(rejected.filter_map(Value::as_str)).collect()
 }
 
-/// What a hook gave a model, as JSON: the data in its frame, or its lines by whether their heading
-/// says that something fails.
+/// The answer of a hook as JSON: the data in its frame, or its lines, those under a heading about
+/// failures apart.
 pub(super) fn given(text: &str) -> Value {
     let framed = text.split_once("<sessionlog").and_then(|(_, rest)| rest.split_once('>'));
     let framed = framed.and_then(|(_, rest)| rest.rsplit_once("</sessionlog>"));
@@ -114,14 +114,14 @@ pub(super) fn given(text: &str) -> Value {
     serde_json::json!({ "failures": failing, "text": others })
 }
 
-/// How many of the tests are told as failing: by a member that lists failures, or by a line that
-/// says so; not where the same line says that the test was mended.
+/// How many of the tests are shown as failing: in a member that lists failures, or in a line that
+/// says so and does not say that the test was mended.
 pub(super) fn as_failing(answer: &Value, tests: &[String]) -> u64 {
-    let told = |test: &&String| tells_failing(answer, test, false);
-    tests.iter().filter(told).count() as u64
+    let is_shown = |test: &&String| shows_failing(answer, test, false);
+    tests.iter().filter(is_shown).count() as u64
 }
 
-fn tells_failing(value: &Value, test: &str, is_failing: bool) -> bool {
+fn shows_failing(value: &Value, test: &str, is_failing: bool) -> bool {
     const MENDED: [&str; 4] = ["mended", "passes", "passed", "fixed"];
     match value {
         Value::String(text) => text.lines().filter(|line| line.contains(test)).any(|line| {
@@ -129,10 +129,10 @@ fn tells_failing(value: &Value, test: &str, is_failing: bool) -> bool {
             let says = |words: &[&str]| words.iter().any(|word| around.contains(word));
             (is_failing || says(&["fail", "error"])) && !says(&MENDED)
         }),
-        Value::Array(values) => values.iter().any(|value| tells_failing(value, test, is_failing)),
+        Value::Array(values) => values.iter().any(|value| shows_failing(value, test, is_failing)),
         Value::Object(members) => members.iter().any(|(name, value)| {
             let is_failing = is_failing || matches!(&**name, "failures" | "failed");
-            tells_failing(value, test, is_failing)
+            shows_failing(value, test, is_failing)
         }),
         _ => false,
     }
@@ -142,11 +142,11 @@ fn tells_failing(value: &Value, test: &str, is_failing: bool) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::{super::research::Place, *};
+    use super::{super::research::StepMember, *};
 
     fn fact(subject: &str, value: &str) -> Fact {
         let (subject, value) = (subject.to_owned(), value.to_owned());
-        Fact { place: Place::Description, step: 1, subject, value }
+        Fact { place: StepMember::Description, step: 1, subject, value }
     }
 
     #[test]

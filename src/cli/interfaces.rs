@@ -1,5 +1,5 @@
-//! Settings of who may come in over the network, and of what a client shows to be let in. It must
-//! not check a credential: access does.
+//! Settings of the network interfaces: which credentials a server accepts, and which one a client
+//! sends. It must not check a credential: access does.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -18,9 +18,9 @@ use crate::{
 const TOKEN_BYTES_MAX: u64 = 16 << 10;
 const CA_BYTES_MAX: u64 = 1 << 20;
 
-/// The doors' settings.
+/// Settings of the network interfaces.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Doors {
+pub(super) struct Interfaces {
     pub(super) tokens_file: Option<PathBuf>,
     jwt: Jwt,
     tls_cert: Option<PathBuf>,
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-impl Doors {
+impl Interfaces {
     pub(super) fn parse(
         typed: &Typed<'_>,
         path: &dyn Fn(&str) -> Option<PathBuf>,
@@ -107,7 +107,7 @@ impl Doors {
         })
     }
 
-    /// Who may come in; `None` where nobody is asked.
+    /// Which credentials are accepted; `None` when none is needed.
     pub(super) fn access(&self) -> Outcome<Option<Arc<Access>>> {
         let jwt = self.jwt.rules()?;
         if self.tokens_file.is_none() && jwt.is_none() {
@@ -186,7 +186,7 @@ impl Jwt {
     }
 }
 
-/// Two settings that come together or not at all.
+/// Two settings that are set together or not at all.
 fn together<A, B>(
     name: &'static str,
     a: Option<A>,

@@ -1,0 +1,124 @@
+//! Rules on the events that clients emit: a claim that only the server may make is refused, and an
+//! outcome gets an id. It must not append, and must not read any other member of a body.
+
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
+
+use super::{ServiceError, ServiceResult};
+use crate::{
+    event::{NewEvent, Origin, kinds},
+    projection::body::{self, BY_SERVER},
+};
+
+/// Characters of the hash in the id of an outcome.
+const OUTCOME_ID_CHARS: usize = 24;
+
+/// Checks the events of a client, and completes their bodies. `list` is the name of the list in an
+/// error.
+///
+/// # Errors
+/// `invalid_request`, with the place of the member.
+pub(super) fn admit(events: &mut [NewEvent], list: &str) -> ServiceResult<()> {
+    for (index, event) in events.iter_mut().enumerate() {
+        match event.kind.as_str() {
+            // An imported log repeats what the server of that log found.
+            kinds::SOURCE_FOUND if event.origin != Origin::Import && is_by_server(&event.body) => {
+                let field = format!("{list}[{index}].found_by");
+                let problem = "only the server says that it found a source";
+                return Err(ServiceError::invalid(&field, problem));
+            }
+            kinds::USER_DEFINE_OUTCOME => {
+                if let Some(body) = with_outcome_id(&event.body) {
+                    event.body = body;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn is_by_server(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Source {
+        found_by: String,
+    }
+    body::read::<Source>(body).is_some_and(|source| source.found_by == BY_SERVER)
+}
+
+/// The body with an `outcome_id`, when it has none: clients of the Managed Agents wire expect one
+/// from the server. The id is a hash of the body, so that a retry gets the same one.
+fn with_outcome_id(body: &[u8]) -> Option<Bytes> {
+    #[derive(Deserialize)]
+    struct Outcome {
+        #[serde(default, rename = "outcome_id", deserialize_with = "present")]
+        is_named: bool,
+    }
+    let is_named = body::read::<Outcome>(body)?.is_named;
+    let members = body.trim_ascii_end().strip_suffix(b"}").filter(|_| !is_named)?;
+    let hash = blake3::hash(members).to_hex();
+    let id: String = hash.chars().take(OUTCOME_ID_CHARS).collect();
+    let comma = if members.trim_ascii() == b"{" { "" } else { "," };
+    let member = format!("{comma}\"outcome_id\":\"outc_{id}\"}}");
+    Some([members, member.as_bytes()].concat().into())
+}
+
+/// Whether a member is there, with any value.
+fn present<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(value).map(|_| true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventType;
+
+    fn event(kind: &str, origin: Origin, body: &str) -> NewEvent {
+        NewEvent {
+            id: None,
+            kind: EventType::new(kind).expect("a type"),
+            origin,
+            created_at: None,
+            position: None,
+            body: Bytes::copy_from_slice(body.as_bytes()),
+        }
+    }
+
+    #[test]
+    fn only_an_import_says_that_the_server_found_a_source() {
+        let claim = r#"{"url":"u","found_by":"s\u0065rver"}"#;
+        for (kind, origin, body, refused) in [
+            (kinds::SOURCE_FOUND, Origin::Harness, claim, true),
+            (kinds::SOURCE_FOUND, Origin::Model, claim, true),
+            (kinds::SOURCE_FOUND, Origin::Import, claim, false),
+            (kinds::SOURCE_FOUND, Origin::Harness, r#"{"found_by":"model"}"#, false),
+            (kinds::SOURCE_FOUND, Origin::Harness, r#"{"found_by":7}"#, false),
+            (kinds::USER_MESSAGE, Origin::Harness, claim, false),
+        ] {
+            let mut events = [event(kinds::USER_MESSAGE, origin, "{}"), event(kind, origin, body)];
+            let field = admit(&mut events, "events").err().and_then(|error| error.hint.field);
+            assert_eq!(field.as_deref(), refused.then_some("events[1].found_by"), "{kind} {body}");
+            assert_eq!(events[1].body, body);
+        }
+    }
+
+    #[test]
+    fn an_outcome_gets_the_same_id_again_and_keeps_its_own() {
+        let named = |body: &str| {
+            let mut events = [event(kinds::USER_DEFINE_OUTCOME, Origin::Harness, body)];
+            admit(&mut events, "events").expect("it is admitted");
+            String::from_utf8(events[0].body.to_vec()).expect("UTF-8")
+        };
+        for (body, begins) in [
+            ("{}", r#"{"outcome_id":"outc_"#),
+            (r#"{ "description": 1.0}"#, r#"{ "description": 1.0,"outcome_id":"outc_"#),
+            ("{ }\n", r#"{ "outcome_id":"outc_"#),
+        ] {
+            let made = named(body);
+            assert!(made.starts_with(begins) && made.ends_with("\"}"), "{made}");
+            assert_eq!(named(body), made, "a retry");
+            assert_eq!(named(&made), made, "it has one");
+        }
+        assert_eq!(named(r#"{"outcome_id":null}"#), r#"{"outcome_id":null}"#);
+    }
+}
