@@ -140,7 +140,7 @@ pub struct Hint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Restore a deleted or an expired session.
-    Restore(SessionId),
+    RestoreSession(SessionId),
     /// Release the hold of a session.
     ReleaseHold(SessionId),
     /// Acquire the lease of a session.

@@ -19,12 +19,12 @@ impl From<StoreError> for ServiceError {
                 .action("append to the existing session, or create one with another id"),
             StoreError::SessionDeleted { session, restorable: true } => plain(Code::SessionDeleted)
                 .action("restore it, or use another id")
-                .next(Next::Restore(session)),
+                .next(Next::RestoreSession(session)),
             StoreError::SessionDeleted { .. } => plain(Code::SessionDeleted)
                 .action("use another id; this one is free again when its grace has ended"),
             StoreError::SessionExpired { session } => plain(Code::SessionExpired)
                 .action("restore it, or use another session")
-                .next(Next::Restore(session)),
+                .next(Next::RestoreSession(session)),
             StoreError::SessionHeld { session } => plain(Code::SessionHeld)
                 .action("it stays until its hold is released")
                 .next(Next::ReleaseHold(session)),

@@ -15,7 +15,7 @@ pub(super) fn action(hint: &Hint) -> Option<String> {
 
 fn calls(next: &Next) -> String {
     match next {
-        Next::Restore(session) => {
+        Next::RestoreSession(session) => {
             format!("`sessionlog restore {session}`, or POST /v1/sessions/{session}/restore")
         }
         Next::ReleaseHold(session) => {
@@ -56,7 +56,7 @@ mod tests {
             (include_str!("../../docs/cli.md"), include_str!("../../proto/openapi.json"));
         let id = || SessionId::new("s").expect("an id");
         for next in [
-            Next::Restore(id()),
+            Next::RestoreSession(id()),
             Next::ReleaseHold(id()),
             Next::Wake(id()),
             Next::Steal(id()),
