@@ -10,7 +10,7 @@ use super::{Door, refuse::Refusal};
 use crate::{
     event::{EventType, Point, limits},
     service::{Around, EventQuery, Window, WindowQuery},
-    verbs::{self, Times},
+    verbs::values::{self, Times},
     wire::window,
 };
 
@@ -66,7 +66,7 @@ impl Params {
     }
 
     pub(super) fn point(&self, name: &str) -> Result<Option<Point>, Refusal> {
-        Ok(verbs::point(name, self.text(name)?)?)
+        Ok(values::point(name, self.text(name)?)?)
     }
 
     /// `created_at[gte|gt|lt|lte]` as one half-open window.
@@ -81,11 +81,11 @@ impl Params {
     }
 
     pub(super) fn types(&self) -> Result<Vec<EventType>, Refusal> {
-        Ok(verbs::types(&self.list("types"))?)
+        Ok(values::types(&self.list("types"))?)
     }
 
     pub(super) fn statuses(&self) -> Vec<String> {
-        verbs::words(&self.list("statuses")).map(str::to_owned).collect()
+        values::words(&self.list("statuses")).map(str::to_owned).collect()
     }
 
     /// How a window is built.
@@ -119,7 +119,7 @@ impl Params {
             to: self.point("to")?,
             around,
             limit: self.number("limit")?,
-            descending: verbs::reversed(self.text("order")?, "asc")?,
+            descending: values::reversed(self.text("order")?, "asc")?,
             types: self.types()?,
             window: self.window()?,
             page: self.text("page")?.map(str::to_owned),
