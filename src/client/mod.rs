@@ -30,7 +30,7 @@ use url::Url;
 pub use download::Download;
 pub use error::{ClientError, Refusal};
 pub use owner::{OwnerReport, OwnerTarget, Start, StartReport};
-pub use request::{Answer, Request, event_path, path_part, session_path};
+pub use request::{Answer, Request, path_part, session_path};
 pub use tail::{SseEvent, SseStream, Tail, Told};
 
 /// Header that names a retry.

@@ -11,7 +11,8 @@ use tokio::time::{Sleep, sleep};
 
 use super::{Client, ClientError, IDEMPOTENCY_KEY, Refusal, Target};
 use crate::{
-    event::{EventId, SessionId},
+    event::SessionId,
+    verbs::{Verb as _, sessions::Delete},
     wire::types::SessionDeleted,
 };
 
@@ -34,12 +35,6 @@ pub(super) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 pub fn session_path(session: &SessionId, rest: &str) -> String {
     // The alphabet of a session's id needs no escape in a path.
     format!("/v1/sessions/{session}{rest}")
-}
-
-/// Path of an event's resource; `rest` begins with `/` or is empty.
-#[must_use]
-pub fn event_path(session: &SessionId, event: &EventId, rest: &str) -> String {
-    session_path(session, &format!("/events/{}{rest}", path_part(event.as_str())))
 }
 
 /// A name as one part of a path.
@@ -136,7 +131,7 @@ impl Request {
 
     /// The session that the call deletes.
     fn deletes(&self) -> Option<&str> {
-        let id = self.path.strip_prefix("/v1/sessions/")?;
+        let id = self.path.strip_prefix(Delete::ROUTE.path.strip_suffix("{session}")?)?;
         (self.method == Method::DELETE && !id.contains('/')).then_some(id)
     }
 

@@ -5,8 +5,12 @@ use serde_json::{Map, Value, json};
 
 use super::Payload;
 use crate::{
-    client::{Client, ClientError, Request, session_path},
+    client::{Client, ClientError, Request},
     event::SessionId,
+    verbs::{
+        InSession,
+        views::{Continuation, ContinuationQuery},
+    },
     wire::tools::{NOTICE, TRUST},
 };
 
@@ -156,10 +160,14 @@ async fn continuation(
     checkpoint: Option<&str>,
     tokens: usize,
 ) -> Result<Option<Value>, ClientError> {
-    let request = Request::get(session_path(session, "/views/continuation"));
-    let at = checkpoint.map(|id| format!("checkpoint:{id}"));
-    let request = request.query("tokens_max", tokens.max(TOKENS_MIN)).query_opt("at", at);
-    let mut view = client.json(request).await?;
+    let place = InSession { session: session.clone() };
+    let query = ContinuationQuery {
+        at: checkpoint.map(|id| format!("checkpoint:{id}")),
+        tokens_max: Some(tokens.max(TOKENS_MIN)),
+        ..ContinuationQuery::default()
+    };
+    // The model is given the view as it came.
+    let mut view = client.json(Request::of::<Continuation>(&place, &query, &())).await?;
     let Some(members) = view.as_object_mut() else { return Ok(None) };
     members.retain(|name, value| {
         !matches!(&**name, "tokens" | "tokens_max") && value != &json!([]) && value != &json!("")

@@ -10,7 +10,7 @@ use super::{Door, refuse::Refusal};
 use crate::{
     event::{EventType, Point, limits},
     service::{Around, EventQuery, Window},
-    verbs::{self, Times},
+    verbs::values::{self, Times},
 };
 
 /// Events before and after a point when the client does not say how many.
@@ -65,7 +65,7 @@ impl Params {
     }
 
     pub(super) fn point(&self, name: &str) -> Result<Option<Point>, Refusal> {
-        Ok(verbs::point(name, self.text(name)?)?)
+        Ok(values::point(name, self.text(name)?)?)
     }
 
     /// `created_at[gte|gt|lt|lte]` as one half-open window.
@@ -80,11 +80,11 @@ impl Params {
     }
 
     pub(super) fn types(&self) -> Result<Vec<EventType>, Refusal> {
-        Ok(verbs::types(&self.list("types"))?)
+        Ok(values::types(&self.list("types"))?)
     }
 
     pub(super) fn statuses(&self) -> Vec<String> {
-        verbs::words(&self.list("statuses")).map(str::to_owned).collect()
+        values::words(&self.list("statuses")).map(str::to_owned).collect()
     }
 
     pub(super) fn events(&self) -> Result<EventQuery, Refusal> {
@@ -106,7 +106,7 @@ impl Params {
             to: self.point("to")?,
             around,
             limit: self.number("limit")?,
-            descending: verbs::reversed(self.text("order")?, "asc")?,
+            descending: values::reversed(self.text("order")?, "asc")?,
             types: self.types()?,
             window: self.window()?,
             page: self.text("page")?.map(str::to_owned),

@@ -5,7 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Asks, Call, InSession, Need, NoQuery, Route, Serve, Verb, Visit, point, session_id};
+use super::{
+    Asks, Call, InSession, Need, NoQuery, Route, Serve, Verb, Visit, session_id, values::point,
+};
 use crate::{
     event::Point,
     service::{ForkCall, ServiceError, ServiceResult},

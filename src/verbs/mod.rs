@@ -11,7 +11,7 @@ pub mod routes;
 pub mod sessions;
 #[cfg(feature = "mcp")]
 pub mod tools;
-mod values;
+pub mod values;
 pub mod views;
 pub mod work;
 mod written;
@@ -25,7 +25,6 @@ pub use place::{
     AtEvent, AtStep, InCheckpoint, InCursor, InSession, Named, Nowhere, Parts, Place, session_id,
 };
 pub use query::{NoQuery, read as read_query, write as write_query};
-pub use values::{Times, point, reversed, types, words};
 pub use written::Written;
 
 use crate::{

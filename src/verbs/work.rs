@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Asks, Call, Fencing, InCheckpoint, InCursor, InSession, Need, NoQuery, Nowhere, Route, Serve,
-    Verb, Visit, point,
+    Verb, Visit, values::point,
 };
 use crate::{
     event::{Point, Position},

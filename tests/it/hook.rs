@@ -2,7 +2,7 @@
 //! an owner or a disk hurts the agent or loses an event, and a model that lost its context, resumes
 //! or starts gets the state of the work.
 
-mod answered;
+pub mod answered;
 mod events;
 mod install;
 mod made;

@@ -3,9 +3,8 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpListener,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use serde_json::{Value, json};
@@ -13,6 +12,7 @@ use sessionlog::client::{Request, session_path};
 
 use crate::{
     cli::{chat, event},
+    hook::answered::Scripted,
     program::{Place, lines},
     say::http_client,
 };
@@ -162,30 +162,9 @@ fn a_backup_says_how_many_of_its_sessions_are_live_and_deleted() {
     assert!(said.contains("restored 3 sessions, 2 live and 1 deleted"), "{said}");
 }
 
-/// A server that answers `{}` to every request.
-fn answering_nothing() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = BufReader::new(stream.unwrap());
-            let (mut line, mut bytes) = (String::new(), 0);
-            while stream.read_line(&mut line).is_ok_and(|read| read > 2) {
-                let length = line.to_lowercase().strip_prefix("content-length:").map(str::to_owned);
-                bytes = length.map_or(bytes, |length| length.trim().parse().unwrap());
-                line.clear();
-            }
-            stream.read_exact(&mut vec![0; bytes]).unwrap();
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2";
-            write!(stream.get_mut(), "{head}\r\nconnection: close\r\n\r\n{{}}").unwrap();
-        }
-    });
-    url
-}
-
 #[test]
 fn an_answer_that_cannot_be_read_is_an_error_that_names_the_operation() {
-    let (place, url) = (Place::new(), answering_nothing());
+    let (place, store) = (Place::new(), Scripted::start(|_, _| (200, json!({}))));
     for (arguments, operation) in [
         (&["sessions"][..], "listSessions"),
         (&["show", "s"], "getSession"),
@@ -204,9 +183,26 @@ fn an_answer_that_cannot_be_read_is_an_error_that_names_the_operation() {
         (&["audit"], "getAudit"),
         (&["keys", "check"], "getKeys"),
     ] {
-        let ran = place.run(&[arguments, &["--url", &url]].concat());
+        let ran = place.run(&[arguments, &["--url", &store.url]].concat());
         let named = format!("its answer to {operation} cannot be read");
         assert_ne!(ran.code, 0, "{arguments:?}: {}", ran.out);
         assert!(ran.err.contains(&named) && ran.out.is_empty(), "{arguments:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_deletion_whose_answer_was_lost_is_done() {
+    let (deleted, leaving) = ((410, "session_deleted"), (503, "owner_unavailable"));
+    // The first answer is to the look for a session whose id begins so.
+    for (refusals, code) in [([deleted, leaving, deleted], 0), ([deleted, deleted, deleted], 4)] {
+        let next = AtomicUsize::new(0);
+        let store = Scripted::start(move |_, _| {
+            let (status, code) = refusals[next.fetch_add(1, Ordering::Relaxed)];
+            (status, json!({ "error": { "type": code, "message": "no" } }))
+        });
+        let ran = Place::new().run(&["delete", "s", "--yes", "--json", "--url", &store.url]);
+        assert_eq!(ran.code, code, "{ran:?}");
+        let deleted = json!({ "id": "s", "type": "session_deleted" }).to_string();
+        assert_eq!(ran.out.trim() == deleted, code == 0, "{ran:?}");
     }
 }

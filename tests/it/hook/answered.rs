@@ -21,7 +21,7 @@ use super::{claude, of};
 
 /// A store that answers what a script says; status 0 is no answer at all.
 pub struct Scripted {
-    url: String,
+    pub url: String,
     asked: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
