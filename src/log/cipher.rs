@@ -90,8 +90,10 @@ impl Cipher {
 
     /// Encrypts in place and puts the tag behind.
     pub(super) fn seal(&self, nonce: Nonce, place: &[u8], text: &mut Vec<u8>) {
+        let plain_bytes = text.len();
         let sealed = self.cipher.encrypt_in_place(&XNonce::from(nonce), place, text);
         sealed.expect("a payload is far below what the cipher takes, and a vector grows");
+        assert_eq!(text.len(), plain_bytes + TAG_BYTES, "a tag stands behind every ciphertext");
     }
 
     /// Decrypts in place and takes the tag away.
@@ -147,6 +149,8 @@ impl Frame {
     #[must_use]
     pub fn encrypt(&self, encryptor: Encryptor<'_>) -> Self {
         let Encryptor { cipher, nonce } = encryptor;
+        assert!(self.header.encrypted.is_none(), "a frame is encrypted once");
+        assert_eq!(self.header.length as usize, self.payload.len());
         let nonce = nonce();
         let mut text = Vec::with_capacity(self.payload.len() + TAG_BYTES);
         text.extend_from_slice(&self.payload);

@@ -59,6 +59,7 @@ pub(super) fn encode(records: &[(Lsn, Record)]) -> [Vec<u8>; PARTS] {
         salts.extend_from_slice(&salt);
         bodies.extend_from_slice(&body);
     }
+    debug_assert_eq!(salts.len(), 16 * records().count(), "each record has one salt");
     [heads, ids, salts, bodies]
 }
 

@@ -450,6 +450,7 @@ impl StoreFile {
             current.encode(&mut body);
             previous.iter().for_each(|previous| previous.encode(&mut body));
         }
+        assert!(body.len() <= STORE_BYTES - 16, "two wrapped keys fit into the file");
         body.resize(STORE_BYTES - 16, 0);
         file_header(STORE_MAGIC, FORMAT, &body)
     }

@@ -165,6 +165,7 @@ impl FrameHeader {
     /// When the payload's length is not the header's: a broken invariant of the caller.
     pub fn write(&self, salt: u64, payload: &[u8], out: &mut Vec<u8>) {
         assert_eq!(self.length as usize, payload.len(), "a header describes its own payload");
+        assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a reader refuses a longer payload");
         let at = out.len();
         out.reserve(self.stride() as usize);
         out.extend_from_slice(&self.length.to_le_bytes());
@@ -195,6 +196,7 @@ impl FrameHeader {
         }
         out.extend_from_slice(payload);
         out.resize(at + self.stride() as usize, 0);
+        debug_assert!((out.len() - at).is_multiple_of(ALIGN_BYTES as usize));
     }
 
     /// Reads the header at the front of `bytes`, and the checksum its payload must have.

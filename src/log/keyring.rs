@@ -275,6 +275,10 @@ impl KeySlot {
     /// The slot of that number as it lies in the file.
     #[must_use]
     pub fn encode(&self, number: KeyNumber) -> Vec<u8> {
+        assert!(
+            !matches!(self, Self::Key(key) if key.number != number),
+            "a key is written to its own slot"
+        );
         let mut body = Vec::with_capacity(SLOT_BYTES as usize);
         let state = match self {
             Self::Empty => return vec![0; SLOT_BYTES as usize],
@@ -289,6 +293,7 @@ impl KeySlot {
             body.extend_from_slice(&key.nonce);
             body.extend_from_slice(&key.wrapped);
         }
+        assert!(body.len() <= SLOT_BYTES as usize - 4, "a wrapped key fits into its slot");
         body.resize(SLOT_BYTES as usize - 4, 0);
         let mut slot = checksum(0, &[&body]).to_le_bytes().to_vec();
         slot.append(&mut body);

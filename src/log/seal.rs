@@ -139,6 +139,7 @@ impl Builder<'_> {
         let Some((first_lsn, first)) = records.first() else { return };
         let (payload, compressed) = block_payload(records, self.compressed);
         let events = records.iter().filter(|(_, record)| record.is_event()).count();
+        debug_assert!(records.len() <= BLOCK_RECORDS);
         let header = FrameHeader {
             kind: FrameKind::Columns,
             length: u32::try_from(payload.len()).expect("a block is bounded by BLOCK_BYTES"),
@@ -200,6 +201,11 @@ impl Builder<'_> {
             self.ids.clear();
         }
         let ids_at = self.out.len() as u64;
+        assert_eq!(self.index.len() as u64, self.blocks * INDEX_BYTES as u64);
+        assert!(
+            nameless || self.header.base.plus(self.ids.len() as u64) == self.position,
+            "a table of ids has every event"
+        );
         self.ids.sort_unstable();
         for (hash, position) in &self.ids {
             self.out.extend_from_slice(hash);
@@ -222,6 +228,7 @@ impl Builder<'_> {
         let tables_checksum = checksum(self.header.salt, &[&tables]);
         self.out.append(&mut tables);
         body.extend_from_slice(&tables_checksum.to_le_bytes());
+        assert!(body.len() <= FOOTER_BYTES - 16, "the fields of a footer have fixed widths");
         body.resize(FOOTER_BYTES - 16, 0);
         let version = if nameless { NAMELESS } else { NAMED };
         self.out.extend_from_slice(&MAGIC);

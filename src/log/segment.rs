@@ -72,6 +72,7 @@ impl SegmentHeader {
         body.push(self.key.map_or(0, |_| XCHACHA20_POLY1305));
         body.extend_from_slice(&[0; 6]);
         body.extend_from_slice(&self.key.map_or(0, |key| key.0).to_le_bytes());
+        assert!(body.len() <= FRAMES_AT as usize - 16, "a header ends before the frames");
         body.resize(FRAMES_AT as usize - 16, 0);
         file_header(MAGIC, VERSION, &body)
     }

@@ -33,6 +33,8 @@ const CHUNK_HEADER_BYTES: u64 = 16;
 /// A chunk takes no further entry once it has so many bytes, so that it stays far below the limit
 /// of what is decoded.
 const CHUNK_BYTES: usize = 4 << 20;
+/// Bytes of a chunk as stored, at most, without its header.
+const CHUNK_STORED_MAX: usize = PAYLOAD_BYTES_MAX + NONCE_BYTES + TAG_BYTES;
 
 /// One generation's change of a settled file, or its base.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -142,7 +144,7 @@ impl<'a> Chunks<'a> {
         let mut value = Vec::with_capacity(self.entries.len() + 256);
         encode_value(&ChunkV2 { more, delta: self.delta.clone() }, &mut value);
         // The list of entries is the last field, and the count of an empty one is one byte.
-        value.pop();
+        assert_eq!(value.pop(), Some(0), "an empty list ends the delta");
         encode_value(&std::mem::take(&mut self.count), &mut value);
         value.append(&mut self.entries);
         if let Some(Encryptor { cipher, nonce }) = self.encryptor {
@@ -151,6 +153,7 @@ impl<'a> Chunks<'a> {
         }
         let mut payload = self.generation.to_le_bytes().to_vec();
         payload.append(&mut value);
+        assert!(payload.len() - 8 <= CHUNK_STORED_MAX, "a reader refuses a longer chunk");
         let length = u32::try_from(payload.len() - 8).expect("a chunk holds bounded entries");
         let before = out.len();
         out.extend_from_slice(&length.to_le_bytes());
@@ -159,6 +162,7 @@ impl<'a> Chunks<'a> {
         out.extend_from_slice(&payload);
         let end = frame::align((out.len() - before) as u64);
         out.resize(before + end as usize, 0);
+        debug_assert!(self.at.is_multiple_of(frame::ALIGN_BYTES), "a chunk starts aligned");
         self.at += end;
     }
 }
@@ -336,7 +340,7 @@ impl Chunk {
         let header = read(at, at + CHUNK_HEADER_BYTES)?;
         let mut fields = Fields(&header);
         let (Some(length), Some(stored)) = (fields.u32(), fields.u32()) else { return Ok(None) };
-        if length as usize > PAYLOAD_BYTES_MAX + NONCE_BYTES + TAG_BYTES {
+        if length as usize > CHUNK_STORED_MAX {
             return Ok(None);
         }
         let end = at + CHUNK_HEADER_BYTES + u64::from(length);

@@ -216,6 +216,7 @@ impl Upkeep {
             next = Lsn(next.0 + 1);
         }
         let end = bytes.len() as u64;
+        assert!(end >= journal::FRAMES_AT, "a header and frames come before the watermark");
         bytes.resize(end.next_multiple_of(WATERMARK_ALIGN_BYTES) as usize, 0);
         watermark(end, next).write(salt, &[], &mut bytes);
         bytes.resize(bytes.len().next_multiple_of(WATERMARK_ALIGN_BYTES as usize), 0);

@@ -12,7 +12,7 @@ use std::{
 
 use indexmap::IndexMap;
 
-use super::session::Session;
+use super::session::{Session, hash_of};
 use crate::{
     env::Clock,
     event::{
@@ -83,6 +83,7 @@ impl Catalogue {
     pub(super) fn insert(&mut self, session: Arc<Session>) -> Option<SessionHash> {
         let (key, at) = {
             let entry = &session.state().entry;
+            debug_assert_eq!(hash_of(entry), Some(session.hash), "a hash is that of its entry");
             (entry.create_key.clone(), Timestamp(entry.created_at))
         };
         let sessions = self.scopes.entry(session.key.scope.clone()).or_default();

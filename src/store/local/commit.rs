@@ -197,6 +197,7 @@ impl Commit {
             _ => self.segments.key_of(session, state)?,
         };
         let plain = draft.take_frame();
+        assert_eq!(plain.header.session, session.hash, "a frame goes to the session it is for");
         let bytes = plain.payload.len() + cipher.as_ref().map_or(0, |_| TAG_BYTES);
         if bytes > PAYLOAD_BYTES_MAX {
             let max = PAYLOAD_BYTES_MAX;

@@ -284,6 +284,7 @@ fn zero_file(
 fn write_zeros(file: &dyn File, parts: impl Iterator<Item = (usize, usize)>) -> io::Result<()> {
     let mut changed = false;
     for (from, to) in parts {
+        assert!(from < to, "a part that is zeroed has bytes");
         file.write_at(from as u64, &vec![0; to - from])?;
         changed = true;
     }

@@ -72,6 +72,7 @@ impl Forks {
 
     /// Notes a fork; answers whether it is the first of its parent.
     pub(super) fn hold(&mut self, parent: SessionHash, child: SessionHash, id: &SessionId) -> bool {
+        assert_ne!(parent, child, "no session is a fork of itself");
         let children = self.children.entry(parent).or_default();
         children.insert(child, id.clone());
         children.len() == 1

@@ -76,6 +76,7 @@ impl Segments {
                 done: Some(tell),
             });
         }
+        debug_assert_eq!(copies.len(), done.len(), "each copy reports its outcome");
         let bytes = copies.iter().map(|copy| copy.frame.header.stride()).sum();
         self.sessions.journal.copy_forward(copies, &*self.sessions);
         let whole = done.iter_mut().all(|told| matches!(told.try_recv(), Ok(Ok(_))));

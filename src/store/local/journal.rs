@@ -261,6 +261,11 @@ impl<S> Journal<S> {
         let first = queue.next_lsn;
         queue.next_lsn = Lsn(first.0 + u64::from(records));
         let item = build(first);
+        assert_eq!(
+            item.frame.header.numbers(),
+            (first, queue.next_lsn),
+            "a frame has the numbers that it was given"
+        );
         queue.push(item);
         if queue.lead != Lead::Free {
             return Ok(false);
@@ -278,7 +283,9 @@ impl<S> Journal<S> {
     /// Takes the next round into an empty list; `None` ends the leadership, which goes to who waits
     /// for it once the leader's part is done.
     fn take(&self, mut round: Vec<Item<S>>, done: bool) -> Option<Vec<Item<S>>> {
+        debug_assert!(round.is_empty(), "the round before was published");
         let mut queue = self.queue.lock();
+        assert_eq!(queue.lead, Lead::Taken, "only the leader takes a round");
         let mut bytes = 0;
         let fits = |item: &&Item<S>| {
             let first = bytes == 0;
@@ -302,6 +309,7 @@ impl<S> Journal<S> {
             round.extend(queue.items.drain(..count));
         }
         queue.bytes -= bytes_of(&round);
+        debug_assert!(!queue.items.is_empty() || queue.bytes == 0);
         Some(round)
     }
 
@@ -334,6 +342,7 @@ impl<S> Journal<S> {
                 self.tell();
             }
             let mut last = self.last.lock();
+            assert!(last.items.is_empty(), "rounds become visible in order");
             last.end = end;
             std::mem::swap(&mut last.items, &mut round);
             drop(last);
@@ -384,6 +393,8 @@ impl<S> Journal<S> {
             return;
         }
         outcome.ended(&mut last.items, Ok(()));
+        assert!(last.items.is_empty(), "a sink takes every frame of a round");
+        assert!(last.visible.lsn <= last.end.lsn, "what is visible never shrinks");
         last.visible = last.end;
         drop(last);
         self.tell();
@@ -403,6 +414,7 @@ impl<S> Journal<S> {
             queue = self.offered.wait(queue);
         }
         queue.waiting -= 1;
+        debug_assert!(queue.lead != Lead::Taken, "one thread leads at a time");
         queue.lead = Lead::Taken;
         drop(queue);
         self.show(outcome);
@@ -540,6 +552,7 @@ impl<S> Journal<S> {
         let mut queue = self.queue.lock();
         if queue.refuse.is_none() {
             for mut item in copies {
+                debug_assert!(item.effect.is_none(), "a copy has no effect of its own");
                 item.frame.header.copy_lsn = queue.next_lsn;
                 queue.next_lsn = Lsn(queue.next_lsn.0 + 1);
                 queue.push(item);

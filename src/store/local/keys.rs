@@ -221,6 +221,7 @@ impl Keys {
             slots.extend(KeySlot::Key(wrapped).encode(number));
             keys.push(Arc::new(Cipher::new(&key, self.store, number)));
         }
+        assert_eq!(slots.len() as u64, count * SLOT_BYTES, "each key has a slot");
         keys.reverse();
         if !planted(Defect::LateKey) {
             self.write(files, &[(KeyNumber(first), &slots)])?;
@@ -247,6 +248,8 @@ impl Keys {
             let write = || -> io::Result<()> {
                 let file = self.env.storage.open(&path)?;
                 for (first, slots) in changes {
+                    assert!(*first != KeyNumber::STORE, "the header is no slot");
+                    assert!(slots.len().is_multiple_of(SLOT_BYTES as usize), "slots are whole");
                     file.write_at(SLOT_BYTES * first.0, slots)?;
                 }
                 file.sync()

@@ -115,6 +115,11 @@ impl Opened {
         let known = self.segments.last_mut().filter(|segment| segment.path == path);
         match known {
             Some(segment) => {
+                let end = segment.index.last().map_or(FRAMES_AT, FrameIndex::behind);
+                debug_assert!(
+                    new.first().is_none_or(|first| end <= first.byte_offset),
+                    "a segment grows at its end"
+                );
                 segment.file = file.clone();
                 segment.index.extend_from_slice(new);
             }

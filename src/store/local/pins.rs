@@ -53,6 +53,7 @@ impl Drop for Pin<'_> {
     fn drop(&mut self) {
         let mut state = self.pins.state.lock();
         if state.taken == self.taken {
+            assert!(state.held > 0, "a pin is counted once");
             state.held -= 1;
         }
     }

@@ -212,6 +212,8 @@ fn walk(
         );
         found.lost.push(Lost { from: expected, to: Lsn(u64::MAX), named: None, what });
     }
+    assert!(found.place.lsn <= expected, "numbers only grow along the journal");
+    assert!(from <= end, "a walk ends at or after its first byte");
     found.place = Place { order: header.order, byte_offset: end, lsn: expected };
     Ok(())
 }

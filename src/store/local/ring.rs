@@ -162,6 +162,7 @@ pub(super) fn ensure_spare(env: &Env, ring: &mut Vec<RingFile>) -> io::Result<()
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => env.storage.sync_dir(JOURNAL)?,
     }
+    debug_assert!(ring.iter().all(|file| file.number < number), "the spare stands above the ring");
     ring.push(RingFile { number, order: 0, bytes: 0, poisoned: false });
     Ok(())
 }
@@ -172,6 +173,7 @@ pub(super) fn grow(env: &Env, ring: &mut Vec<RingFile>, bytes: u64) -> io::Resul
     let spare = ring.iter().find(|file| file.is_spare()).map_or(next, |file| file.number);
     fill(env, spare, bytes)?;
     ring.retain(|file| file.number != spare);
+    assert!(bytes >= FRAMES_AT, "a journal file has room for its header");
     ring.push(RingFile { number: spare, order: 0, bytes, poisoned: false });
     ensure_spare(env, ring)?;
     Ok(spare)

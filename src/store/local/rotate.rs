@@ -263,6 +263,11 @@ impl Keys {
     }
 
     fn write_store(&self, stored: &mut StoreFile, keys: StoreKeys) -> io::Result<()> {
+        assert_ne!(
+            keys.previous.map(|key| key.id),
+            Some(keys.current.id),
+            "a rotation ends under another master key"
+        );
         let next = StoreFile { keys: Some(keys), ..*stored };
         replace(self.env(), STORE, &mut |file| file.write_at(0, &next.encode()))?;
         *stored = next;

@@ -120,6 +120,7 @@ impl Segments {
         file.write_at(0, &bytes)?;
         let (base, end, bytes) = (first.base, last.end, bytes.len() as u64);
         let entry = SegmentEntry { base, start, sealed: true, bytes, end };
+        assert!(!run.contains(&entry), "a sealed segment never replaces itself");
         Ok(Sealing { run, entry, path, file, records, cipher })
     }
 
@@ -150,6 +151,7 @@ impl Segments {
         sealed: OpenSegment,
         forget: bool,
     ) {
+        assert!(sealed.file.sealed && sealed.sealed.is_some(), "what replaces a run is sealed");
         let mut locked = session.state();
         let state = &mut *locked;
         let entries = [Some(&mut state.entry), state.settled.as_deref_mut()];

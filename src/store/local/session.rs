@@ -253,6 +253,7 @@ impl State {
         let Frame { header, payload } = frame;
         self.keep_settled();
         apply(&mut self.entry, effect, counted);
+        debug_assert_eq!(effect.end_lsn, header.end_lsn(), "an effect ends with its frame");
         self.exists |= effect.is_creation();
         if let Some(opened) = &mut self.opened {
             opened.names.learn(header.first_position, effect);
@@ -306,6 +307,7 @@ impl State {
     /// Takes away the first frames that wait. A session that is written to all the time keeps the
     /// room for the next.
     pub(super) fn take_settled(&mut self, frames: usize) -> VecDeque<Arc<Held>> {
+        // A deletion may have dropped frames since.
         let frames = frames.min(self.unsettled.len());
         if KEPT_FRAMES.contains(&frames) {
             return self.unsettled.drain(..frames).collect();

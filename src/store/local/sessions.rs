@@ -178,7 +178,8 @@ impl Sessions {
         round: &mut Vec<Item<Arc<Session>>>,
     ) -> Vec<oneshot::Sender<StoreResult<Told>>> {
         let counted = self.base.counted();
-        let mut waiting = Vec::with_capacity(round.len());
+        let frames = round.len();
+        let mut waiting = Vec::with_capacity(frames);
         let mut items = round.drain(..).peekable();
         while let Some(item) = items.next() {
             let session = Arc::clone(&item.session);
@@ -196,6 +197,7 @@ impl Sessions {
                 self.backlog.dirty.lock().push(session);
             }
         }
+        debug_assert!(waiting.len() <= frames, "a frame has one caller at most");
         waiting
     }
 

@@ -260,12 +260,14 @@ impl Segments {
         let (new, bytes) = self.base.keys.with(cipher.as_ref(), |encryptor| {
             write_frames(session, frames, &*file, (salt, at), encryptor, hand)
         })?;
+        assert_eq!(new.len(), frames, "every frame that waits is in the index");
         let segment = SegmentEntry { base, start, sealed: false, bytes, end: entry.tail };
         match entry.segments.last_mut().filter(|_| !created) {
             Some(last) => *last = segment,
             None => entry.segments.push(segment),
         }
         let session = Arc::clone(session);
+        debug_assert!(bytes > at, "a session that waits has a frame");
         let (file, synced) = (Some(file), false);
         Ok(Some(Written { session, entry, path, salt, new, file, synced, frames, created }))
     }

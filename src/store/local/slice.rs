@@ -130,6 +130,8 @@ impl Segments {
             (true, Fill::Backward, Some(first), _) => Range::new(first.position, range.to),
             _ => range,
         };
+        debug_assert!(range.holds(covered), "a slice covers what was asked for");
+        assert!(events.len() <= read.events_max, "a slice keeps its bound");
         let mut gaps: Vec<Gap> = all.into_iter().filter_map(|gap| clip(gap, covered)).collect();
         gaps.sort_by_key(|gap| gap.range.from);
         if gaps.iter().any(|gap| gap.accepted_at.is_none()) && !read.allow_gaps {

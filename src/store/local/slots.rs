@@ -241,6 +241,7 @@ impl Slots {
         let nonce = || env.secret();
         let encryptor = self.cipher.as_deref().map(|cipher| Encryptor { cipher, nonce: &nonce });
         let Some(slot) = self.slots.get_mut(older) else { return Ok(()) };
+        assert!(slot.generation < generation, "a generation is written once");
         let outgrown = slot.end > BASE_BYTES_MIN.max(2 * slot.base);
         let place = place_of(&delta);
         if slot.stale || outgrown {
@@ -326,6 +327,7 @@ impl Slot {
     ) -> io::Result<()> {
         let bytes = encode_delta((self.salt, self.end), generation, delta, encryptor);
         let file = env.storage.open(&settled_path(slot))?;
+        assert!(self.end >= SETTLED_AT, "a delta follows the header and the base");
         let written = file.write_at(self.end, &bytes);
         // Where there was no room nothing counts that was written, and the next writes over it: a
         // new base would need more.
@@ -372,6 +374,7 @@ impl Slot {
             chunks.finish(&mut bytes);
             written.and_then(|()| flush(&mut bytes))
         })?;
+        assert!(end > SETTLED_AT, "a base has a chunk, be it without an entry");
         self.stale = false;
         self.salt = salt;
         self.end = end;

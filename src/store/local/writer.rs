@@ -191,6 +191,7 @@ impl Writer {
         let (mut last, mut next) = (Vec::new(), self.durable.lsn);
         for frame in round {
             let header = FrameHeader { synced_lsn: self.durable.lsn, ..frame.header };
+            assert!(next <= header.numbers().0, "numbers only grow along the journal");
             header.write(current.salt, &frame.payload, &mut buffer);
             next = header.numbers().1;
             let end = at + buffer.len() as u64;
@@ -198,6 +199,7 @@ impl Writer {
                 last.push((end, Frame { header, payload: frame.payload.clone() }));
             }
         }
+        assert_eq!(at + buffer.len() as u64, end, "a round takes the room that was found for it");
         if let Err(error) = self.write(&buffer, at) {
             self.poison();
             return Err(Failure::Unknown(error));
@@ -261,6 +263,9 @@ impl Writer {
         if planted(Defect::ReuseAfterPoison) {
             self.durable.byte_offset = at + buffer.len() as u64;
         }
+        assert!(current.end <= at, "no write touches what is durable in its file");
+        assert!(at + buffer.len() as u64 <= current.bytes, "a journal file keeps its size");
+        assert!(at.is_multiple_of(frame::ALIGN_BYTES), "frames start aligned");
         current.file.write_durably(at, buffer)?;
         current.end = at + buffer.len() as u64;
         self.durable.order = current.order;
@@ -354,6 +359,8 @@ impl Writer {
             opens: !self.started,
             file_bytes: bytes,
         };
+        assert!(header.previous_order < header.order, "each use of a file has a higher order");
+        assert!(header.previous_end_lsn <= header.first_lsn, "numbers only grow along the journal");
         buffer.extend(header.encode());
         let shared = std::mem::take(&mut self.recent);
         if std::mem::take(&mut self.repeat) && !planted(Defect::ForgetShared) {

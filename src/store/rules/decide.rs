@@ -62,6 +62,10 @@ pub(crate) fn decide(
     looked: Looked,
     counted: &dyn Fn() -> Timestamp,
 ) -> StoreResult<Decision> {
+    debug_assert!(
+        looked.known.is_empty() || looked.known.len() == request.placed.len(),
+        "an engine looks up all ids of a request or none"
+    );
     if is_early(ahead, &request.ask) {
         return Ok(Decision::Wait);
     }
