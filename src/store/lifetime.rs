@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     env::{
         Clock,
-        sync::{Mutex, MutexGuard},
+        sync::{Mutex, MutexGuard, Rank},
     },
     event::Timestamp,
 };
@@ -151,7 +151,7 @@ impl Count {
         for (counted, wall) in before.iter().copied().chain([(counted, wall)]) {
             stretch(&mut stretches, counted, wall);
         }
-        Self(Mutex::new(Anchor {
+        let anchor = Anchor {
             stretches,
             counted,
             wall,
@@ -159,7 +159,8 @@ impl Count {
             latest: counted,
             seen: see(told.seen.0, wall),
             kept: told.counted.0,
-        }))
+        };
+        Self(Mutex::new(Rank::LAST, anchor))
     }
 
     /// A count that begins now.

@@ -12,7 +12,7 @@ use super::{
     keys::Keys,
     layout, making, open,
     options::{OpenError, Options},
-    rotate,
+    rank, rotate,
     segments::Segments,
     sessions::Sessions,
     upkeep::Upkeep,
@@ -99,8 +99,8 @@ impl Local {
             clearing: Arc::clone(&upkeep.clearing),
             commit: Arc::clone(&upkeep.commit),
             upkeep: Arc::new(upkeep),
-            threads: Mutex::default(),
-            lock: Mutex::new(lock),
+            threads: Mutex::new(rank::THREADS, Vec::new()),
+            lock: Mutex::new(rank::LAST, lock),
         }
     }
 

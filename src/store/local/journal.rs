@@ -10,6 +10,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     options::Options,
+    rank,
     ring::{self, RingFile},
     slots::Place,
     trouble::Trouble,
@@ -184,18 +185,19 @@ impl<S> Journal<S> {
             refuse: None,
             stopped: false,
         };
+        let last = Last { items: Vec::new(), end: place, visible: place };
         Self {
             env,
             background: options.background,
-            queue: Mutex::new(queue),
+            queue: Mutex::new(rank::QUEUE, queue),
             wake: Condvar::new(),
             offered: Condvar::new(),
-            writer: Mutex::new(writer),
-            last: Mutex::new(Last { items: Vec::new(), end: place, visible: place }),
+            writer: Mutex::new(rank::WRITER, writer),
+            last: Mutex::new(rank::LAST_ROUND, last),
             start,
             epoch: AtomicU64::new(0),
             written: AtomicU64::new(0),
-            trouble: Mutex::default(),
+            trouble: Mutex::new(rank::TROUBLE, Trouble::default()),
             busy_since: AtomicU64::new(0),
             progress: watch::channel(0).0,
         }

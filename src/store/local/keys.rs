@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, io, sync::Arc};
 use super::{
     layout::{KEYS, STORE, doing, is_of_the_file, keys_path, replace},
     options::{KeyProblem, OpenError},
+    rank,
 };
 use crate::{
     env::{
@@ -43,7 +44,7 @@ pub(super) struct Keys {
     ring: Option<Ring>,
 }
 
-/// Those of an encrypted one. Whoever takes several locks takes them in this order, from below.
+/// Those of an encrypted one.
 pub(super) struct Ring {
     /// The master keys in use: the one in force, that everything new is wrapped under, first.
     pub(super) masters: Mutex<Vec<Arc<Master>>>,
@@ -152,8 +153,10 @@ impl Keys {
             return Err(OpenError::Damaged { what: NEITHER.to_owned() });
         }
         let cipher = Arc::new(own.cipher());
-        let (masters, stored) = (Mutex::new(masters), Mutex::new(*store));
-        let ring = Some(Ring { masters, stored, own, cipher, files: Mutex::new(files) });
+        let masters = Mutex::new(rank::MASTERS, masters);
+        let stored = Mutex::new(rank::STORED, *store);
+        let files = Mutex::new(rank::KEY_FILES, files);
+        let ring = Some(Ring { masters, stored, own, cipher, files });
         // A key that is used again must be what is durable, not what a cache has.
         Ok(Self { env: env.clone(), store: store.id, ring })
     }

@@ -236,14 +236,16 @@ impl Upkeep {
     /// Forgets a session whose files are gone; `false` when a start could still need its name.
     fn forget_gone(&self, session: &Arc<Session>) -> bool {
         let _settling = self.segments.settling.lock();
+        // Before the state is locked: the journal locks it while a round becomes visible.
+        let place = self.sessions.journal.place();
         let mut state = session.state();
         if !state.is_settled() {
             return false;
         }
         let Some(behind) = state.leaves_behind else {
-            // All of it is settled: behind this place nothing of it will stand in the journal any
-            // more, copies of its frames included.
-            state.leaves_behind = Some(self.sessions.journal.place().lsn);
+            // All of it is settled, and only a settling takes frames away: behind this place
+            // nothing of it will stand in the journal any more, copies of its frames included.
+            state.leaves_behind = Some(place.lsn);
             drop(state);
             self.sessions.reclaim(session);
             return false;

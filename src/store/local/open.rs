@@ -1,12 +1,16 @@
 //! Opening a data directory after any stop: lock, identity, settled files, journal, catalogue. It
 //! reads no session's segments. It must not write, beyond making a new store in an empty directory.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{
     base::Base,
     catalogue::{ByHash, Catalogue, Settling, keys_live_from},
-    clearing::Clearing,
+    clearing::{Clearing, Pause},
     commit::Commit,
     forks::{self, Birth, Births, Forks},
     journal::{Journal, Resume},
@@ -15,6 +19,7 @@ use super::{
     mend::make_good,
     options::{OpenError, Options},
     pins::Pins,
+    rank,
     recover::{Lost, Recovered, recover},
     segments::Segments,
     session::Session,
@@ -36,7 +41,7 @@ use crate::{
         Control, Create, Entry, Fault, Frame, FrameHeader, KeyNumber, LogError, Record, StoreFile,
     },
     store::{
-        Recovery,
+        Recovery, Scrub,
         lifetime::Count,
         rules::{Effect, apply},
     },
@@ -87,18 +92,13 @@ pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Upke
     let sessions = Arc::new(Sessions {
         base: Arc::clone(&base),
         journal,
-        names: RwLock::new(catalogue),
-        slots: Mutex::new(slots),
-        forks: Mutex::new(forks),
-        in_use: Mutex::default(),
-        backlog: Backlog {
-            dirty: Mutex::new(dirty),
-            touched: Mutex::new(touched),
-            redacting: Mutex::new(unfinished.clone()),
-            ..Backlog::default()
-        },
+        names: RwLock::new(rank::NAMES, catalogue),
+        slots: Mutex::new(rank::SLOTS, slots),
+        forks: Mutex::new(rank::FORKS, forks),
+        in_use: Mutex::new(rank::IN_USE, VecDeque::new()),
+        backlog: Backlog::new(dirty, touched, unfinished.clone()),
         reserve: Reserve::default(),
-        settle_now: Signal::default(),
+        settle_now: Signal::new(),
         settled_written: AtomicU64::new(0),
     });
     deleted.iter().for_each(|session| sessions.reclaim(session));
@@ -119,27 +119,27 @@ fn parts(
     let segments = Arc::new(Segments {
         base: Arc::clone(&base),
         sessions: Arc::clone(&sessions),
-        settling: Mutex::new(()),
-        directories: Mutex::default(),
-        place_written: Mutex::new(0),
+        settling: Mutex::new(rank::SETTLING, ()),
+        directories: Mutex::new(rank::LAST, HashSet::new()),
+        place_written: Mutex::new(rank::PLACE_WRITTEN, 0),
         sync_each: AtomicBool::new(false),
         warm: Warm::new(base.options.warm_bytes_max),
-        pins: Pins::default(),
+        pins: Pins::new(),
         orders_before,
     });
     let clearing = Arc::new(Clearing {
         base: Arc::clone(&base),
         sessions: Arc::clone(&sessions),
         segments: Arc::clone(&segments),
-        turn: Mutex::default(),
-        pause: Mutex::default(),
+        turn: Mutex::new(rank::TURN, ()),
+        pause: Mutex::new(rank::PAUSE, Pause::default()),
     });
     let commit = Arc::new(Commit {
         base: Arc::clone(&base),
         sessions: Arc::clone(&sessions),
         segments: Arc::clone(&segments),
         clearing: Arc::clone(&clearing),
-        relief: Mutex::new(()),
+        relief: Mutex::new(rank::RELIEF, ()),
     });
     Upkeep {
         base,
@@ -147,12 +147,12 @@ fn parts(
         segments,
         clearing,
         commit,
-        looked_to: Mutex::default(),
-        swept_to: Mutex::default(),
-        scrub_now: Signal::default(),
-        scrubbed: Mutex::default(),
-        repairing: Mutex::default(),
-        refused: Mutex::new(refused),
+        looked_to: Mutex::new(rank::ROUNDS, None),
+        swept_to: Mutex::new(rank::ROUNDS, None),
+        scrub_now: Signal::new(),
+        scrubbed: Mutex::new(rank::LAST, Scrub::default()),
+        repairing: Mutex::new(rank::REPAIRING, ()),
+        refused: Mutex::new(rank::LAST, refused),
         recovery,
     }
 }

@@ -1,9 +1,9 @@
 //! Files that a backup still has to read: they are not unlinked meanwhile. It must not read them.
 
+use super::rank;
 use crate::env::sync::Mutex;
 
 /// Backups under way: what they name stays until they have it.
-#[derive(Default)]
 pub(super) struct Pins {
     state: Mutex<Pinned>,
 }
@@ -17,6 +17,10 @@ struct Pinned {
 }
 
 impl Pins {
+    pub(super) fn new() -> Self {
+        Self { state: Mutex::new(rank::LAST, Pinned::default()) }
+    }
+
     /// Whether files that nobody needs any more must stay for a while.
     pub(super) fn hold(&self) -> bool {
         self.state.lock().held > 0

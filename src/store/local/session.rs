@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::opened::Opened;
+use super::{opened::Opened, rank};
 use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{
@@ -57,7 +57,7 @@ impl Origin {
             chain: Chain(lineage.chain),
             hash: parent.as_ref().map_or(nobody, |parent| SessionHash::of(parent, incarnation)),
             parent,
-            found: Mutex::default(),
+            found: Mutex::new(rank::FOUND, Weak::new()),
         }
     }
 }
@@ -138,7 +138,7 @@ impl Session {
             leaves_behind: None,
             cipher: None,
         };
-        Arc::new(Self { key, hash, origin, state: Mutex::new(state), tail })
+        Arc::new(Self { key, hash, origin, state: Mutex::new(rank::STATE, state), tail })
     }
 
     /// A session that is settled, as its entry says.
@@ -160,6 +160,7 @@ impl Session {
     }
 
     /// The state; the lock is short and never held across an await or a sync.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }

@@ -15,6 +15,7 @@ use super::{
     catalogue::Catalogue,
     forks::Forks,
     journal::{Item, Journal, Sink, Told, error_of},
+    rank,
     session::{Session, hash_of},
     slots::Slots,
     writer::Failure,
@@ -35,11 +36,16 @@ use crate::{
 /// Up to so many sessions are few: their files are synced one by one; more of them by one `syncfs`.
 pub(super) const FEW_SESSIONS_MAX: usize = 32;
 
-/// Wakes the settler.
-#[derive(Default)]
+/// Wakes a thread of the engine.
 pub(super) struct Signal {
     pub(super) state: Mutex<Wanted>,
     pub(super) changed: Condvar,
+}
+
+impl Signal {
+    pub(super) fn new() -> Self {
+        Self { state: Mutex::new(rank::LAST, Wanted::default()), changed: Condvar::new() }
+    }
 }
 
 #[derive(Default)]
@@ -90,7 +96,6 @@ pub(super) struct Erasing {
 }
 
 /// Sessions and files with work that waits for the next settling or for a round of upkeep.
-#[derive(Default)]
 pub(super) struct Backlog {
     /// Sessions with frames that wait to be settled.
     pub(super) dirty: Mutex<Vec<Arc<Session>>>,
@@ -106,6 +111,25 @@ pub(super) struct Backlog {
     pub(super) erasing: Mutex<Vec<Erasing>>,
     /// Sessions with a redacted event whose body may be left in a file.
     pub(super) redacting: Mutex<Vec<Arc<Session>>>,
+}
+
+impl Backlog {
+    /// What a start found to be done.
+    pub(super) fn new(
+        dirty: Vec<Arc<Session>>,
+        touched: Vec<Arc<Session>>,
+        redacting: Vec<Arc<Session>>,
+    ) -> Self {
+        Self {
+            dirty: Mutex::new(rank::DIRTY, dirty),
+            touched: Mutex::new(rank::BACKLOG, touched),
+            full: Mutex::new(rank::FULL, BTreeMap::new()),
+            retired: Mutex::new(rank::BACKLOG, BTreeMap::new()),
+            deleted: Mutex::new(rank::BACKLOG, Deleted::new()),
+            erasing: Mutex::new(rank::BACKLOG, Vec::new()),
+            redacting: Mutex::new(rank::BACKLOG, redacting),
+        }
+    }
 }
 
 /// The sessions of the store.
