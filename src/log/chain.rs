@@ -25,7 +25,7 @@ impl Chain {
         Self(blake3::derive_key("sessionlog v1 control chain", &session.0))
     }
 
-    /// The chain after `record`, which lies at `place`: an event's position, a control record's
+    /// The chain after `record`, at `place`: an event's position, a control record's
     /// log sequence number.
     #[must_use]
     pub fn after(self, place: u64, record: &Record) -> Self {

@@ -1,9 +1,9 @@
-//! Encryption of what lies on disk: XChaCha20-Poly1305 with a random nonce each time, bound to the
-//! place where it lies. The only room that names the cipher. It must not choose a key by trial, nor
-//! keep a plaintext longer than its caller does.
+//! Encryption of what is stored: XChaCha20-Poly1305 with a random nonce each time, bound to the
+//! place it is stored at. The only room that names the cipher. It must not choose a key by trial,
+//! nor keep a plaintext longer than its caller does.
 //!
 //! ```text
-//! stored: ciphertext, tag 16; the nonce (24) lies in the frame's header, elsewhere before it
+//! stored: ciphertext, tag 16; the nonce (24) is in the frame's header, elsewhere before it
 //! associated data, in this order, all fixed-width:
 //!   frame    "sessionlog v1 frame" store id 16  key number u64  kind u8  codec u8  compression u8
 //!            cipher u8  count u32  events u32  first position u64  session hash 32
@@ -65,7 +65,7 @@ pub struct Cipher {
 pub struct Encryptor<'a> {
     /// The key.
     pub cipher: &'a Cipher,
-    /// A nonce that nobody had before.
+    /// A nonce that was not used before.
     pub nonce: &'a dyn Fn() -> Nonce,
 }
 
@@ -116,7 +116,7 @@ impl Cipher {
         Ok(text)
     }
 
-    /// Where something lies: what it is, the store, the key, and fields that say the rest.
+    /// The place of stored bytes: what they are, the store, the key, and fields that say the rest.
     pub(super) fn place(&self, what: &str, fields: &[&[u8]]) -> Vec<u8> {
         let mut place = Vec::with_capacity(192);
         place.extend_from_slice(what.as_bytes());

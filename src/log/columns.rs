@@ -1,4 +1,4 @@
-//! A block's records in columns, so that what is alike lies together and compresses together: all
+//! A block's records in columns, so that like fields are stored and compressed together: all
 //! names, all times, all bodies; what is random apart from what is text. It must not decide which
 //! records make a block, nor change its layout: another one is another codec id in the frame header
 //! (docs/format.md, Columns).

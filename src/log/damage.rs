@@ -1,8 +1,9 @@
 //! A place of a session that is lost: the one shape damage has, in memory and in a settled entry.
 //! It must not know how it was found.
 //!
-//! A settled entry holds it as positions and a text. A loss that a person accepted is told from one
-//! that nobody looked at by that text, which then begins with `accepted `, the time, and `: `.
+//! A settled entry holds it as positions and a text. A loss that a person accepted differs from
+//! one that no person looked at by that text, which then begins with `accepted `, the time, and `:
+//! `.
 
 use bincode::{
     BorrowDecode, Decode, Encode,

@@ -24,7 +24,7 @@ use super::{
 
 /// Newest format of a data directory that this version reads and writes.
 pub const FORMAT: u32 = 1;
-/// No store counts so far, and whoever adds to it meets no end.
+/// The largest number that is taken from disk: counting on from it does not overflow.
 const COUNT_MAX: u64 = u64::MAX >> 1;
 const STORE_MAGIC: [u8; 8] = *b"SLSTORE1";
 const STORE_BYTES: usize = 256;
@@ -56,7 +56,7 @@ pub struct Entry {
     /// Its grace has ended: it is only here until its files are gone.
     pub(crate) reclaimed: bool,
     pub(crate) tail: u64,
-    /// The number after the session's last record: a replay skips what lies below.
+    /// The number after the session's last record: a replay skips what is below.
     pub(crate) end_lsn: u64,
     pub(crate) chain: [u8; 32],
     pub(crate) control_chain: [u8; 32],
@@ -71,7 +71,7 @@ pub struct Entry {
     pub(crate) redacted: Vec<Redaction>,
     /// What is known of the work on it.
     pub(crate) work: Work,
-    /// Where it goes on from, when it is a fork.
+    /// Where it continues from, when it is a fork.
     pub(crate) lineage: Option<Lineage>,
 }
 
@@ -276,7 +276,7 @@ pub struct SegmentEntry {
     pub(crate) base: u64,
     pub(crate) start: u64,
     pub(crate) sealed: bool,
-    /// Bytes believed; what lies beyond accuses nobody.
+    /// Bytes believed; bytes beyond are no evidence of damage.
     pub(crate) bytes: u64,
     /// The position after its last believed event.
     pub(crate) end: u64,
@@ -292,7 +292,7 @@ impl SegmentEntry {
 }
 
 impl Entry {
-    /// The entry as it lies in a settled file.
+    /// The entry as a settled file holds it.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -316,7 +316,7 @@ impl Entry {
             && [self.work.fence, self.work.notes].into_iter().all(below)
     }
 
-    /// Whether something of the session is lost and nobody accepted that: it takes no appends.
+    /// Whether something of the session is lost and no person accepted that: it takes no appends.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.damage.iter().any(|damage| damage.accepted_at.is_none())

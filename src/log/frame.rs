@@ -1,6 +1,6 @@
 //! A frame: a header and the records of one request of one session, all or nothing. The journal,
 //! segments and sealed segments (where a frame is a block of about 64 records) all consist of them.
-//! It must not know which file it lies in, beyond that file's salt.
+//! It must not know which file it is in, beyond that file's salt.
 //!
 //! ```text
 //!   0  length u32           4  header checksum u32    8  payload checksum u32
@@ -30,13 +30,13 @@ use crate::{
 
 /// Bytes of a frame header.
 pub const HEADER_BYTES: usize = 192;
-/// Where kind, codec, compression and cipher lie in a header, a byte each.
+/// Where kind, codec, compression and cipher are in a header, a byte each.
 pub(super) const KIND_AT: usize = 12;
-/// Where the count of its records lies in a header.
+/// Where the count of its records is in a header.
 pub(super) const COUNT_AT: usize = 16;
-/// Where the first log sequence number lies in a header.
+/// Where the first log sequence number is in a header.
 pub(super) const LSN_AT: usize = 56;
-/// Where the hash of its session lies in a header.
+/// Where the hash of its session is in a header.
 pub(super) const SESSION_AT: usize = 80;
 /// Frames start at multiples of this many bytes.
 pub const ALIGN_BYTES: u64 = 8;
@@ -73,7 +73,7 @@ pub enum FrameKind {
 }
 
 impl FrameKind {
-    /// Kind and record codec as they lie on disk.
+    /// Kind and record codec as stored.
     pub(super) const fn ordinals(self) -> [u8; 2] {
         match self {
             Self::Request => [1, CODEC_RECORD_V1],
@@ -159,7 +159,7 @@ impl FrameHeader {
         align(HEADER_BYTES as u64 + u64::from(self.length))
     }
 
-    /// Appends header, payload and padding as they lie in a file with that salt.
+    /// Appends header, payload and padding as stored in a file with that salt.
     ///
     /// # Panics
     /// When the payload's length is not the header's: a broken invariant of the caller.
@@ -202,7 +202,7 @@ impl FrameHeader {
     /// Reads the header at the front of `bytes`, and the checksum its payload must have.
     ///
     /// # Errors
-    /// The first [`Fault`] found; every length is bounded before anyone allocates by it.
+    /// The first [`Fault`] found; every length is bounded before memory is allocated by it.
     pub fn read(salt: u64, bytes: &[u8]) -> Result<(Self, u32), Fault> {
         let header = bytes.get(..HEADER_BYTES).ok_or(Fault::Short)?;
         let mut fields = Fields(header);
@@ -257,8 +257,8 @@ impl FrameHeader {
         Some(header.is_sound().then_some((header, payload_checksum)).ok_or(Fault::Payload))
     }
 
-    /// Whether its numbers can be true together: memory is taken by them, and counts go on behind
-    /// them, before anybody sees the payload.
+    /// Whether its numbers can be true together: memory is allocated by them, and
+    /// counts continue behind them, before the payload is read.
     fn is_sound(&self) -> bool {
         let counted = self.events <= self.count && self.count as usize <= PLAIN_BYTES_MAX;
         let follows = |first: u64, count: u32| first.checked_add(u64::from(count) + 1).is_some();

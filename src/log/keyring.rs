@@ -1,6 +1,6 @@
 //! From a master key to the key of a session: what is derived, what is random and wrapped, and how
-//! both lie in `STORE` and `keys/`. It must not read files, keep a master key longer than the store
-//! is open, nor derive what must be destroyable.
+//! both are stored in `STORE` and `keys/`. It must not read files, keep a master key longer than
+//! the store is open, nor derive what must be destroyable.
 //!
 //! ```text
 //! HKDF-SHA-256 of a master key, salt = store id (none for the key id), info:
@@ -59,7 +59,7 @@ impl fmt::Debug for KeyId {
     }
 }
 
-/// Stands for a tenant beside a wrapped key: without the store's own key it names nobody.
+/// Stands for a tenant beside a wrapped key: without the store's own key it names no tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantTag(pub [u8; 16]);
 
@@ -219,7 +219,7 @@ impl Own {
     }
 }
 
-/// The store's own key as it lies in `STORE`.
+/// The store's own key as stored in `STORE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredKey {
     /// The master key it is wrapped under.
@@ -247,7 +247,7 @@ impl StoredKey {
     }
 }
 
-/// The key of a session as it lies in `keys/`.
+/// The key of a session as stored in `keys/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrappedKey {
     /// Which key.
@@ -272,7 +272,7 @@ pub enum KeySlot {
 }
 
 impl KeySlot {
-    /// The slot of that number as it lies in the file.
+    /// The slot of that number as stored in the file.
     #[must_use]
     pub fn encode(&self, number: KeyNumber) -> Vec<u8> {
         assert!(

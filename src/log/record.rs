@@ -274,7 +274,8 @@ impl Control {
     }
 }
 
-/// Who a session is, and what it was told about itself. That of a fork is a record of its own kind.
+/// The identity of a session, and what its creator said about it. A fork has a record of its own
+/// kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Create {
     pub(crate) tenant: String,
@@ -287,11 +288,11 @@ pub struct Create {
     pub(crate) ttl_seconds: Option<u64>,
     /// The client's `Idempotency-Key` of the creation.
     pub(crate) key: Option<String>,
-    /// Where it goes on from, when it is a fork.
+    /// Where it continues from, when it is a fork.
     pub(crate) lineage: Option<Lineage>,
 }
 
-/// Where a fork goes on from: a position of another session of its scope, and the event chain
+/// Where a fork continues from: a position of another session of its scope, and the event chain
 /// there.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Lineage {
@@ -550,7 +551,7 @@ impl Record {
     /// The record of a control.
     ///
     /// # Panics
-    /// For [`Control::Unknown`]: nobody writes what he does not know.
+    /// For [`Control::Unknown`], which is read and never written.
     #[must_use]
     pub fn control(control: &Control, now: Timestamp, salt: [u8; 16]) -> Self {
         let mut body = Vec::new();

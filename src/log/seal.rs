@@ -9,7 +9,8 @@
 //!         stride u32  events u32  count u32  zero 4
 //! id      hash 16  position u64
 //! batches bincode of a list of (time i64, batch)
-//! footer    0  magic "SLSEALF1"   8  checksum u32   12  version u32: 1, or 2 without a table of ids
+//! footer    0  magic "SLSEALF1"   8  checksum u32   12  version u32: 1, or 2 without a table of
+//! ids
 //!          16  blocks u64        24  ids u64        32  index at u64  40  ids at u64
 //!          48  batches at u64    56  end position u64   64  last lsn u64   72  records u64
 //!          80  event chain 32   112  control chain 32  144  checksum u32 of the tables
@@ -49,7 +50,7 @@ const ID_BYTES: usize = 24;
 const MAGIC: [u8; 8] = *b"SLSEALF1";
 /// With a table of ids.
 const NAMED: u32 = 1;
-/// Without one: whoever looks for an id reads the block.
+/// Without one: a reader that looks for an id reads the block.
 const NAMELESS: u32 = 2;
 
 /// The tables of a sealed segment.
@@ -67,7 +68,7 @@ pub struct Sealed {
     pub chain: Chain,
     /// The control chain after its last record.
     pub control_chain: Chain,
-    /// It has no table of ids: who looks for an id reads the block.
+    /// It has no table of ids: a reader that looks for an id reads the block.
     pub nameless: bool,
     ids: Bytes,
 }
@@ -249,7 +250,7 @@ fn tables_place(cipher: &Cipher, header: &SegmentHeader, footer: &[u8]) -> Vec<u
 }
 
 struct Footer {
-    /// What it says, as it lies there: from byte 16 to the checksum of the tables.
+    /// What it says, as stored: from byte 16 to the checksum of the tables.
     said: Bytes,
     blocks: u64,
     ids: u64,
@@ -303,7 +304,7 @@ fn footer_checksum(salt: u64, version: u32, body: &[u8]) -> u32 {
 }
 
 impl Footer {
-    /// Reads the footer of a sealed segment of `length` bytes; answers also where it lies.
+    /// Reads the footer of a sealed segment of `length` bytes; returns also where it begins.
     fn of(file: &dyn File, header: &SegmentHeader, length: u64) -> Result<(Self, u64), LogError> {
         let footer_at = length.saturating_sub(FOOTER_BYTES as u64);
         let wrong = |fault| LogError::Fault { byte_offset: footer_at, fault };
@@ -358,8 +359,8 @@ impl Sealed {
         whole.then_some(sealed).ok_or(damaged(Fault::Payload))
     }
 
-    /// Whether its blocks lie one behind the other, from the first frame to the index, and their
-    /// events from `base` to its end: whoever reads by the index counts on both.
+    /// Whether its blocks follow each other, from the first frame to the index, and their
+    /// events from `base` to its end: a reader by the index relies on both.
     fn covers(&self, base: Position, index_at: u64) -> bool {
         let behind = |(at, position): (u64, Position), block: &FrameIndex| {
             let follows = (block.byte_offset, block.first_position) == (at, position)

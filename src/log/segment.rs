@@ -56,7 +56,7 @@ pub struct SegmentHeader {
 }
 
 impl SegmentHeader {
-    /// The header as it lies in the file.
+    /// The header as stored.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(FRAMES_AT as usize);
@@ -162,7 +162,7 @@ pub fn of_name(name: &str) -> Option<(SessionHash, u64)> {
     own.ends_with(&format!("/{name}")).then_some((session, start))
 }
 
-/// Where a frame of a segment lies and what it covers: enough to read a slice without reading
+/// Where a frame of a segment is and what it covers: enough to read a slice without reading
 /// anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameIndex {

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! settled   0  magic "SLSETTL1"   8  version u32  12  checksum u32 of 16..64  16  store id 16
-//!          32  salt u64          40  version again u32 (zero in version 1)    44  cipher u8
+//!          32  salt u64          40  version again u32    44  cipher u8
 //!          45  zero              64  chunks
 //! chunk     0  length u32         4  checksum u32 of the rest   8  generation u64
 //!          16  bincode of ChunkV2, zero-padded to a multiple of 8; with a cipher a nonce 24 and
@@ -25,8 +25,8 @@ use super::{
 };
 
 const MAGIC: [u8; 8] = *b"SLSETTL1";
-/// Version that is written; older ones are read: the entries of 1 know no lifetimes, those of 2 no
-/// keys, erasures and redactions, those of 3 no checkpoints, leases and forks.
+/// The only version: a file of another one is refused. The numbers below it were given to layouts
+/// of builds before the first release, and mean those for ever.
 const VERSION: u32 = 4;
 const HEADER_BYTES: usize = 64;
 const CHUNK_HEADER_BYTES: u64 = 16;
@@ -80,7 +80,7 @@ pub fn settled_header(store: [u8; 16], salt: u64, encrypted: bool) -> Vec<u8> {
     file_header(MAGIC, VERSION, &body)
 }
 
-/// Where the first chunk of a settled file lies.
+/// Where the first chunk of a settled file begins.
 pub const SETTLED_AT: u64 = HEADER_BYTES as u64;
 
 /// Chunks of one generation, to be appended to a settled file with that salt at a byte offset.
@@ -379,7 +379,7 @@ impl Chunk {
     }
 }
 
-/// Reads a settled file from memory: what it says of the store, and its entries as they lie there.
+/// Reads a settled file from memory: what it says of the store, and its entries as stored.
 ///
 /// # Errors
 /// What is wrong with it.

@@ -45,7 +45,7 @@ impl Default for Lifetimes {
 }
 
 impl Lifetimes {
-    /// What holds when nobody decides.
+    /// What holds unless a setting says otherwise.
     pub const DEFAULT: Self = Self {
         hot: Duration::from_secs(4 * 3_600),
         retention: Duration::from_secs(30 * 24 * 3_600),
@@ -139,7 +139,7 @@ struct Anchor {
 }
 
 impl Count {
-    /// A count that goes on from what was kept; `before` has counts and what the wall clock said
+    /// A count that continues from what was kept; `before` has counts and what the wall clock said
     /// at each, the oldest first.
     #[must_use]
     pub fn resume(clock: &dyn Clock, told: Told, before: &[(i64, i64)]) -> Self {

@@ -1,4 +1,4 @@
-//! Forks: a session that goes on from a position of another one. What lies below is read where it
+//! Forks: a session that continues from a position of another one. What is below is read where it
 //! was written, level by level up, in a loop: no bytes are copied and no depth is too large. A
 //! session with forks is hidden when it goes, and its files stay until the last of them went. It
 //! must not read an event; `slice` does.
@@ -23,19 +23,20 @@ use crate::{
     store::{Family, ForkPoint, Gap, Relative, StoreError, StoreResult, Survival},
 };
 
-/// Positions of a session and who wrote them; nobody, where he is not there any more.
+/// Positions of a session and the session that wrote them; `None` where that one is gone.
 pub(super) struct Part {
     pub(super) writer: Option<Arc<Session>>,
     pub(super) range: Range,
 }
 
 impl Session {
-    /// Its first own position: what lies below is its parent's.
+    /// Its first own position: what is below is its parent's.
     pub(super) fn base(&self) -> Position {
         self.origin.as_ref().map_or(Position::ZERO, |origin| origin.base)
     }
 
-    /// The session as a fork of it may read it, whoever else may not; `None` once it was erased.
+    /// The session as a fork of it may read it, though other callers may not; `None` once it was
+    /// erased.
     pub(super) fn kept(&self) -> Option<MutexGuard<'_, State>> {
         Some(self.state()).filter(|state| state.exists && state.entry.erased_at.is_none())
     }
@@ -71,7 +72,7 @@ impl Segments {
         StoreError::PrefixErased { session: session.key.session.clone(), range }
     }
 
-    /// Where the event of that id lies, whoever wrote it.
+    /// Position of the event of that id, in whichever session wrote it.
     pub(super) fn find(
         &self,
         session: &Arc<Session>,
@@ -83,7 +84,7 @@ impl Segments {
         }
     }
 
-    /// Where the event of that id hash lies in what a fork reads of others. What was erased has no
+    /// Position of the event of that id hash in what a fork reads of others. What was erased has no
     /// ids any more.
     pub(super) fn find_inherited(
         &self,
@@ -182,8 +183,8 @@ impl Segments {
         Err(StoreError::Io { doing: "reading a session", source })
     }
 
-    /// The event chain of a fork's parent where it goes on from it; `None` of a parent that is
-    /// gone.
+    /// The event chain of a fork's parent where the fork continues from it; `None` of a parent that
+    /// is gone.
     pub(super) fn chain_above(&self, session: &Session) -> StoreResult<Option<Chain>> {
         let parent = self.sessions.parent_of(session);
         parent.map(|parent| self.chain_at(&parent, session.base())).transpose()
@@ -283,7 +284,8 @@ impl Segments {
     }
 }
 
-/// What is told of a session that another one has to do with; of one that is gone not its title.
+/// What a caller learns of a session that another one is related to; its title only while it is
+/// alive.
 fn relative(session: &Session, at: Position) -> Relative {
     let state = session.state();
     let entry = &state.entry;
@@ -309,7 +311,7 @@ enum Frames {
     File(String, u64, FrameIndex),
 }
 
-/// Where the frame of an event of the session's own lies.
+/// Where the frame of an event of the session's own is.
 fn frame_of(state: &State, at: Position) -> Option<Frames> {
     let holds = |range: Range| range.contains(at);
     if let Some(held) = state.unsettled.iter().find(|held| holds(held.header.range())) {

@@ -136,7 +136,7 @@ impl Upkeep {
         let path = segment::path(session, Position(one.base), one.start, one.sealed);
         let file = match self.base.env.storage.open_read(&path) {
             // It was lost before, and the copy says so as this store does; or its session was
-            // deleted, and nobody reads it.
+            // deleted, and is not read again.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
             file => file?,
         };
@@ -154,7 +154,7 @@ impl Upkeep {
 
     /// Everything at one moment; `None` while a session is being erased.
     fn moment(&self) -> io::Result<Option<Moment<'_>>> {
-        // Nothing is settled, sealed away or erased meanwhile; appends go on.
+        // Nothing is settled, sealed away or erased meanwhile; appends continue.
         let _settling = self.segments.settling.lock();
         let pin = Pin::new(&self.segments.pins);
         let place = self.sessions.journal.place();

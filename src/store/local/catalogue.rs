@@ -1,5 +1,5 @@
-//! Every session of the store by name, in memory, so that listing opens none. A session that nobody
-//! uses rests: of it only its packed entry stays. It must not hold anything that `settled/` and the
+//! Every session of the store by name, in memory, so that listing opens none. A session that is not
+//! used rests: of it only its packed entry stays. It must not hold anything that `settled/` and the
 //! journal do not say.
 
 use std::{
@@ -41,7 +41,7 @@ pub(super) type ByHash = BTreeMap<SessionHash, Arc<Session>>;
 /// in the same order in each run.
 #[derive(Default)]
 struct Sessions {
-    /// Found by a hash: every append looks for one, and each name that is compared on the way lies
+    /// Found by a hash: every append looks for one, and each name that is compared on the way is
     /// somewhere else in memory.
     awake: IndexMap<SessionId, Arc<Session>>,
     resting: BTreeSet<Resting>,
@@ -130,7 +130,7 @@ impl Catalogue {
         self.get(&key)
     }
 
-    /// Lets up to `count` of the sessions before `before` rest that nobody uses, and forgets keys
+    /// Lets up to `count` unused sessions before `before` rest, and forgets keys
     /// of creations before `live`. Answers where it stopped; `None` at the end.
     pub(super) fn rest(
         &mut self,
@@ -153,7 +153,7 @@ impl Catalogue {
             // Backwards: what takes the place of one that goes was looked at, or came since.
             for at in (begin..end).rev() {
                 let Some((_, session)) = sessions.awake.get_index(at) else { continue };
-                // Nobody else holds it, and nobody can come by it while the catalogue is locked:
+                // No other thread holds it, and none can find it while the catalogue is locked:
                 // forks in use know where they found it.
                 let unused = (Arc::strong_count(session), Arc::weak_count(session)) == (1, 0);
                 if let Some(packed) = unused.then(|| session.packed()).flatten() {

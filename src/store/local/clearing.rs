@@ -11,7 +11,7 @@ const PAUSE_MIN: Duration = Duration::from_secs(5);
 /// ...so long.
 const PAUSE_MAX: Duration = Duration::from_secs(3_600);
 
-/// How long nobody tries again what failed.
+/// How long a step that failed is not tried again.
 #[derive(Default)]
 pub(super) struct Pause {
     /// By the monotonic clock.

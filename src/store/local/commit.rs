@@ -282,7 +282,7 @@ impl Commit {
                 continue;
             };
             if olds.as_slice().is_empty() {
-                // What lies side by side is read at once, for a block is opened once for all it
+                // Adjacent events are read at once, for a block is opened once for all it
                 // holds; but no more at a time than a batch may hold.
                 let run = runs.chunk_by(|one, next| one.plus(1) == *next).next();
                 let run = Range::new(at, at.plus(run.map_or(1, <[_]>::len) as u64));
@@ -290,7 +290,7 @@ impl Commit {
             }
             let Some(old) = olds.next() else { return Err(conflict(Some(at))) };
             runs = runs.get(1..).unwrap_or_default();
-            // Of what it has of others nobody but its writer knows whether it is redacted.
+            // Only the session that wrote an event knows whether it is redacted.
             let redacted = is_redacted(&session.state().entry.redacted, at)
                 || at < session.base() && old.body == REDACTED;
             if !redacted && (&old.kind, &old.body) != (&new.kind, &new.body) {
@@ -366,7 +366,7 @@ impl Commit {
         }
     }
 
-    /// Whoever writes faster than segments take it waits here, not in memory.
+    /// A writer that is faster than segments are written waits here; memory stays bounded.
     fn relieve(&self) -> StoreResult<()> {
         let pressed = || self.sessions.pressure() > self.base.options.journal_retained_bytes;
         // Deletions, which alone are taken then, wait for nothing that needs room.
@@ -501,7 +501,7 @@ impl Commit {
         }
     }
 
-    /// What a new session goes on from, when it is a fork.
+    /// What a new session continues from, when it is a fork.
     fn origin(
         &self,
         scope: &Scope,
@@ -512,13 +512,13 @@ impl Commit {
         Ok((Some(parent), Some(lineage)))
     }
 
-    /// Notes a fork before anything of it is durable, so that its parent stays: whoever deletes
-    /// that one either comes later and meets the fork, or came before and is met here.
+    /// Notes a fork before anything of it is durable, so that its parent stays: a deletion of
+    /// the parent either comes later and finds the fork, or came before and is found here.
     fn bear(&self, parent: &Session, child: &Session) -> StoreResult<()> {
         self.sessions.forks.lock().hold(parent.hash, child.hash, &child.key.session);
         let written = parent.visible()?.entry.updated_at;
         let mut state = child.state();
-        // Time does not go back from what it goes on from.
+        // Time does not go back from what it continues from.
         state.entry.updated_at = state.entry.updated_at.max(written);
         Ok(())
     }

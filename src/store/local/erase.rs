@@ -1,6 +1,6 @@
-//! Erasing a session: a tombstone first, then its key, then everything that lies under it or, in a
-//! store in plaintext, every byte of it that is left. It must not answer before nobody can read the
-//! session any more, nor touch a byte of another one's.
+//! Erasing a session: a tombstone first, then its key, then everything that is encrypted under it
+//! or, in a store in plaintext, every byte of it that is left. It must not answer before the
+//! session is unreadable, nor touch a byte of another one's.
 //!
 //! The tombstone is the session's last control record, in a frame that is readable without the
 //! session's key. A start that meets it first finishes what was begun: the steps below may each be
@@ -39,10 +39,10 @@ use crate::{
 const BLOCK_BYTES: usize = 4096;
 
 impl Upkeep {
-    /// Erases a session; nobody can read it once this returns.
+    /// Erases a session; it is unreadable once this returns.
     pub(super) async fn erase(&self, session: &Arc<Session>) -> StoreResult<()> {
         if session.origin.is_some() && self.sessions.is_needed(session.hash) {
-            // Its forks read on from its own parent: what it goes on from must outlive its key.
+            // Its forks read on from its own parent: what it continues from must outlive its key.
             let failed = |source| StoreError::Io { doing: "settling before an erasure", source };
             blocking(|| self.clearing.settle(false)).map_err(failed)?;
         }
@@ -76,7 +76,7 @@ impl Clearing {
     /// Takes what is left of sessions whose tombstone is durable; what fails is taken again by a
     /// later settling.
     pub(super) fn finish_erasures(&self) -> io::Result<()> {
-        // Whoever waits for his own may find it taken by somebody else, and must not answer before.
+        // A caller may find its own erasure taken by another thread, and must wait for it.
         let _turn = self.turn.lock();
         let mut begun = std::mem::take(&mut *self.sessions.backlog.erasing.lock());
         begun.retain(|one| one.session.state().entry.is_erasing());
@@ -96,7 +96,8 @@ impl Clearing {
             }
         }
         let zeroes = self.base.keys.own().is_none() && !taken.is_empty();
-        // Where zeros are to be written no start needs to read, of whomever. What went made room.
+        // Where zeros are to be written no start needs to read, of any session. What went made
+        // room.
         let settled = if zeroes { self.settle_to_zero() } else { Ok(()) };
         for one in taken {
             let finished = match settled.is_ok() {
@@ -113,7 +114,7 @@ impl Clearing {
     /// Takes a session's key, copies, names and files.
     fn take_away(&self, begun: &mut Erasing) -> io::Result<()> {
         let session = &begun.session;
-        // Nobody settles or seals it meanwhile.
+        // No thread settles or seals it meanwhile.
         let _settling = self.segments.settling.lock();
         self.base.check_writable()?;
         let number = KeyNumber(session.state().entry.key);
@@ -149,7 +150,7 @@ impl Clearing {
 
     /// Takes what the journal has of a session that is in no segment any more.
     fn clear_away(&self, session: &Arc<Session>, zeroes: bool) -> io::Result<()> {
-        // Nobody settles meanwhile.
+        // No thread settles meanwhile.
         let _settling = self.segments.settling.lock();
         if zeroes {
             let tombstone = session.state().entry.end_lsn.saturating_sub(1);
@@ -161,8 +162,8 @@ impl Clearing {
         Ok(())
     }
 
-    /// Removes copies of refused bytes that may be the session's. What else lies there is let be,
-    /// and what passes (no memory, no rights) tells nothing of a copy.
+    /// Removes copies of refused bytes that may be the session's. Other files there stay,
+    /// and a passing failure (no memory, no rights) says nothing of a copy.
     pub(super) fn clear_quarantine(&self, session: SessionHash) -> io::Result<()> {
         let storage = &self.base.env.storage;
         let copies = match storage.list(QUARANTINE) {
@@ -177,7 +178,7 @@ impl Clearing {
             let bytes =
                 storage.open_read(&path).and_then(|file| Ok(journal::read(&*file, 0, u64::MAX)?));
             let may_be_its = match bytes {
-                // Of a copy that was begun or cannot be read nobody knows whose it is.
+                // The session of a copy that was begun or cannot be read is unknown.
                 Err(error) if LogError::was_unreadable(&error) => true,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
@@ -232,7 +233,7 @@ impl Clearing {
             let mut zeroed = Ok(());
             for (name, file, header) in files {
                 let order = header.map(|header| header.order);
-                // Of a file that a start may read and nobody says where it ends, nothing is stale.
+                // In a file that a start may read and whose end is unknown, nothing is stale.
                 let free = order.is_some_and(|order| order < needed);
                 let end = order.and_then(|order| ends.get(&order)).copied();
                 let left = |bytes: &[u8]| {
@@ -253,7 +254,7 @@ impl Clearing {
 
 /// Zeroes in one file of the journal, `free` when no start needs it, whose frames end at `end`, the
 /// `parts` of them that are to go, and what earlier uses left behind the frames. A write that fails
-/// is told at once.
+/// is reported at once.
 fn zero_file(
     file: &dyn File,
     (free, end): (bool, Option<u64>),
@@ -261,7 +262,7 @@ fn zero_file(
     failed: impl FnOnce(),
 ) -> io::Result<()> {
     let Reading { bytes, holes } = read_around(file, 0, u64::MAX)?;
-    // Where the device does not give it all, nobody knows whose the frames are.
+    // Where the device does not give it all, the sessions of its frames are unknown.
     let unknown = free && holes.any();
     let end = end.filter(|_| !unknown).or(free.then_some(0)).unwrap_or(u64::MAX);
     let end = end.max(journal::FRAMES_AT).min(bytes.len() as u64) as usize;

@@ -36,8 +36,8 @@ impl Birth {
     }
 }
 
-/// A fork that comes from itself, at once or by way of others: whoever followed where it comes from
-/// would meet no end.
+/// A fork that comes from itself, at once or by way of others: following its parents would
+/// not end.
 pub(super) fn circle(births: &Births) -> Option<&SessionId> {
     let mut known = HashSet::new();
     for start in births.keys() {
@@ -59,7 +59,7 @@ impl Forks {
         let mut forks = Self::default();
         for (child, birth) in births.iter().filter(|(_, birth)| !birth.gone) {
             let (mut child, mut birth) = (child, birth);
-            // Whoever had a fork before has been here.
+            // A parent that had a fork before was visited.
             while forks.hold(birth.parent, *child, &birth.session) {
                 match births.get_key_value(&birth.parent) {
                     Some((hash, up)) if up.gone => (child, birth) = (hash, up),

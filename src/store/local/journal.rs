@@ -1,7 +1,7 @@
-//! The shared commit journal: one sequential write and one sync for everybody waiting. Whoever
-//! comes while nobody commits leads: it writes what is queued, its own frame among it. Where many
-//! write, a thread of its own does, so that nobody's tasks stand still for it. It must not know
-//! sessions, nor files: `commit` makes frames visible once this room says they are durable.
+//! The shared commit journal: one sequential write and one sync for all callers that wait. A
+//! caller that comes while no thread commits leads: it writes what is queued, its own frame among
+//! it. Under load the committer thread leads, so that no caller's tasks wait for it. It must not
+//! know sessions, nor files: `commit` makes frames visible once this room says they are durable.
 
 use std::{io, time::Duration};
 
@@ -32,7 +32,7 @@ use crate::{
 
 /// Bytes of frames that one write takes at most, a larger single frame aside.
 const ROUND_BYTES_MAX: u64 = 8 << 20;
-/// Bytes of frames that wait for the disk at most: who comes later is told to come back.
+/// Bytes of frames that wait for the disk at most: a later caller is refused as busy.
 const QUEUE_BYTES_MAX: u64 = 64 << 20;
 /// A disk that has not answered for so long is not ready for more.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
@@ -44,16 +44,16 @@ pub(super) struct Item<S> {
     pub(super) plain: Option<Bytes>,
     /// What it does to its session; `None` for a copy of a frame that was durable before.
     pub(super) effect: Option<Effect>,
-    /// Taken from one who is told before the others.
+    /// `None` once the caller was answered before the others.
     pub(super) done: Option<oneshot::Sender<StoreResult<Told>>>,
 }
 
-/// What is told to who waits for a frame that is durable.
+/// What a caller learns whose frame is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// Readers see it.
     Seen,
-    /// Readers see it once its round is shown, by who is told so: [`Journal::show`].
+    /// Readers see it once this caller has shown its round: [`Journal::show`].
     Show,
 }
 
@@ -92,9 +92,9 @@ pub(super) struct Journal<S> {
     background: bool,
     queue: Mutex<Queue<S>>,
     wake: Condvar,
-    /// Told to who waits for the lead.
+    /// Wakes a thread that waits for the lead.
     offered: Condvar,
-    /// Held across a write and its sync: what an append asks for lies beside it.
+    /// Held across a write and its sync: what an append asks for is beside it.
     writer: Mutex<Writer>,
     /// Held while a round is made visible, so that one becomes so behind the other.
     last: Mutex<Last<S>>,
@@ -124,7 +124,7 @@ struct Queue<S> {
     bytes: u64,
     next_lsn: Lsn,
     lead: Lead,
-    /// Who waits for the lead; the committer hands it over between two rounds.
+    /// Threads that wait for the lead; the committer hands it over between two rounds.
     waiting: usize,
     handover: bool,
     /// The last round had several frames: the committer leads the next.
@@ -135,13 +135,14 @@ struct Queue<S> {
     stopped: bool,
 }
 
-/// Who writes what is queued.
+/// Which thread writes the frames of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    /// One that leads now.
 enum Lead {
-    /// Nobody: nothing is queued.
+    /// None: the queue is empty.
     Free,
     Taken,
-    /// One of those who wait for it, next.
+    /// The first of the threads that wait for the lead.
     Offered,
 }
 
@@ -155,7 +156,7 @@ impl<S> Queue<S> {
     }
 }
 
-/// What recovery found: where the journal goes on.
+/// What recovery found: where the journal continues.
 pub(super) struct Resume {
     /// Where the frames of the last file end.
     pub(super) place: Place,
@@ -373,7 +374,7 @@ impl<S> Journal<S> {
     }
 
     /// Has one of the writers of the last round show it, so that the next is written meanwhile;
-    /// `false` when nobody waits for it any more. Who leads shows it before the next, whatever
+    /// `false` when no writer waits for it any more. The leader shows it before the next, whatever
     /// became of that writer.
     fn tell_one(&self) -> bool {
         loop {
@@ -402,13 +403,13 @@ impl<S> Journal<S> {
         self.tell();
     }
 
-    /// Wakes whoever waits for frames in flight.
+    /// Wakes the callers that wait for frames in flight.
     pub(super) fn tell(&self) {
         self.progress.send_modify(|rounds| *rounds += 1);
     }
 
-    /// Takes the lead when it is his turn. All that is durable is visible then; what is queued
-    /// waits for him.
+    /// Takes the lead when it is this thread's turn. All that is durable is visible then; what is
+    /// queued waits for it.
     fn wait_for_lead(&self, outcome: Outcome<'_, S>) {
         let mut queue = self.queue.lock();
         queue.waiting += 1;
@@ -546,8 +547,8 @@ impl<S> Journal<S> {
         }
     }
 
-    /// Writes frames that are durable already once more, behind everything queued, so that what
-    /// lies before them can be recycled. Each takes a number of its own. Returns when they are
+    /// Writes frames that are durable already once more, behind everything queued, so that the
+    /// files before them can be recycled. Each takes a number of its own. Returns when they are
     /// written, or void; `outcome` tells which.
     pub(super) fn copy_forward(&self, copies: Vec<Item<S>>, outcome: Outcome<'_, S>) {
         self.wait_for_lead(outcome);
@@ -580,7 +581,7 @@ impl<S> Journal<S> {
         }
     }
 
-    /// Writes a watermark now unless somebody leads; what the committer thread does when idle.
+    /// Writes a watermark now unless a thread leads; what the committer thread does when idle.
     pub(super) fn idle(&self, outcome: Outcome<'_, S>) {
         let mut queue = self.queue.lock();
         if queue.lead == Lead::Free {
@@ -591,7 +592,7 @@ impl<S> Journal<S> {
         }
     }
 
-    /// Runs what nobody may write beside: the caller leads meanwhile.
+    /// Runs what no write may run beside: the caller leads meanwhile.
     pub(super) fn alone<T>(&self, run: impl FnOnce() -> T, outcome: Outcome<'_, S>) -> T {
         self.wait_for_lead(outcome);
         let done = self.busy(run);
@@ -625,12 +626,12 @@ impl<S> Journal<S> {
         )
     }
 
-    /// Goes on in another file: a place of this one is damaged.
+    /// Continues in another file: a place of this one is damaged.
     pub(super) fn leave(&self, outcome: Outcome<'_, S>) -> io::Result<()> {
         self.apart(Writer::leave, outcome)
     }
 
-    /// Writes what is no round, and is told the number of the next record.
+    /// Writes what is no round; `write` gets the number of the next record.
     fn apart(
         &self,
         write: impl FnOnce(&mut Writer, Lsn) -> io::Result<()>,

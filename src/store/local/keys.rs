@@ -1,6 +1,6 @@
 //! The keys of an encrypted store: which master key opens it, and a random key for each session,
 //! wrapped in two files that are changed one after the other. It must not be asked on the path of
-//! an append, hand out a key that is not durable, nor tell a key to anybody but a cipher.
+//! an append, hand out a key that is not durable, nor give a key to anything but a cipher.
 //!
 //! Keys are made before they are needed, each time twice as many: a creation waits for a sync of
 //! its own at the first, second, fourth, … session of a tenant and at each thousandth later on.
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// What nobody but a person can mend.
+/// What only a person can mend.
 const NEITHER: &str = "neither file in keys/ can be read: bring keys/ back from a backup";
 /// Slots that are read back at once.
 const CHECK_SLOTS: usize = 4096;
@@ -63,7 +63,7 @@ pub(super) struct Files {
     next: u64,
     /// Not what it should be: written anew, from the other, before anything rests on it.
     stale: [bool; 2],
-    /// Keys that nobody has yet.
+    /// Keys that no session has yet.
     made: BTreeMap<TenantTag, Made>,
 }
 
@@ -178,7 +178,7 @@ impl Keys {
         self.ring.as_ref().map(|ring| &ring.cipher)
     }
 
-    /// A nonce that nobody had before.
+    /// A nonce that was not used before.
     pub(super) fn nonce(&self) -> Nonce {
         if planted(Defect::SameNonce) { [7; 24] } else { self.env.secret() }
     }
@@ -431,13 +431,13 @@ impl Keys {
                 let key = ring.unwrap(self.store, &wrapped).map_err(wrong)?;
                 Ok((wrapped.tag, Arc::new(Cipher::new(&key, self.store, number))))
             }
-            // Not to be told from a key that was never there: whoever wants it is told it is gone.
+            // It looks like a key that was never there: the caller learns that it is gone.
             KeySlot::Empty => Err(trouble.unwrap_or_else(|| wrong(Fault::NoKey))),
             KeySlot::Destroyed => Err(wrong(Fault::NoKey)),
         }
     }
 
-    /// Destroys keys in both files, durably: what lies under them is noise from then on.
+    /// Destroys keys in both files, durably: what is encrypted under them is noise from then on.
     ///
     /// # Errors
     /// What the file system said.

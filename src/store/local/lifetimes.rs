@@ -1,4 +1,4 @@
-//! What becomes of sessions that nobody uses: they expire with a control record, and when their
+//! What becomes of sessions that are not used: they expire with a control record, and when their
 //! grace has ended their files go. Looks at some of them in each round, off the path of any
 //! request. It must not decide how long a session lives; `store::lifetime` does.
 //!
@@ -35,7 +35,7 @@ const LOOKS_AT_ONCE: usize = 500;
 const STEPS_MAX: usize = 256;
 /// Expiries that may share a sync.
 const STEPS_AT_ONCE: usize = 64;
-/// The next step of a session that nobody uses.
+/// The next step of a session that is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// It expires.
@@ -47,8 +47,8 @@ enum Step {
 }
 
 impl Upkeep {
-    /// What a session says about itself, to somebody who uses it. Who comes while its expiry is on
-    /// its way to the disk waits for the outcome: nothing that was read goes a moment later.
+    /// What a session says about itself, to a caller that uses it. A caller that comes while its
+    /// expiry is on its way to the disk waits for the outcome: what was read stays.
     pub(super) async fn used(&self, key: &SessionKey) -> StoreResult<SessionInfo> {
         let session = self.sessions.session(key)?;
         loop {
@@ -104,7 +104,7 @@ impl Upkeep {
         expires.is_some_and(|at| counted > at).then_some(Step::Expire)
     }
 
-    /// The next step of a session, when nobody is about to do anything with it.
+    /// The next step of a session, when no caller is about to do anything with it.
     fn step_of(
         &self,
         session: &Arc<Session>,
@@ -123,7 +123,7 @@ impl Upkeep {
         self.step(&state.entry, counted)
     }
 
-    /// Takes sessions that nobody uses one step further, some in each round.
+    /// Takes sessions that are not used one step further, some in each round.
     pub(super) async fn sweep(&self) -> StoreResult<Swept> {
         let mut swept = Swept::default();
         if self.base.frozen.load(Ordering::Acquire) || self.base.closed.load(Ordering::Acquire) {
@@ -150,8 +150,8 @@ impl Upkeep {
         Ok(swept)
     }
 
-    /// Makes durable what readers noted: before sessions go on everything is settled, since that
-    /// may be what they wait for. Else what waits of writers is left until it presses.
+    /// Makes durable what readers noted: before sessions take a step everything is settled, since
+    /// that may be what they wait for. Else what waits of writers is left until it presses.
     fn settle_uses(&self, all: bool) -> io::Result<()> {
         let noted = !self.sessions.backlog.touched.lock().is_empty();
         if all && (noted || !self.sessions.slots.lock().even()) {
@@ -280,8 +280,8 @@ impl Upkeep {
         found
     }
 
-    /// What the sessions of a tenant take that are there, those of one user left out. Nobody waits
-    /// for it longer than for one user's.
+    /// What the sessions of a tenant take that are there, those of one user left out. No caller
+    /// waits for it longer than for one user's.
     pub(super) fn usage(&self, tenant: &TenantId, but: &UserId) -> Usage {
         let scopes = self.sessions.catalogue().scopes();
         let mut usage = Usage::default();

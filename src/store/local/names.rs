@@ -1,5 +1,5 @@
 //! How the events of a session are found by their ids, and a batch by its key. Most ids are the
-//! store's own and nobody ever asks for them: they cost no hash until somebody asks for any. It
+//! store's own and are rarely asked for: they cost no hash until a caller asks for one. It
 //! must not read files.
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Adds the names of a frame's records, the first event of which lies at `first`.
+    /// Adds the names of a frame's records, the first event of which is at `first`.
     pub(super) fn add(&mut self, first: Position, records: &[(Lsn, Record)]) {
         let mut position = first;
         for (_, record) in records {
@@ -47,7 +47,7 @@ impl Names {
         }
     }
 
-    /// Where the event of that id hash lies.
+    /// Position of the event of that id hash.
     pub(super) fn find(&mut self, hash: &[u8; 16]) -> Option<Position> {
         let later = self.later.drain(..);
         self.ids.extend(later.map(|(bits, at)| (name_hash(minted(bits).as_str()), at)));

@@ -142,7 +142,7 @@ impl Segments {
         frame.records().map_err(wrong)
     }
 
-    /// Sessions of a scope with work that nobody ended, the one written to last first.
+    /// Sessions of a scope with work that no caller ended, the one written to last first.
     pub(super) fn unfinished(
         &self,
         scope: &Scope,
@@ -204,7 +204,7 @@ impl Commit {
             let session = self.sessions.session(&key)?;
             let mut request = self.ask(Ask::Lease(LeaseCall::Void));
             match self.drive(&session, &mut request).await {
-                // Its key is gone: nobody ever writes to it.
+                // Its key is gone: it cannot be written to.
                 Ok(_) | Err(StoreError::SessionDamaged { .. }) => {}
                 Err(error) => return Err(error),
             }

@@ -176,7 +176,7 @@ fn conclude(recovery: &mut Recovery, env: &Env, sessions: usize, began: Duration
     recovery.micros = u64::try_from(micros).unwrap_or(u64::MAX);
 }
 
-/// The number to go on with: of a place that is lost more records may stand elsewhere than the
+/// The number to continue with: of a place that is lost more records may stand elsewhere than the
 /// journal shows, and no number is given out twice.
 fn behind_all(known: &ByHash, recovered: &Recovered, bad: usize) -> Lsn {
     if bad == 0 {
@@ -187,7 +187,8 @@ fn behind_all(known: &ByHash, recovered: &Recovered, bad: usize) -> Lsn {
     settled.chain(found).fold(recovered.place.lsn, Lsn::max)
 }
 
-/// Where the journal goes on after the starts that `settled/`, up to `start`, and the journal know.
+/// Where the journal continues after the starts that `settled/`, up to `start`, and the journal
+/// know.
 fn go_on(start: u64, recovered: &mut Recovered) -> Resume {
     Resume {
         place: recovered.place,
@@ -219,7 +220,7 @@ fn named(catalogue: &mut Catalogue, recovered: &Recovered) -> ByHash {
         let named = recovered.frames.values().map(|frame| frame.header.session).collect();
         return catalogue.by_hash(Some(&named));
     }
-    // Frames that make losses good may be anybody's.
+    // Frames that make losses good may be of any session.
     catalogue.by_hash(None)
 }
 
@@ -357,7 +358,7 @@ fn replay(
             Err(LogError::Fault { fault, .. }) => {
                 let what = format!("frame {}: {fault}", frame.header.first_lsn.0);
                 if let Some(session) = lose(known, frame.header, &what) {
-                    // Whatever it is, it is this session's: nobody else is held up by it.
+                    // Whatever it is, it is this session's: no other session is affected.
                     recovery.damage.push(what);
                     touched.push(session);
                     continue;
@@ -395,7 +396,7 @@ fn replay(
     Ok([dirty, touched])
 }
 
-/// Applies the tombstones of the journal before anything else: what lies before them need not be
+/// Applies the tombstones of the journal before anything else: what is before them need not be
 /// readable. Answers the sessions that they erase.
 fn tombstones(
     known: &mut ByHash,
@@ -414,7 +415,7 @@ fn tombstones(
         let plain = match keys.decrypted(frame) {
             Ok(plain) => plain,
             Err(LogError::Io(error)) => return Err(doing("reading keys/")(error)),
-            // Whoever replays it says so.
+            // Its replay says so.
             Err(LogError::Fault { .. }) => continue,
         };
         let Ok(records) = plain.records() else { continue };
@@ -445,8 +446,8 @@ fn is_settled(known: &ByHash, header: &FrameHeader) -> bool {
     session.is_some_and(|session| header.end_lsn().0 <= session.state().entry.end_lsn)
 }
 
-/// Answers the session when this frame is the first of it that waits. Whoever wrote it used the
-/// session a short while before the stop; nobody knows more than that it was before `counted`.
+/// Answers the session when this frame is the first of it that waits. Its caller used the
+/// session a short while before the stop: at some time before `counted`.
 fn replay_frame(
     known: &mut ByHash,
     frame: &Frame,
@@ -515,12 +516,12 @@ fn created_session(frame: &Frame, records: &[(crate::event::Lsn, Record)]) -> Op
     fits.then(|| Session::new(key, hash, entry, false))
 }
 
-/// Marks what a damaged frame took from the session it names; `None` when nobody knows that one.
+/// Marks what a damaged frame took from the session it names; `None` when that one is unknown.
 fn lose(known: &ByHash, header: FrameHeader, what: &str) -> Option<Arc<Session>> {
     let session = known.get(&header.session)?;
     let mut state = session.state();
     let range = header.range();
-    // What lies between was in frames of which not even the header is left.
+    // What is between was in frames of which not even the header is left.
     let from = range.from.min(Position(state.entry.tail));
     state.damage(Range::new(from, range.to), what);
     if state.entry.tail < range.to.0 {

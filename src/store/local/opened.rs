@@ -25,7 +25,7 @@ pub(super) struct Opened {
     pub(super) segments: Vec<OpenSegment>,
     /// Names in segments that are not sealed, and in frames not settled yet.
     pub(super) names: Names,
-    /// When somebody asked for it last, by the clock that never goes back.
+    /// When a caller asked for it last, by the clock that never goes back.
     pub(super) used_at: Duration,
     /// What the device did not give of its files: the next to open them may get it.
     pub(super) unread: Vec<Gap>,
@@ -85,7 +85,7 @@ impl Opened {
         self.segments.splice(at..at + run.len(), [sealed]);
     }
 
-    /// Where the event of that id hash lies.
+    /// Position of the event of that id hash.
     pub(super) fn find(&mut self, hash: &[u8; 16]) -> Option<Position> {
         let sealed = self.segments.iter().rev().filter_map(|segment| segment.sealed.as_ref());
         let known = self.names.find(hash);

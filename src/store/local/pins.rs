@@ -21,7 +21,7 @@ impl Pins {
         Self { state: Mutex::new(rank::LAST, Pinned::default()) }
     }
 
-    /// Whether files that nobody needs any more must stay for a while.
+    /// Whether files that are not needed any more must stay for a while.
     pub(super) fn hold(&self) -> bool {
         self.state.lock().held > 0
     }

@@ -1,5 +1,5 @@
-//! Which segments of a session are worth sealing together: one rule for every moment somebody
-//! asks. It must not read a file, nor know who asks.
+//! Which segments of a session are worth sealing together: one rule for every caller.
+//! It must not read a file, nor know who asks.
 
 use crate::log::{Damage, SegmentEntry};
 

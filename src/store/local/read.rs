@@ -1,4 +1,4 @@
-//! Opening a session: the tables of its files are read when somebody first asks for it. Nothing
+//! Opening a session: the tables of its files are read when a caller first asks for it. Nothing
 //! past the durable point is ever seen. It must not write, and must not slice (`slice` does).
 
 use std::sync::Arc;
@@ -32,8 +32,8 @@ use crate::{
 const COPY_BYTES: u64 = 64 << 10;
 
 impl Segments {
-    /// The session as a reader may know it, its files open. They are read while nobody waits for
-    /// its lock: the committer takes it to make frames visible.
+    /// The session as a reader may know it, its files open. They are read while its lock is
+    /// free: the committer takes it to make frames visible.
     pub(super) fn opened<'a>(
         &self,
         session: &'a Arc<Session>,
@@ -42,8 +42,8 @@ impl Segments {
         opened.ok_or_else(|| session.not_found())
     }
 
-    /// [`Self::opened`] for its forks, whoever else may not know it; `None` once it was erased, or
-    /// went because no fork needs it any more.
+    /// [`Self::opened`] for its forks, though other callers may not know it; `None` once it was
+    /// erased, or went because no fork needs it any more.
     pub(super) fn opened_kept<'a>(
         &self,
         session: &'a Arc<Session>,
@@ -271,8 +271,8 @@ impl Segments {
         }
     }
 
-    /// [`Self::note`] for all that was met; answers what the device did not give, and nobody gave
-    /// up. That is told and not kept: another time the device may give it.
+    /// [`Self::note`] for all that was met; answers what the device did not give, and no person
+    /// gave up. That is reported and not kept: another time the device may give it.
     pub(super) fn note_all(
         &self,
         session: &Arc<Session>,

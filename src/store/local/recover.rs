@@ -3,7 +3,7 @@
 //! acknowledged, copied to quarantine, left where it is. It must not change a journal file.
 //!
 //! What the device cannot read is damage, too, and never torn: a torn write leaves sectors old or
-//! new. Where the frames may go on in it, nobody knows what is lost.
+//! new. Where frames may continue in it, the loss is unknown.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -65,7 +65,7 @@ pub(super) struct Recovered {
     pub(super) order_max: u64,
     pub(super) start_max: u64,
     pub(super) ring: Vec<RingFile>,
-    /// Files of the ring that are not what they were: nobody knows what they held.
+    /// Files of the ring that are not what they were: what they held is unknown.
     pub(super) ring_damage: Vec<(ops::Range<u32>, String)>,
     pub(super) torn_bytes: u64,
 }
@@ -165,7 +165,7 @@ fn walk(
     if !first {
         expected = lost_between(found, expected, header.previous_end_lsn, None, header.order);
     }
-    // Numbers of requests that failed before this file began are nobody's.
+    // Numbers of requests that failed before this file began belong to no record.
     expected = expected.max(header.first_lsn);
     let to = next.map_or(file.bytes, |next| next.previous_end.max(from));
     let to = to.min(file.bytes);
@@ -174,7 +174,7 @@ fn walk(
     if next.is_none() {
         found.torn_bytes += cut_torn(env, &mut scanned, journal, to, expected, header.order)?;
     }
-    // Behind the place of a clean stop nothing was acknowledged, whatever lies there.
+    // Behind the place of a clean stop nothing was acknowledged, whatever is there.
     let endless = next.is_none() && goes_on_unread(&scanned) && !(clean && first);
     keep_bad(found, &scanned.pieces, journal, to, header.order)?;
     let mut end = scanned.end;
@@ -218,7 +218,7 @@ fn walk(
     Ok(())
 }
 
-/// Whether frames may go on, behind all that were found, in what the device cannot read.
+/// Whether frames may continue, behind all that were found, in what the device cannot read.
 fn goes_on_unread(scanned: &Scan) -> bool {
     let last = scanned.pieces.last();
     matches!(last, Some(Piece::Bad { fault: Fault::Unreadable, header: None, .. }))
@@ -232,7 +232,7 @@ fn unreadable(error: LogError) -> OpenError {
     }
 }
 
-/// Notes the records `[expected, to)` as lost, when there are any; answers where to go on.
+/// Notes the records `[expected, to)` as lost, when there are any; returns where to continue.
 fn lost_between(
     found: &mut Recovered,
     expected: Lsn,
@@ -251,7 +251,7 @@ fn lost_between(
     expected.max(to)
 }
 
-/// Remembers what lies where a frame should be, up to the next one.
+/// Remembers what is where a frame should be, up to the next one.
 fn keep_bad(
     found: &mut Recovered,
     pieces: &[Piece],

@@ -2,9 +2,9 @@
 //! is never served again; place, id, type, times and chain stay. It must not answer before no file
 //! has the body, nor change what any other event says.
 //!
-//! A control record comes first: from then on nobody is served the body, whatever lies in files.
+//! A control record comes first: from then on the body is not served, whatever files hold.
 //! Then the segment that has it is sealed anew without it, every other file of the session is
-//! unlinked once both settled files name the new one, what lies behind the named end of a file and
+//! unlinked once both settled files name the new one, what is behind the named end of a file and
 //! the payloads of its frame in the journal become zeros. A crash leaves an event whole or
 //! redacted; a start finishes what was begun.
 
@@ -34,7 +34,7 @@ struct Found {
 }
 
 impl Segments {
-    /// Where the event of that id lies among those that the session wrote itself.
+    /// Position of the event of that id among those that the session wrote itself.
     pub(super) fn position_of(
         &self,
         session: &Arc<Session>,
@@ -54,7 +54,7 @@ impl Upkeep {
     ) -> StoreResult<Option<Position>> {
         let Some(position) = self.segments.position_of(session, id)? else {
             let state = session.visible()?;
-            // It may be where nobody can read.
+            // It may be where the device cannot read.
             return if state.is_degraded() { Err(session.damaged(&state)) } else { Ok(None) };
         };
         self.commit.drive(session, &mut self.commit.ask(Ask::Redact(position))).await?;
@@ -73,14 +73,14 @@ impl Upkeep {
 impl Clearing {
     /// Takes away what is left of redacted bodies; what fails is taken up by a later settling.
     pub(super) fn finish_redactions(&self) -> io::Result<()> {
-        // Whoever waits for his own may find it taken by somebody else, and must not answer before.
+        // A caller may find its own redaction taken by another thread, and must wait for it.
         let _turn = self.turn.lock();
         let mut begun = std::mem::take(&mut *self.sessions.backlog.redacting.lock());
         begun.retain(|session| session.state().entry.is_redacting());
         if begun.is_empty() {
             return Ok(());
         }
-        // The frames leave memory, and no start reads the journal before what lies behind them.
+        // The frames leave memory, and no start reads the journal before what is behind them.
         if let Err(error) = self.settle_to_zero() {
             self.sessions.backlog.redacting.lock().append(&mut begun);
             return Err(error);
@@ -97,7 +97,7 @@ impl Clearing {
     }
 
     fn finish_redaction(&self, session: &Arc<Session>) -> io::Result<()> {
-        // Nobody settles or seals it meanwhile.
+        // No thread settles or seals it meanwhile.
         let _settling = self.segments.settling.lock();
         self.base.check_writable()?;
         let wanted: BTreeSet<u64> = {
@@ -187,7 +187,7 @@ impl Clearing {
         Ok(())
     }
 
-    /// Writes zeros over what lies behind the end that its entry names of each file of a session: a
+    /// Writes zeros over what is behind the end that its entry names of each file of a session: a
     /// start that died before it could name those frames left them there.
     fn blank_tails(&self, session: &Session) -> io::Result<()> {
         let segments = session.state().entry.segments.clone();

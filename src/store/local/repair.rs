@@ -22,7 +22,8 @@ use crate::{
     store::{Gap, Repaired, StoreError, StoreResult, Verified, rules::Ask},
 };
 
-/// More files of the ring than these are not missing: there is one whose name nobody gave it.
+/// More files of the ring than these are not missing: one of them has a name that this program did
+/// not give.
 const RING_FILES_MAX: usize = 1_000;
 
 impl Upkeep {
@@ -71,11 +72,11 @@ impl Upkeep {
         Ok(Repaired { gaps, copies, accepted: true, ..Repaired::default() })
     }
 
-    /// Reads all of a session, so that nothing stays unknown; answers what nobody gave up yet.
+    /// Reads all of a session, so that nothing stays unknown; returns what no person gave up yet.
     fn lost_of(&self, session: &Arc<Session>) -> StoreResult<Vec<Gap>> {
         let mut verified = Verified::default();
         if let Some(source) = self.segments.verify_session(session, &mut verified, None)? {
-            // It was not read: nobody knows what is lost.
+            // It was not read: what is lost is unknown.
             return Err(StoreError::Io { doing: "reading the session", source });
         }
         let mut gaps: Vec<Gap> = verified.damage.into_iter().map(|(_, gap)| gap).collect();

@@ -1,6 +1,6 @@
-//! What a session costs that nobody uses: its files are closed, what it left open on disk is
+//! What a session costs that is not used: its files are closed, what it left open on disk is
 //! sealed, and of it only its packed entry stays in memory. It must not touch a session that
-//! somebody uses.
+//! is used.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -10,8 +10,8 @@ use crate::{
     log::{Entry, SegmentEntry},
 };
 
-/// A session is idle when nobody wrote to it, and its files are closed when nobody opened them, for
-/// so long.
+/// A session is idle when it was not written to, and its files are closed when they were not
+/// opened, for so long.
 const IDLE_AFTER: Duration = Duration::from_secs(300);
 /// So many sessions keep their files and names in memory, beside those with frames in flight.
 const OPEN_SESSIONS_MAX: usize = 10_000;
@@ -36,11 +36,11 @@ impl Upkeep {
         }
     }
 
-    /// Forgets the files and names of sessions that nobody used for long, or that were opened
+    /// Forgets the files and names of sessions that were not used for long, or that were opened
     /// longest ago when they are too many; the next caller opens them again.
     fn close_unused(&self) {
         let since = self.base.env.clock.monotonic().saturating_sub(IDLE_AFTER);
-        // Whoever opens a session holds its lock when he comes for this one.
+        // A thread that opens a session holds its lock when it takes this one.
         let mut open = std::mem::take(&mut *self.sessions.in_use.lock());
         let mut over = open.len().saturating_sub(OPEN_SESSIONS_MAX);
         open.retain(|session| {

@@ -203,7 +203,7 @@ pub(super) fn fill(env: &Env, number: u32, bytes: u64) -> io::Result<()> {
         env.storage.sync_dir(JOURNAL)
     };
     write().inspect_err(|_| {
-        // A file that is not whole is of no use to anybody, and on a full disk its bytes are.
+        // A file that is not whole is of no use, and on a full disk its bytes are.
         let _ = env.storage.remove(&fresh);
     })
 }

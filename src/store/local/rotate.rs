@@ -5,7 +5,7 @@
 //! `STORE` names both master keys first: from then on a start wants both. Then the slots of `keys/`
 //! are wrapped anew, some at a time, in one file and then in the other. When neither file has a
 //! slot of the key before, `STORE` names the new one alone. Each step may be the last before a
-//! crash, and the next call goes on.
+//! crash, and the next call continues.
 
 use std::{io, sync::Arc};
 
@@ -133,7 +133,7 @@ fn slots(
 }
 
 impl Upkeep {
-    /// [`Keys::rotate`], unless the store is closed; nobody closes it meanwhile.
+    /// [`Keys::rotate`], unless the store is closed; it stays open meanwhile.
     pub(super) fn rotate_keys(&self, keys_max: usize) -> StoreResult<KeyReport> {
         let _turn = self.repairing.lock();
         self.check_open()?;
@@ -142,11 +142,11 @@ impl Upkeep {
 }
 
 impl Keys {
-    /// Goes on with a rotation to the master key that was given as the current one, or with the one
+    /// Continues a rotation to the master key that was given as the current one, or with the one
     /// that is under way: at most `keys_max` keys are wrapped anew. Answers where it stands.
     ///
     /// # Errors
-    /// [`StoreError::Plaintext`], or what the file system said: then it goes on with the next call.
+    /// [`StoreError::Plaintext`], or what the file system said: then the next call continues.
     pub(super) fn rotate(&self, keys_max: usize) -> StoreResult<KeyReport> {
         let Some(ring) = self.ring() else { return Err(StoreError::Plaintext) };
         let failed = |source| StoreError::Io { doing: "wrapping keys anew", source };
@@ -220,7 +220,7 @@ impl Keys {
         }
     }
 
-    /// Writes what was wrapped anew into both files; the next call goes on at that number.
+    /// Writes what was wrapped anew into both files; the next call continues at that number.
     fn write_anew(
         &self,
         files: &mut Files,

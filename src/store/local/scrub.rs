@@ -160,7 +160,7 @@ impl Upkeep {
             }
             // A use that failed before anything in it was acknowledged has no end.
             let (Some(header), Some(to)) = (one.header, to) else { continue };
-            // What lies before the place no start reads: payloads there may be taken away.
+            // What is before the place no start reads: payloads there may be taken away.
             let first = place.order == order;
             let from = if first { place.byte_offset.max(FRAMES_AT) } else { FRAMES_AT };
             let mut wrong = None;
@@ -172,7 +172,7 @@ impl Upkeep {
             let (whole, rest) = walk_file(&*one.file, header.salt, (from, to), take)?;
             round.bytes += to.saturating_sub(from);
             let found = wrong.or(rest.map(|fault| (whole, fault)));
-            // Where frames may go on a start looks for them.
+            // Where frames may continue a start looks for them.
             let sought = to.next_multiple_of(WATERMARK_ALIGN_BYTES) + HEADER_BYTES as u64;
             let unread = last.is_some() && read_around(&*one.file, to, sought)?.holes.any();
             if let Some((at, fault)) = found.or(unread.then_some((to, Fault::Unreadable))) {
@@ -188,7 +188,7 @@ impl Upkeep {
         self.wait_to_scrub(pause);
     }
 
-    /// Waits; answers whether the store goes on.
+    /// Waits; returns whether the store stays open.
     fn wait_to_scrub(&self, pause: Duration) -> bool {
         let wanted = self.scrub_now.state.lock();
         if wanted.stop {
@@ -207,7 +207,7 @@ impl Upkeep {
 }
 
 impl Clearing {
-    /// Goes on in a new file of the journal, settles what lies before it, and makes files anew of
+    /// Continues in a new file of the journal, settles what is before it, and makes files anew of
     /// which no start could tell what they are.
     pub(super) fn leave_journal(&self, found: &[Rot]) -> io::Result<()> {
         found.iter().for_each(|rot| self.sessions.journal.condemn(rot.number));

@@ -30,7 +30,7 @@ const SEALED_AT_ONCE: usize = 64;
 pub(super) type Records = Vec<(Lsn, Record)>;
 
 impl Segments {
-    /// Seals the full segments of sessions that were settled, once nobody writes so fast that the
+    /// Seals the full segments of sessions that were settled, unless callers write so fast that the
     /// processor is wanted elsewhere: sealing saves room, not data.
     pub(super) fn seal_when_quiet(
         &self,
@@ -90,7 +90,7 @@ impl Segments {
             for (session, one) in written {
                 let read = read_back(&*one.file, &one.entry, &one.records, one.cipher.as_deref());
                 if let Some((salt, sealed)) = unless_damaged(&session, read)? {
-                    // Names from tables that go are in no memory: whoever comes reads the block.
+                    // Names from tables that go are in no memory: the next reader reads the block.
                     let forget = sealed.nameless && one.run.iter().any(|old| old.sealed);
                     let sealed = OpenSegment::sealed(one.entry, one.path, salt, sealed);
                     self.swap(&session, &one.run, sealed, forget);
@@ -254,7 +254,7 @@ struct Sealing {
     cipher: Option<Arc<Cipher>>,
 }
 
-/// Leaves a session alone of which something cannot be read or written: whoever reads it next says
+/// Leaves a session alone of which something cannot be read or written: its next reader says
 /// so, and what is left open is sealed another time.
 fn unless_damaged<T>(session: &Session, result: Result<T, LogError>) -> io::Result<Option<T>> {
     match result {
@@ -312,7 +312,7 @@ fn read_back(
 
 /// Takes the bodies of redacted events out of records that are to be sealed, the first event of
 /// them at `base`, and with them what batches say of their content: a digest tells whether a guess
-/// is right. Answers these batches: their keys go on answering.
+/// is right. Answers these batches: their keys still answer.
 pub(super) fn leave_out(
     base: Position,
     records: &mut Records,

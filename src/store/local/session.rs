@@ -1,5 +1,5 @@
 //! One session in memory: what is durable, what is on its way, and what waits to be settled. It
-//! must not do I/O; `read` opens what lies on disk.
+//! must not do I/O; `read` opens its files.
 
 use std::{
     collections::VecDeque,
@@ -30,19 +30,19 @@ const KEPT_FRAMES: std::ops::RangeInclusive<usize> = 4..=64;
 pub(super) struct Session {
     pub(super) key: SessionKey,
     pub(super) hash: SessionHash,
-    /// Where it goes on from, when it is a fork.
+    /// Where it continues from, when it is a fork.
     pub(super) origin: Option<Origin>,
     state: Mutex<State>,
     tail: watch::Sender<Position>,
 }
 
-/// Where a fork goes on from.
+/// Where a fork continues from.
 pub(super) struct Origin {
     pub(super) base: Position,
     pub(super) chain: Chain,
     pub(super) hash: SessionHash,
     pub(super) parent: Option<SessionKey>,
-    /// The parent as it was found last: who rests is another one when he wakes.
+    /// The parent as it was found last: a session that rested is another object when it wakes.
     pub(super) found: Mutex<Weak<Session>>,
 }
 
@@ -76,18 +76,18 @@ pub(super) struct State {
     /// Whether it is listed for the next settling.
     pub(super) listed: bool,
     /// What queued frames will make of it: made in memory that is at hand, where a session that
-    /// nobody wrote to for a while is not.
+    /// was not written to for a while is not.
     pub(super) ahead: Option<Box<InFlight>>,
     /// Durable frames that no settled segment holds. Readers share them; and where many wait,
     /// room for more is made without copying them while writers wait.
     pub(super) unsettled: VecDeque<Arc<Held>>,
-    /// Its files and id tables, once somebody asked.
+    /// Its files and id tables, once a caller asked.
     pub(super) opened: Option<Opened>,
     /// Why its frames could not be written to its segment when they were settled last.
     pub(super) unwritable: Option<Unwritable>,
     /// The number in the journal behind which nothing of it stands, once it was given up.
     pub(super) leaves_behind: Option<Lsn>,
-    /// Its key, once somebody needed it.
+    /// Its key, once it was needed.
     pub(super) cipher: Option<Arc<Cipher>>,
 }
 
@@ -154,7 +154,7 @@ impl Session {
             .then(|| Packed::of(&state.entry, &state.entry.encode()))
     }
 
-    /// Whether somebody waits for what comes.
+    /// Whether a caller waits for new events.
     pub(super) fn is_watched(&self) -> bool {
         self.tail.receiver_count() > 0
     }
@@ -282,7 +282,7 @@ impl State {
         self.is_in_flight() || !self.exists
     }
 
-    /// Whether frames of it are queued. An end without any is what somebody asked for who then
+    /// Whether frames of it are queued. An end without any is left by a request that
     /// queued nothing.
     pub(super) fn is_in_flight(&self) -> bool {
         self.ahead.as_ref().is_some_and(|ahead| ahead.end.frames > 0)
@@ -355,7 +355,7 @@ impl State {
         gaps
     }
 
-    /// What the device did not give when its files were opened, and nobody gave up.
+    /// What the device did not give when its files were opened, and no person gave up.
     pub(super) fn unread(&self) -> Vec<Gap> {
         let unread = self.opened.as_ref().map(|opened| opened.unread.clone());
         self.unknown(unread.unwrap_or_default())
@@ -368,7 +368,7 @@ impl State {
         gaps
     }
 
-    /// Forgets its files where the device did not give all of them: whoever comes next asks again.
+    /// Forgets its files where the device did not give all of them: the next caller asks again.
     pub(super) fn doubt(&mut self) {
         if self.opened.as_ref().is_some_and(|opened| !opened.unread.is_empty()) {
             self.opened = None;
@@ -381,12 +381,12 @@ impl State {
         accepted.map(|old| Range::new(Position(old.from), Position(old.to))).collect()
     }
 
-    /// Whether something of it is missing that nobody gave up: nobody knows what names it has.
+    /// Whether something of it is missing that no person gave up: its names are not all known.
     pub(super) fn is_degraded(&self) -> bool {
         self.entry.is_degraded() || !self.unread().is_empty()
     }
 
-    /// Whether its entry is all there is to know of it: it is settled, nobody has it open, and it
+    /// Whether its entry is all there is to know of it: it is settled, its files are closed, and it
     /// is not on its way out.
     fn rests(&self) -> bool {
         let leaves = self.leaves_behind.is_some();

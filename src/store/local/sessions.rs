@@ -155,7 +155,7 @@ impl Sink<Arc<Session>> for Sessions {
     fn ended(&self, round: &mut Vec<Item<Arc<Session>>>, result: Result<(), Failure>) {
         match result {
             Ok(()) => {
-                // Nobody waits any more when a client went away: the frame stands all the same.
+                // A client that went away does not wait any more: the frame stands all the same.
                 self.publish(round).into_iter().for_each(|done| drop(done.send(Ok(Told::Seen))));
             }
             Err(failure) => {
@@ -249,7 +249,7 @@ impl Sessions {
         pressure > room / 2 || pressure > room / 8 && few()
     }
 
-    /// Takes back a session that never came into being, and wakes whoever waited for it.
+    /// Takes back a session that never came into being, and wakes the callers that waited for it.
     pub(super) fn forget(&self, session: &Session) {
         self.catalogue_mut().remove(session);
         self.unborn(session);
@@ -285,7 +285,7 @@ impl Sessions {
     }
 
     /// Forgets that a session needs its parent, and lets go the parents above that were only kept
-    /// for it: whoever settles has begun to let it go already.
+    /// for it. The caller settles, and has begun to let it go.
     pub(super) fn part(&self, child: &Session) {
         let mut next = self.release(child);
         while let Some(parent) = next.filter(|parent| self.drop_frames(parent)) {
@@ -317,7 +317,7 @@ impl Sessions {
         if last { self.parent_of(child) } else { None }
     }
 
-    /// Drops the frames of a deleted session that wait: nobody reads them again, so no segment
+    /// Drops the frames of a deleted session that wait: they are not read again, so no segment
     /// needs them, and its settled entry says all. Answers whether it is one.
     pub(super) fn forget_frames(&self, session: &Arc<Session>) -> bool {
         let dropped = self.drop_frames(session);

@@ -30,7 +30,8 @@ const PART_BYTES: usize = 32 << 10;
 const PACE: u64 = 2;
 /// ...and so many more: a few writes.
 const PACE_AHEAD_BYTES: u64 = 4 * WRITE_BYTES as u64;
-/// Who waits for the pace of writers looks again after so long; when none wrote he waits no more.
+/// Poll interval while throttled to the pace of writers; the throttle ends once no append arrives
+/// within it.
 const PACE_LOOK: Duration = Duration::from_millis(1);
 
 /// What one settling wrote of a session, not yet synced.
@@ -112,7 +113,7 @@ impl Clearing {
             return Ok(());
         }
         self.leave_room()?;
-        // What is left of one stops nobody: a later settling takes it up, or a start.
+        // A failed step stops nothing: a later settling, or a start, takes it again.
         self.pause.lock().run(self.base.env.clock.monotonic(), || {
             let erased = self.finish_erasures();
             self.finish_redactions().and(erased)
@@ -402,7 +403,7 @@ impl Segments {
                 }
             }
             drop(locked);
-            // Many frames take long to free: nobody waits for it.
+            // Many frames take long to free: the lock is released before.
             drop(done);
             self.sessions.backlog.touched.lock().push(one.session);
         }
@@ -455,8 +456,8 @@ impl Segments {
 }
 
 /// Writes the first `frames` of a session that wait to its segment, from byte `at` on, a part at a
-/// time: appends wait for its lock no longer than a part takes. Answers where they lie and end.
-/// Whoever settles is alone in taking frames away, so those that wait stay in their places.
+/// time: appends wait for its lock no longer than a part takes. Returns where they are and end.
+/// Only the settling thread takes frames away, so those that wait stay in their places.
 fn write_frames(
     session: &Session,
     frames: usize,

@@ -35,7 +35,7 @@ use crate::{
 const GROUP_BYTES: u64 = 64 << 10;
 /// Bytes of bodies read at once while an instant is looked for.
 const SEARCH_BYTES: usize = 1 << 20;
-/// Bytes of frames whose checking and decoding is work for a thread that nobody waits for.
+/// Bytes of frames whose checking and decoding is work for a blocking thread.
 const WORK_BYTES: u64 = 512 << 10;
 
 /// Events somewhere: in memory, or in a file.
@@ -97,12 +97,12 @@ impl Segments {
                 Some(writer) => {
                     let found = self.take_part(writer, read, &mut taken)?;
                     if !Arc::ptr_eq(writer, session) {
-                        // Nobody else may ever ask the device for it again.
+                        // No other caller may ever ask the device for it again.
                         writer.state().doubt();
                     }
                     found
                 }
-                // Nobody knows whose records the journal lost: its creation may be among them.
+                // The sessions of the lost records are unknown: its creation may be among them.
                 None if self.base.frozen.load(Ordering::Acquire) => {
                     let reason = "the session that wrote it is lost".to_owned();
                     Some(Found::Gaps(vec![Gap { range, reason, accepted_at: None }]))
@@ -524,7 +524,7 @@ fn span(frames: &[FrameIndex]) -> Range {
     Range::new(from, frames.last().map_or(from, FrameIndex::end))
 }
 
-/// The part of a gap that lies in a range.
+/// The part of a gap that is in a range.
 fn clip(gap: Gap, range: Range) -> Option<Gap> {
     let cut = Range::new(gap.range.from.max(range.from), gap.range.to.min(range.to));
     (gap.range.from < range.to && range.from < gap.range.to && !cut.is_empty())

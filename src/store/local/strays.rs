@@ -75,7 +75,7 @@ impl Upkeep {
     /// Unlinks the strays that a whole round of the scrubber did not see named.
     pub(super) fn unlink_strays(&self, mut seen: Seen) -> io::Result<u64> {
         let lost = !self.recovery.damage.is_empty() || self.base.frozen.load(Ordering::Acquire);
-        // Else the journal may have frames whose only other copy lies in such a file.
+        // Else the journal may have frames whose only other copy is in such a file.
         let needed = self.sessions.slots.lock().recyclable().order <= self.segments.orders_before;
         if lost || needed || self.segments.pins.hold() {
             return Ok(0);
@@ -101,7 +101,7 @@ impl Upkeep {
         Ok(gone)
     }
 
-    /// Files of earlier starts that nobody named.
+    /// Files of earlier starts that no entry names.
     fn strays(&self, seen: &Seen) -> io::Result<Vec<Stray>> {
         let (storage, start) = (&self.base.env.storage, self.sessions.journal.start());
         let mut strays = Vec::new();

@@ -18,7 +18,7 @@ use crate::{
     store::{Recovery, Scrub},
 };
 
-/// What a start could not read and nobody gave up yet.
+/// What a start could not read and no person gave up yet.
 #[derive(Default)]
 pub(super) struct Refused {
     /// Copies to be kept: name and bytes.
@@ -51,7 +51,7 @@ pub(super) struct Upkeep {
 }
 
 impl Upkeep {
-    /// Settles when so much waits that it presses, or when nobody wrote for a while: a sync of
+    /// Settles when so much waits that it presses, or when no caller wrote for a while: a sync of
     /// segments between two of the journal is time that a writer waits.
     pub(super) fn settle_in_background(&self) {
         self.clearing.keep_reserve();

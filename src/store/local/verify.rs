@@ -33,20 +33,21 @@ struct Walk {
     events: u64,
     bytes: u64,
     damage: Vec<Gap>,
-    /// What the device did not give: it is told and not kept.
+    /// What the device did not give: it is reported and not kept.
     unread: Vec<Gap>,
     /// The position whose chain value is wanted, and that value once it is known.
     wanted: Option<Position>,
     met: Option<Chain>,
 }
 
-/// Stands for a chain value that nobody knows, behind what is damaged.
+/// Stands for an unknown chain value, behind what is damaged.
 const UNKNOWN: Chain = Chain([0; 32]);
 
 impl Segments {
     /// Verifies one session and adds what was found. What a segment that was replaced meanwhile
-    /// lacks is no damage: then it is read again. What the device does not give is told like any
-    /// other damage, and not kept: another time it may. Answers what else the file system refused.
+    /// lacks is no damage: then it is read again. What the device does not give is reported like
+    /// any other damage, and not kept: another time it may. Answers what else the file system
+    /// refused.
     pub(super) fn verify_session(
         &self,
         session: &Arc<Session>,
@@ -170,7 +171,7 @@ impl Segments {
         Ok((verified, head))
     }
 
-    /// What is wrong with where a fork goes on from: its chain is not that of its parent there. A
+    /// What is wrong with where a fork continues from: its chain is not that of its parent there. A
     /// parent that cannot be read says so itself.
     fn strays_from_parent(&self, session: &Arc<Session>) -> StoreResult<Option<String>> {
         let Some(origin) = &session.origin else { return Ok(None) };
@@ -227,7 +228,7 @@ impl Segments {
 }
 
 impl Walk {
-    /// Goes on behind a segment that says nothing; answers what it holds.
+    /// Continues behind a segment that says nothing; answers what it holds.
     fn skip(&mut self, file: &SegmentEntry) -> Range {
         (self.position, self.chain) = (Position(file.end), UNKNOWN);
         Range::new(Position(file.base), Position(file.end))
@@ -262,7 +263,7 @@ impl Walk {
             }
         }
         let end = Position(file.end);
-        // Where every event was found, what lies behind them are the tables.
+        // Where every event was found, what is behind them are the tables.
         let rest = match self.position == end {
             true => tables.or(found.rest),
             false => found.rest.or(tables),

@@ -26,7 +26,7 @@ const EVENT_BYTES: usize = size_of::<Event>() + 192;
 const SALT_BYTES: usize = 16;
 
 /// Where a group starts: the salt of its file, which no other use of any file has, and the byte
-/// offset. What lies there is never written again, so that a group can only grow.
+/// offset. Those bytes are never written again, so that a group can only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     pub(super) salt: u64,

@@ -71,7 +71,7 @@ pub(super) struct Writer {
     /// What shows that another process writes to this ring.
     foreign: Option<String>,
     pub(super) watermarked: bool,
-    /// What a round is put together in, kept until nobody writes.
+    /// What a round is put together in, kept until no round is written.
     buffer: Vec<u8>,
 }
 
@@ -221,7 +221,7 @@ impl Writer {
         self.write(&header, 0).inspect_err(|_| self.poison())
     }
 
-    /// Goes on in another file.
+    /// Continues in another file.
     pub(super) fn leave(&mut self, next: Lsn) -> io::Result<()> {
         self.current = None;
         self.begin(next)
@@ -233,7 +233,7 @@ impl Writer {
         files.for_each(|file| file.poisoned = true);
     }
 
-    /// Lets a file that somebody else failed to write to not be used again by this process.
+    /// Lets a file that another thread failed to write to not be used again by this process.
     pub(super) fn abandon(&mut self, number: u32) {
         self.condemn(number);
         if self.current.take_if(|current| current.number == number).is_some() {
@@ -404,7 +404,7 @@ impl Writer {
 }
 
 /// The file that the last start ended: `None`, nothing is ever written into it. A planted defect
-/// goes on there.
+/// continues there.
 fn ended(env: &Env, files: &[RingFile], end: Place) -> Option<Current> {
     let wrong =
         |file: &&RingFile| planted(Defect::AppendAfterTornTail) && file.order == end.order.max(1);
