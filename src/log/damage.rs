@@ -2,8 +2,7 @@
 //! It must not know how it was found.
 //!
 //! A settled entry holds it as positions and a text. A loss that a person accepted differs from
-//! one that no person looked at by that text, which then begins with `accepted `, the time, and `:
-//! `.
+//! one that no person looked at by that text: it begins with `accepted `, the time, and `: `.
 
 use bincode::{
     BorrowDecode, Decode, Encode,

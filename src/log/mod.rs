@@ -20,6 +20,7 @@ pub mod scan;
 pub mod seal;
 pub mod segment;
 mod settled;
+mod stage;
 mod work;
 
 pub use chain::{Chain, body_digest};
@@ -35,4 +36,5 @@ pub use record::{
 pub use settled::{
     Chunks, Delta, SETTLED_AT, Settled, decode_settled, encode_delta, settled_header,
 };
+pub use stage::{End, Ending, Stage};
 pub use work::{LeaseRecord, Mark, NoteRecord, Work};

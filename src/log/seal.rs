@@ -9,8 +9,7 @@
 //!         stride u32  events u32  count u32  zero 4
 //! id      hash 16  position u64
 //! batches bincode of a list of (time i64, batch)
-//! footer    0  magic "SLSEALF1"   8  checksum u32   12  version u32: 1, or 2 without a table of
-//! ids
+//! footer    0  magic "SLSEALF1"   8  checksum u32   12  version u32: 1, or 2 without a table of ids
 //!          16  blocks u64        24  ids u64        32  index at u64  40  ids at u64
 //!          48  batches at u64    56  end position u64   64  last lsn u64   72  records u64
 //!          80  event chain 32   112  control chain 32  144  checksum u32 of the tables

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use super::{
     bytes::{Fields, checksum, file_header, open_file_header},
     cipher::{Cipher, Encryptor, NONCE_BYTES, TAG_BYTES, XCHACHA20_POLY1305},
-    entry::{Entry, EntryV1, EntryV2, EntryV3},
+    entry::Entry,
     error::{Fault, LogError},
     frame::{self, PAYLOAD_BYTES_MAX},
     record::{decode_front, encode_value},
@@ -182,8 +182,6 @@ impl Delta {
 /// A settled file as far as it is whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// Version of its entries; one that is not the newest is written anew, never appended to.
-    version: u32,
     /// Salt of its chunks.
     pub salt: u64,
     /// Its last whole generation; 0 for none.
@@ -213,16 +211,16 @@ impl Settled {
     ) -> Result<Self, LogError> {
         let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
         let header = read(0, HEADER_BYTES as u64)?;
-        let (version, salt, encrypted) = version_and_salt(store, &header).map_err(wrong)?;
+        let (salt, encrypted) = salt_of(store, &header).map_err(wrong)?;
         match (encrypted, cipher) {
             (true, None) => return Err(wrong(Fault::Encrypted)),
             (false, Some(_)) => return Err(wrong(Fault::Plaintext)),
             _ => {}
         }
         let first = HEADER_BYTES as u64;
-        let mut settled = Self { version, salt, last_at: first, end: first, ..Self::default() };
+        let mut settled = Self { salt, last_at: first, end: first, ..Self::default() };
         let (mut at, mut from) = (first, first);
-        while let Some(chunk) = Chunk::read(version, salt, at, cipher, read)? {
+        while let Some(chunk) = Chunk::read(salt, at, cipher, read)? {
             at = chunk.next;
             if chunk.more {
                 continue;
@@ -239,12 +237,6 @@ impl Settled {
         Ok(settled)
     }
 
-    /// Whether generations may be appended to it.
-    #[must_use]
-    pub fn is_current(&self) -> bool {
-        self.version == VERSION
-    }
-
     /// Hands out the entries in the order they were written, each with the byte offset of its
     /// chunk and its encoding. Of several of a session and incarnation the last counts.
     ///
@@ -259,60 +251,40 @@ impl Settled {
         let mut at = HEADER_BYTES as u64;
         while at < self.end {
             let gone = |fault| LogError::Fault { byte_offset: at, fault };
-            let chunk = Chunk::read(self.version, self.salt, at, cipher, read)?
+            let chunk = Chunk::read(self.salt, at, cipher, read)?
                 .ok_or_else(|| gone(Fault::PayloadChecksum))?;
             let mut rest: &[u8] = &chunk.entries;
             for _ in 0..chunk.count {
-                let (entry, used) = self.entry(rest).ok_or_else(|| gone(Fault::Payload))?;
+                let found: Option<(Entry, usize)> = decode_front(rest);
+                let found = found.filter(|(entry, _)| entry.is_sound());
+                let (entry, used) = found.ok_or_else(|| gone(Fault::Payload))?;
                 let (bytes, behind) = rest.split_at_checked(used).ok_or(gone(Fault::Payload))?;
-                match self.is_current() {
-                    true => take(at, entry, bytes),
-                    false => {
-                        let bytes = entry.encode();
-                        take(at, entry, &bytes);
-                    }
-                }
+                take(at, entry, bytes);
                 rest = behind;
             }
             at = chunk.next;
         }
         Ok(())
     }
-
-    /// The entry at the front of some bytes, and how many it takes.
-    fn entry(&self, bytes: &[u8]) -> Option<(Entry, usize)> {
-        let found: Option<(Entry, usize)> = match self.version {
-            1 => decode_front(bytes).map(|(v1, used): (EntryV1, usize)| {
-                (EntryV3::from(EntryV2::from(v1)).into(), used)
-            }),
-            2 => decode_front(bytes)
-                .map(|(v2, used): (EntryV2, usize)| (EntryV3::from(v2).into(), used)),
-            3 => decode_front(bytes).map(|(v3, used): (EntryV3, usize)| (v3.into(), used)),
-            _ => decode_front(bytes),
-        };
-        found.filter(|(entry, _)| entry.is_sound())
-    }
 }
 
-/// A header's version stands where every file's does and, from 2 on, again where the checksum
-/// sees it: entries must not be read in another version's shape. Answers also whether the chunks
-/// are encrypted.
-fn version_and_salt(store: [u8; 16], header: &[u8]) -> Result<(u32, u64, bool), Fault> {
+/// A header's version stands where every file's does and again where the checksum covers it: an
+/// entry must not be read in another version's shape. Returns the salt, and whether the chunks are
+/// encrypted.
+fn salt_of(store: [u8; 16], header: &[u8]) -> Result<(u64, bool), Fault> {
     let header = header.get(..HEADER_BYTES).ok_or(Fault::Short)?;
-    let found = header.get(8..12).and_then(|found| found.try_into().ok()).map(u32::from_le_bytes);
-    let version = found.filter(|found| (1..VERSION).contains(found)).unwrap_or(VERSION);
-    let mut fields = open_file_header(MAGIC, version, header)?;
+    let mut fields = open_file_header(MAGIC, VERSION, header)?;
     if fields.array() != Some(store) {
         return Err(Fault::Misplaced);
     }
     let salt = fields.u64().ok_or(Fault::Short)?;
     let again = fields.u32().ok_or(Fault::Short)?;
-    if again != if version == 1 { 0 } else { version } {
+    if again != VERSION {
         return Err(Fault::Unknown { what: "version", value: again });
     }
     match fields.u8().ok_or(Fault::Short)? {
-        0 => Ok((version, salt, false)),
-        XCHACHA20_POLY1305 => Ok((version, salt, true)),
+        0 => Ok((salt, false)),
+        XCHACHA20_POLY1305 => Ok((salt, true)),
         other => Err(Fault::Unknown { what: "cipher", value: u32::from(other) }),
     }
 }
@@ -331,7 +303,6 @@ struct Chunk {
 impl Chunk {
     /// Reads the chunk at a byte offset; `None` when none is whole there.
     fn read(
-        version: u32,
         salt: u64,
         at: u64,
         cipher: Option<&Cipher>,
@@ -358,24 +329,17 @@ impl Chunk {
                 Err(_) => return Ok(None),
             }
         }
-        Ok(Self::fields(version, generation, &value, frame::align(end)))
+        Ok(Self::fields(generation, &value, frame::align(end)))
     }
 
-    fn fields(version: u32, generation: u64, value: &Bytes, next: u64) -> Option<Self> {
-        type Fixed = (bool, bool, u64, u64, u64, u64, i64);
-        let (fixed, mut used): (Fixed, usize) = decode_front(value)?;
-        let (more, clean, start, order, byte_offset, lsn, at) = fixed;
-        let (mut counted, mut seen) = (at, at);
-        if version > 1 {
-            let (times, bytes) = decode_front(value.get(used..)?)?;
-            (counted, seen) = times;
-            used += bytes;
-        }
-        let (count, more_used): (u64, usize) = decode_front(value.get(used..)?)?;
-        let entries = value.slice(used + more_used..);
-        let fixed =
+    fn fields(generation: u64, value: &Bytes, next: u64) -> Option<Self> {
+        type Fixed = (bool, bool, u64, u64, u64, u64, (i64, i64, i64), u64);
+        let (fixed, used): (Fixed, usize) = decode_front(value)?;
+        let (more, clean, start, order, byte_offset, lsn, (at, counted, seen), count) = fixed;
+        let entries = value.slice(used..);
+        let delta =
             Delta { clean, start, order, byte_offset, lsn, at, counted, seen, entries: Vec::new() };
-        Some(Self { generation, more, delta: fixed, count, entries, next })
+        Some(Self { generation, more, delta, count, entries, next })
     }
 }
 
@@ -399,7 +363,7 @@ mod tests {
     use super::*;
     use crate::log::Damage;
     use crate::log::SegmentEntry;
-    use crate::log::{Mark, Work};
+    use crate::log::{End, Ending, Mark, Stage, Work};
 
     fn entry(n: usize) -> Entry {
         let long = "x".repeat(2_000);
@@ -417,11 +381,9 @@ mod tests {
             created_at: 1,
             updated_at: -1,
             archived_at: None,
-            deleted_at: Some(3),
             held_at: None,
-            expired_at: Some(4),
+            stage: Stage::Reclaimed(End { how: Ending::Deleted, at: 3 }),
             used_after: -2,
-            reclaimed: true,
             tail: 9,
             end_lsn: 12,
             chain: [1; 32],
@@ -430,7 +392,6 @@ mod tests {
             segments: vec![SegmentEntry { base: 0, start: 1, sealed: true, bytes: 9, end: 9 }],
             damage: vec![Damage { from: 1, to: 2, reason: "torn".to_owned(), accepted_at: None }],
             key: 8,
-            erased_at: None,
             redacted: Vec::new(),
             work: Work { fence: 2, until: Some(-3), key: Some([4; 16]), notes: 5, checkpoint },
             lineage: None,

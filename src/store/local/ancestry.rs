@@ -16,7 +16,7 @@ use crate::{
     env::sync::MutexGuard,
     event::{EventId, Position, Range, Scope, SessionHash, SessionId, SessionKey, Timestamp},
     log::{
-        Chain, Cipher, Frame, Lineage, LogError,
+        Chain, Cipher, Ending, Frame, Lineage, LogError,
         journal::read as read_bytes,
         segment::{FrameIndex, name_hash},
     },
@@ -38,7 +38,7 @@ impl Session {
     /// The session as a fork of it may read it, though other callers may not; `None` once it was
     /// erased.
     pub(super) fn kept(&self) -> Option<MutexGuard<'_, State>> {
-        Some(self.state()).filter(|state| state.exists && state.entry.erased_at.is_none())
+        Some(self.state()).filter(|state| state.exists() && !state.entry.stage.is_erased())
     }
 }
 
@@ -229,7 +229,7 @@ impl Segments {
             Err(error) => (error.to_string(), error.is_unreadable()),
         };
         let mut state = session.state();
-        if state.entry.segments != segments || state.entry.erased_at.is_some() {
+        if state.entry.segments != segments || state.entry.stage.is_erased() {
             return Ok(None);
         }
         let flaw = Flaw { range: Range::new(at, at.plus(1)), reason, unread };
@@ -289,11 +289,11 @@ impl Segments {
 fn relative(session: &Session, at: Position) -> Relative {
     let state = session.state();
     let entry = &state.entry;
-    let survival = match (entry.erased_at, entry.deleted_at, entry.expired_at) {
-        (Some(_), _, _) => Survival::Erased,
-        (_, Some(_), _) => Survival::Deleted,
-        (_, _, Some(_)) => Survival::Expired,
-        _ => Survival::Alive,
+    let survival = match entry.stage.end().map(|end| end.how) {
+        None => Survival::Alive,
+        Some(Ending::Erased { .. }) => Survival::Erased,
+        Some(Ending::Deleted | Ending::Discarded) => Survival::Deleted,
+        Some(Ending::Expired) => Survival::Expired,
     };
     Relative {
         session: session.key.session.clone(),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::{
     layout::{STORE, journal_path, keys_path, settled_path},
     pins::Pin,
-    session::{Held, Session, hash_of},
+    session::{Durable, Held, Session, hash_of},
     slots::Place,
     upkeep::Upkeep,
 };
@@ -115,7 +115,7 @@ impl Upkeep {
     /// The segments of a session; none of one that was erased, whatever is left of it. Answers
     /// whether the device gave all of them.
     fn hand_out_session(&self, entry: &Entry, take: Take<'_>) -> io::Result<bool> {
-        let Some(hash) = hash_of(entry).filter(|_| entry.erased_at.is_none()) else {
+        let Some(hash) = hash_of(entry).filter(|_| !entry.stage.is_erased()) else {
             return Ok(true);
         };
         let mut whole = true;
@@ -228,11 +228,11 @@ impl Upkeep {
 /// settled file names it. `None` for one that is being erased.
 fn waiting(session: &Session, before: Lsn) -> Option<(Vec<Arc<Held>>, bool)> {
     let state = session.state();
-    if state.entry.erased_at.is_some() && !state.unsettled.is_empty() {
+    if state.entry.stage.is_erased() && !state.unsettled.is_empty() {
         return None;
     }
     let held = state.unsettled.iter().filter(|one| one.header.end_lsn() <= before);
-    Some((held.cloned().collect(), !state.ever_settled))
+    Some((held.cloned().collect(), matches!(state.durable, Durable::Fresh)))
 }
 
 /// Says that everything before it was durable.

@@ -208,7 +208,7 @@ impl Catalogue {
         sessions.resting.iter().for_each(|Resting(packed)| take(unpacked(scope, packed)));
         for session in sessions.awake.values() {
             let state = session.state();
-            if state.exists {
+            if state.exists() {
                 take(state.entry.clone());
             }
         }

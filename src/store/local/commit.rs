@@ -14,7 +14,7 @@ use super::{
     journal::{Item, Refused, Told},
     opened::Opened,
     segments::Segments,
-    session::{Session, State},
+    session::{Durable, Session, State},
     sessions::Sessions,
     trouble::write_error,
     wait::blocking,
@@ -403,7 +403,7 @@ impl Commit {
         if let Some(known) = create_key.as_ref().and_then(|key| catalogue.created_by(scope, key)) {
             let state = known.state();
             let live = keys_live_from(&self.base.count, &*self.base.env.clock);
-            if !state.exists {
+            if !state.exists() {
                 return Ok(Entered::Wait);
             }
             if state.entry.created_at >= live.0 {
@@ -419,7 +419,7 @@ impl Commit {
         let key = SessionKey { scope: scope.clone(), session: id };
         if let Some(known) = catalogue.get(&key) {
             let state = known.state();
-            if !state.exists {
+            if !state.exists() {
                 return Ok(Entered::Wait);
             }
             drop(state);
@@ -440,7 +440,7 @@ impl Commit {
             lineage,
         };
         let hash = SessionHash::of(&key, Incarnation(create.incarnation));
-        let session = Session::new(key, hash, Entry::begin(&create, hash, now), false);
+        let session = Session::new(key, hash, Entry::begin(&create, hash, now), Durable::Creating);
         catalogue.insert(Arc::clone(&session));
         Ok(Entered::Fresh(session, Box::new(create)))
     }

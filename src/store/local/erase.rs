@@ -47,7 +47,7 @@ impl Upkeep {
             blocking(|| self.clearing.settle(false)).map_err(failed)?;
         }
         self.commit.drive(session, &mut self.commit.ask(Ask::Erase)).await?;
-        if !session.state().entry.is_erasing() {
+        if !session.state().entry.stage.is_erasing() {
             return Ok(());
         }
         self.sessions.note_erasing(session);
@@ -59,7 +59,7 @@ impl Upkeep {
                 finished =
                     self.clearing.leave_journal(&[]).and_then(|()| self.clearing.finish_erasures());
             }
-            if session.state().entry.is_erasing() {
+            if session.state().entry.stage.is_erasing() {
                 return Err(finished.err().unwrap_or_else(|| io::Error::other("it may be left")));
             }
             // Where payloads are zeros now, no start needs to read.
@@ -79,7 +79,7 @@ impl Clearing {
         // A caller may find its own erasure taken by another thread, and must wait for it.
         let _turn = self.turn.lock();
         let mut begun = std::mem::take(&mut *self.sessions.backlog.erasing.lock());
-        begun.retain(|one| one.session.state().entry.is_erasing());
+        begun.retain(|one| one.session.state().entry.stage.is_erasing());
         let mut done = Ok(());
         let mut take = |session: &Session, step: io::Result<()>| {
             let Err(error) = step else { return true };
@@ -156,7 +156,7 @@ impl Clearing {
             let tombstone = session.state().entry.end_lsn.saturating_sub(1);
             self.zero_journal(session.hash, &|first, _| first != tombstone)?;
         }
-        session.state().entry.redacted.clear();
+        session.state().entry.stage.finish_erasure();
         self.sessions.backlog.touched.lock().push(Arc::clone(session));
         tracing::info!(session = %session.hash, "a session was erased");
         Ok(())

@@ -31,7 +31,7 @@ impl Birth {
     pub(super) fn of(key: &SessionKey, entry: &Entry) -> Option<(SessionHash, Self)> {
         let origin = Origin::of(&key.scope, entry.lineage.as_ref()?);
         let hash = SessionHash::of(key, Incarnation(entry.incarnation));
-        let gone = entry.is_discarded() || entry.reclaimed;
+        let gone = entry.stage.is_discarded() || entry.stage.is_reclaimed();
         Some((hash, Self { parent: origin.hash, session: key.session.clone(), gone }))
     }
 }

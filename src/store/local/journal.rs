@@ -126,33 +126,59 @@ struct Queue<S> {
     lead: Lead,
     /// Threads that wait for the lead; the committer hands it over between two rounds.
     waiting: usize,
-    handover: bool,
     /// The last round had several frames: the committer leads the next.
     crowded: bool,
-    /// Nothing was committed since the last watermark: the committer sleeps until it is woken.
-    quiet: bool,
+    committer: Committer,
     refuse: Option<Refusal>,
-    stopped: bool,
 }
 
 /// Which thread writes the frames of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    /// One that leads now.
 enum Lead {
     /// None: the queue is empty.
     Free,
+    /// One that leads now.
     Taken,
     /// The first of the threads that wait for the lead.
     Offered,
+    /// The committer thread, once it wakes.
+    HandedOver,
 }
 
-/// What the committer leads: all there is, until somebody else wants to.
+impl Lead {
+    /// Whether a thread that waits for the lead may take it.
+    fn is_open(self) -> bool {
+        matches!(self, Self::Free | Self::Offered)
+    }
+}
+
+/// What the committer thread does while it does not lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Committer {
+    /// It sleeps until it is woken: nothing was committed since the last watermark.
+    Asleep,
+    /// It writes a watermark once nothing was committed for a while.
+    Watching,
+    /// It ends.
+    Stopped,
+}
+
+/// Frames that the committer leads: all there are, until another thread waits for the lead.
 const ENDLESS: usize = usize::MAX;
 
 impl<S> Queue<S> {
     fn push(&mut self, item: Item<S>) {
         self.bytes += item.frame.header.stride();
         self.items.push(item);
+    }
+
+    /// Has the committer watch for the time to write a watermark; answers whether it sleeps.
+    fn wake_committer(&mut self) -> bool {
+        let sleeps = self.committer == Committer::Asleep;
+        if sleeps {
+            self.committer = Committer::Watching;
+        }
+        sleeps
     }
 }
 
@@ -180,11 +206,9 @@ impl<S> Journal<S> {
             next_lsn: place.lsn,
             lead: Lead::Free,
             waiting: 0,
-            handover: false,
             crowded: false,
-            quiet: true,
+            committer: Committer::Asleep,
             refuse: None,
-            stopped: false,
         };
         let last = Last { items: Vec::new(), end: place, visible: place };
         Self {
@@ -273,11 +297,11 @@ impl<S> Journal<S> {
         if queue.lead != Lead::Free {
             return Ok(false);
         }
-        queue.lead = Lead::Taken;
         if !(self.background && queue.crowded) {
+            queue.lead = Lead::Taken;
             return Ok(true);
         }
-        queue.handover = true;
+        queue.lead = Lead::HandedOver;
         drop(queue);
         self.wake.notify_one();
         Ok(false)
@@ -355,13 +379,14 @@ impl<S> Journal<S> {
             }
             if self.background && left == 0 {
                 let mut queue = self.queue.lock();
-                let goes_on = !queue.items.is_empty();
-                queue.handover = goes_on && !queue.stopped && queue.waiting == 0;
-                let wakes = std::mem::take(&mut queue.quiet) || queue.handover;
+                let runs = queue.committer != Committer::Stopped;
+                let hands_over = runs && !queue.items.is_empty() && queue.waiting == 0;
+                let wakes = queue.wake_committer() || hands_over;
                 if wakes && !planted(Defect::LoseWakeUp) {
                     self.wake.notify_one();
                 }
-                if queue.handover {
+                if hands_over {
+                    queue.lead = Lead::HandedOver;
                     return;
                 }
             }
@@ -413,11 +438,11 @@ impl<S> Journal<S> {
     fn wait_for_lead(&self, outcome: Outcome<'_, S>) {
         let mut queue = self.queue.lock();
         queue.waiting += 1;
-        while queue.lead == Lead::Taken {
+        while !queue.lead.is_open() {
             queue = self.offered.wait(queue);
         }
         queue.waiting -= 1;
-        debug_assert!(queue.lead != Lead::Taken, "one thread leads at a time");
+        debug_assert!(queue.lead.is_open(), "one thread leads at a time");
         queue.lead = Lead::Taken;
         drop(queue);
         self.show(outcome);
@@ -518,31 +543,35 @@ impl<S> Journal<S> {
         let mut queue = self.queue.lock();
         loop {
             let before = rounds();
-            if std::mem::take(&mut queue.handover) {
-                // What it leads wants a watermark, like what others do.
-                queue.quiet = false;
+            if queue.lead == Lead::HandedOver {
+                queue.lead = Lead::Taken;
+                // A watermark follows what it leads, as it follows what other threads lead.
+                queue.wake_committer();
                 drop(queue);
                 self.lead(ENDLESS, outcome);
                 queue = self.queue.lock();
                 continue;
             }
-            if queue.stopped {
-                return;
-            }
-            if queue.quiet {
-                queue = self.wake.wait(queue);
-                continue;
+            match queue.committer {
+                Committer::Stopped => return,
+                Committer::Asleep => {
+                    queue = self.wake.wait(queue);
+                    continue;
+                }
+                Committer::Watching => {}
             }
             let (guard, waited) = self.wake.wait_timeout(queue, IDLE);
             queue = guard;
             let idle = waited && rounds() == before;
-            if idle && queue.lead == Lead::Free && !queue.stopped {
+            if idle && queue.lead == Lead::Free && queue.committer != Committer::Stopped {
                 queue.lead = Lead::Taken;
                 drop(queue);
                 self.watermark();
                 self.lead(ENDLESS, outcome);
                 queue = self.queue.lock();
-                queue.quiet = rounds() == before;
+                if rounds() == before && queue.committer != Committer::Stopped {
+                    queue.committer = Committer::Asleep;
+                }
             }
         }
     }
@@ -568,7 +597,7 @@ impl<S> Journal<S> {
 
     /// Ends the committer thread.
     pub(super) fn stop(&self) {
-        self.queue.lock().stopped = true;
+        self.queue.lock().committer = Committer::Stopped;
         self.wake.notify_all();
     }
 
@@ -816,7 +845,8 @@ mod tests {
                 led.push(queue().unwrap_or(true));
                 let is_marked = || {
                     let written = journal.place().lsn == Lsn(burst + 1);
-                    written && journal.writer.lock().watermarked && journal.queue.lock().quiet
+                    let sleeps = || journal.queue.lock().committer == Committer::Asleep;
+                    written && journal.writer.lock().watermarked && sleeps()
                 };
                 marked.push((0..20_000_000).any(|_| {
                     std::thread::yield_now();

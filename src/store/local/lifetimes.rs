@@ -20,7 +20,7 @@ use super::{
 use crate::{
     env::sync::atomic::Ordering,
     event::{Scope, SessionId, SessionKey, TenantId, Timestamp, UserId},
-    log::Entry,
+    log::{Ending, Entry},
     store::{
         Aging, Appended, Keeps, SessionInfo, Stage, StoreError, StoreResult, Swept, Usage,
         lifetime::micros,
@@ -81,18 +81,19 @@ impl Upkeep {
 
     /// The next step of a session as its entry has it.
     fn step(&self, entry: &Entry, counted: Timestamp) -> Option<Step> {
-        if entry.reclaimed {
+        if entry.stage.is_reclaimed() {
             return Some(Step::Reclaim);
         }
         let used_at = entry.used_at();
-        let deleted = entry.deleted_at.is_some();
+        let end = entry.stage.end();
+        let deleted = end.is_some_and(|end| end.how != Ending::Expired);
         if !deleted && kept(entry).is_some() {
             return None;
         }
         let lifetimes = &self.base.options.lifetimes;
-        if deleted || entry.expired_at.is_some() {
-            // Whoever was forked from it reads from it; nobody else would finish an erasure.
-            let waits = entry.is_erasing() || self.sessions.entry_is_needed(entry);
+        if end.is_some() {
+            // Its forks read from it; nothing else would finish an erasure.
+            let waits = entry.stage.is_erasing() || self.sessions.entry_is_needed(entry);
             let goes_at = match deleted {
                 true => Some(lifetimes.deleted_goes_at(used_at)),
                 false => lifetimes.expired_goes_at(entry.ttl_seconds, used_at),
@@ -114,9 +115,8 @@ impl Upkeep {
         if state.is_busy() {
             return None;
         }
-        let ended = state.entry.deleted_at.is_some() || state.entry.expired_at.is_some();
-        if session.is_watched() && !ended {
-            // Whoever waits for events of it uses it.
+        if session.is_watched() && state.entry.stage.is_alive() {
+            // A caller that waits for its events uses it.
             self.use_now(session, state, counted);
             return None;
         }
@@ -204,13 +204,13 @@ impl Upkeep {
             Some(Step::Expire) => {
                 let mut request = self.commit.ask(Ask::Expire);
                 self.commit.drive_by(|| self.plan_expiry(session, &mut request)).await?;
-                let expired = session.state().entry.expired_at.is_some();
+                let expired = session.state().entry.stage.is_restorable();
                 Ok(step.filter(|_| expired))
             }
             Some(Step::GiveUp) => {
                 let mut state = session.state();
                 if self.step_of(session, &mut state, counted) == step {
-                    state.entry.reclaimed = true;
+                    state.entry.stage.reclaim();
                     self.sessions.backlog.touched.lock().push(Arc::clone(session));
                 }
                 Ok(step)
@@ -287,10 +287,9 @@ impl Upkeep {
         let mut usage = Usage::default();
         for scope in scopes.iter().filter(|scope| scope.tenant == *tenant && scope.user != *but) {
             self.sessions.catalogue().each_entry(scope, &mut |entry| {
-                let there = entry.deleted_at.is_none() && entry.expired_at.is_none();
-                usage.sessions += u64::from(there);
+                usage.sessions += u64::from(entry.stage.is_alive());
                 // What can be restored, or is kept for forks, takes its room still.
-                let stays = !entry.is_discarded() && !entry.reclaimed;
+                let stays = !entry.stage.is_discarded() && !entry.stage.is_reclaimed();
                 if stays || self.sessions.entry_is_needed(&entry) {
                     usage.bytes += entry.bytes;
                 }
@@ -301,10 +300,10 @@ impl Upkeep {
 
     fn age(&self, entry: &Entry) -> Option<Aging> {
         let (lifetimes, used_at) = (&self.base.options.lifetimes, entry.used_at());
-        let stage = match (entry.deleted_at, entry.expired_at) {
-            (Some(_), _) => Stage::Deleted,
-            (None, Some(_)) => Stage::Expired,
-            (None, None) => Stage::Alive,
+        let stage = match entry.stage.end().map(|end| end.how) {
+            None => Stage::Alive,
+            Some(Ending::Expired) => Stage::Expired,
+            Some(_) => Stage::Deleted,
         };
         let ends_at = match stage {
             Stage::Alive => Some(lifetimes.expires_at(entry.ttl_seconds, used_at)?),

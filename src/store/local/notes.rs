@@ -194,8 +194,8 @@ impl Commit {
         let scopes = self.sessions.catalogue().scopes();
         for scope in scopes {
             self.sessions.catalogue().each_entry(&scope, &mut |entry| {
-                let written = !entry.is_discarded() && entry.archived_at.is_none();
-                if entry.work.fence > 0 && written && !entry.reclaimed {
+                let written = !entry.stage.is_discarded() && entry.archived_at.is_none();
+                if entry.work.fence > 0 && written && !entry.stage.is_reclaimed() {
                     leased.extend(key_of(&scope, &entry));
                 }
             });
@@ -220,8 +220,7 @@ fn key_of(scope: &Scope, entry: &Entry) -> Option<SessionKey> {
 
 /// Whether events may be appended to it, as far as its entry says.
 fn is_open(entry: &Entry) -> bool {
-    let gone = entry.deleted_at.or(entry.expired_at).or(entry.archived_at).is_some();
-    !gone && !entry.is_degraded()
+    entry.stage.is_alive() && entry.archived_at.is_none() && !entry.is_degraded()
 }
 
 /// The first number that is wanted.

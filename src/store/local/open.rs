@@ -22,7 +22,7 @@ use super::{
     rank,
     recover::{Lost, Recovered, recover},
     segments::Segments,
-    session::Session,
+    session::{Durable, Session},
     sessions::{Backlog, Reserve, Sessions, Signal},
     slots::{Found, Slots},
     upkeep::{Refused, Upkeep},
@@ -251,7 +251,7 @@ fn mend(env: &Env, store: ([u8; 16], &Keys), known: &ByHash, recovered: &mut Rec
 /// name, and is settled no more: an entry of it behind the other's would take the name back.
 fn enter(known: ByHash, catalogue: &mut Catalogue, slots: &mut Slots) {
     let (gone, living): (Vec<_>, Vec<_>) =
-        known.into_values().partition(|session| session.state().entry.reclaimed);
+        known.into_values().partition(|session| session.state().entry.stage.is_reclaimed());
     for session in gone.into_iter().chain(living) {
         if let Some(before) = catalogue.insert(session) {
             slots.forget(before);
@@ -321,12 +321,12 @@ fn count_of(env: &Env, found: &Found) -> Count {
 
 /// Whether something may be left of a session that was erased, or of an event that was redacted.
 fn is_unfinished(entry: &Entry) -> bool {
-    entry.is_erasing() || entry.is_redacting()
+    entry.stage.is_erasing() || entry.is_redacting()
 }
 
 /// Whether a discarded session may have files.
 fn is_left(entry: &Entry) -> bool {
-    entry.is_discarded() && !entry.segments.is_empty()
+    entry.stage.is_discarded() && !entry.segments.is_empty()
 }
 
 /// Whether a session's segments hold what the journal lost: settling may be ahead of its place.
@@ -428,7 +428,12 @@ fn tombstones(
         }
         let session = known.entry(hash).or_insert_with(|| {
             let create = Create::of(&tombstone);
-            Session::new(key, hash, Entry::begin(&create, hash, record.processed_at()), true)
+            Session::new(
+                key,
+                hash,
+                Entry::begin(&create, hash, record.processed_at()),
+                Durable::Settled,
+            )
         });
         let entry = &mut session.state().entry;
         entry.key = tombstone.key;
@@ -477,7 +482,7 @@ fn replay_frame(
     // Tombstones were applied first: one that is met here names another session.
     effect.controls.retain(|(_, said)| !matches!(said, Control::Erase(_)));
     state.publish(frame.clone(), &effect, counted);
-    state.exists = true;
+    debug_assert!(state.exists(), "the first frame of a session creates it");
     let session = Arc::clone(&session);
     session.announce(effect.tail);
     Ok(state.list().then_some(session))
@@ -513,7 +518,7 @@ fn created_session(frame: &Frame, records: &[(crate::event::Lsn, Record)]) -> Op
     let entry = Entry::begin(&create, hash, first.processed_at());
     let begin = (frame.header.first_position, frame.header.chain);
     let fits = hash == frame.header.session && begin == create.begin(hash);
-    fits.then(|| Session::new(key, hash, entry, false))
+    fits.then(|| Session::new(key, hash, entry, Durable::Creating))
 }
 
 /// Marks what a damaged frame took from the session it names; `None` when that one is unknown.

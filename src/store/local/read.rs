@@ -50,7 +50,8 @@ impl Segments {
     ) -> StoreResult<Option<MutexGuard<'a, State>>> {
         let stays = |state: &MutexGuard<'_, State>| {
             let entry = &state.entry;
-            !entry.is_discarded() && !entry.reclaimed || self.sessions.is_needed(session.hash)
+            !entry.stage.is_discarded() && !entry.stage.is_reclaimed()
+                || self.sessions.is_needed(session.hash)
         };
         self.opened_when(session, &|| Ok(session.kept().filter(stays)))
     }

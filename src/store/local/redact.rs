@@ -103,8 +103,8 @@ impl Clearing {
         let wanted: BTreeSet<u64> = {
             let state = session.state();
             let entry = &state.entry;
-            let kept = entry.erased_at.is_none() && self.sessions.is_needed(session.hash);
-            if entry.reclaimed || entry.is_discarded() && !kept {
+            let kept = !entry.stage.is_erased() && self.sessions.is_needed(session.hash);
+            if entry.stage.is_reclaimed() || entry.stage.is_discarded() && !kept {
                 // All of its files go.
                 return Ok(());
             }
@@ -207,7 +207,7 @@ impl Clearing {
     fn note_cleared(&self, session: &Arc<Session>, gone: &BTreeSet<u64>) {
         let mut state = session.state();
         let state = &mut *state;
-        for entry in [Some(&mut state.entry), state.settled.as_deref_mut()].into_iter().flatten() {
+        for entry in state.entries_mut() {
             let those = entry.redacted.iter_mut().filter(|one| gone.contains(&one.position));
             those.for_each(|one| one.cleared = true);
         }

@@ -123,7 +123,10 @@ impl Upkeep {
     /// What of a session that is settled is worth sealing together.
     fn idle_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
         let state = session.state();
-        if !state.unsettled.is_empty() || state.entry.is_discarded() || state.entry.reclaimed {
+        if !state.unsettled.is_empty()
+            || state.entry.stage.is_discarded()
+            || state.entry.stage.is_reclaimed()
+        {
             return None;
         }
         self.segments.policy(true).run(&state.entry.segments, &state.entry.damage)

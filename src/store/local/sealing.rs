@@ -64,7 +64,7 @@ impl Segments {
     /// What of a session that others may write to is worth sealing.
     fn full_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
         let state = session.state();
-        let living = !state.entry.is_discarded() && !state.entry.reclaimed;
+        let living = !state.entry.stage.is_discarded() && !state.entry.stage.is_reclaimed();
         living.then(|| self.policy(false).run(&state.entry.segments, &state.entry.damage))?
     }
 
@@ -154,8 +154,7 @@ impl Segments {
         assert!(sealed.file.sealed && sealed.sealed.is_some(), "what replaces a run is sealed");
         let mut locked = session.state();
         let state = &mut *locked;
-        let entries = [Some(&mut state.entry), state.settled.as_deref_mut()];
-        for entry in entries.into_iter().flatten() {
+        for entry in state.entries_mut() {
             let at = entry.segments.iter().position(|segment| Some(segment) == run.first());
             if let Some(at) = at {
                 entry.segments.splice(at..at + run.len(), [sealed.file.clone()]);

@@ -64,16 +64,11 @@ impl Origin {
 
 /// What changes about a session. `entry` is durable; `ahead` is not yet.
 pub(super) struct State {
-    /// Whether its creation is durable; until then nobody but its creator may know of it.
-    pub(super) exists: bool,
-    /// The durable truth; its segments as of the last settling.
+    /// The entry behind the last durable frame; its segments as of the last settling.
     pub(super) entry: Entry,
-    /// The entry as last settled, while frames wait to be settled; `None` when `entry` is that, or
-    /// when the session was never settled.
-    pub(super) settled: Option<Box<Entry>>,
-    /// Whether any settled file may name it.
-    pub(super) ever_settled: bool,
-    /// Whether it is listed for the next settling.
+    /// What of it is durable, and where.
+    pub(super) durable: Durable,
+    /// Whether it is in the list of sessions to be settled.
     pub(super) listed: bool,
     /// What queued frames will make of it: made in memory that is at hand, where a session that
     /// was not written to for a while is not.
@@ -89,6 +84,19 @@ pub(super) struct State {
     pub(super) leaves_behind: Option<Lsn>,
     /// Its key, once it was needed.
     pub(super) cipher: Option<Arc<Cipher>>,
+}
+
+/// What the disk has of a session.
+#[derive(Debug)]
+pub(super) enum Durable {
+    /// Its creation is in flight: only its creator knows of it.
+    Creating,
+    /// The journal has it; no settled file names it.
+    Fresh,
+    /// The settled files have its entry.
+    Settled,
+    /// The settled files have this entry; frames that changed it since wait to be settled.
+    Behind(Box<Entry>),
 }
 
 /// A session whose segment takes no writes.
@@ -122,14 +130,17 @@ impl Held {
 }
 
 impl Session {
-    pub(super) fn new(key: SessionKey, hash: SessionHash, entry: Entry, exists: bool) -> Arc<Self> {
+    pub(super) fn new(
+        key: SessionKey,
+        hash: SessionHash,
+        entry: Entry,
+        durable: Durable,
+    ) -> Arc<Self> {
         let tail = watch::channel(Position(entry.tail)).0;
         let origin = entry.lineage.as_ref().map(|lineage| Origin::of(&key.scope, lineage));
         let state = State {
-            exists,
             entry,
-            settled: None,
-            ever_settled: exists,
+            durable,
             listed: false,
             ahead: None,
             unsettled: VecDeque::new(),
@@ -144,7 +155,7 @@ impl Session {
     /// A session that is settled, as its entry says.
     pub(super) fn settled(key: SessionKey, entry: Entry) -> Arc<Self> {
         let hash = SessionHash::of(&key, Incarnation(entry.incarnation));
-        Self::new(key, hash, entry, true)
+        Self::new(key, hash, entry, Durable::Settled)
     }
 
     /// Its entry, packed, when that is all there is to keep of it.
@@ -184,9 +195,9 @@ impl Session {
             }
         }
         let now = Position(state.entry.tail);
-        // Whoever begins to watch looks at the tail first: without a watcher nobody need be woken.
-        // That nothing more will come wakes them, too.
-        let gone = state.entry.deleted_at.or(state.entry.expired_at).is_some();
+        // A watcher looks at the tail first: without one there is nothing to wake. The end of the
+        // session wakes watchers, too.
+        let gone = !state.entry.stage.is_alive();
         self.tail.send_if_modified(|tail| {
             let moved = std::mem::replace(tail, now) != now;
             (moved || gone) && self.tail.receiver_count() > 0
@@ -206,7 +217,7 @@ impl Session {
     /// The session as a reader may know it.
     pub(super) fn visible(&self) -> Result<MutexGuard<'_, State>, StoreError> {
         let state = self.state();
-        if !state.exists {
+        if !state.exists() {
             return Err(self.not_found());
         }
         state.entry.visible(&self.key.session)?;
@@ -216,7 +227,7 @@ impl Session {
     /// The session as a caller may know it that restores or discards it.
     pub(super) fn restorable(&self) -> Result<MutexGuard<'_, State>, StoreError> {
         let state = self.state();
-        if !state.exists {
+        if !state.exists() {
             return Err(self.not_found());
         }
         state.entry.restorable(&self.key.session)?;
@@ -226,7 +237,7 @@ impl Session {
     /// The session while its files are there, deleted or not.
     pub(super) fn kept_whole(&self) -> Result<MutexGuard<'_, State>, StoreError> {
         let state = self.state();
-        if !state.exists || state.entry.reclaimed {
+        if !state.exists() || state.entry.stage.is_reclaimed() {
             return Err(self.not_found());
         }
         Ok(state)
@@ -255,7 +266,9 @@ impl State {
         self.keep_settled();
         apply(&mut self.entry, effect, counted);
         debug_assert_eq!(effect.end_lsn, header.end_lsn(), "an effect ends with its frame");
-        self.exists |= effect.is_creation();
+        if matches!(self.durable, Durable::Creating) && effect.is_creation() {
+            self.durable = Durable::Fresh;
+        }
         if let Some(opened) = &mut self.opened {
             opened.names.learn(header.first_position, effect);
         }
@@ -270,7 +283,7 @@ impl State {
 
     /// Notes that it was used at that count of time.
     pub(super) fn use_at(&mut self, counted: Timestamp) {
-        for entry in [Some(&mut self.entry), self.settled.as_deref_mut()].into_iter().flatten() {
+        for entry in self.entries_mut() {
             if counted > entry.used_at() {
                 entry.use_at(counted);
             }
@@ -279,7 +292,21 @@ impl State {
 
     /// Whether something of it is on its way to the disk.
     pub(super) fn is_busy(&self) -> bool {
-        self.is_in_flight() || !self.exists
+        self.is_in_flight() || !self.exists()
+    }
+
+    /// Whether its creation is durable.
+    pub(super) fn exists(&self) -> bool {
+        !matches!(self.durable, Durable::Creating)
+    }
+
+    /// Its entry, and the one that the settled files have where that is another.
+    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        let settled = match &mut self.durable {
+            Durable::Behind(settled) => Some(&mut **settled),
+            Durable::Creating | Durable::Fresh | Durable::Settled => None,
+        };
+        std::iter::once(&mut self.entry).chain(settled)
     }
 
     /// Whether frames of it are queued. An end without any is left by a request that
@@ -297,7 +324,7 @@ impl State {
 
     /// Whether all of it is settled.
     pub(super) fn is_settled(&self) -> bool {
-        self.ever_settled && self.unsettled.is_empty()
+        matches!(self.durable, Durable::Settled)
     }
 
     /// Whether its expiry is on its way to the disk, in that epoch of the journal.
@@ -338,8 +365,8 @@ impl State {
 
     /// Keeps the entry as it was settled before the first frame that waits changes it.
     pub(super) fn keep_settled(&mut self) {
-        if self.unsettled.is_empty() && self.ever_settled {
-            self.settled = Some(Box::new(self.entry.clone()));
+        if self.is_settled() {
+            self.durable = Durable::Behind(Box::new(self.entry.clone()));
         }
     }
 
@@ -391,15 +418,13 @@ impl State {
     fn rests(&self) -> bool {
         let leaves = self.leaves_behind.is_some();
         let waits = self.listed || self.is_in_flight() || !self.unsettled.is_empty() || leaves;
-        let settled = self.exists && self.ever_settled && self.settled.is_none();
-        settled && !waits && self.opened.is_none()
+        self.is_settled() && !waits && self.opened.is_none()
     }
 
     /// Remembers a damaged range, once; answers whether it is new.
     pub(super) fn damage(&mut self, range: Range, reason: &str) -> bool {
         let before = self.entry.damage.len();
-        let entries = [Some(&mut self.entry), self.settled.as_deref_mut()];
-        for entry in entries.into_iter().flatten() {
+        for entry in self.entries_mut() {
             let known =
                 entry.damage.iter().any(|old| old.from <= range.from.0 && range.to.0 <= old.to);
             if !known {
@@ -417,10 +442,10 @@ impl State {
 
     /// The entry as the settled files may name it; `None` for a session they do not know.
     pub(super) fn settled_entry(&self) -> Option<Entry> {
-        match &self.settled {
-            Some(settled) => Some((**settled).clone()),
-            None if self.unsettled.is_empty() && self.ever_settled => Some(self.entry.clone()),
-            None => None,
+        match &self.durable {
+            Durable::Creating | Durable::Fresh => None,
+            Durable::Settled => Some(self.entry.clone()),
+            Durable::Behind(settled) => Some((**settled).clone()),
         }
     }
 

@@ -16,7 +16,7 @@ use super::{
     forks::Forks,
     journal::{Item, Journal, Sink, Told, error_of},
     rank,
-    session::{Session, hash_of},
+    session::{Durable, Session, hash_of},
     slots::Slots,
     writer::Failure,
 };
@@ -299,7 +299,7 @@ impl Sessions {
         let Some(parent) = self.release(child) else { return };
         let idle = {
             let state = parent.state();
-            state.entry.is_discarded() && state.unsettled.is_empty()
+            state.entry.stage.is_discarded() && state.unsettled.is_empty()
         };
         if idle {
             self.backlog.dirty.lock().push(parent);
@@ -331,17 +331,16 @@ impl Sessions {
     /// erased.
     pub(super) fn drop_frames(&self, session: &Arc<Session>) -> bool {
         let mut state = session.state();
-        let needed = || state.entry.erased_at.is_none() && self.is_needed(session.hash);
-        if !state.entry.is_discarded() || !state.exists || needed() {
+        let needed = || !state.entry.stage.is_erased() && self.is_needed(session.hash);
+        if !state.entry.stage.is_discarded() || !state.exists() || needed() {
             return false;
         }
         state.unsettled.clear();
-        state.settled = None;
-        state.ever_settled = true;
+        state.durable = Durable::Settled;
         state.unwritable = None;
         state.listed = false;
-        if state.entry.is_erasing() {
-            // Whoever erased it may have gone away before he took the next step.
+        if state.entry.stage.is_erasing() {
+            // The caller that erased it may have gone away before it took the next step.
             self.note_erasing(session);
         }
         drop(state);

@@ -5,8 +5,12 @@
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use super::{
-    clearing::Clearing, opened::index_of, segments::Segments, session::Session,
-    sessions::FEW_SESSIONS_MAX, slots::Place,
+    clearing::Clearing,
+    opened::index_of,
+    segments::Segments,
+    session::{Durable, Session},
+    sessions::FEW_SESSIONS_MAX,
+    slots::Place,
 };
 use crate::{
     env::{
@@ -386,7 +390,6 @@ impl Segments {
             let state = &mut *locked;
             let done = state.take_settled(one.frames);
             state.entry.segments.clone_from(&one.entry.segments);
-            state.ever_settled = true;
             state.unwritable = None;
             if let (Some(opened), Some(file)) = (&mut state.opened, one.entry.segments.last()) {
                 opened.settled(file, &one.path, one.salt, &one.new);
@@ -395,9 +398,9 @@ impl Segments {
             settled.damage.clone_from(&state.entry.damage);
             settled.use_at(state.entry.used_at());
             if state.unsettled.is_empty() {
-                state.settled = None;
+                state.durable = Durable::Settled;
             } else {
-                state.settled = Some(Box::new(settled));
+                state.durable = Durable::Behind(Box::new(settled));
                 if state.list() {
                     again.push(Arc::clone(&one.session));
                 }

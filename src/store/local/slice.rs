@@ -196,7 +196,7 @@ impl Segments {
             )));
         }
         let mut state = session.state();
-        if state.entry.segments != segments || state.entry.erased_at.is_some() {
+        if state.entry.segments != segments || state.entry.stage.is_erased() {
             return Ok(None);
         }
         let unread = self.note_all(session, &mut state, found);

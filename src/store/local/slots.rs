@@ -311,8 +311,7 @@ impl Slot {
             place: settled.last.as_ref().map_or(nowhere, place_of),
             end: settled.end,
             base: settled.base_end,
-            stale: settled.last.is_none()
-                || found.is_none_or(|found| settled.end != found.length || !settled.is_current()),
+            stale: settled.last.is_none() || found.is_none_or(|found| settled.end != found.length),
             touched: BTreeMap::new(),
         }
     }

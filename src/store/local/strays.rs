@@ -55,8 +55,8 @@ impl Seen {
     /// Notes a session and its files.
     pub(super) fn see(&mut self, session: &Session) {
         self.sessions.push(mark(&session.hash.0));
-        let state = session.state();
-        for entry in [Some(&state.entry), state.settled.as_deref()].into_iter().flatten() {
+        let mut state = session.state();
+        for entry in state.entries_mut() {
             let paths = entry.segments.iter().map(|one| path_of(session.hash, one));
             self.files.extend(paths.map(|path| mark_of(&path)));
         }

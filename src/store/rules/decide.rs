@@ -126,7 +126,7 @@ fn is_done(
         return Err(StoreError::SessionHeld { session: session.clone() });
     }
     match &request.ask {
-        Ask::Erase => Ok(entry.erased_at.is_some()),
+        Ask::Erase => Ok(entry.stage.is_erased()),
         Ask::Redact(position) => Ok(is_redacted(&entry.redacted, *position)),
         Ask::Lease(call) => {
             let (lease, changes) = work_of(&entry.work).call(session, *call, counted())?;
