@@ -65,7 +65,7 @@ impl<'de, Context> BorrowDecode<'de, Context> for Damage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::{decode_value, encode_value};
+    use crate::log::encoding::{decode_value, encode_value};
 
     #[test]
     fn what_is_accepted_is_told_from_what_is_not() {

@@ -20,10 +20,11 @@ use bincode::{
 use super::{
     bytes::{Fields, file_header, open_file_header},
     cipher::XCHACHA20_POLY1305,
+    control::Lineage,
     damage::Damage,
+    encoding::{decode_front, decode_value, encode_value},
     error::Fault,
     keyring::{STORED_BYTES, StoredKey},
-    record::{Lineage, decode_front, decode_value, encode_value},
     stage::{Stage, StageV4},
     work::Work,
 };
@@ -280,10 +281,10 @@ impl Packed {
     #[must_use]
     pub fn listed(&self) -> Listed<'_> {
         type Pairs<'a> = Vec<(&'a str, &'a str)>;
-        type Told<'a> = (&'a str, [u8; 16], Option<&'a str>, Pairs<'a>, Option<&'a str>);
+        type Front<'a> = (&'a str, [u8; 16], Option<&'a str>, Pairs<'a>, Option<&'a str>);
         type Times<'a> = (Option<u64>, Option<&'a str>, i64, i64, Option<i64>);
         type Ends = (Option<i64>, Option<i64>, Option<i64>);
-        let ((told, times, ends), _): ((Told<'_>, Times<'_>, Ends), usize) =
+        let ((told, times, ends), _): ((Front<'_>, Times<'_>, Ends), usize) =
             decode_front(&self.0).expect("what was packed is an entry behind its scope");
         let (session, _, _, _, workspace) = told;
         let (_, _, created_at, _, archived_at) = times;

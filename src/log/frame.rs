@@ -15,13 +15,15 @@ use std::io::{self, Write as _};
 
 use bytes::Bytes;
 
+pub use super::encoding::PAYLOAD_BYTES_MAX;
 use super::{
     Chain,
     bytes::{Fields, checksum},
     cipher::{Encrypted, KeyNumber, XCHACHA20_POLY1305},
     columns,
     error::Fault,
-    record::{self, Layout, Record},
+    payload::{self, Layout},
+    record::Record,
 };
 use crate::{
     env::planted::{Defect, planted},
@@ -40,8 +42,6 @@ pub(super) const LSN_AT: usize = 56;
 pub(super) const SESSION_AT: usize = 80;
 /// Frames start at multiples of this many bytes.
 pub const ALIGN_BYTES: u64 = 8;
-/// Bytes of a payload at most: a batch at its limit and the fixed fields of its events.
-pub const PAYLOAD_BYTES_MAX: usize = 24 << 20;
 /// Bytes a payload may have before compression.
 const PLAIN_BYTES_MAX: usize = 64 << 20;
 
@@ -326,7 +326,7 @@ impl Frame {
                 (0..count as u64).map(|n| Lsn(first.saturating_add(n))).collect()
             }
         };
-        let records = record::decode_laid(self.layout(), &plain.slice(at..), count);
+        let records = payload::decode(self.layout(), &plain.slice(at..), count);
         Ok(numbers.into_iter().zip(records.ok_or(Fault::Payload)?).collect())
     }
 
@@ -338,7 +338,7 @@ impl Frame {
         let (plain, at) = self.plain()?;
         let (count, first) = (self.header.count as usize, self.header.first_position);
         let rest = plain.slice(at..);
-        record::events(self.layout(), &rest, count, first, wanted, events).ok_or(Fault::Payload)
+        payload::events(self.layout(), &rest, count, first, wanted, events).ok_or(Fault::Payload)
     }
 
     fn layout(&self) -> Layout {

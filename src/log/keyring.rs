@@ -31,6 +31,7 @@ use super::{
     cipher::{Cipher, KeyNumber, Nonce, TAG_BYTES},
     error::Fault,
 };
+use crate::event::KeyId;
 
 /// Bytes of a slot of `keys/`, and of its header.
 pub const SLOT_BYTES: u64 = 128;
@@ -42,22 +43,6 @@ const KEYS_MAGIC: [u8; 8] = *b"SLKEYS01";
 const KEYS_VERSION: u32 = 1;
 const KEY: u8 = 1;
 const DESTROYED: u8 = 2;
-
-/// Names a master key; tells nothing of it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeyId(pub [u8; 8]);
-
-impl fmt::Display for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
 
 /// Stands for a tenant beside a wrapped key: without the store's own key it names no tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,7 +9,7 @@
 //!         stride u32  events u32  count u32  zero 4
 //! id      hash 16  position u64
 //! batches bincode of a list of (time i64, batch)
-//! footer    0  magic "SLSEALF1"   8  checksum u32   12  version u32: 1, or 2 without a table of ids
+//! footer    0  magic "SLSEALF1"   8  checksum u32   12  version u32: 1, or 2 without table of ids
 //!          16  blocks u64        24  ids u64        32  index at u64  40  ids at u64
 //!          48  batches at u64    56  end position u64   64  last lsn u64   72  records u64
 //!          80  event chain 32   112  control chain 32  144  checksum u32 of the tables
@@ -25,10 +25,12 @@ use super::{
     Chain,
     bytes::{Fields, checksum},
     cipher::{Cipher, Encryptor, NONCE_BYTES, TAG_BYTES},
+    control::{Control, KnownBatch},
+    encoding::{decode_value, encode_value},
     error::{Fault, LogError},
     frame::{Frame, FrameHeader, FrameKind, block_payload},
     journal::read,
-    record::{self, Control, KnownBatch, Record},
+    record::Record,
     segment::{FRAMES_AT, FrameIndex, SegmentHeader, name_hash},
 };
 use crate::{
@@ -212,7 +214,7 @@ impl Builder<'_> {
             self.out.extend_from_slice(&position.to_le_bytes());
         }
         let batches_at = self.out.len() as u64;
-        record::encode_value(&self.batches, &mut self.out);
+        encode_value(&self.batches, &mut self.out);
         let mut body = Vec::with_capacity(FOOTER_BYTES);
         let places = [tables_at as u64, ids_at, batches_at];
         let ends = [self.position.0, self.last_lsn.0, self.records];
@@ -387,7 +389,7 @@ impl Sealed {
             });
             let _zero = fields.u32()?;
         }
-        let batches: Vec<(i64, KnownBatch)> = record::decode_value(tables.get(batches_at..)?)?;
+        let batches: Vec<(i64, KnownBatch)> = decode_value(tables.get(batches_at..)?)?;
         Some(Self {
             index,
             batches: batches.into_iter().map(|(time, key)| (Timestamp(time), key)).collect(),

@@ -18,10 +18,10 @@ use bytes::Bytes;
 use super::{
     bytes::{Fields, checksum, file_header, open_file_header},
     cipher::{Cipher, Encryptor, NONCE_BYTES, TAG_BYTES, XCHACHA20_POLY1305},
+    encoding::{PAYLOAD_BYTES_MAX, decode_front, encode_value},
     entry::Entry,
     error::{Fault, LogError},
-    frame::{self, PAYLOAD_BYTES_MAX},
-    record::{decode_front, encode_value},
+    frame,
 };
 
 const MAGIC: [u8; 8] = *b"SLSETTL1";

@@ -23,11 +23,11 @@ pub use values::{
     Work,
 };
 
+pub use crate::event::KeyId;
 use crate::event::{
     Batch, EventId, Fence, NewNote, Note, Position, Scope, SessionId, SessionKey, TenantId,
     Timestamp, UserId,
 };
-pub use crate::log::keyring::KeyId;
 
 /// An engine that keeps sessions. Every answer rests on durable bytes only. A session of another
 /// scope is not found: unknown and foreign are the same to every method.

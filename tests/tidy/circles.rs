@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Source, assert_none, sources};
 
 /// Files that are still in a circle, by the beginning of their paths.
-const EXEMPT: &[&str] = &["src/client/", "src/http/", "src/log/", "src/mcp/", "src/wire/"];
+const EXEMPT: &[&str] = &["src/client/", "src/http/", "src/mcp/", "src/wire/"];
 
 /// A module's path from the crate's root.
 type Module = Vec<String>;
@@ -194,6 +194,6 @@ fn a_circle_is_reported() {
     }
     let down = ("src/service/mod.rs", "mod a;\nfn f() { a::g() }\n");
     assert_eq!(found(&[down, ("src/service/a.rs", "use super::f;")]), 0, "a part of its module");
-    let exempt = [("src/log/a.rs", "use super::b::B;"), ("src/log/b.rs", "use super::a;")];
+    let exempt = [("src/wire/a.rs", "use super::b::B;"), ("src/wire/b.rs", "use super::a;")];
     assert_eq!(found(&exempt), 0, "an exempt place");
 }

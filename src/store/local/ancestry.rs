@@ -234,8 +234,8 @@ impl Segments {
         }
         let flaw = Flaw { range: Range::new(at, at.plus(1)), reason, unread };
         let more = self.note_all(session, &mut state, vec![flaw]);
-        let error = session.lacks(&state, more);
-        state.doubt();
+        let error = session.damaged_with(&state, more);
+        state.close_unread();
         Err(error)
     }
 

@@ -159,7 +159,7 @@ impl Upkeep {
         let pin = Pin::new(&self.segments.pins);
         let place = self.sessions.journal.place();
         let own = self.base.keys.own();
-        let told = self.base.told();
+        let told = self.base.count_state();
         let copy = Place { order: ORDER, byte_offset: journal::FRAMES_AT, lsn: place.lsn };
         let delta: Delta = self.segments.delta(false, copy, told);
         let salt = u64::from_le_bytes(self.base.env.random());

@@ -11,7 +11,7 @@ use super::{
     base::Base,
     catalogue::keys_live_from,
     clearing::Clearing,
-    journal::{Item, Refused, Told},
+    journal::{Item, Refused, Shown},
     opened::Opened,
     segments::Segments,
     session::{Durable, Session, State},
@@ -65,7 +65,7 @@ pub(super) struct Queued {
     /// Whether the caller must lead the journal.
     pub(super) lead: bool,
     /// Completes when the frame is durable and visible, or void.
-    pub(super) done: oneshot::Receiver<StoreResult<Told>>,
+    pub(super) done: oneshot::Receiver<StoreResult<Shown>>,
     /// The answer, should it become durable.
     pub(super) answer: Appended,
 }
@@ -136,7 +136,7 @@ impl Commit {
         let (entry, ahead) = state.end(epoch);
         let decided = decide(named, entry, ahead, request, looked, &|| self.base.counted());
         // What the device did not give is read again for the next request.
-        match decided.inspect_err(|_| state.doubt())? {
+        match decided.inspect_err(|_| state.close_unread())? {
             Decision::Nothing => Ok(Planned::Answered(Appended::nothing(state.receipt()))),
             Decision::Wait => Ok(Planned::Wait),
             Decision::Draft(draft) => self.queue(session, &mut state, epoch, *draft, request),
@@ -385,7 +385,7 @@ impl Commit {
             blocking(|| self.sessions.journal.lead(1, &*self.sessions));
         }
         let lost = || StoreError::OutcomeUnknown { reason: "the store was closed".to_owned() };
-        if queued.done.await.map_err(|_| lost())?? == Told::Show {
+        if queued.done.await.map_err(|_| lost())?? == Shown::Show {
             self.sessions.journal.show(&*self.sessions);
         }
         Ok(queued.answer)
@@ -466,7 +466,8 @@ impl Commit {
                     continue;
                 }
             };
-            if let Err(error) = parent.map_or(Ok(()), |parent| self.bear(&parent, &session)) {
+            if let Err(error) = parent.map_or(Ok(()), |parent| self.hold_parent(&parent, &session))
+            {
                 self.sessions.forget(&session);
                 return Err(error);
             }
@@ -514,7 +515,7 @@ impl Commit {
 
     /// Notes a fork before anything of it is durable, so that its parent stays: a deletion of
     /// the parent either comes later and finds the fork, or came before and is found here.
-    fn bear(&self, parent: &Session, child: &Session) -> StoreResult<()> {
+    fn hold_parent(&self, parent: &Session, child: &Session) -> StoreResult<()> {
         self.sessions.forks.lock().hold(parent.hash, child.hash, &child.key.session);
         let written = parent.visible()?.entry.updated_at;
         let mut state = child.state();

@@ -138,7 +138,7 @@ impl Clearing {
         for _ in 0..2 {
             let mut slots = self.sessions.slots.lock();
             let place = slots.latest();
-            let delta = self.segments.delta(false, place, self.base.told());
+            let delta = self.segments.delta(false, place, self.base.count_state());
             slots.write(&self.base.env, delta, &|take| {
                 self.sessions.catalogue().each_settled(take)
             })?;

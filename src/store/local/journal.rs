@@ -45,12 +45,12 @@ pub(super) struct Item<S> {
     /// What it does to its session; `None` for a copy of a frame that was durable before.
     pub(super) effect: Option<Effect>,
     /// `None` once the caller was answered before the others.
-    pub(super) done: Option<oneshot::Sender<StoreResult<Told>>>,
+    pub(super) done: Option<oneshot::Sender<StoreResult<Shown>>>,
 }
 
 /// What a caller learns whose frame is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Shown {
     /// Readers see it.
     Seen,
     /// Readers see it once this caller has shown its round: [`Journal::show`].
@@ -408,7 +408,7 @@ impl<S> Journal<S> {
                 return false;
             };
             drop(last);
-            if done.send(Ok(Told::Show)).is_ok() {
+            if done.send(Ok(Shown::Show)).is_ok() {
                 return true;
             }
         }
@@ -759,7 +759,7 @@ mod tests {
     }
 
     /// A frame of so many bytes, and who waits for it.
-    fn item(first_lsn: Lsn, bytes: usize) -> (Item<()>, oneshot::Receiver<StoreResult<Told>>) {
+    fn item(first_lsn: Lsn, bytes: usize) -> (Item<()>, oneshot::Receiver<StoreResult<Shown>>) {
         let header = FrameHeader {
             kind: FrameKind::Request,
             length: bytes as u32,
@@ -887,7 +887,7 @@ mod tests {
         assert_eq!(seen.take(), [(1, true, 0), (1, true, 0), (1, false, 1)]);
         let mut told = waiting.into_iter().map(|mut told| told.try_recv().map(|told| told.ok()));
         assert!(told.next().is_some(), "the first is told by the outcome");
-        assert_eq!(told.next(), Some(Ok(Some(Told::Show))), "one of a round that another follows");
+        assert_eq!(told.next(), Some(Ok(Some(Shown::Show))), "one of a round that another follows");
         assert_eq!(journal.place().lsn, Lsn(2));
     }
 

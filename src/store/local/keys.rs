@@ -18,13 +18,13 @@ use crate::{
         planted::{Defect, planted},
         sync::Mutex,
     },
-    event::TenantId,
+    event::{KeyId, TenantId},
     log::{
         Cipher, Encryptor, Fault, Frame, KeyNumber, LogError, Nonce, StoreFile, StoreKeys,
         journal::read,
         keyring::{
-            KeyId, KeySlot, Master, Own, SLOT_BYTES, StoredKey, TenantTag, WrappedKey,
-            check_keys_header, keys_header,
+            KeySlot, Master, Own, SLOT_BYTES, StoredKey, TenantTag, WrappedKey, check_keys_header,
+            keys_header,
         },
         reading::{Reading, read_around},
     },

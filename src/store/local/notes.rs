@@ -77,7 +77,7 @@ impl Segments {
             if state.entry.segments == segments {
                 let unread = self.note_all(session, &mut state, read.lost);
                 if !unread.is_empty() {
-                    return Err(session.lacks(&state, unread));
+                    return Err(session.damaged_with(&state, unread));
                 }
                 return Ok(read.notes);
             }

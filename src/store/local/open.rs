@@ -75,7 +75,7 @@ pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Upke
     recovered.place.lsn = behind_all(&known, &recovered, bad);
     let forks = forks_of(births, &known, &mut deleted)?;
     enter(known, &mut catalogue, &mut slots);
-    let resume = go_on(found.start, &mut recovered);
+    let resume = resume_after(found.start, &mut recovered);
     let journal = Journal::new(env.clone(), options, store.id, resume);
     journal.recycle(slots.recyclable().order);
     refused.unnamed.first().iter().for_each(|what| journal.refuse(&lost_for_good(what)));
@@ -189,7 +189,7 @@ fn behind_all(known: &ByHash, recovered: &Recovered, bad: usize) -> Lsn {
 
 /// Where the journal continues after the starts that `settled/`, up to `start`, and the journal
 /// know.
-fn go_on(start: u64, recovered: &mut Recovered) -> Resume {
+fn resume_after(start: u64, recovered: &mut Recovered) -> Resume {
     Resume {
         place: recovered.place,
         order: recovered.order_max,

@@ -261,7 +261,7 @@ impl Segments {
         match self.cipher_in(state) {
             Ok(cipher) => Ok(cipher),
             Err(error) if error.is_unreadable() => {
-                Err(session.lacks(state, vec![without_key(&state.entry, &error)]))
+                Err(session.damaged_with(state, vec![without_key(&state.entry, &error)]))
             }
             Err(LogError::Io(source)) => Err(StoreError::Io { doing: "reading its key", source }),
             Err(LogError::Fault { fault, .. }) => {

@@ -175,7 +175,7 @@ fn walk(
         found.torn_bytes += cut_torn(env, &mut scanned, journal, to, expected, header.order)?;
     }
     // Behind the place of a clean stop nothing was acknowledged, whatever is there.
-    let endless = next.is_none() && goes_on_unread(&scanned) && !(clean && first);
+    let endless = next.is_none() && may_continue_unread(&scanned) && !(clean && first);
     keep_bad(found, &scanned.pieces, journal, to, header.order)?;
     let mut end = scanned.end;
     for piece in scanned.pieces {
@@ -219,7 +219,7 @@ fn walk(
 }
 
 /// Whether frames may continue, behind all that were found, in what the device cannot read.
-fn goes_on_unread(scanned: &Scan) -> bool {
+fn may_continue_unread(scanned: &Scan) -> bool {
     let last = scanned.pieces.last();
     matches!(last, Some(Piece::Bad { fault: Fault::Unreadable, header: None, .. }))
         || scanned.rest == Some(Fault::Unreadable)

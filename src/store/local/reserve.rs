@@ -119,7 +119,7 @@ impl Clearing {
     /// Settles what is known of sessions but for their frames: the journal's place stays.
     pub(super) fn write_settled(&self) -> io::Result<()> {
         let mut slots = self.sessions.slots.lock();
-        let (place, told) = (slots.latest(), self.base.told());
+        let (place, told) = (slots.latest(), self.base.count_state());
         let delta = self.segments.delta(false, place, told);
         slots.write(&self.base.env, delta, &|take| self.sessions.catalogue().each_settled(take))?;
         self.base.count.keep(told);

@@ -17,10 +17,11 @@ use super::{
 };
 use crate::{
     env::Env,
+    event::KeyId,
     log::{
         KeyNumber, LogError, StoreFile, StoreKeys,
         journal::read,
-        keyring::{KeyId, KeySlot, Master, SLOT_BYTES, check_keys_header},
+        keyring::{KeySlot, Master, SLOT_BYTES, check_keys_header},
     },
     store::{KeyReport, StoreError, StoreResult},
 };

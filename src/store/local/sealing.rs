@@ -11,7 +11,7 @@ use super::{
     segments::Segments,
     session::Session,
     sessions::FEW_SESSIONS_MAX,
-    settle::is_everybodys,
+    settle::is_of_the_store,
 };
 use crate::{
     env::{File, sync::atomic::Ordering},
@@ -198,7 +198,7 @@ impl Segments {
             }
             if entry.sealed && !redacted.is_empty() {
                 let tables = Sealed::of(&*file, &found, entry.bytes, cipher.map(|one| &**one))?;
-                known.extend(tables.batches.into_iter().filter(|(_, one)| one.lacks_content()));
+                known.extend(tables.batches.into_iter().filter(|(_, one)| one.has_no_content()));
             }
         }
         let Some(first) = header else {
@@ -258,7 +258,7 @@ struct Sealing {
 fn unless_damaged<T>(session: &Session, result: Result<T, LogError>) -> io::Result<Option<T>> {
     match result {
         Ok(one) => Ok(Some(one)),
-        Err(LogError::Io(error)) if is_everybodys(&error) => Err(error),
+        Err(LogError::Io(error)) if is_of_the_store(&error) => Err(error),
         Err(error) => {
             tracing::warn!(session = %session.hash, %error, "a segment is not sealed");
             Ok(None)

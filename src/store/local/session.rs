@@ -51,11 +51,11 @@ impl Origin {
         let session = SessionId::new(&lineage.parent).ok();
         let parent = session.map(|session| SessionKey { scope: scope.clone(), session });
         let incarnation = Incarnation(lineage.incarnation);
-        let nobody = SessionHash([0; 32]);
+        let unknown = SessionHash([0; 32]);
         Self {
             base: Position(lineage.position),
             chain: Chain(lineage.chain),
-            hash: parent.as_ref().map_or(nobody, |parent| SessionHash::of(parent, incarnation)),
+            hash: parent.as_ref().map_or(unknown, |parent| SessionHash::of(parent, incarnation)),
             parent,
             found: Mutex::new(rank::FOUND, Weak::new()),
         }
@@ -244,11 +244,11 @@ impl Session {
     }
 
     pub(super) fn damaged(&self, state: &State) -> StoreError {
-        self.lacks(state, Vec::new())
+        self.damaged_with(state, Vec::new())
     }
 
     /// [`Self::damaged`], with gaps beside those that are known of it.
-    pub(super) fn lacks(&self, state: &State, more: Vec<Gap>) -> StoreError {
+    pub(super) fn damaged_with(&self, state: &State, more: Vec<Gap>) -> StoreError {
         let mut missing = state.unread();
         missing.extend(state.unknown(more));
         state.entry.damaged(&self.key.session, missing)
@@ -396,7 +396,7 @@ impl State {
     }
 
     /// Forgets its files where the device did not give all of them: the next caller asks again.
-    pub(super) fn doubt(&mut self) {
+    pub(super) fn close_unread(&mut self) {
         if self.opened.as_ref().is_some_and(|opened| !opened.unread.is_empty()) {
             self.opened = None;
         }

@@ -14,7 +14,7 @@ use super::{
     base::Base,
     catalogue::Catalogue,
     forks::Forks,
-    journal::{Item, Journal, Sink, Told, error_of},
+    journal::{Item, Journal, Shown, Sink, error_of},
     rank,
     session::{Durable, Session, hash_of},
     slots::Slots,
@@ -156,7 +156,7 @@ impl Sink<Arc<Session>> for Sessions {
         match result {
             Ok(()) => {
                 // A client that went away does not wait any more: the frame stands all the same.
-                self.publish(round).into_iter().for_each(|done| drop(done.send(Ok(Told::Seen))));
+                self.publish(round).into_iter().for_each(|done| drop(done.send(Ok(Shown::Seen))));
             }
             Err(failure) => {
                 let (Failure::Refused(error) | Failure::Unknown(error)) = &failure;
@@ -200,7 +200,7 @@ impl Sessions {
     pub(super) fn publish(
         &self,
         round: &mut Vec<Item<Arc<Session>>>,
-    ) -> Vec<oneshot::Sender<StoreResult<Told>>> {
+    ) -> Vec<oneshot::Sender<StoreResult<Shown>>> {
         let counted = self.base.counted();
         let frames = round.len();
         let mut waiting = Vec::with_capacity(frames);
@@ -252,7 +252,7 @@ impl Sessions {
     /// Takes back a session that never came into being, and wakes the callers that waited for it.
     pub(super) fn forget(&self, session: &Session) {
         self.catalogue_mut().remove(session);
-        self.unborn(session);
+        self.release_parent(session);
         self.journal.tell();
     }
 
@@ -295,7 +295,7 @@ impl Sessions {
 
     /// Forgets a fork that never came into being. Its parent may have been deleted meanwhile: the
     /// next settling lets it go.
-    pub(super) fn unborn(&self, child: &Session) {
+    pub(super) fn release_parent(&self, child: &Session) {
         let Some(parent) = self.release(child) else { return };
         let idle = {
             let state = parent.state();

@@ -23,7 +23,7 @@ use crate::{
         Delta, Encryptor, Entry, Frame, FrameHeader, KeyNumber, SegmentEntry,
         segment::{self, FRAMES_AT, FrameIndex, SegmentHeader},
     },
-    store::lifetime::Told,
+    store::lifetime::CountState,
 };
 
 /// Bytes of frames put together before they are written.
@@ -151,7 +151,7 @@ impl Segments {
             let written = self.sync_written(written, &mut stuck)?;
             self.account(written);
             let (place, copied) = self.place_past(&stuck, place, written_before)?;
-            let told = self.base.told();
+            let told = self.base.count_state();
             let delta = self.delta(clean && stuck.is_empty(), place, told);
             let mut slots = self.sessions.slots.lock();
             slots.write(&self.base.env, delta, &|take| {
@@ -212,7 +212,7 @@ impl Segments {
                     }
                     written.push(one);
                 }
-                Err(error) if is_everybodys(&error) => return Err(error),
+                Err(error) if is_of_the_store(&error) => return Err(error),
                 Err(error) => {
                     self.unwritable(session, &error);
                     stuck.push(Arc::clone(session));
@@ -415,7 +415,7 @@ impl Segments {
     }
 
     /// What a settled file is to say of the store up to `place`, its entries aside.
-    pub(super) fn delta(&self, clean: bool, place: Place, told: Told) -> Delta {
+    pub(super) fn delta(&self, clean: bool, place: Place, told: CountState) -> Delta {
         Delta {
             clean,
             start: self.sessions.journal.start(),
@@ -494,7 +494,7 @@ fn write_frames(
 }
 
 /// Whether a refused write is no fault of one file: room, limits, a file system gone read-only.
-pub(super) fn is_everybodys(error: &io::Error) -> bool {
+pub(super) fn is_of_the_store(error: &io::Error) -> bool {
     const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
     let full = matches!(
         error.kind(),

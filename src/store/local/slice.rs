@@ -98,7 +98,7 @@ impl Segments {
                     let found = self.take_part(writer, read, &mut taken)?;
                     if !Arc::ptr_eq(writer, session) {
                         // No other caller may ever ask the device for it again.
-                        writer.state().doubt();
+                        writer.state().close_unread();
                     }
                     found
                 }
@@ -141,9 +141,9 @@ impl Segments {
             // What its files say of it is known whole, whatever was asked for.
             let is_known = |gap: &Gap| known.iter().any(|one| one.range.holds(gap.range));
             gaps.retain(|gap| !is_known(gap));
-            let error = session.lacks(&state, gaps);
+            let error = session.damaged_with(&state, gaps);
             // What the device did not give it is asked for again by the next.
-            state.doubt();
+            state.close_unread();
             return Err(error);
         }
         Ok(Some(Slice { events, covered, gaps, tail }))

@@ -19,7 +19,7 @@ use crate::{
         Chunks, Cipher, Delta, Encryptor, Entry, LogError, SETTLED_AT, Settled, encode_delta,
         reading::read_around, settled_header,
     },
-    store::lifetime::Told,
+    store::lifetime::CountState,
 };
 
 /// A base is written anew when its deltas are larger than it, but not below this many bytes.
@@ -76,7 +76,7 @@ pub(super) struct Found {
     pub(super) start: u64,
     pub(super) place: Place,
     /// The count of time as the last settling kept it.
-    pub(super) told: Told,
+    pub(super) told: CountState,
     /// Counts of time, and what the wall clock said at each, the oldest first.
     pub(super) times: Vec<(i64, i64)>,
 }
@@ -124,7 +124,7 @@ impl Slots {
             clean: last.clean,
             start: last.start.max(old.map_or(0, |last| last.start)),
             place: place_of(&last),
-            told: Told { counted: Timestamp(last.counted), seen: Timestamp(last.seen) },
+            told: CountState { counted: Timestamp(last.counted), seen: Timestamp(last.seen) },
             times: young.settled.times.clone(),
         };
         let mut lacking = false;

@@ -198,7 +198,7 @@ impl Incoming {
         self.end_file();
         let Backup { store, at: moment, sessions, key, .. } = backup;
         let files = std::mem::take(&mut self.manifest.files);
-        let key = key.map(crate::log::keyring::KeyId);
+        let key = key.map(crate::event::KeyId);
         self.manifest = Manifest { store: *store, at: moment.0, sessions: *sessions, key, files };
         self.inner.storage.sync_all().map_err(at("."))
     }

@@ -128,7 +128,7 @@ impl Segments {
         if !whole && session.state().entry.segments != entry.segments {
             return Ok(false);
         }
-        session.state().doubt();
+        session.state().close_unread();
         if let Some(met) = met {
             (met.tail, met.chain) = (Position(entry.tail), walk.met);
         }
@@ -220,7 +220,7 @@ impl Segments {
             Err(LogError::Io(error)) if !is_of_the_file(&error) => return Err(error),
             Err(error) => {
                 let range = walk.skip(file);
-                walk.lacks(range, format!("{path}: {error}"), error.is_unreadable());
+                walk.note_gap(range, format!("{path}: {error}"), error.is_unreadable());
             }
         }
         Ok(())
@@ -343,14 +343,14 @@ impl Walk {
 
     fn wrong(&mut self, range: Range, path: &str, (byte_offset, fault): (u64, Fault)) {
         let reason = format!("{path} at byte {byte_offset}: {fault}");
-        self.lacks(range, reason, fault == Fault::Unreadable);
+        self.note_gap(range, reason, fault == Fault::Unreadable);
     }
 
     fn damaged(&mut self, range: Range, reason: String) {
-        self.lacks(range, reason, false);
+        self.note_gap(range, reason, false);
     }
 
-    fn lacks(&mut self, range: Range, reason: String, unread: bool) {
+    fn note_gap(&mut self, range: Range, reason: String, unread: bool) {
         if !self.damage.iter().any(|gap| gap.range.holds(range)) {
             let gaps = if unread { &mut self.unread } else { &mut self.damage };
             gaps.push(Gap { range, reason, accepted_at: None });

@@ -9,7 +9,7 @@ use crate::{
     event::{Lsn, Position, SessionHash, Timestamp},
     log::{
         Chain, Control, Entry, Frame, FrameHeader, FrameKind, Head, KnownBatch, Record,
-        record::{self, batch_digest},
+        batch_digest, record,
     },
 };
 
