@@ -10,8 +10,6 @@ mod effect;
 pub(crate) mod entry;
 pub(crate) mod names;
 mod request;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use ahead::{Ahead, Next};
 pub(crate) use decide::{Decision, Looked, decide};
@@ -19,3 +17,6 @@ pub(crate) use draft::Draft;
 pub(crate) use effect::{Effect, apply};
 pub(crate) use names::Name;
 pub(crate) use request::{Ask, Draw, Request, Sees};
+
+#[cfg(test)]
+mod tests;
