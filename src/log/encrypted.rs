@@ -11,6 +11,9 @@ use super::{
 
 impl Frame {
     /// The frame as it goes to disk under a key.
+    ///
+    /// # Panics
+    /// When it is encrypted already.
     #[must_use]
     pub fn encrypt(&self, encryptor: Encryptor<'_>) -> Self {
         let Encryptor { cipher, nonce } = encryptor;

@@ -162,7 +162,7 @@ impl FrameHeader {
     /// Appends header, payload and padding as stored in a file with that salt.
     ///
     /// # Panics
-    /// When the payload's length is not the header's: a broken invariant of the caller.
+    /// When the payload's length is not the header's, or above [`PAYLOAD_BYTES_MAX`].
     pub fn write(&self, salt: u64, payload: &[u8], out: &mut Vec<u8>) {
         assert_eq!(self.length as usize, payload.len(), "a header describes its own payload");
         assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a reader refuses a longer payload");

@@ -258,6 +258,9 @@ pub enum KeySlot {
 
 impl KeySlot {
     /// The slot of that number as stored in the file.
+    ///
+    /// # Panics
+    /// When it holds a key of another number.
     #[must_use]
     pub fn encode(&self, number: KeyNumber) -> Vec<u8> {
         assert!(

@@ -92,7 +92,7 @@ mod rank {
     /// The last durable round, while it becomes visible.
     pub(super) const LAST_ROUND: Rank = Rank(150, "journal.last");
     /// The state of one session; never of two.
-    pub(super) const STATE: Rank = Rank(160, "session.state");
+    pub(super) const STATE: Rank = Rank(160, "state of a session");
     /// Frames that wait for the journal.
     pub(super) const QUEUE: Rank = Rank(170, "journal.queue");
     /// Sessions whose files are open.
