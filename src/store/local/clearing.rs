@@ -3,7 +3,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use super::{base::Base, segments::Segments, sessions::Sessions};
+use super::{base::Base, catalogue::sessions::Sessions, segments::Segments};
 use crate::env::sync::Mutex;
 
 /// What failed is tried again after so long, and then after twice as long, up to...

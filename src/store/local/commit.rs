@@ -9,14 +9,11 @@ use tokio::sync::oneshot;
 
 use super::{
     base::Base,
-    catalogue::keys_live_from,
+    catalogue::{keys_live_from, sessions::Sessions},
     clearing::Clearing,
-    journal::{Item, Refused, Shown},
-    opened::Opened,
+    journal::{Item, Refused, Shown, trouble::write_error},
     segments::Segments,
-    session::{Durable, Session, State},
-    sessions::Sessions,
-    trouble::write_error,
+    session::{Durable, Session, State, opened::Opened},
     wait::blocking,
 };
 use crate::{

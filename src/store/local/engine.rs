@@ -7,15 +7,15 @@ use futures_util::{FutureExt, future::BoxFuture};
 
 use super::{
     base::Base,
+    catalogue::sessions::Sessions,
     clearing::Clearing,
     commit::Commit,
     keys::Keys,
     layout, making, open,
     options::{OpenError, Options},
-    rank, rotate,
+    rank,
     segments::Segments,
-    sessions::Sessions,
-    upkeep::Upkeep,
+    upkeep::{Upkeep, rotate},
     wait::blocking,
 };
 use crate::{

@@ -9,24 +9,28 @@ use std::{
 
 use super::{
     base::Base,
-    catalogue::{ByHash, Catalogue, Settling, keys_live_from},
+    catalogue::{
+        ByHash, Catalogue, Settling, keys_live_from,
+        sessions::{Backlog, Reserve, Sessions, Signal},
+        slots::{Found, Slots},
+    },
     clearing::{Clearing, Pause},
     commit::Commit,
-    forks::{self, Birth, Births, Forks},
-    journal::{Journal, Resume},
+    journal::{
+        Journal, Resume,
+        mend::make_good,
+        recover::{Lost, Recovered, recover},
+    },
     keys::Keys,
     layout::{self, doing},
-    mend::make_good,
     options::{OpenError, Options},
-    pins::Pins,
     rank,
-    recover::{Lost, Recovered, recover},
-    segments::Segments,
-    session::{Durable, Session},
-    sessions::{Backlog, Reserve, Sessions, Signal},
-    slots::{Found, Slots},
+    segments::{Segments, pins::Pins, warm::Warm},
+    session::{
+        Durable, Session,
+        forks::{self, Birth, Births, Forks},
+    },
     upkeep::{Refused, Upkeep},
-    warm::Warm,
 };
 use crate::{
     env::{

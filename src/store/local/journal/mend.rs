@@ -1,0 +1,233 @@
+//! Makes good what the journal lost: a settling that was interrupted may have written the same
+//! frames to segments. The only use of segment bytes beyond `settled/`; a frame there counts when
+//! its numbers are among those lost and it fits what stands around it. It must not write.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::super::{catalogue::ByHash, keys::Keys, layout::SEGMENTS, session::Session};
+use super::recover::{Lost, Named, Recovered};
+use crate::{
+    env::Env,
+    event::{Lsn, Position},
+    log::{
+        Chain, Control, Frame, FrameKind,
+        frame::payload_fits,
+        scan::{Piece, walk_file},
+        segment::{self, FRAMES_AT, SegmentHeader},
+    },
+};
+
+/// Where a session stands between two frames.
+type Stand = (Position, Chain, Chain);
+
+/// Puts frames found in segments in the place of those lost, and forgets the losses they end.
+pub(crate) fn make_good(
+    env: &Env,
+    (store, keys): ([u8; 16], &Keys),
+    known: &ByHash,
+    recovered: &mut Recovered,
+) {
+    if recovered.lost.is_empty() {
+        return;
+    }
+    let mut copies = BTreeMap::new();
+    for directory in directories(env, &recovered.lost) {
+        // A name that only the page cache has would go with the power, and what it made good.
+        let durable = |directory: &str| env.storage.sync_dir(directory).is_ok();
+        if !durable(SEGMENTS) || !durable(&directory) {
+            continue;
+        }
+        for entry in env.storage.list(&directory).unwrap_or_default() {
+            let path = format!("{directory}/{}", entry.name);
+            let _ = copies_in((env, store), &path, &recovered.lost, &mut copies);
+        }
+    }
+    copies.retain(|lsn, _| !recovered.frames.contains_key(lsn));
+    // In the order of their numbers: one that fits may be what the next one follows.
+    for (lsn, frame) in copies {
+        let (from, to) = (frame.header.first_lsn, frame.header.end_lsn());
+        let session = known.get(&frame.header.session);
+        if session.is_some_and(|session| to.0 <= session.state().entry.end_lsn) {
+            // Settling was ahead of the place it named: nothing is lost.
+            recovered.see(from, to);
+        } else if fits(known, keys, recovered, &frame) {
+            recovered.see(from, to);
+            recovered.frames.insert(lsn, frame);
+        }
+    }
+    recovered.forget_covered();
+}
+
+/// Where copies may lie: beside the segments of the sessions that are named, or anywhere.
+fn directories(env: &Env, lost: &[Lost]) -> Vec<String> {
+    let named = |lost: &Lost| lost.named.map(|named| segment::directory(named.header.session));
+    let mut directories: Vec<String> = lost.iter().filter_map(named).collect();
+    if lost.iter().any(|lost| lost.named.is_none()) {
+        let all = env.storage.list(SEGMENTS).unwrap_or_default();
+        directories = all.iter().map(|entry| format!("{SEGMENTS}/{}", entry.name)).collect();
+    }
+    directories.sort();
+    directories.dedup();
+    directories
+}
+
+/// Takes the frames of an open segment that are what was lost, each in memory of its own: segments
+/// hold far more than was lost, and the bytes between stay nowhere.
+fn copies_in(
+    (env, store): (&Env, [u8; 16]),
+    path: &str,
+    lost: &[Lost],
+    copies: &mut BTreeMap<Lsn, Frame>,
+) -> Option<()> {
+    let file = env.storage.open_read(path).ok()?;
+    // Dirty pages of a process that died reach the device now; then it is asked, not the cache.
+    file.sync().and_then(|()| file.evict()).ok()?;
+    let header = SegmentHeader::of(&*file).ok()?;
+    let name = segment::path(header.session, header.base, header.start, header.sealed);
+    if header.sealed || header.store != store || name != path {
+        return None;
+    }
+    let wanted = |frame: &Frame| {
+        (frame.header.kind, frame.header.session) == (FrameKind::Request, header.session)
+            && lost.iter().any(|lost| replaces(lost, frame))
+    };
+    let take = &mut |piece| {
+        if let Piece::Frame { frame, .. } = piece
+            && wanted(&frame)
+        {
+            let payload = Bytes::copy_from_slice(&frame.payload);
+            copies.insert(frame.header.first_lsn, Frame { payload, ..frame });
+        }
+    };
+    walk_file(&*file, header.salt, (FRAMES_AT, u64::MAX), take).ok().map(drop)
+}
+
+/// Whether a frame is what was lost: by its numbers, and byte for byte where the journal's own
+/// header still says what was there. One that is encrypted is so anew in each file: its key and its
+/// place vouch for it once it is decrypted.
+fn replaces(lost: &Lost, frame: &Frame) -> bool {
+    let header = &frame.header;
+    match &lost.named {
+        None => lost.from <= header.first_lsn && header.end_lsn() <= lost.to,
+        Some(Named { header: was, salt, checksum }) => {
+            let place = (header.session, header.first_lsn, header.count, header.first_position);
+            place == (was.session, was.first_lsn, was.count, was.first_position)
+                && (header.chain, header.control_chain) == (was.chain, was.control_chain)
+                && (frame.header.encrypted.is_some()
+                    || payload_fits(*salt, &frame.payload, *checksum))
+        }
+    }
+}
+
+/// Whether a frame follows what its session has before it and leads to what it has behind it.
+fn fits(known: &ByHash, keys: &Keys, recovered: &Recovered, frame: &Frame) -> bool {
+    let (session, lsn) = (frame.header.session, frame.header.first_lsn);
+    let of_session = |other: &&Frame| other.header.session == session;
+    let before = recovered.frames.range(..lsn).rev().map(|(_, frame)| frame).find(of_session);
+    let stand = match (before, known.get(&session)) {
+        (Some(before), _) => end_of(keys, before),
+        (None, Some(known)) => Some(settled_end(known)),
+        (None, None) => birth(keys, frame),
+    };
+    let behind = recovered.frames.range(Lsn(lsn.0 + 1)..).map(|(_, frame)| frame).find(of_session);
+    let end = end_of(keys, frame);
+    let leads = behind.is_none_or(|behind| end == Some(begin_of(behind)));
+    stand == Some(begin_of(frame)) && end.is_some() && leads
+}
+
+/// Where a session stood when it was settled last.
+fn settled_end(session: &Session) -> Stand {
+    let entry = &session.state().entry;
+    (Position(entry.tail), Chain(entry.chain), Chain(entry.control_chain))
+}
+
+/// Where a session stands before its creation, by the frame that creates it.
+fn birth(keys: &Keys, frame: &Frame) -> Option<Stand> {
+    let session = frame.header.session;
+    let records = keys.decrypted(frame).ok()?.records().ok()?;
+    let Control::Create(create) = records.first()?.1.to_control()? else { return None };
+    let (position, chain) = create.begin(session);
+    Some((position, chain, Chain::controls_of(session)))
+}
+
+fn begin_of(frame: &Frame) -> Stand {
+    (frame.header.first_position, frame.header.chain, frame.header.control_chain)
+}
+
+fn end_of(keys: &Keys, frame: &Frame) -> Option<Stand> {
+    let (mut position, mut chain, mut control_chain) = begin_of(frame);
+    for (lsn, record) in keys.decrypted(frame).ok()?.records().ok()? {
+        if record.is_event() {
+            chain = chain.after(position.0, &record);
+            position = position.plus(1);
+        } else {
+            control_chain = control_chain.after(lsn.0, &record);
+        }
+    }
+    Some((position, chain, control_chain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{env::sim::Sim, event::SessionHash, log::FrameHeader};
+
+    const PAYLOAD: [u8; 4000] = [b'x'; 4000];
+
+    /// An open segment with a frame of one event for each of these numbers; answers its path.
+    fn segment_of(sim: &Sim, numbers: u64) -> String {
+        let session = SessionHash([7; 32]);
+        let (chain, control_chain) = (Chain::events_of(session), Chain::controls_of(session));
+        let header = SegmentHeader {
+            store: [3; 16],
+            salt: 11,
+            session,
+            base: Position(0),
+            start: 1,
+            first_lsn: Lsn(0),
+            chain,
+            control_chain,
+            sealed: false,
+            key: None,
+        };
+        let mut bytes = header.encode();
+        for number in 0..numbers {
+            let frame = FrameHeader {
+                kind: FrameKind::Request,
+                length: PAYLOAD.len() as u32,
+                compressed: false,
+                count: 1,
+                events: 1,
+                first_lsn: Lsn(number),
+                synced_lsn: Lsn(0),
+                first_position: Position(number),
+                session,
+                chain,
+                control_chain,
+                copy_lsn: Lsn(0),
+                encrypted: None,
+            };
+            frame.write(header.salt, &PAYLOAD, &mut bytes);
+        }
+        let path = segment::path(session, header.base, header.start, header.sealed);
+        sim.write_durable(&path, 0, &bytes);
+        path
+    }
+
+    #[test]
+    fn of_a_segment_only_what_was_lost_is_kept_in_memory() {
+        let sim = Sim::new(1);
+        let path = segment_of(&sim, 1_000);
+        let lost = Lost { from: Lsn(500), to: Lsn(502), named: None, what: String::new() };
+        let mut copies = BTreeMap::new();
+        copies_in((&sim.env(), [3; 16]), &path, &[lost], &mut copies).expect("it is a segment");
+        assert_eq!(copies.keys().collect::<Vec<_>>(), [&Lsn(500), &Lsn(501)]);
+        let alive: usize = copies
+            .into_values()
+            .map(|frame| frame.payload.try_into_mut().map_or(usize::MAX >> 2, |own| own.capacity()))
+            .sum();
+        assert_eq!(alive, 2 * PAYLOAD.len(), "bytes that stay in memory");
+    }
+}
