@@ -12,7 +12,7 @@ use super::{
     catalogue::{keys_live_from, sessions::Sessions},
     clearing::Clearing,
     journal::{Item, Refused, Shown, trouble::write_error},
-    segments::Segments,
+    segments::{Segments, notes::key_of},
     session::{Durable, Session, State, opened::Opened},
     wait::blocking,
 };
@@ -30,7 +30,8 @@ use crate::{
         frame::PAYLOAD_BYTES_MAX,
     },
     store::{
-        Appended, Fill, ForkPoint, NewSession, Read, SessionInfo, StoreError, StoreResult,
+        Appended, Fill, ForkPoint, LeaseCall, NewSession, Read, SessionInfo, StoreError,
+        StoreResult,
         rules::{
             Ask, Decision, Draft, Draw, Looked, Name, Request, Sees, decide, entry::is_redacted,
         },
@@ -556,6 +557,34 @@ impl Commit {
         }
         let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();
         Err(StoreError::IdempotencyConflict { what, position: None })
+    }
+}
+
+impl Commit {
+    /// Ends every lease that was ever given, in a store that was brought back from a copy: no token
+    /// that a harness has from before is good, and none of those given after the copy comes again.
+    /// What expired or is damaged may be written to again one day, what is archived may not.
+    pub(crate) async fn void_leases(&self) -> StoreResult<()> {
+        let mut leased = Vec::new();
+        let scopes = self.sessions.catalogue().scopes();
+        for scope in scopes {
+            self.sessions.catalogue().each_entry(&scope, &mut |entry| {
+                let written = !entry.stage.is_discarded() && entry.archived_at.is_none();
+                if entry.work.fence > 0 && written && !entry.stage.is_reclaimed() {
+                    leased.extend(key_of(&scope, &entry));
+                }
+            });
+        }
+        for key in leased {
+            let session = self.sessions.session(&key)?;
+            let mut request = self.ask(Ask::Lease(LeaseCall::Void));
+            match self.drive(&session, &mut request).await {
+                // Its key is gone: it cannot be written to.
+                Ok(_) | Err(StoreError::SessionDamaged { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 

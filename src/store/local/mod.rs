@@ -15,11 +15,13 @@ mod journal;
 mod keys;
 mod layout;
 mod making;
+mod mend;
 mod open;
 mod options;
 mod segments;
 mod session;
 mod upkeep;
+mod vault;
 mod wait;
 
 /// The locks of the engine, each with its rank: a thread takes them in rising order, and debug
@@ -83,4 +85,4 @@ pub use engine::Local;
 pub use inspect::{Inspection, InspectionLine, Versioned, inspect, versions};
 pub use options::{KeyProblem, OpenError, Options};
 pub use upkeep::rotate::{key_ids, key_report};
-pub use upkeep::vault::{Incoming, NoBackup, Restored, check_backup, is_vacant, restore};
+pub use vault::{Incoming, NoBackup, Restored, check_backup, is_vacant, restore};

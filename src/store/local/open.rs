@@ -18,11 +18,11 @@ use super::{
     commit::Commit,
     journal::{
         Journal, Resume,
-        mend::make_good,
         recover::{Lost, Recovered, recover},
     },
     keys::Keys,
     layout::{self, doing},
+    mend::make_good,
     options::{OpenError, Options},
     rank,
     segments::{Segments, pins::Pins, warm::Warm},

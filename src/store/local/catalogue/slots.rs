@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use super::super::{
+    journal::place::{Place, earlier},
     layout::{doing, replace, settled_path},
     options::OpenError,
     session::Session,
@@ -26,23 +27,6 @@ use crate::{
 const BASE_BYTES_MIN: u64 = 1 << 20;
 /// A base is written in parts of about this many bytes.
 const WRITE_BYTES: usize = 1 << 20;
-
-/// A place in the journal: everything before it is settled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// Order of the journal file; 0 before the first.
-    pub(crate) order: u64,
-    /// Byte offset in it.
-    pub(crate) byte_offset: u64,
-    /// Log sequence number of the next record there.
-    pub(crate) lsn: Lsn,
-}
-
-/// The place that comes first in the journal. Both may have the same number: a file may begin
-/// without a record.
-fn earlier(a: Place, b: Place) -> Place {
-    if (a.order, a.byte_offset) <= (b.order, b.byte_offset) { a } else { b }
-}
 
 /// Hands out the encoded entry of every session that is settled.
 pub(crate) type EachEntry<'a> = &'a dyn Fn(&mut dyn FnMut(&[u8]));

@@ -3,7 +3,7 @@
 //! it. Under load the committer thread leads, so that no caller's tasks wait for it. It must not
 //! know sessions, nor files: `commit` makes frames visible once this room says they are durable.
 
-pub(super) mod mend;
+pub(super) mod place;
 pub(super) mod recover;
 pub(super) mod ring;
 pub(super) mod trouble;
@@ -15,11 +15,12 @@ use bytes::Bytes;
 use tokio::sync::{oneshot, watch};
 
 use self::{
+    place::Place,
     ring::RingFile,
     trouble::Trouble,
     writer::{Failure, Writer},
 };
-use super::{catalogue::slots::Place, options::Options, rank};
+use super::{options::Options, rank};
 use crate::{
     env::{
         Env,

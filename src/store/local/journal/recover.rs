@@ -13,11 +13,13 @@ use std::{
 use bytes::Bytes;
 
 use super::super::{
-    catalogue::slots::Place,
     layout::{doing, quarantine},
     options::OpenError,
 };
-use super::ring::{self, JournalFile, Ring, RingFile};
+use super::{
+    place::Place,
+    ring::{self, JournalFile, Ring, RingFile},
+};
 use crate::{
     env::{
         Env, File,

@@ -6,8 +6,11 @@
 
 use std::{collections::HashMap, io};
 
-use super::super::{catalogue::slots::Place, layout::journal_path};
-use super::ring::{self, RingFile};
+use super::super::layout::journal_path;
+use super::{
+    place::Place,
+    ring::{self, RingFile},
+};
 use crate::{
     env::{
         Env, File,

@@ -7,8 +7,7 @@ use std::{io, sync::Arc};
 use tokio::sync::oneshot;
 
 use super::super::{
-    catalogue::slots::Place,
-    journal::Item,
+    journal::{Item, place::Place},
     session::{Held, Session, Unwritable},
 };
 use super::Segments;

@@ -5,7 +5,6 @@
 use std::{collections::VecDeque, io, sync::Arc};
 
 use super::super::{
-    commit::Commit,
     session::{
         Held, Session,
         opened::{Flaw, OpenSegment, one},
@@ -20,10 +19,7 @@ use crate::{
         Cipher, Control, Entry, Fault, LogError, Record, journal::read as read_bytes,
         segment::FrameIndex,
     },
-    store::{
-        LeaseCall, Notes, SessionInfo, StoreError, StoreResult,
-        rules::{Ask, entry::work_of},
-    },
+    store::{Notes, SessionInfo, StoreError, StoreResult, rules::entry::work_of},
 };
 
 /// A frame that may hold notes.
@@ -187,35 +183,8 @@ impl Segments {
     }
 }
 
-impl Commit {
-    /// Ends every lease that was ever given, in a store that was brought back from a copy: no token
-    /// that a harness has from before is good, and none of those given after the copy comes again.
-    /// What expired or is damaged may be written to again one day, what is archived may not.
-    pub(crate) async fn void_leases(&self) -> StoreResult<()> {
-        let mut leased = Vec::new();
-        let scopes = self.sessions.catalogue().scopes();
-        for scope in scopes {
-            self.sessions.catalogue().each_entry(&scope, &mut |entry| {
-                let written = !entry.stage.is_discarded() && entry.archived_at.is_none();
-                if entry.work.fence > 0 && written && !entry.stage.is_reclaimed() {
-                    leased.extend(key_of(&scope, &entry));
-                }
-            });
-        }
-        for key in leased {
-            let session = self.sessions.session(&key)?;
-            let mut request = self.ask(Ask::Lease(LeaseCall::Void));
-            match self.drive(&session, &mut request).await {
-                // Its key is gone: it cannot be written to.
-                Ok(_) | Err(StoreError::SessionDamaged { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-}
-
-fn key_of(scope: &Scope, entry: &Entry) -> Option<SessionKey> {
+/// The key of a session of that scope.
+pub(crate) fn key_of(scope: &Scope, entry: &Entry) -> Option<SessionKey> {
     let session = SessionId::new(&entry.session).ok()?;
     Some(SessionKey { scope: scope.clone(), session })
 }

@@ -5,8 +5,8 @@
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use super::super::{
-    catalogue::{sessions::FEW_SESSIONS_MAX, slots::Place},
-    clearing::Clearing,
+    catalogue::sessions::FEW_SESSIONS_MAX,
+    journal::place::Place,
     session::{Durable, Session, opened::index_of},
 };
 use super::Segments;
@@ -102,30 +102,9 @@ impl Hand<'_> {
     }
 }
 
-impl Clearing {
-    /// Settles everything acknowledged so far, and seals what is full when nothing presses.
-    pub(crate) fn settle(&self, clean: bool) -> io::Result<()> {
-        let quiet = !(self.base.options.background && self.sessions.pressed());
-        self.settle_and(clean, quiet)
-    }
-
-    /// Settles everything acknowledged so far; seals what is full when it is `quiet`.
-    pub(crate) fn settle_and(&self, clean: bool, quiet: bool) -> io::Result<()> {
-        if self.base.frozen.load(Ordering::Acquire) || self.base.closed.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        self.leave_room()?;
-        // A failed step stops nothing: a later settling, or a start, takes it again.
-        self.pause.lock().run(self.base.env.clock.monotonic(), || {
-            let erased = self.finish_erasures();
-            self.finish_redactions().and(erased)
-        });
-        self.segments.settle_frames(clean, quiet)
-    }
-}
-
 impl Segments {
-    /// [`Self::settle_and`] without what deletions, erasures and redactions left to be done.
+    /// Settles all that is acknowledged, without what deletions, erasures and redactions left to be
+    /// done.
     pub(crate) fn settle_frames(&self, clean: bool, quiet: bool) -> io::Result<()> {
         let idle = self.sessions.backlog.dirty.lock().is_empty()
             && self.sessions.backlog.touched.lock().is_empty();

@@ -8,7 +8,7 @@ use std::{io, sync::Arc};
 use bytes::Bytes;
 
 use super::super::{
-    catalogue::slots::Place,
+    journal::place::Place,
     layout::{STORE, journal_path, keys_path, settled_path},
     segments::pins::Pin,
     session::{Durable, Held, Session, hash_of},

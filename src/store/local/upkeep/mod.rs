@@ -11,7 +11,6 @@ pub(super) mod rest;
 pub(super) mod rotate;
 pub(super) mod scrub;
 pub(super) mod strays;
-pub(super) mod vault;
 
 use std::{ops::Range, sync::Arc};
 

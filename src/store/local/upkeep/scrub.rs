@@ -5,7 +5,9 @@
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use super::super::{
-    catalogue::slots::Place, clearing::Clearing, journal::ring, layout::journal_path,
+    clearing::Clearing,
+    journal::{place::Place, ring},
+    layout::journal_path,
 };
 use super::{Upkeep, strays::Seen};
 use crate::{

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, io, time::Duration};
 
-use super::super::{
+use super::{
     engine::Local,
     layout::{self, BACKUP, JOURNAL, KEYS, SEGMENTS, SETTLED, STORE},
     open,

@@ -6,8 +6,13 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::super::{catalogue::ByHash, keys::Keys, layout::SEGMENTS, session::Session};
-use super::recover::{Lost, Named, Recovered};
+use super::{
+    catalogue::ByHash,
+    journal::recover::{Lost, Named, Recovered},
+    keys::Keys,
+    layout::SEGMENTS,
+    session::Session,
+};
 use crate::{
     env::Env,
     event::{Lsn, Position},
@@ -23,7 +28,7 @@ use crate::{
 type Stand = (Position, Chain, Chain);
 
 /// Puts frames found in segments in the place of those lost, and forgets the losses they end.
-pub(crate) fn make_good(
+pub(super) fn make_good(
     env: &Env,
     (store, keys): ([u8; 16], &Keys),
     known: &ByHash,
