@@ -2,61 +2,216 @@
 //! a scheduler that tries one interleaving after another (`tests/shuttle.rs`). Every room takes
 //! them from here, `env::sim` excepted; a lock of another kind would stop the scheduler. A lock is
 //! taken though a thread panicked while it held it: what it guards is valid after every statement.
-//! It must not do anything else.
+//! A lock of the engine has a [`Rank`]; in debug builds a thread that takes one whose rank is not
+//! above those it holds panics before it blocks. It must not do anything else.
 
-use std::time::Duration;
+use std::{
+    ops::{Deref, DerefMut},
+    time::Duration,
+};
 
 #[cfg(shuttle)]
 use shuttle::sync as imp;
 #[cfg(not(shuttle))]
 use std::sync as imp;
 
-pub use imp::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
+pub use imp::atomic;
 #[cfg(shuttle)]
 pub use shuttle::thread;
 #[cfg(not(shuttle))]
 pub use std::thread;
 
-/// A mutex that a panic does not poison.
-#[derive(Debug, Default)]
-pub struct Mutex<T>(imp::Mutex<T>);
+/// The place of a lock among those that one thread holds together, and its name in messages. A
+/// thread takes locks in rising order of the number. Locks with the same number are never held
+/// together by one thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rank(pub u8, pub &'static str);
 
-impl<T> Mutex<T> {
-    /// A mutex around a value.
-    pub fn new(value: T) -> Self {
-        Self(imp::Mutex::new(value))
+impl Rank {
+    /// For a lock under which no other is taken.
+    pub const LAST: Self = Self(u8::MAX, "a lock that is taken last");
+}
+
+/// Ranks as debug builds check them.
+#[cfg(debug_assertions)]
+mod order {
+    use std::cell::RefCell;
+
+    #[cfg(shuttle)]
+    use shuttle::thread_local;
+
+    use super::Rank;
+
+    thread_local! {
+        /// Ranks of the locks that this thread holds, or is about to block for.
+        static HELD: RefCell<Vec<Rank>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Blocks until this thread has the mutex.
-    pub fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// The rank of a lock; none of one outside the engine.
+    #[derive(Debug)]
+    pub(super) struct Ranked(Option<Rank>);
+
+    impl Ranked {
+        pub(super) const fn new(rank: Option<Rank>) -> Self {
+            Self(rank)
+        }
+
+        /// Notes that this thread takes the lock.
+        ///
+        /// # Panics
+        /// When the thread holds a lock whose rank is not below this one's.
+        #[track_caller]
+        pub(super) fn take(&self) -> Held {
+            let Some(rank) = self.0 else { return Held(None) };
+            // A thread that ends has no list any more, and takes one lock at a time.
+            let _ = HELD.try_with(|held| {
+                let mut held = held.borrow_mut();
+                if !std::thread::panicking() {
+                    let above = held.iter().find(|one| one.0 >= rank.0);
+                    assert!(above.is_none(), "{rank:?} is taken under {above:?}");
+                }
+                held.push(rank);
+            });
+            Held(Some(rank))
+        }
+    }
+
+    /// A note that this thread holds a lock; dropped with the lock's guard.
+    #[derive(Debug)]
+    pub(super) struct Held(Option<Rank>);
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            let Some(rank) = self.0 else { return };
+            let _ = HELD.try_with(|held| {
+                let mut held = held.borrow_mut();
+                let last = held.iter().rposition(|one| *one == rank);
+                last.map(|last| held.remove(last));
+            });
+        }
     }
 }
 
+/// Ranks cost nothing in release builds.
+#[cfg(not(debug_assertions))]
+mod order {
+    use super::Rank;
+
+    #[derive(Debug)]
+    pub(super) struct Ranked;
+
+    impl Ranked {
+        pub(super) const fn new(_: Option<Rank>) -> Self {
+            Self
+        }
+
+        #[allow(clippy::unused_self, reason = "a debug build reads the rank")]
+        pub(super) fn take(&self) -> Held {
+            Held
+        }
+    }
+
+    #[derive(Debug)]
+    pub(super) struct Held;
+}
+
+use order::{Held, Ranked};
+
+/// A lock that this thread holds until the guard is dropped.
+#[must_use]
+pub struct Guard<G> {
+    guard: G,
+    /// Behind the guard: fields are dropped in their order.
+    held: Held,
+}
+
+/// The guard of a [`Mutex`].
+pub type MutexGuard<'a, T> = Guard<imp::MutexGuard<'a, T>>;
+/// The guard of a reader of a [`RwLock`].
+pub type RwLockReadGuard<'a, T> = Guard<imp::RwLockReadGuard<'a, T>>;
+/// The guard of the writer of a [`RwLock`].
+pub type RwLockWriteGuard<'a, T> = Guard<imp::RwLockWriteGuard<'a, T>>;
+
+impl<G: Deref> Deref for Guard<G> {
+    type Target = G::Target;
+
+    fn deref(&self) -> &Self::Target {
+        &self.guard
+    }
+}
+
+impl<G: DerefMut> DerefMut for Guard<G> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.guard
+    }
+}
+
+/// A mutex that a panic does not poison.
+#[derive(Debug)]
+pub struct Mutex<T> {
+    rank: Ranked,
+    lock: imp::Mutex<T>,
+}
+
+impl<T> Mutex<T> {
+    /// A mutex of that rank around a value.
+    pub const fn new(rank: Rank, value: T) -> Self {
+        Self { rank: Ranked::new(Some(rank)), lock: imp::Mutex::new(value) }
+    }
+
+    /// Blocks until this thread has the mutex.
+    #[cfg_attr(debug_assertions, track_caller)]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        let held = self.rank.take();
+        Guard { guard: self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner), held }
+    }
+}
+
+/// A mutex without a rank: outside the engine no thread holds two of them in an order that matters.
 impl<T> From<T> for Mutex<T> {
     fn from(value: T) -> Self {
-        Self::new(value)
+        Self { rank: Ranked::new(None), lock: imp::Mutex::new(value) }
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        T::default().into()
     }
 }
 
 /// A lock that many readers or one writer have; a panic does not poison it.
-#[derive(Debug, Default)]
-pub struct RwLock<T>(imp::RwLock<T>);
+#[derive(Debug)]
+pub struct RwLock<T> {
+    rank: Ranked,
+    lock: imp::RwLock<T>,
+}
+
+/// A lock without a rank, as that of a [`Mutex`].
+impl<T: Default> Default for RwLock<T> {
+    fn default() -> Self {
+        Self { rank: Ranked::new(None), lock: imp::RwLock::new(T::default()) }
+    }
+}
 
 impl<T> RwLock<T> {
-    /// A lock around a value.
-    pub fn new(value: T) -> Self {
-        Self(imp::RwLock::new(value))
+    /// A lock of that rank around a value.
+    pub const fn new(rank: Rank, value: T) -> Self {
+        Self { rank: Ranked::new(Some(rank)), lock: imp::RwLock::new(value) }
     }
 
     /// Blocks until this thread may read.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+        let held = self.rank.take();
+        Guard { guard: self.lock.read().unwrap_or_else(std::sync::PoisonError::into_inner), held }
     }
 
     /// Blocks until this thread may write.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+        let held = self.rank.take();
+        Guard { guard: self.lock.write().unwrap_or_else(std::sync::PoisonError::into_inner), held }
     }
 }
 
@@ -72,7 +227,9 @@ impl Condvar {
 
     /// Gives the mutex up and blocks until notified; spurious wake-ups happen.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        self.0.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
+        let Guard { guard, held } = guard;
+        let waited = self.0.wait(guard);
+        Guard { guard: waited.unwrap_or_else(std::sync::PoisonError::into_inner), held }
     }
 
     /// [`Self::wait`] for so long at most; answers also whether the time ran out.
@@ -81,9 +238,10 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         timeout: Duration,
     ) -> (MutexGuard<'a, T>, bool) {
+        let Guard { guard, held } = guard;
         let waited = self.0.wait_timeout(guard, timeout);
         let (guard, waited) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
-        (guard, waited.timed_out())
+        (Guard { guard, held }, waited.timed_out())
     }
 
     /// Wakes one thread that waits.
@@ -94,5 +252,46 @@ impl Condvar {
     /// Wakes every thread that waits.
     pub fn notify_all(&self) {
         self.0.notify_all();
+    }
+}
+
+#[cfg(all(test, debug_assertions, not(shuttle)))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    const LOW: Rank = Rank(1, "low");
+    const HIGH: Rank = Rank(2, "high");
+
+    #[test]
+    fn locks_are_taken_in_the_order_of_their_ranks_or_the_thread_panics() {
+        let (low, high) = (Mutex::new(LOW, ()), RwLock::new(HIGH, ()));
+        let panics = |run: &dyn Fn()| catch_unwind(AssertUnwindSafe(run)).is_err();
+        let nested = |first: &dyn Fn(), held: &dyn Fn()| panics(first) || panics(held);
+        assert!(!panics(&|| {
+            let _low = low.lock();
+            drop(high.read());
+            drop(high.write());
+        }));
+        assert!(panics(&|| {
+            let _high = high.read();
+            drop(low.lock());
+        }));
+        assert!(panics(&|| {
+            let _low = low.lock();
+            drop(Mutex::new(LOW, ()).lock());
+        }));
+        assert!(panics(&|| {
+            let _one = high.read();
+            drop(high.read());
+        }));
+        // A lock that was given back counts no more, be it after a panic or out of order.
+        assert!(!nested(&|| drop(high.write()), &|| {
+            let (first, second) = (low.lock(), high.read());
+            drop(first);
+            drop(second);
+            drop(low.lock());
+        }));
     }
 }

@@ -4,6 +4,7 @@
 #[expect(clippy::module_inception, reason = "the room is named after its first word")]
 mod event;
 mod id;
+mod key;
 mod kind;
 pub mod kinds;
 pub mod limits;
@@ -17,6 +18,7 @@ pub use id::{
     BatchKey, EventId, IdError, Incarnation, Scope, SessionHash, SessionId, SessionKey, TenantId,
     UserId,
 };
+pub use key::KeyId;
 pub use kind::EventType;
 pub use note::{Fence, NewNote, Note, NoteKind};
 pub use point::{Point, PointError};

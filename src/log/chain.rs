@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::record::{Head, Record, RecordBody};
+use super::record::{Head, Record};
 use crate::event::SessionHash;
 
 /// `h_n = blake3(h_(n-1) ‖ fixed fields ‖ blake3(salt ‖ body))`; events have one chain, control
@@ -25,7 +25,7 @@ impl Chain {
         Self(blake3::derive_key("sessionlog v1 control chain", &session.0))
     }
 
-    /// The chain after `record`, which lies at `place`: an event's position, a control record's
+    /// The chain after `record`, at `place`: an event's position, a control record's
     /// log sequence number.
     #[must_use]
     pub fn after(self, place: u64, record: &Record) -> Self {
@@ -47,27 +47,6 @@ impl Chain {
         }
         hasher.update(digest);
         Self(*hasher.finalize().as_bytes())
-    }
-}
-
-/// `blake3(salt ‖ body)`: what a redacted record keeps. The salt keeps a short body from being
-/// guessed from its digest.
-#[must_use]
-pub fn body_digest(salt: &[u8; 16], body: &[u8]) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(salt);
-    hasher.update(body);
-    *hasher.finalize().as_bytes()
-}
-
-impl RecordBody {
-    /// What a redaction leaves of it: [`body_digest`].
-    #[must_use]
-    pub fn digest(&self) -> [u8; 32] {
-        match self {
-            Self::Whole { salt, body } => body_digest(salt, body),
-            Self::Redacted { digest } => *digest,
-        }
     }
 }
 

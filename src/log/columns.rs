@@ -1,4 +1,4 @@
-//! A block's records in columns, so that what is alike lies together and compresses together: all
+//! A block's records in columns, so that like fields are stored and compressed together: all
 //! names, all times, all bodies; what is random apart from what is text. It must not decide which
 //! records make a block, nor change its layout: another one is another codec id in the frame header
 //! (docs/format.md, Columns).
@@ -16,7 +16,10 @@
 use bincode::BorrowDecode;
 use bytes::Bytes;
 
-use super::record::{Record, RecordBody, RecordV1, decode_front, encode_value};
+use super::{
+    encoding::{decode_front, encode_value},
+    record::{Record, RecordBody, RecordV1},
+};
 use crate::event::Lsn;
 
 /// Bytes that any record takes at least: a salt and a byte of each other column but the bodies.
@@ -59,6 +62,7 @@ pub(super) fn encode(records: &[(Lsn, Record)]) -> [Vec<u8>; PARTS] {
         salts.extend_from_slice(&salt);
         bodies.extend_from_slice(&body);
     }
+    debug_assert_eq!(salts.len(), 16 * records().count(), "each record has one salt");
     [heads, ids, salts, bodies]
 }
 
@@ -161,7 +165,7 @@ pub(super) fn each<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::{self, Layout};
+    use crate::log::payload::{self, Layout};
 
     fn record(n: u8) -> Record {
         let salt = [n; 16];
@@ -190,7 +194,7 @@ mod tests {
             let records = records(count);
             let payload = Bytes::from(encode(&records).concat());
             let count = usize::from(count);
-            let read = record::decode_laid(Layout::Columns, &payload, count).expect("whole");
+            let read = payload::decode(Layout::Columns, &payload, count).expect("whole");
             let numbers = numbers(&payload, count).expect("whole");
             assert_eq!(numbers.into_iter().zip(read).collect::<Vec<_>>(), records);
         }
@@ -199,7 +203,7 @@ mod tests {
     #[test]
     fn columns_that_are_cut_or_too_long_or_counted_wrongly_are_no_payload() {
         let payload = Bytes::from(encode(&records(5)).concat());
-        let reads = |payload: &Bytes, count| record::decode_laid(Layout::Columns, payload, count);
+        let reads = |payload: &Bytes, count| payload::decode(Layout::Columns, payload, count);
         assert!(reads(&payload, 5).is_some());
         for cut in 0..payload.len() {
             assert!(reads(&payload.slice(..cut), 5).is_none(), "cut to {cut}");

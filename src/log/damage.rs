@@ -1,8 +1,8 @@
 //! A place of a session that is lost: the one shape damage has, in memory and in a settled entry.
 //! It must not know how it was found.
 //!
-//! A settled entry holds it as positions and a text. A loss that a person accepted is told from one
-//! that nobody looked at by that text, which then begins with `accepted `, the time, and `: `.
+//! A settled entry holds it as positions and a text. A loss that a person accepted differs from
+//! one that no person looked at by that text: it begins with `accepted `, the time, and `: `.
 
 use bincode::{
     BorrowDecode, Decode, Encode,
@@ -65,7 +65,7 @@ impl<'de, Context> BorrowDecode<'de, Context> for Damage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::{decode_value, encode_value};
+    use crate::log::encoding::{decode_value, encode_value};
 
     #[test]
     fn what_is_accepted_is_told_from_what_is_not() {

@@ -10,27 +10,35 @@
 
 use std::collections::BTreeMap;
 
-use bincode::{Decode, Encode};
+use bincode::{
+    BorrowDecode, Decode, Encode,
+    de::{BorrowDecoder, Decoder},
+    enc::Encoder,
+    error::{DecodeError, EncodeError},
+};
 
 use super::{
     bytes::{Fields, file_header, open_file_header},
     cipher::XCHACHA20_POLY1305,
+    control::Lineage,
     damage::Damage,
+    encoding::{decode_front, decode_value, encode_value},
     error::Fault,
     keyring::{STORED_BYTES, StoredKey},
-    record::{Lineage, decode_front, decode_value, encode_value},
+    stage::{Stage, StageV4},
     work::Work,
 };
 
 /// Newest format of a data directory that this version reads and writes.
 pub const FORMAT: u32 = 1;
-/// No store counts so far, and whoever adds to it meets no end.
+/// The largest number that is taken from disk: counting on from it does not overflow.
 const COUNT_MAX: u64 = u64::MAX >> 1;
 const STORE_MAGIC: [u8; 8] = *b"SLSTORE1";
 const STORE_BYTES: usize = 256;
 
-/// A session as the catalogue keeps it. Frozen: another shape is another settled version.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+/// A session as the catalogue keeps it. Its encoding is frozen: another shape is another settled
+/// version.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub(crate) tenant: String,
     pub(crate) user: String,
@@ -44,19 +52,15 @@ pub struct Entry {
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
     pub(crate) archived_at: Option<i64>,
-    pub(crate) deleted_at: Option<i64>,
-    /// Since when a person holds it: it neither expires nor goes.
+    /// Since when a person holds it: it neither expires nor is deleted.
     pub(crate) held_at: Option<i64>,
-    /// When it had been idle for too long.
-    pub(crate) expired_at: Option<i64>,
+    pub(crate) stage: Stage,
     /// Whole seconds from `updated_at` to when it was used last, by the store's count of time
     /// (store::lifetime); rounded up, so that nothing expires early. Negative where the clock was
     /// ahead of that count.
     pub(crate) used_after: i64,
-    /// Its grace has ended: it is only here until its files are gone.
-    pub(crate) reclaimed: bool,
     pub(crate) tail: u64,
-    /// The number after the session's last record: a replay skips what lies below.
+    /// The number after the session's last record: a replay skips what is below.
     pub(crate) end_lsn: u64,
     pub(crate) chain: [u8; 32],
     pub(crate) control_chain: [u8; 32],
@@ -65,13 +69,11 @@ pub struct Entry {
     pub(crate) damage: Vec<Damage>,
     /// Number of its key in `keys/`; 0 in a plaintext store.
     pub(crate) key: u64,
-    /// When it was erased: whatever bytes of it come back, nobody is served them.
-    pub(crate) erased_at: Option<i64>,
-    /// Events whose bodies are never served again, in order.
+    /// Events whose bodies are never served again, in order; none once it was erased.
     pub(crate) redacted: Vec<Redaction>,
     /// What is known of the work on it.
     pub(crate) work: Work,
-    /// Where it goes on from, when it is a fork.
+    /// Where it continues from, when it is a fork.
     pub(crate) lineage: Option<Lineage>,
 }
 
@@ -83,200 +85,13 @@ pub struct Redaction {
     pub(crate) cleared: bool,
 }
 
-/// An entry of a settled file of version 3: of a store that knew no checkpoints, leases and forks.
-#[derive(Decode)]
-pub(super) struct EntryV3 {
-    tenant: String,
-    user: String,
-    session: String,
-    incarnation: [u8; 16],
-    title: Option<String>,
-    metadata: BTreeMap<String, String>,
-    workspace: Option<String>,
-    ttl_seconds: Option<u64>,
-    create_key: Option<String>,
-    created_at: i64,
-    updated_at: i64,
-    archived_at: Option<i64>,
-    deleted_at: Option<i64>,
-    held_at: Option<i64>,
-    expired_at: Option<i64>,
-    used_after: i64,
-    reclaimed: bool,
-    tail: u64,
-    end_lsn: u64,
-    chain: [u8; 32],
-    control_chain: [u8; 32],
-    bytes: u64,
-    segments: Vec<SegmentEntry>,
-    damage: Vec<Damage>,
-    key: u64,
-    erased_at: Option<i64>,
-    redacted: Vec<Redaction>,
-}
-
-impl From<EntryV3> for Entry {
-    fn from(v3: EntryV3) -> Self {
-        Self {
-            tenant: v3.tenant,
-            user: v3.user,
-            session: v3.session,
-            incarnation: v3.incarnation,
-            title: v3.title,
-            metadata: v3.metadata,
-            workspace: v3.workspace,
-            ttl_seconds: v3.ttl_seconds,
-            create_key: v3.create_key,
-            created_at: v3.created_at,
-            updated_at: v3.updated_at,
-            archived_at: v3.archived_at,
-            deleted_at: v3.deleted_at,
-            held_at: v3.held_at,
-            expired_at: v3.expired_at,
-            used_after: v3.used_after,
-            reclaimed: v3.reclaimed,
-            tail: v3.tail,
-            end_lsn: v3.end_lsn,
-            chain: v3.chain,
-            control_chain: v3.control_chain,
-            bytes: v3.bytes,
-            segments: v3.segments,
-            damage: v3.damage,
-            key: v3.key,
-            erased_at: v3.erased_at,
-            redacted: v3.redacted,
-            work: Work::default(),
-            lineage: None,
-        }
-    }
-}
-
-/// An entry of a settled file of version 2: of a store that knew no keys.
-#[derive(Decode)]
-pub(super) struct EntryV2 {
-    tenant: String,
-    user: String,
-    session: String,
-    incarnation: [u8; 16],
-    title: Option<String>,
-    metadata: BTreeMap<String, String>,
-    workspace: Option<String>,
-    ttl_seconds: Option<u64>,
-    create_key: Option<String>,
-    created_at: i64,
-    updated_at: i64,
-    archived_at: Option<i64>,
-    deleted_at: Option<i64>,
-    held_at: Option<i64>,
-    expired_at: Option<i64>,
-    used_after: i64,
-    reclaimed: bool,
-    tail: u64,
-    end_lsn: u64,
-    chain: [u8; 32],
-    control_chain: [u8; 32],
-    bytes: u64,
-    segments: Vec<SegmentEntry>,
-    damage: Vec<Damage>,
-}
-
-impl From<EntryV2> for EntryV3 {
-    fn from(v2: EntryV2) -> Self {
-        Self {
-            tenant: v2.tenant,
-            user: v2.user,
-            session: v2.session,
-            incarnation: v2.incarnation,
-            title: v2.title,
-            metadata: v2.metadata,
-            workspace: v2.workspace,
-            ttl_seconds: v2.ttl_seconds,
-            create_key: v2.create_key,
-            created_at: v2.created_at,
-            updated_at: v2.updated_at,
-            archived_at: v2.archived_at,
-            deleted_at: v2.deleted_at,
-            held_at: v2.held_at,
-            expired_at: v2.expired_at,
-            used_after: v2.used_after,
-            reclaimed: v2.reclaimed,
-            tail: v2.tail,
-            end_lsn: v2.end_lsn,
-            chain: v2.chain,
-            control_chain: v2.control_chain,
-            bytes: v2.bytes,
-            segments: v2.segments,
-            damage: v2.damage,
-            key: 0,
-            erased_at: None,
-            redacted: Vec::new(),
-        }
-    }
-}
-
-/// An entry of a settled file of version 1: of a store that knew no lifetimes.
-#[derive(Decode)]
-pub(super) struct EntryV1 {
-    tenant: String,
-    user: String,
-    session: String,
-    incarnation: [u8; 16],
-    title: Option<String>,
-    metadata: BTreeMap<String, String>,
-    workspace: Option<String>,
-    ttl_seconds: Option<u64>,
-    create_key: Option<String>,
-    created_at: i64,
-    updated_at: i64,
-    archived_at: Option<i64>,
-    deleted_at: Option<i64>,
-    tail: u64,
-    end_lsn: u64,
-    chain: [u8; 32],
-    control_chain: [u8; 32],
-    bytes: u64,
-    segments: Vec<SegmentEntry>,
-    damage: Vec<Damage>,
-}
-
-impl From<EntryV1> for EntryV2 {
-    fn from(v1: EntryV1) -> Self {
-        Self {
-            tenant: v1.tenant,
-            user: v1.user,
-            session: v1.session,
-            incarnation: v1.incarnation,
-            title: v1.title,
-            metadata: v1.metadata,
-            workspace: v1.workspace,
-            ttl_seconds: v1.ttl_seconds,
-            create_key: v1.create_key,
-            created_at: v1.created_at,
-            updated_at: v1.updated_at,
-            archived_at: v1.archived_at,
-            deleted_at: v1.deleted_at,
-            held_at: None,
-            expired_at: None,
-            used_after: 0,
-            reclaimed: false,
-            tail: v1.tail,
-            end_lsn: v1.end_lsn,
-            chain: v1.chain,
-            control_chain: v1.control_chain,
-            bytes: v1.bytes,
-            segments: v1.segments,
-            damage: v1.damage,
-        }
-    }
-}
-
 /// A segment as far as it is believed.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct SegmentEntry {
     pub(crate) base: u64,
     pub(crate) start: u64,
     pub(crate) sealed: bool,
-    /// Bytes believed; what lies beyond accuses nobody.
+    /// Bytes believed; bytes beyond are no evidence of damage.
     pub(crate) bytes: u64,
     /// The position after its last believed event.
     pub(crate) end: u64,
@@ -291,20 +106,88 @@ impl SegmentEntry {
     }
 }
 
+/// What stands for the redactions of an erased session while a file may hold bytes of it.
+const UNFINISHED: [Redaction; 1] = [Redaction { position: u64::MAX, cleared: false }];
+
+impl Encode for Entry {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        let StageV4 { deleted_at, expired_at, reclaimed, erased_at, redacted } = self.stage.into();
+        let redacted = if redacted { &UNFINISHED[..] } else { &self.redacted };
+        let Self { tenant, user, session, incarnation, title, metadata, workspace, .. } = self;
+        (tenant, user, session, incarnation, title, metadata, workspace).encode(encoder)?;
+        (&self.ttl_seconds, &self.create_key, self.created_at, self.updated_at).encode(encoder)?;
+        (self.archived_at, deleted_at, self.held_at, expired_at).encode(encoder)?;
+        (self.used_after, reclaimed).encode(encoder)?;
+        (self.tail, self.end_lsn, self.chain, self.control_chain, self.bytes).encode(encoder)?;
+        (&self.segments, &self.damage, self.key, erased_at, redacted).encode(encoder)?;
+        (self.work, &self.lineage).encode(encoder)
+    }
+}
+
+impl<Context> Decode<Context> for Entry {
+    fn decode<D: Decoder<Context = Context>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        let (tenant, user, session, incarnation, title, metadata, workspace) =
+            Decode::decode(decoder)?;
+        let (ttl_seconds, create_key, created_at, updated_at) = Decode::decode(decoder)?;
+        let (archived_at, deleted_at, held_at, expired_at) = Decode::decode(decoder)?;
+        let (used_after, reclaimed) = Decode::decode(decoder)?;
+        let (tail, end_lsn, chain, control_chain, bytes) = Decode::decode(decoder)?;
+        let (segments, damage, key, erased_at, mut redacted): (_, _, _, Option<i64>, Vec<_>) =
+            Decode::decode(decoder)?;
+        let (work, lineage) = Decode::decode(decoder)?;
+        let unfinished = erased_at.is_some() && !redacted.is_empty();
+        let stage =
+            StageV4 { deleted_at, expired_at, reclaimed, erased_at, redacted: unfinished }.stage();
+        let stage = stage.ok_or(DecodeError::Other("a living session is reclaimed"))?;
+        if stage.is_erased() {
+            redacted.clear();
+        }
+        Ok(Self {
+            tenant,
+            user,
+            session,
+            incarnation,
+            title,
+            metadata,
+            workspace,
+            ttl_seconds,
+            create_key,
+            created_at,
+            updated_at,
+            archived_at,
+            held_at,
+            stage,
+            used_after,
+            tail,
+            end_lsn,
+            chain,
+            control_chain,
+            bytes,
+            segments,
+            damage,
+            key,
+            redacted,
+            work,
+            lineage,
+        })
+    }
+}
+
+impl<'de, Context> BorrowDecode<'de, Context> for Entry {
+    fn borrow_decode<D: BorrowDecoder<'de, Context = Context>>(
+        decoder: &mut D,
+    ) -> Result<Self, DecodeError> {
+        Decode::decode(decoder)
+    }
+}
+
 impl Entry {
-    /// The entry as it lies in a settled file.
+    /// The entry as a settled file holds it.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         encode_value(self, &mut bytes);
         bytes
-    }
-
-    /// Whether it was deleted and nothing restores it: its bytes are removed. One that was deleted
-    /// and has expired too can be restored until its grace ends.
-    #[must_use]
-    pub fn is_discarded(&self) -> bool {
-        self.deleted_at.is_some() && (self.expired_at.is_none() || self.erased_at.is_some())
     }
 
     /// Whether its numbers can be true: who counts on by them meets no end of counting.
@@ -316,7 +199,7 @@ impl Entry {
             && [self.work.fence, self.work.notes].into_iter().all(below)
     }
 
-    /// Whether something of the session is lost and nobody accepted that: it takes no appends.
+    /// Whether something of the session is lost and no person accepted that: it takes no appends.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.damage.iter().any(|damage| damage.accepted_at.is_none())
@@ -398,10 +281,10 @@ impl Packed {
     #[must_use]
     pub fn listed(&self) -> Listed<'_> {
         type Pairs<'a> = Vec<(&'a str, &'a str)>;
-        type Told<'a> = (&'a str, [u8; 16], Option<&'a str>, Pairs<'a>, Option<&'a str>);
+        type Front<'a> = (&'a str, [u8; 16], Option<&'a str>, Pairs<'a>, Option<&'a str>);
         type Times<'a> = (Option<u64>, Option<&'a str>, i64, i64, Option<i64>);
         type Ends = (Option<i64>, Option<i64>, Option<i64>);
-        let ((told, times, ends), _): ((Told<'_>, Times<'_>, Ends), usize) =
+        let ((told, times, ends), _): ((Front<'_>, Times<'_>, Ends), usize) =
             decode_front(&self.0).expect("what was packed is an entry behind its scope");
         let (session, _, _, _, workspace) = told;
         let (_, _, created_at, _, archived_at) = times;
@@ -450,6 +333,7 @@ impl StoreFile {
             current.encode(&mut body);
             previous.iter().for_each(|previous| previous.encode(&mut body));
         }
+        assert!(body.len() <= STORE_BYTES - 16, "two wrapped keys fit into the file");
         body.resize(STORE_BYTES - 16, 0);
         file_header(STORE_MAGIC, FORMAT, &body)
     }
@@ -488,6 +372,7 @@ impl StoreFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::{End, Ending};
 
     /// An entry with nothing in it that may be absent.
     fn plain() -> Entry {
@@ -504,11 +389,9 @@ mod tests {
             created_at: i64::MIN,
             updated_at: 2,
             archived_at: None,
-            deleted_at: None,
             held_at: None,
-            expired_at: None,
+            stage: Stage::Alive,
             used_after: 0,
-            reclaimed: false,
             tail: 1,
             end_lsn: 1,
             chain: [1; 32],
@@ -517,7 +400,6 @@ mod tests {
             segments: Vec::new(),
             damage: Vec::new(),
             key: 0,
-            erased_at: None,
             redacted: Vec::new(),
             work: Work::default(),
             lineage: None,
@@ -538,7 +420,6 @@ mod tests {
             archived_at: Some(3),
             held_at: Some(4),
             used_after: -86_400,
-            reclaimed: true,
             segments: vec![SegmentEntry { base: 0, start: 1, sealed: true, bytes: 9, end: 9 }],
             damage: vec![Damage {
                 from: 1,
@@ -557,9 +438,11 @@ mod tests {
             }),
             ..plain.clone()
         };
-        let deleted = Entry { deleted_at: Some(-1), erased_at: Some(-1), ..plain.clone() };
-        let expired = Entry { expired_at: Some(7), held_at: Some(1), ..plain.clone() };
-        for entry in [plain, told, deleted, expired] {
+        let end = |how, at| Stage::Ended(End { how, at });
+        let erased = Ending::Erased { unfinished: true };
+        let erased = Entry { stage: end(erased, -1), ..plain.clone() };
+        let expired = Entry { stage: end(Ending::Expired, 7), held_at: Some(1), ..plain.clone() };
+        for entry in [plain, told, erased, expired] {
             let packed = Packed::of(&entry, &entry.encode());
             assert_eq!(packed.entry(&entry.tenant, &entry.user), entry);
             assert_eq!(packed.session(), entry.session);
@@ -569,7 +452,7 @@ mod tests {
                 workspace: entry.workspace.as_deref(),
                 created_at: entry.created_at,
                 archived: entry.archived_at.is_some(),
-                gone: entry.deleted_at.is_some() || entry.expired_at.is_some(),
+                gone: !entry.stage.is_alive(),
             };
             assert_eq!(packed.listed(), listed);
         }

@@ -1,6 +1,6 @@
 //! A frame: a header and the records of one request of one session, all or nothing. The journal,
 //! segments and sealed segments (where a frame is a block of about 64 records) all consist of them.
-//! It must not know which file it lies in, beyond that file's salt.
+//! It must not know which file it is in, beyond that file's salt.
 //!
 //! ```text
 //!   0  length u32           4  header checksum u32    8  payload checksum u32
@@ -15,13 +15,15 @@ use std::io::{self, Write as _};
 
 use bytes::Bytes;
 
+pub use super::encoding::PAYLOAD_BYTES_MAX;
 use super::{
     Chain,
     bytes::{Fields, checksum},
     cipher::{Encrypted, KeyNumber, XCHACHA20_POLY1305},
     columns,
     error::Fault,
-    record::{self, Layout, Record},
+    payload::{self, Layout},
+    record::Record,
 };
 use crate::{
     env::planted::{Defect, planted},
@@ -30,18 +32,16 @@ use crate::{
 
 /// Bytes of a frame header.
 pub const HEADER_BYTES: usize = 192;
-/// Where kind, codec, compression and cipher lie in a header, a byte each.
+/// Where kind, codec, compression and cipher are in a header, a byte each.
 pub(super) const KIND_AT: usize = 12;
-/// Where the count of its records lies in a header.
+/// Where the count of its records is in a header.
 pub(super) const COUNT_AT: usize = 16;
-/// Where the first log sequence number lies in a header.
+/// Where the first log sequence number is in a header.
 pub(super) const LSN_AT: usize = 56;
-/// Where the hash of its session lies in a header.
+/// Where the hash of its session is in a header.
 pub(super) const SESSION_AT: usize = 80;
 /// Frames start at multiples of this many bytes.
 pub const ALIGN_BYTES: u64 = 8;
-/// Bytes of a payload at most: a batch at its limit and the fixed fields of its events.
-pub const PAYLOAD_BYTES_MAX: usize = 24 << 20;
 /// Bytes a payload may have before compression.
 const PLAIN_BYTES_MAX: usize = 64 << 20;
 
@@ -73,7 +73,7 @@ pub enum FrameKind {
 }
 
 impl FrameKind {
-    /// Kind and record codec as they lie on disk.
+    /// Kind and record codec as stored.
     pub(super) const fn ordinals(self) -> [u8; 2] {
         match self {
             Self::Request => [1, CODEC_RECORD_V1],
@@ -159,12 +159,13 @@ impl FrameHeader {
         align(HEADER_BYTES as u64 + u64::from(self.length))
     }
 
-    /// Appends header, payload and padding as they lie in a file with that salt.
+    /// Appends header, payload and padding as stored in a file with that salt.
     ///
     /// # Panics
-    /// When the payload's length is not the header's: a broken invariant of the caller.
+    /// When the payload's length is not the header's, or above [`PAYLOAD_BYTES_MAX`].
     pub fn write(&self, salt: u64, payload: &[u8], out: &mut Vec<u8>) {
         assert_eq!(self.length as usize, payload.len(), "a header describes its own payload");
+        assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a reader refuses a longer payload");
         let at = out.len();
         out.reserve(self.stride() as usize);
         out.extend_from_slice(&self.length.to_le_bytes());
@@ -195,12 +196,13 @@ impl FrameHeader {
         }
         out.extend_from_slice(payload);
         out.resize(at + self.stride() as usize, 0);
+        debug_assert!((out.len() - at).is_multiple_of(ALIGN_BYTES as usize));
     }
 
     /// Reads the header at the front of `bytes`, and the checksum its payload must have.
     ///
     /// # Errors
-    /// The first [`Fault`] found; every length is bounded before anyone allocates by it.
+    /// The first [`Fault`] found; every length is bounded before memory is allocated by it.
     pub fn read(salt: u64, bytes: &[u8]) -> Result<(Self, u32), Fault> {
         let header = bytes.get(..HEADER_BYTES).ok_or(Fault::Short)?;
         let mut fields = Fields(header);
@@ -255,8 +257,8 @@ impl FrameHeader {
         Some(header.is_sound().then_some((header, payload_checksum)).ok_or(Fault::Payload))
     }
 
-    /// Whether its numbers can be true together: memory is taken by them, and counts go on behind
-    /// them, before anybody sees the payload.
+    /// Whether its numbers can be true together: memory is allocated by them, and
+    /// counts continue behind them, before the payload is read.
     fn is_sound(&self) -> bool {
         let counted = self.events <= self.count && self.count as usize <= PLAIN_BYTES_MAX;
         let follows = |first: u64, count: u32| first.checked_add(u64::from(count) + 1).is_some();
@@ -324,7 +326,7 @@ impl Frame {
                 (0..count as u64).map(|n| Lsn(first.saturating_add(n))).collect()
             }
         };
-        let records = record::decode_laid(self.layout(), &plain.slice(at..), count);
+        let records = payload::decode(self.layout(), &plain.slice(at..), count);
         Ok(numbers.into_iter().zip(records.ok_or(Fault::Payload)?).collect())
     }
 
@@ -336,7 +338,7 @@ impl Frame {
         let (plain, at) = self.plain()?;
         let (count, first) = (self.header.count as usize, self.header.first_position);
         let rest = plain.slice(at..);
-        record::events(self.layout(), &rest, count, first, wanted, events).ok_or(Fault::Payload)
+        payload::events(self.layout(), &rest, count, first, wanted, events).ok_or(Fault::Payload)
     }
 
     fn layout(&self) -> Layout {

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::env::File;
 
-/// A journal file or segment as it lies on disk.
+/// A journal file or segment as stored.
 #[derive(Clone, Debug)]
 pub struct Inspected {
     /// Which file it is.
@@ -21,7 +21,7 @@ pub struct Inspected {
     pub frames: Vec<InspectedFrame>,
     /// Byte offset where the last whole frame ended.
     pub end: u64,
-    /// What lies at the end, when something does.
+    /// What is at the end, when something is.
     pub rest: Option<String>,
 }
 

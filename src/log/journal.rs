@@ -70,8 +70,10 @@ impl JournalHeader {
         body.extend_from_slice(&self.file_bytes.to_le_bytes());
         body.resize(HEADER_BYTES - 16, 0);
         let mut copy = file_header(MAGIC, VERSION, &body);
+        assert_eq!(copy.len(), HEADER_BYTES, "the fields of a header have fixed widths");
         copy.resize(COPY_BYTES, 0);
         copy.extend_from_within(..);
+        debug_assert_eq!(copy.len() as u64, FRAMES_AT);
         copy
     }
 

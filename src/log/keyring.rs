@@ -1,6 +1,6 @@
 //! From a master key to the key of a session: what is derived, what is random and wrapped, and how
-//! both lie in `STORE` and `keys/`. It must not read files, keep a master key longer than the store
-//! is open, nor derive what must be destroyable.
+//! both are stored in `STORE` and `keys/`. It must not read files, keep a master key longer than
+//! the store is open, nor derive what must be destroyable.
 //!
 //! ```text
 //! HKDF-SHA-256 of a master key, salt = store id (none for the key id), info:
@@ -31,6 +31,7 @@ use super::{
     cipher::{Cipher, KeyNumber, Nonce, TAG_BYTES},
     error::Fault,
 };
+use crate::event::KeyId;
 
 /// Bytes of a slot of `keys/`, and of its header.
 pub const SLOT_BYTES: u64 = 128;
@@ -43,23 +44,7 @@ const KEYS_VERSION: u32 = 1;
 const KEY: u8 = 1;
 const DESTROYED: u8 = 2;
 
-/// Names a master key; tells nothing of it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeyId(pub [u8; 8]);
-
-impl fmt::Display for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
-
-/// Stands for a tenant beside a wrapped key: without the store's own key it names nobody.
+/// Stands for a tenant beside a wrapped key: without the store's own key it names no tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantTag(pub [u8; 16]);
 
@@ -219,7 +204,7 @@ impl Own {
     }
 }
 
-/// The store's own key as it lies in `STORE`.
+/// The store's own key as stored in `STORE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredKey {
     /// The master key it is wrapped under.
@@ -247,7 +232,7 @@ impl StoredKey {
     }
 }
 
-/// The key of a session as it lies in `keys/`.
+/// The key of a session as stored in `keys/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrappedKey {
     /// Which key.
@@ -272,9 +257,16 @@ pub enum KeySlot {
 }
 
 impl KeySlot {
-    /// The slot of that number as it lies in the file.
+    /// The slot of that number as stored in the file.
+    ///
+    /// # Panics
+    /// When it holds a key of another number.
     #[must_use]
     pub fn encode(&self, number: KeyNumber) -> Vec<u8> {
+        assert!(
+            !matches!(self, Self::Key(key) if key.number != number),
+            "a key is written to its own slot"
+        );
         let mut body = Vec::with_capacity(SLOT_BYTES as usize);
         let state = match self {
             Self::Empty => return vec![0; SLOT_BYTES as usize],
@@ -289,6 +281,7 @@ impl KeySlot {
             body.extend_from_slice(&key.nonce);
             body.extend_from_slice(&key.wrapped);
         }
+        assert!(body.len() <= SLOT_BYTES as usize - 4, "a wrapped key fits into its slot");
         body.resize(SLOT_BYTES as usize - 4, 0);
         let mut slot = checksum(0, &[&body]).to_le_bytes().to_vec();
         slot.append(&mut body);

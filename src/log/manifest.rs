@@ -12,7 +12,7 @@
 //! end <blake3 of every byte before this line>
 //! ```
 
-use super::keyring::KeyId;
+use crate::event::KeyId;
 
 /// The first line; the number is the version.
 const FIRST: &str = "sessionlog backup 1";

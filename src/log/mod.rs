@@ -6,7 +6,10 @@ mod bytes;
 mod chain;
 mod cipher;
 mod columns;
+mod control;
 mod damage;
+mod encoding;
+mod encrypted;
 mod entry;
 mod error;
 pub mod frame;
@@ -14,25 +17,28 @@ pub mod inspect;
 pub mod journal;
 pub mod keyring;
 pub mod manifest;
+mod payload;
 pub mod reading;
 pub mod record;
 pub mod scan;
 pub mod seal;
 pub mod segment;
 mod settled;
+mod stage;
 mod work;
 
-pub use chain::{Chain, body_digest};
+pub use chain::Chain;
 pub use cipher::{Cipher, Encrypted, Encryptor, KeyNumber, NONCE_BYTES, Nonce, TAG_BYTES};
+pub use control::{
+    Change, Control, Create, KnownBatch, Life, Lineage, Loss, Redact, Tombstone, batch_digest,
+};
 pub use damage::Damage;
 pub use entry::{Entry, FORMAT, Listed, Packed, Redaction, SegmentEntry, StoreFile, StoreKeys};
 pub use error::{Fault, LogError};
 pub use frame::{Frame, FrameHeader, FrameKind};
-pub use record::{
-    Change, Control, Create, Head, KnownBatch, Life, Lineage, Loss, REDACTED, Record, RecordBody,
-    Redact, Tombstone,
-};
+pub use record::{Head, REDACTED, Record, RecordBody, body_digest};
 pub use settled::{
     Chunks, Delta, SETTLED_AT, Settled, decode_settled, encode_delta, settled_header,
 };
+pub use stage::{End, Ending, Stage};
 pub use work::{LeaseRecord, Mark, NoteRecord, Work};

@@ -11,7 +11,7 @@ use crate::env::{File, unreadable};
 /// What a file system reads at once: where a sector of it is bad nothing of it is to be had, and
 /// each further try may cost the device seconds.
 const PAGE_BYTES: u64 = 4096;
-/// Stands where nothing is known. Zeros would be a tail that nobody wrote to.
+/// Stands where nothing is known. Zeros would be a tail that was never written.
 const UNKNOWN: u8 = 0xdb;
 
 /// Part of a file, as far as the device gives it.

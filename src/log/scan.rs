@@ -20,7 +20,7 @@ use crate::{
 /// Watermarks lie at multiples of this many bytes, apart from the sectors of what they vouch for.
 pub const WATERMARK_ALIGN_BYTES: u64 = 4096;
 
-/// What lies at one place of the region.
+/// What is at one place of the region.
 #[derive(Clone, Debug)]
 pub enum Piece {
     /// A whole frame.
@@ -48,7 +48,7 @@ pub struct Scan {
     pub pieces: Vec<Piece>,
     /// Byte offset in the file where the last whole frame ended.
     pub end: u64,
-    /// What lies behind the last piece, when the region goes on: nothing there is a whole frame, or
+    /// What is behind the last piece, when the region continues: nothing there is a whole frame, or
     /// [`Fault::Unreadable`] where one might begin that the device cannot read.
     pub rest: Option<Fault>,
 }
@@ -73,7 +73,7 @@ impl<'a> Source<'a> {
         Self { file: Some((file, to)), at: 0, window: Bytes::new(), holes: Holes::default() }
     }
 
-    /// Up to so many bytes from a byte offset on, fewer where the region ends. What lies within the
+    /// Up to so many bytes from a byte offset on, fewer where the region ends. What is within the
     /// last window is not read again.
     fn get(&mut self, from: u64, count: usize) -> Result<Bytes, LogError> {
         let end = from.saturating_add(count as u64);
@@ -100,7 +100,7 @@ pub fn scan(salt: u64, region: &Bytes, base: u64) -> Scan {
     walked.expect("bytes in memory are read without errors")
 }
 
-/// Walks the bytes `[from, to)` of a file, which are read piece by piece: of what lies between
+/// Walks the bytes `[from, to)` of a file, which are read piece by piece: of what is between
 /// frames nothing stays in memory.
 ///
 /// # Errors
@@ -110,7 +110,7 @@ pub fn scan_file(file: &dyn File, salt: u64, from: u64, to: u64) -> Result<Scan,
 }
 
 /// [`scan_file`] for one who keeps no frame: each piece is handed to `take`. Answers where the last
-/// whole frame ended, and what lies behind the last piece.
+/// whole frame ended, and what is behind the last piece.
 ///
 /// # Errors
 /// What the file system said.
@@ -137,7 +137,7 @@ fn walk(
     take: &mut dyn FnMut(Piece),
 ) -> Result<(u64, Option<Fault>), LogError> {
     let (mut at, mut end) = (from, from);
-    // Behind a watermark frames go on at once, or not at all.
+    // Behind a watermark frames continue at once, or not at all.
     let mut idle = false;
     while at < to {
         let head = source.get(at, HEADER_BYTES)?;

@@ -9,7 +9,7 @@
 //!         stride u32  events u32  count u32  zero 4
 //! id      hash 16  position u64
 //! batches bincode of a list of (time i64, batch)
-//! footer    0  magic "SLSEALF1"   8  checksum u32   12  version u32: 1, or 2 without a table of ids
+//! footer    0  magic "SLSEALF1"   8  checksum u32   12  version u32: 1, or 2 without table of ids
 //!          16  blocks u64        24  ids u64        32  index at u64  40  ids at u64
 //!          48  batches at u64    56  end position u64   64  last lsn u64   72  records u64
 //!          80  event chain 32   112  control chain 32  144  checksum u32 of the tables
@@ -25,10 +25,12 @@ use super::{
     Chain,
     bytes::{Fields, checksum},
     cipher::{Cipher, Encryptor, NONCE_BYTES, TAG_BYTES},
+    control::{Control, KnownBatch},
+    encoding::{decode_value, encode_value},
     error::{Fault, LogError},
     frame::{Frame, FrameHeader, FrameKind, block_payload},
     journal::read,
-    record::{self, Control, KnownBatch, Record},
+    record::Record,
     segment::{FRAMES_AT, FrameIndex, SegmentHeader, name_hash},
 };
 use crate::{
@@ -49,7 +51,7 @@ const ID_BYTES: usize = 24;
 const MAGIC: [u8; 8] = *b"SLSEALF1";
 /// With a table of ids.
 const NAMED: u32 = 1;
-/// Without one: whoever looks for an id reads the block.
+/// Without one: a reader that looks for an id reads the block.
 const NAMELESS: u32 = 2;
 
 /// The tables of a sealed segment.
@@ -67,7 +69,7 @@ pub struct Sealed {
     pub chain: Chain,
     /// The control chain after its last record.
     pub control_chain: Chain,
-    /// It has no table of ids: who looks for an id reads the block.
+    /// It has no table of ids: a reader that looks for an id reads the block.
     pub nameless: bool,
     ids: Bytes,
 }
@@ -139,6 +141,7 @@ impl Builder<'_> {
         let Some((first_lsn, first)) = records.first() else { return };
         let (payload, compressed) = block_payload(records, self.compressed);
         let events = records.iter().filter(|(_, record)| record.is_event()).count();
+        debug_assert!(records.len() <= BLOCK_RECORDS);
         let header = FrameHeader {
             kind: FrameKind::Columns,
             length: u32::try_from(payload.len()).expect("a block is bounded by BLOCK_BYTES"),
@@ -200,13 +203,18 @@ impl Builder<'_> {
             self.ids.clear();
         }
         let ids_at = self.out.len() as u64;
+        assert_eq!(self.index.len() as u64, self.blocks * INDEX_BYTES as u64);
+        assert!(
+            nameless || self.header.base.plus(self.ids.len() as u64) == self.position,
+            "a table of ids has every event"
+        );
         self.ids.sort_unstable();
         for (hash, position) in &self.ids {
             self.out.extend_from_slice(hash);
             self.out.extend_from_slice(&position.to_le_bytes());
         }
         let batches_at = self.out.len() as u64;
-        record::encode_value(&self.batches, &mut self.out);
+        encode_value(&self.batches, &mut self.out);
         let mut body = Vec::with_capacity(FOOTER_BYTES);
         let places = [tables_at as u64, ids_at, batches_at];
         let ends = [self.position.0, self.last_lsn.0, self.records];
@@ -222,6 +230,7 @@ impl Builder<'_> {
         let tables_checksum = checksum(self.header.salt, &[&tables]);
         self.out.append(&mut tables);
         body.extend_from_slice(&tables_checksum.to_le_bytes());
+        assert!(body.len() <= FOOTER_BYTES - 16, "the fields of a footer have fixed widths");
         body.resize(FOOTER_BYTES - 16, 0);
         let version = if nameless { NAMELESS } else { NAMED };
         self.out.extend_from_slice(&MAGIC);
@@ -242,7 +251,7 @@ fn tables_place(cipher: &Cipher, header: &SegmentHeader, footer: &[u8]) -> Vec<u
 }
 
 struct Footer {
-    /// What it says, as it lies there: from byte 16 to the checksum of the tables.
+    /// What it says, as stored: from byte 16 to the checksum of the tables.
     said: Bytes,
     blocks: u64,
     ids: u64,
@@ -296,7 +305,7 @@ fn footer_checksum(salt: u64, version: u32, body: &[u8]) -> u32 {
 }
 
 impl Footer {
-    /// Reads the footer of a sealed segment of `length` bytes; answers also where it lies.
+    /// Reads the footer of a sealed segment of `length` bytes; returns also where it begins.
     fn of(file: &dyn File, header: &SegmentHeader, length: u64) -> Result<(Self, u64), LogError> {
         let footer_at = length.saturating_sub(FOOTER_BYTES as u64);
         let wrong = |fault| LogError::Fault { byte_offset: footer_at, fault };
@@ -351,8 +360,8 @@ impl Sealed {
         whole.then_some(sealed).ok_or(damaged(Fault::Payload))
     }
 
-    /// Whether its blocks lie one behind the other, from the first frame to the index, and their
-    /// events from `base` to its end: whoever reads by the index counts on both.
+    /// Whether its blocks follow each other, from the first frame to the index, and their
+    /// events from `base` to its end: a reader by the index relies on both.
     fn covers(&self, base: Position, index_at: u64) -> bool {
         let behind = |(at, position): (u64, Position), block: &FrameIndex| {
             let follows = (block.byte_offset, block.first_position) == (at, position)
@@ -380,7 +389,7 @@ impl Sealed {
             });
             let _zero = fields.u32()?;
         }
-        let batches: Vec<(i64, KnownBatch)> = record::decode_value(tables.get(batches_at..)?)?;
+        let batches: Vec<(i64, KnownBatch)> = decode_value(tables.get(batches_at..)?)?;
         Some(Self {
             index,
             batches: batches.into_iter().map(|(time, key)| (Timestamp(time), key)).collect(),

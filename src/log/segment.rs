@@ -56,7 +56,7 @@ pub struct SegmentHeader {
 }
 
 impl SegmentHeader {
-    /// The header as it lies in the file.
+    /// The header as stored.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(FRAMES_AT as usize);
@@ -72,6 +72,7 @@ impl SegmentHeader {
         body.push(self.key.map_or(0, |_| XCHACHA20_POLY1305));
         body.extend_from_slice(&[0; 6]);
         body.extend_from_slice(&self.key.map_or(0, |key| key.0).to_le_bytes());
+        assert!(body.len() <= FRAMES_AT as usize - 16, "a header ends before the frames");
         body.resize(FRAMES_AT as usize - 16, 0);
         file_header(MAGIC, VERSION, &body)
     }
@@ -161,7 +162,7 @@ pub fn of_name(name: &str) -> Option<(SessionHash, u64)> {
     own.ends_with(&format!("/{name}")).then_some((session, start))
 }
 
-/// Where a frame of a segment lies and what it covers: enough to read a slice without reading
+/// Where a frame of a segment is and what it covers: enough to read a slice without reading
 /// anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameIndex {

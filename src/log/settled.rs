@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! settled   0  magic "SLSETTL1"   8  version u32  12  checksum u32 of 16..64  16  store id 16
-//!          32  salt u64          40  version again u32 (zero in version 1)    44  cipher u8
+//!          32  salt u64          40  version again u32    44  cipher u8
 //!          45  zero              64  chunks
 //! chunk     0  length u32         4  checksum u32 of the rest   8  generation u64
 //!          16  bincode of ChunkV2, zero-padded to a multiple of 8; with a cipher a nonce 24 and
@@ -18,21 +18,23 @@ use bytes::Bytes;
 use super::{
     bytes::{Fields, checksum, file_header, open_file_header},
     cipher::{Cipher, Encryptor, NONCE_BYTES, TAG_BYTES, XCHACHA20_POLY1305},
-    entry::{Entry, EntryV1, EntryV2, EntryV3},
+    encoding::{PAYLOAD_BYTES_MAX, decode_front, encode_value},
+    entry::Entry,
     error::{Fault, LogError},
-    frame::{self, PAYLOAD_BYTES_MAX},
-    record::{decode_front, encode_value},
+    frame,
 };
 
 const MAGIC: [u8; 8] = *b"SLSETTL1";
-/// Version that is written; older ones are read: the entries of 1 know no lifetimes, those of 2 no
-/// keys, erasures and redactions, those of 3 no checkpoints, leases and forks.
+/// The only version: a file of another one is refused. The numbers below it were given to layouts
+/// of builds before the first release, and mean those for ever.
 const VERSION: u32 = 4;
 const HEADER_BYTES: usize = 64;
 const CHUNK_HEADER_BYTES: u64 = 16;
 /// A chunk takes no further entry once it has so many bytes, so that it stays far below the limit
 /// of what is decoded.
 const CHUNK_BYTES: usize = 4 << 20;
+/// Bytes of a chunk as stored, at most, without its header.
+const CHUNK_STORED_MAX: usize = PAYLOAD_BYTES_MAX + NONCE_BYTES + TAG_BYTES;
 
 /// One generation's change of a settled file, or its base.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -78,7 +80,7 @@ pub fn settled_header(store: [u8; 16], salt: u64, encrypted: bool) -> Vec<u8> {
     file_header(MAGIC, VERSION, &body)
 }
 
-/// Where the first chunk of a settled file lies.
+/// Where the first chunk of a settled file begins.
 pub const SETTLED_AT: u64 = HEADER_BYTES as u64;
 
 /// Chunks of one generation, to be appended to a settled file with that salt at a byte offset.
@@ -142,7 +144,7 @@ impl<'a> Chunks<'a> {
         let mut value = Vec::with_capacity(self.entries.len() + 256);
         encode_value(&ChunkV2 { more, delta: self.delta.clone() }, &mut value);
         // The list of entries is the last field, and the count of an empty one is one byte.
-        value.pop();
+        assert_eq!(value.pop(), Some(0), "an empty list ends the delta");
         encode_value(&std::mem::take(&mut self.count), &mut value);
         value.append(&mut self.entries);
         if let Some(Encryptor { cipher, nonce }) = self.encryptor {
@@ -151,6 +153,7 @@ impl<'a> Chunks<'a> {
         }
         let mut payload = self.generation.to_le_bytes().to_vec();
         payload.append(&mut value);
+        assert!(payload.len() - 8 <= CHUNK_STORED_MAX, "a reader refuses a longer chunk");
         let length = u32::try_from(payload.len() - 8).expect("a chunk holds bounded entries");
         let before = out.len();
         out.extend_from_slice(&length.to_le_bytes());
@@ -159,6 +162,7 @@ impl<'a> Chunks<'a> {
         out.extend_from_slice(&payload);
         let end = frame::align((out.len() - before) as u64);
         out.resize(before + end as usize, 0);
+        debug_assert!(self.at.is_multiple_of(frame::ALIGN_BYTES), "a chunk starts aligned");
         self.at += end;
     }
 }
@@ -178,8 +182,6 @@ impl Delta {
 /// A settled file as far as it is whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// Version of its entries; one that is not the newest is written anew, never appended to.
-    version: u32,
     /// Salt of its chunks.
     pub salt: u64,
     /// Its last whole generation; 0 for none.
@@ -209,16 +211,16 @@ impl Settled {
     ) -> Result<Self, LogError> {
         let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
         let header = read(0, HEADER_BYTES as u64)?;
-        let (version, salt, encrypted) = version_and_salt(store, &header).map_err(wrong)?;
+        let (salt, encrypted) = salt_of(store, &header).map_err(wrong)?;
         match (encrypted, cipher) {
             (true, None) => return Err(wrong(Fault::Encrypted)),
             (false, Some(_)) => return Err(wrong(Fault::Plaintext)),
             _ => {}
         }
         let first = HEADER_BYTES as u64;
-        let mut settled = Self { version, salt, last_at: first, end: first, ..Self::default() };
+        let mut settled = Self { salt, last_at: first, end: first, ..Self::default() };
         let (mut at, mut from) = (first, first);
-        while let Some(chunk) = Chunk::read(version, salt, at, cipher, read)? {
+        while let Some(chunk) = Chunk::read(salt, at, cipher, read)? {
             at = chunk.next;
             if chunk.more {
                 continue;
@@ -235,12 +237,6 @@ impl Settled {
         Ok(settled)
     }
 
-    /// Whether generations may be appended to it.
-    #[must_use]
-    pub fn is_current(&self) -> bool {
-        self.version == VERSION
-    }
-
     /// Hands out the entries in the order they were written, each with the byte offset of its
     /// chunk and its encoding. Of several of a session and incarnation the last counts.
     ///
@@ -255,60 +251,40 @@ impl Settled {
         let mut at = HEADER_BYTES as u64;
         while at < self.end {
             let gone = |fault| LogError::Fault { byte_offset: at, fault };
-            let chunk = Chunk::read(self.version, self.salt, at, cipher, read)?
+            let chunk = Chunk::read(self.salt, at, cipher, read)?
                 .ok_or_else(|| gone(Fault::PayloadChecksum))?;
             let mut rest: &[u8] = &chunk.entries;
             for _ in 0..chunk.count {
-                let (entry, used) = self.entry(rest).ok_or_else(|| gone(Fault::Payload))?;
+                let found: Option<(Entry, usize)> = decode_front(rest);
+                let found = found.filter(|(entry, _)| entry.is_sound());
+                let (entry, used) = found.ok_or_else(|| gone(Fault::Payload))?;
                 let (bytes, behind) = rest.split_at_checked(used).ok_or(gone(Fault::Payload))?;
-                match self.is_current() {
-                    true => take(at, entry, bytes),
-                    false => {
-                        let bytes = entry.encode();
-                        take(at, entry, &bytes);
-                    }
-                }
+                take(at, entry, bytes);
                 rest = behind;
             }
             at = chunk.next;
         }
         Ok(())
     }
-
-    /// The entry at the front of some bytes, and how many it takes.
-    fn entry(&self, bytes: &[u8]) -> Option<(Entry, usize)> {
-        let found: Option<(Entry, usize)> = match self.version {
-            1 => decode_front(bytes).map(|(v1, used): (EntryV1, usize)| {
-                (EntryV3::from(EntryV2::from(v1)).into(), used)
-            }),
-            2 => decode_front(bytes)
-                .map(|(v2, used): (EntryV2, usize)| (EntryV3::from(v2).into(), used)),
-            3 => decode_front(bytes).map(|(v3, used): (EntryV3, usize)| (v3.into(), used)),
-            _ => decode_front(bytes),
-        };
-        found.filter(|(entry, _)| entry.is_sound())
-    }
 }
 
-/// A header's version stands where every file's does and, from 2 on, again where the checksum
-/// sees it: entries must not be read in another version's shape. Answers also whether the chunks
-/// are encrypted.
-fn version_and_salt(store: [u8; 16], header: &[u8]) -> Result<(u32, u64, bool), Fault> {
+/// A header's version stands where every file's does and again where the checksum covers it: an
+/// entry must not be read in another version's shape. Returns the salt, and whether the chunks are
+/// encrypted.
+fn salt_of(store: [u8; 16], header: &[u8]) -> Result<(u64, bool), Fault> {
     let header = header.get(..HEADER_BYTES).ok_or(Fault::Short)?;
-    let found = header.get(8..12).and_then(|found| found.try_into().ok()).map(u32::from_le_bytes);
-    let version = found.filter(|found| (1..VERSION).contains(found)).unwrap_or(VERSION);
-    let mut fields = open_file_header(MAGIC, version, header)?;
+    let mut fields = open_file_header(MAGIC, VERSION, header)?;
     if fields.array() != Some(store) {
         return Err(Fault::Misplaced);
     }
     let salt = fields.u64().ok_or(Fault::Short)?;
     let again = fields.u32().ok_or(Fault::Short)?;
-    if again != if version == 1 { 0 } else { version } {
+    if again != VERSION {
         return Err(Fault::Unknown { what: "version", value: again });
     }
     match fields.u8().ok_or(Fault::Short)? {
-        0 => Ok((version, salt, false)),
-        XCHACHA20_POLY1305 => Ok((version, salt, true)),
+        0 => Ok((salt, false)),
+        XCHACHA20_POLY1305 => Ok((salt, true)),
         other => Err(Fault::Unknown { what: "cipher", value: u32::from(other) }),
     }
 }
@@ -327,7 +303,6 @@ struct Chunk {
 impl Chunk {
     /// Reads the chunk at a byte offset; `None` when none is whole there.
     fn read(
-        version: u32,
         salt: u64,
         at: u64,
         cipher: Option<&Cipher>,
@@ -336,7 +311,7 @@ impl Chunk {
         let header = read(at, at + CHUNK_HEADER_BYTES)?;
         let mut fields = Fields(&header);
         let (Some(length), Some(stored)) = (fields.u32(), fields.u32()) else { return Ok(None) };
-        if length as usize > PAYLOAD_BYTES_MAX + NONCE_BYTES + TAG_BYTES {
+        if length as usize > CHUNK_STORED_MAX {
             return Ok(None);
         }
         let end = at + CHUNK_HEADER_BYTES + u64::from(length);
@@ -354,28 +329,21 @@ impl Chunk {
                 Err(_) => return Ok(None),
             }
         }
-        Ok(Self::fields(version, generation, &value, frame::align(end)))
+        Ok(Self::fields(generation, &value, frame::align(end)))
     }
 
-    fn fields(version: u32, generation: u64, value: &Bytes, next: u64) -> Option<Self> {
-        type Fixed = (bool, bool, u64, u64, u64, u64, i64);
-        let (fixed, mut used): (Fixed, usize) = decode_front(value)?;
-        let (more, clean, start, order, byte_offset, lsn, at) = fixed;
-        let (mut counted, mut seen) = (at, at);
-        if version > 1 {
-            let (times, bytes) = decode_front(value.get(used..)?)?;
-            (counted, seen) = times;
-            used += bytes;
-        }
-        let (count, more_used): (u64, usize) = decode_front(value.get(used..)?)?;
-        let entries = value.slice(used + more_used..);
-        let fixed =
+    fn fields(generation: u64, value: &Bytes, next: u64) -> Option<Self> {
+        type Fixed = (bool, bool, u64, u64, u64, u64, (i64, i64, i64), u64);
+        let (fixed, used): (Fixed, usize) = decode_front(value)?;
+        let (more, clean, start, order, byte_offset, lsn, (at, counted, seen), count) = fixed;
+        let entries = value.slice(used..);
+        let delta =
             Delta { clean, start, order, byte_offset, lsn, at, counted, seen, entries: Vec::new() };
-        Some(Self { generation, more, delta: fixed, count, entries, next })
+        Some(Self { generation, more, delta, count, entries, next })
     }
 }
 
-/// Reads a settled file from memory: what it says of the store, and its entries as they lie there.
+/// Reads a settled file from memory: what it says of the store, and its entries as stored.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -395,7 +363,7 @@ mod tests {
     use super::*;
     use crate::log::Damage;
     use crate::log::SegmentEntry;
-    use crate::log::{Mark, Work};
+    use crate::log::{End, Ending, Mark, Stage, Work};
 
     fn entry(n: usize) -> Entry {
         let long = "x".repeat(2_000);
@@ -413,11 +381,9 @@ mod tests {
             created_at: 1,
             updated_at: -1,
             archived_at: None,
-            deleted_at: Some(3),
             held_at: None,
-            expired_at: Some(4),
+            stage: Stage::Reclaimed(End { how: Ending::Deleted, at: 3 }),
             used_after: -2,
-            reclaimed: true,
             tail: 9,
             end_lsn: 12,
             chain: [1; 32],
@@ -426,7 +392,6 @@ mod tests {
             segments: vec![SegmentEntry { base: 0, start: 1, sealed: true, bytes: 9, end: 9 }],
             damage: vec![Damage { from: 1, to: 2, reason: "torn".to_owned(), accepted_at: None }],
             key: 8,
-            erased_at: None,
             redacted: Vec::new(),
             work: Work { fence: 2, until: Some(-3), key: Some([4; 16]), notes: 5, checkpoint },
             lineage: None,

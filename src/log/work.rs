@@ -14,7 +14,7 @@ pub struct NoteRecord {
     pub(crate) position: u64,
     pub(crate) name: String,
     pub(crate) body: Vec<u8>,
-    /// Nobody asked for it.
+    /// No caller asked for it.
     pub(crate) idle: bool,
 }
 
@@ -74,7 +74,7 @@ pub struct Mark {
     pub(crate) lsn: u64,
     /// The place it names.
     pub(crate) position: u64,
-    /// Whether the work goes on, as far as anybody said who made one; the store's own say nothing.
+    /// Whether the work continues, as the caller of the last one said; the store's own say nothing.
     pub(crate) open: bool,
 }
 

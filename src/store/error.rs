@@ -39,7 +39,7 @@ pub enum StoreError {
         /// The session asked for.
         session: SessionId,
     },
-    /// Somebody holds it: it is not deleted.
+    /// A person holds it: it is not deleted.
     #[error("session {session} is held")]
     SessionHeld {
         /// The session asked for.
@@ -78,7 +78,7 @@ pub enum StoreError {
     IdempotencyConflict {
         /// The event id or batch key.
         what: String,
-        /// Where the known event lies, when it is an event.
+        /// Position of the known event, when it is an event.
         position: Option<Position>,
     },
     /// Some events of a batch are known by their ids and some are not.
@@ -86,7 +86,7 @@ pub enum StoreError {
     KnownInPart {
         /// The first event that is known.
         known: EventId,
-        /// Where it lies.
+        /// Its position.
         position: Position,
     },
     /// The same event id twice in one batch.
@@ -118,7 +118,7 @@ pub enum StoreError {
     PrefixErased {
         /// The fork.
         session: SessionId,
-        /// What nobody reads any more, as far as it was asked for.
+        /// Positions that can no longer be read, of those that were asked for.
         range: Range,
     },
     /// The journal's sync failed: the append may or may not survive a restart.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     env::{
         Clock,
-        sync::{Mutex, MutexGuard},
+        sync::{Mutex, MutexGuard, Rank},
     },
     event::Timestamp,
 };
@@ -45,7 +45,7 @@ impl Default for Lifetimes {
 }
 
 impl Lifetimes {
-    /// What holds when nobody decides.
+    /// What holds unless a setting says otherwise.
     pub const DEFAULT: Self = Self {
         hot: Duration::from_secs(4 * 3_600),
         retention: Duration::from_secs(30 * 24 * 3_600),
@@ -110,7 +110,7 @@ pub fn micros(duration: Duration) -> i64 {
 
 /// What a store keeps of its count of time over a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct CountState {
     /// The count.
     pub counted: Timestamp,
     /// The latest the wall clock said; a step back of more than a day forgets it.
@@ -139,10 +139,10 @@ struct Anchor {
 }
 
 impl Count {
-    /// A count that goes on from what was kept; `before` has counts and what the wall clock said
+    /// A count that continues from what was kept; `before` has counts and what the wall clock said
     /// at each, the oldest first.
     #[must_use]
-    pub fn resume(clock: &dyn Clock, told: Told, before: &[(i64, i64)]) -> Self {
+    pub fn resume(clock: &dyn Clock, told: CountState, before: &[(i64, i64)]) -> Self {
         let wall = clock.now().0;
         let off = wall.saturating_sub(told.seen.0);
         let believed = if (0..=OFF_MICROS_MAX).contains(&off) { off } else { 0 };
@@ -151,7 +151,7 @@ impl Count {
         for (counted, wall) in before.iter().copied().chain([(counted, wall)]) {
             stretch(&mut stretches, counted, wall);
         }
-        Self(Mutex::new(Anchor {
+        let anchor = Anchor {
             stretches,
             counted,
             wall,
@@ -159,14 +159,15 @@ impl Count {
             latest: counted,
             seen: see(told.seen.0, wall),
             kept: told.counted.0,
-        }))
+        };
+        Self(Mutex::new(Rank::LAST, anchor))
     }
 
     /// A count that begins now.
     #[must_use]
     pub fn begin(clock: &dyn Clock) -> Self {
         let now = clock.now();
-        Self::resume(clock, Told { counted: now, seen: now }, &[])
+        Self::resume(clock, CountState { counted: now, seen: now }, &[])
     }
 
     /// The earliest that the wall clock said within the last `micros` of the count: what was
@@ -184,12 +185,12 @@ impl Count {
     /// The time counted so far.
     #[must_use]
     pub fn now(&self, clock: &dyn Clock) -> Timestamp {
-        self.told(clock).counted
+        self.state(clock).counted
     }
 
     /// What to keep of it.
     #[must_use]
-    pub fn told(&self, clock: &dyn Clock) -> Told {
+    pub fn state(&self, clock: &dyn Clock) -> CountState {
         let (wall, monotonic) = (clock.now().0, micros(clock.monotonic()));
         let mut anchor = self.anchor();
         let walked = wall.saturating_sub(anchor.wall);
@@ -202,11 +203,11 @@ impl Count {
             (anchor.counted, anchor.wall, anchor.monotonic) = (counted, wall, monotonic);
             stretch(&mut anchor.stretches, counted, wall);
         }
-        Told { counted: Timestamp(anchor.latest), seen: Timestamp(anchor.seen) }
+        CountState { counted: Timestamp(anchor.latest), seen: Timestamp(anchor.seen) }
     }
 
     /// Notes that this was kept.
-    pub fn keep(&self, told: Told) {
+    pub fn keep(&self, told: CountState) {
         self.anchor().kept = told.counted.0;
     }
 
@@ -266,7 +267,7 @@ mod tests {
             match step.split_at(1) {
                 ("+", number) => clock.advance(hours(number.parse().expect("hours"))),
                 ("~", number) => jump(&clock, number.parse::<i64>().expect("hours") * HOUR),
-                _ => count = Count::resume(&clock, count.told(&clock), &[]),
+                _ => count = Count::resume(&clock, count.state(&clock), &[]),
             }
             let _ = count.now(&clock);
         }
@@ -297,7 +298,7 @@ mod tests {
         let off = |by: i64| {
             let clock = ManualClock::default();
             let count = Count::begin(&clock);
-            let told = count.told(&clock);
+            let told = count.state(&clock);
             jump(&clock, by);
             let after = Count::resume(&clock, told, &[]).now(&clock);
             after.0 - told.counted.0
@@ -315,12 +316,12 @@ mod tests {
         }
         // Two systems on one machine that disagree about its time zone.
         let clock = ManualClock::default();
-        let mut told = Count::begin(&clock).told(&clock);
+        let mut told = Count::begin(&clock).state(&clock);
         let began = told.counted;
         for _ in 0..100 {
             for by in [8 * HOUR, -8 * HOUR] {
                 jump(&clock, by);
-                told = Count::resume(&clock, told, &[]).told(&clock);
+                told = Count::resume(&clock, told, &[]).state(&clock);
             }
         }
         assert_eq!(told.counted.0 - began.0, 8 * HOUR);
@@ -331,11 +332,11 @@ mod tests {
         let clock = ManualClock::default();
         let count = Count::begin(&clock);
         jump(&clock, YEARS);
-        let told = count.told(&clock);
+        let told = count.state(&clock);
         jump(&clock, -YEARS);
         let count = Count::resume(&clock, told, &[]);
         clock.advance(hours(3));
-        let told = count.told(&clock);
+        let told = count.state(&clock);
         jump(&clock, 5 * HOUR);
         let counted = Count::resume(&clock, told, &[]).now(&clock);
         assert_eq!(counted.0 - ManualClock::default().now().0, 8 * HOUR);
@@ -356,7 +357,7 @@ mod tests {
             before.push((counted, clock.now().0));
             jump(&clock, by * HOUR);
             if n % 3 == 1 {
-                count = Count::resume(&clock, count.told(&clock), &before);
+                count = Count::resume(&clock, count.state(&clock), &before);
             }
             let (now, from) = (count.now(&clock).0, count.earliest(&clock, DAY).0);
             for (at, wall) in &written {

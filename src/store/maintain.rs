@@ -21,7 +21,7 @@ pub trait Maintain: Send + Sync {
     }
 
     /// Hands out a copy of everything as it was at one moment, while others write. It takes as long
-    /// as whoever takes the parts: call it where waiting is allowed.
+    /// as the caller takes for the parts: call it where waiting is allowed.
     ///
     /// # Errors
     /// What the disk, or `take`, said; [`StoreError::NotOffered`] by an engine that is backed up by
@@ -32,7 +32,7 @@ pub trait Maintain: Send + Sync {
     }
 
     /// What is damaged of a session; with `accept` gives it up for good: the loss is recorded, its
-    /// positions stay gaps for ever, and appends go on behind them. Copies come first.
+    /// positions stay gaps for ever, and appends continue behind them. Copies come first.
     ///
     /// # Errors
     /// [`StoreError::SessionNotFound`], and those of an append.
@@ -63,12 +63,12 @@ pub trait Maintain: Send + Sync {
         async { Err(StoreError::NotOffered { what: "keys" }) }.boxed()
     }
 
-    /// Goes on with the rotation to the master key that was given as the current one: at most
+    /// Continues the rotation to the master key that was given as the current one: at most
     /// `keys_max` keys are wrapped anew. It has ended when nothing is behind and nothing of the key
     /// before is wanted.
     ///
     /// # Errors
-    /// [`StoreError::Plaintext`], and what the disk said; the next call goes on.
+    /// [`StoreError::Plaintext`], and what the disk said; the next call continues.
     fn rotate_keys(&self, keys_max: usize) -> BoxFuture<'_, StoreResult<KeyReport>> {
         let _ = keys_max;
         async { Err(StoreError::NotOffered { what: "keys" }) }.boxed()

@@ -23,11 +23,11 @@ pub use values::{
     Work,
 };
 
+pub use crate::event::KeyId;
 use crate::event::{
     Batch, EventId, Fence, NewNote, Note, Position, Scope, SessionId, SessionKey, TenantId,
     Timestamp, UserId,
 };
-pub use crate::log::keyring::KeyId;
 
 /// An engine that keeps sessions. Every answer rests on durable bytes only. A session of another
 /// scope is not found: unknown and foreign are the same to every method.
@@ -71,8 +71,8 @@ pub trait Store: Maintain {
     /// [`StoreError::SessionNotFound`], [`StoreError::SessionDeleted`].
     fn info<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>>;
 
-    /// What a session says about itself, to somebody who uses it: its idle time begins anew. What
-    /// reads for nobody, such as a listing or a verification, does not call it.
+    /// What a session says about itself, to a caller that uses it: its idle time begins anew. A
+    /// listing or a verification does not use it, and does not call this.
     ///
     /// # Errors
     /// Those of [`Self::info`], and [`StoreError::SessionExpired`].
@@ -98,7 +98,7 @@ pub trait Store: Maintain {
         listing: Listing,
     ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>>;
 
-    /// Keeps a note of a session; it is durable. One that somebody asked for needs the token of the
+    /// Keeps a note of a session; it is durable. One that a caller asked for needs the token of the
     /// lease, unless it is a cursor.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ pub trait Store: Maintain {
         call: LeaseCall,
     ) -> BoxFuture<'a, StoreResult<(Lease, SessionInfo)>>;
 
-    /// Sessions of a scope on which somebody began to work and did not say that he is done, the
+    /// Sessions of a scope on which a caller began to work and did not say that it is done, the
     /// one written to last first, up to `limit`.
     ///
     /// # Errors
@@ -153,7 +153,7 @@ pub trait Store: Maintain {
     /// fork cannot read of others, unless the read allows gaps.
     fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>>;
 
-    /// Where the event of that id lies.
+    /// Position of the event of that id.
     ///
     /// # Errors
     /// Those of [`Self::read`].
@@ -199,9 +199,9 @@ pub trait Store: Maintain {
         expected: Receipt,
     ) -> BoxFuture<'a, StoreResult<(Verified, Head)>>;
 
-    /// Makes a session unreadable for ever, whatever lies in files: not what a deletion does, which
-    /// hides it. Its id answers [`StoreError::SessionDeleted`] until the grace of a deletion ends.
-    /// Its forks keep what they wrote themselves: see [`Self::family`] before.
+    /// Makes a session unreadable for ever, whatever files still hold: not what a deletion does,
+    /// which hides it. Its id answers [`StoreError::SessionDeleted`] until the grace of a deletion
+    /// ends. Its forks keep what they wrote themselves: see [`Self::family`] before.
     ///
     /// # Errors
     /// [`StoreError::SessionNotFound`], [`StoreError::SessionHeld`], and those of an append. After
@@ -209,8 +209,8 @@ pub trait Store: Maintain {
     fn erase<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<()>>;
 
     /// Takes the body of an event away for good: no file has it once this answers, and it is never
-    /// served again, whatever is put back. Place, id, type, times and chain stay. Answers where the
-    /// event lies; `None` when the session has none of that id.
+    /// served again, whatever is put back. Place, id, type, times and chain stay. Returns the
+    /// position of the event; `None` when the session has none of that id.
     ///
     /// # Errors
     /// Those of [`Self::read`], [`StoreError::SessionHeld`], and those of an append. After an error
@@ -228,8 +228,9 @@ pub trait Store: Maintain {
     /// The time that idleness is measured by: wall time, but for what the clock jumped over.
     fn counted(&self) -> Timestamp;
 
-    /// Lets sessions expire that nobody used for too long, and removes what is left of those whose
-    /// grace has ended: a bounded number in each round, which goes on where the last one stopped.
+    /// Lets sessions expire that were not used for too long, and removes what is left of those
+    /// whose grace has ended: a bounded number in each round, which continues where the last one
+    /// stopped.
     ///
     /// # Errors
     /// Those of the disk; what could not go stays for the next round.

@@ -198,7 +198,7 @@ impl Model {
     }
 }
 
-/// Why nobody may know of it any more.
+/// Why no caller may know of it any more.
 fn gone(session: &Session) -> StoreResult<()> {
     let id = || session.info.key.session.clone();
     match (session.deleted, session.expired) {

@@ -10,7 +10,7 @@ use crate::event::{
     Batch, BatchKey, Event, EventId, Fence, Lsn, Position, Range, SessionId, SessionKey, Timestamp,
 };
 
-/// What a new session is told about itself.
+/// What the caller says about a new session.
 #[derive(Clone, Debug, Default)]
 pub struct NewSession {
     /// The client's id for it; the store mints an unguessable one when absent.
@@ -27,7 +27,7 @@ pub struct NewSession {
     pub events: Batch,
     /// A retry with the same key answers the same session for 24 h.
     pub key: Option<BatchKey>,
-    /// It goes on from there: a fork. What lies below is read where it was written.
+    /// It continues from there: a fork. What is below is read where it was written.
     pub parent: Option<ForkPoint>,
 }
 
@@ -36,13 +36,13 @@ pub struct NewSession {
 pub struct ForkPoint {
     /// The session.
     pub session: SessionId,
-    /// What lies below it is common to both.
+    /// What is below it is common to both.
     pub at: Position,
 }
 
 impl ForkPoint {
     /// Whether a request for a fork at `first` may be asked again with `again`: a point that is
-    /// counted from the end lies further on by then.
+    /// counted from the end is further on by then.
     #[must_use]
     pub fn repeats(first: Option<&Self>, again: Option<&Self>) -> bool {
         match (first, again) {
@@ -106,7 +106,7 @@ pub struct SessionInfo {
     pub damage: Vec<Gap>,
     /// What is known of the work on it.
     pub work: Work,
-    /// Where it goes on from, when it is a fork.
+    /// Where it continues from, when it is a fork.
     pub forked_from: Option<ForkPoint>,
 }
 
@@ -338,7 +338,7 @@ pub struct Backup {
     pub at: Timestamp,
     /// Sessions in it.
     pub sessions: u64,
-    /// Of these, such as have damage that nobody gave up: it is in the copy as in the store.
+    /// Of these, such as have damage that no person gave up: it is in the copy as in the store.
     pub damaged: u64,
     /// The id of the master key that opens it.
     pub key: Option<[u8; 8]>,
@@ -417,7 +417,7 @@ pub enum Stage {
     Alive,
     /// It was idle for too long; it can be restored.
     Expired,
-    /// Somebody deleted it.
+    /// A caller deleted it.
     Deleted,
 }
 
@@ -428,9 +428,9 @@ pub enum Survival {
     Alive,
     /// It was idle for too long; its forks read from it all the same.
     Expired,
-    /// Somebody deleted it; its forks read from it all the same.
+    /// A caller deleted it; its forks read from it all the same.
     Deleted,
-    /// Nobody reads what it wrote.
+    /// What it wrote can no longer be read.
     Erased,
 }
 
@@ -443,7 +443,7 @@ pub struct Relative {
     pub title: Option<String>,
     /// What is left of it.
     pub survival: Survival,
-    /// The position where the younger of the two goes on from the older.
+    /// The position where the younger of the two continues from the older.
     pub at: Position,
     /// The position its next event will get.
     pub tail: Position,
@@ -467,9 +467,9 @@ pub struct Family {
 /// What keeps a session from expiring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
-    /// Somebody holds it, since then.
+    /// A person holds it, since then.
     Hold(Timestamp),
-    /// Something of it cannot be read, and nobody gave that up.
+    /// Something of it cannot be read, and no person gave that up.
     Damage,
 }
 
@@ -510,7 +510,7 @@ pub struct Swept {
     pub reclaimed: Vec<SessionKey>,
     /// Sessions with a step to take that could not take it; the log says why.
     pub failed: u64,
-    /// Some sessions were not looked at: the next round goes on with them.
+    /// Some sessions were not looked at: the next round continues with them.
     pub more: bool,
 }
 
@@ -550,7 +550,7 @@ pub struct Mark {
     pub number: Lsn,
     /// The place it names.
     pub position: Position,
-    /// Whether the work goes on, as far as anybody said who made one.
+    /// Whether the work continues, as the caller of the last one said.
     pub open: bool,
 }
 
@@ -589,7 +589,7 @@ pub enum LeaseCall {
         /// Its token.
         fence: Fence,
     },
-    /// That nobody has it, and that no token given since the copy that this store is from comes
+    /// That no caller has it, and that no token given since the copy that this store is from comes
     /// again.
     Void,
 }

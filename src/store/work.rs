@@ -1,4 +1,4 @@
-//! Who works on a session and how far he came: leases and the marks of checkpoints, and the rules
+//! The work on a session and how far it came: leases and the marks of checkpoints, and the rules
 //! of both, the same for every engine. Pure; it must not read a clock.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::event::{Fence, SessionId, Timestamp};
 const JUMP: u64 = 1 << 32;
 
 impl Work {
-    /// Whether somebody began and did not say that he is done.
+    /// Whether a caller began and did not say that it is done.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         self.until.is_some() || self.checkpoint.is_some_and(|mark| mark.open)

@@ -751,28 +751,24 @@ class Segment:
 Place = namedtuple("Place", "clean start order byte_offset lsn at")
 
 
-def take_entry(data, version):
+def take_entry(data):
     text, number, time = data.string, data.number, data.signed
     return {
         "names": (text(), text(), text()), "incarnation": data.raw(16), "title": data.option(text),
         "metadata": data.map(text), "workspace": data.option(text),
         "ttl_seconds": data.option(number), "create_key": data.option(text),
         "created_at": time(), "updated_at": time(), "archived_at": data.option(time),
-        "deleted_at": data.option(time),
-        **({"held_at": None, "expired_at": None, "reclaimed": False} if version == 1 else
-           {"held_at": data.option(time), "expired_at": data.option(time),
-            "used_after": time(), "reclaimed": data.flag()}),
+        "deleted_at": data.option(time), "held_at": data.option(time),
+        "expired_at": data.option(time), "used_after": time(), "reclaimed": data.flag(),
         "tail": number(), "end_lsn": number(),
         "chain": data.raw(32), "control": data.raw(32), "bytes": number(),
         "segments": data.list(lambda: (number(), number(), data.flag(), number(), number())),
         "damage": data.list(lambda: (number(), number(), text())),
-        **({"key": 0, "erased_at": None, "redacted": []} if version < 3 else
-           {"key": number(), "erased_at": data.option(time),
-            "redacted": data.list(lambda: (number(), data.flag()))}),
-        **({"work": (0, None, None, 0, None)} if version < 4 else
-           {"work": (number(), data.option(time), data.option(lambda: data.raw(16)), number(),
-                     data.option(lambda: (number(), number(), data.flag())))}),
-        "lineage": data.option(lambda: take_lineage(data)) if version > 3 else None}
+        "key": number(), "erased_at": data.option(time),
+        "redacted": data.list(lambda: (number(), data.flag())),
+        "work": (number(), data.option(time), data.option(lambda: data.raw(16)), number(),
+                 data.option(lambda: (number(), number(), data.flag()))),
+        "lineage": data.option(lambda: take_lineage(data))}
 
 
 def is_sound(entry):
@@ -786,9 +782,8 @@ def is_sound(entry):
 
 def settled_file(data, store_id):
     """The youngest whole generation of one file: (generation, place, entries by session hash)."""
-    version = u32(data, 8)
-    need(data[:8] == b"SLSETTL1" and version in (1, 2, 3, 4), "no settled file")
-    need(u32(data, 40) == (0 if version == 1 else version), "a settled header has two versions")
+    need(data[:8] == b"SLSETTL1" and u32(data, 8) == 4, "no settled file of this version")
+    need(u32(data, 40) == 4, "a settled header has two versions")
     need(u32(data, 12) == checksum(NO_SALT, data[16:64]), "a settled header is wrong")
     need(data[16:32] == store_id, "a settled file of another store")
     need(data[44] == (1 if KEYS else 0), "a settled file is not encrypted as its store is")
@@ -805,9 +800,8 @@ def settled_file(data, store_id):
         body = Bytes(body)
         more = body.flag()
         place = Place(body.flag(), *(body.number() for _ in range(4)), body.signed())
-        if version > 1:
-            body.signed(), body.signed()
-        pending += body.list(lambda: take_entry(body, version))
+        body.signed(), body.signed()
+        pending += body.list(lambda: take_entry(body))
         body.end()
         need(all(is_sound(entry) for entry in pending), "an entry cannot be true")
         if not more:

@@ -32,7 +32,7 @@ use sessionlog::{
         secrets::Secret,
         sim::{Fault, ManualClock, Op, SeededEntropy, Sim},
     },
-    event::{BatchKey, EventId, EventType, NewEvent, Origin, Scope, SessionKey, Timestamp},
+    event::{BatchKey, EventType, NewEvent, Origin, Scope, SessionKey, Timestamp},
     store::{
         Change, Maintain, NewSession, Store, StoreError,
         local::{Local, OpenError},
@@ -63,12 +63,11 @@ enum Stop {
     Torn,
 }
 
-/// Directories of builds that differ in what they wrote, and how those were left.
-const STOPS: [(&str, Stop); 6] = [
+/// Directories, and how they were left.
+const STOPS: [(&str, Stop); 5] = [
     ("plain", Stop::Clean),
     ("killed", Stop::Killed),
     ("torn", Stop::Torn),
-    ("columns", Stop::Clean),
     ("encrypted", Stop::Clean),
     ("encrypted-killed", Stop::Killed),
 ];
@@ -421,36 +420,6 @@ async fn a_decoder_written_from_the_document_reads_what_is_written_now() {
         assert_eq!(versions, BTreeSet::from([1, 2]), "{name}");
         check_decoder(home.path(), &expected, &format!("{name}, a third start"));
     }
-}
-
-/// Segments of earlier builds had a table of ids even for one block; sealed anew together with what
-/// came since, one block has none.
-#[tokio::test]
-async fn names_of_an_older_table_are_found_when_its_segment_is_sealed_anew() {
-    let home = tempfile::tempdir().unwrap();
-    let data = home.path().join("data");
-    copy(&fixture("plain").join("data"), &data);
-    let sealed = &sessions()[1];
-    let much = |n: usize| Change {
-        metadata: (0..16).map(|name| (format!("k{name}"), Some(format!("{n:0330}")))).collect(),
-        ..Change::default()
-    };
-    for start in 0..2 {
-        let store = open_anew("plain", &data, 50 + start);
-        store.change(sealed, much(start as usize)).await.unwrap();
-        store.settle().unwrap();
-    }
-    let store = open_anew("plain", &data, 52);
-    let id = |n: usize| EventId::new(&format!("e{n}")).unwrap();
-    let found = store.find(sealed, &id(40)).await.unwrap();
-    assert!(found.is_some());
-    store.close().await;
-    let joined = files(&data).into_iter().any(|(path, bytes)| {
-        let path = path.to_str().unwrap();
-        path.ends_with("0000000004.sealed") && bytes[bytes.len() - 192 + 12] == 2
-    });
-    assert!(joined, "it was sealed while it was open");
-    assert_eq!(store.find(sealed, &id(40)).await.unwrap(), found);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use sessionlog::{
     env::sim::{Fault, Op, Sim},
     event::{BatchKey, EventId, Position},
     log::{
-        Cipher, Frame, FrameHeader, KeyNumber, RecordBody, StoreFile,
+        Cipher, Frame, FrameHeader, KeyNumber, RecordBody, StoreFile, batch_digest,
         journal::JournalHeader,
         keyring::{KeySlot, Master},
         record,
@@ -124,7 +124,7 @@ fn frames(path: &str, bytes: &Bytes) -> Vec<Frame> {
 fn digest() -> [u8; 32] {
     let first = AT - AT % 3;
     let events = (first..first + 3).map(|n| named(id(n).as_str(), &body(n)));
-    record::batch_digest(&events.collect::<Vec<_>>())
+    batch_digest(&events.collect::<Vec<_>>())
 }
 
 /// Every file that has the body, or a value by which a guess at it can be checked: as stored,

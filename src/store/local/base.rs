@@ -11,7 +11,7 @@ use crate::{
     },
     event::Timestamp,
     log::StoreFile,
-    store::lifetime::{Count, Told},
+    store::lifetime::{Count, CountState},
 };
 
 /// The count of time that a crash may lose.
@@ -44,8 +44,8 @@ impl Base {
     }
 
     /// What a settling keeps of it.
-    pub(super) fn told(&self) -> Told {
-        self.count.told(&*self.env.clock)
+    pub(super) fn count_state(&self) -> CountState {
+        self.count.state(&*self.env.clock)
     }
 
     /// Whether a crash would lose too much of the count.

@@ -3,15 +3,15 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use super::{base::Base, segments::Segments, sessions::Sessions};
-use crate::env::sync::Mutex;
+use super::{base::Base, catalogue::sessions::Sessions, segments::Segments};
+use crate::env::sync::{Mutex, atomic::Ordering};
 
 /// What failed is tried again after so long, and then after twice as long, up to...
 const PAUSE_MIN: Duration = Duration::from_secs(5);
 /// ...so long.
 const PAUSE_MAX: Duration = Duration::from_secs(3_600);
 
-/// How long nobody tries again what failed.
+/// How long a step that failed is not tried again.
 #[derive(Default)]
 pub(super) struct Pause {
     /// By the monotonic clock.
@@ -42,4 +42,26 @@ pub(super) struct Clearing {
     pub(super) turn: Mutex<()>,
     /// When a step that failed is tried again.
     pub(super) pause: Mutex<Pause>,
+}
+
+impl Clearing {
+    /// Settles everything acknowledged so far, and seals what is full when nothing presses.
+    pub(crate) fn settle(&self, clean: bool) -> io::Result<()> {
+        let quiet = !(self.base.options.background && self.sessions.pressed());
+        self.settle_and(clean, quiet)
+    }
+
+    /// Settles everything acknowledged so far; seals what is full when it is `quiet`.
+    pub(crate) fn settle_and(&self, clean: bool, quiet: bool) -> io::Result<()> {
+        if self.base.frozen.load(Ordering::Acquire) || self.base.closed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.leave_room()?;
+        // A failed step stops nothing: a later settling, or a start, takes it again.
+        self.pause.lock().run(self.base.env.clock.monotonic(), || {
+            let erased = self.finish_erasures();
+            self.finish_redactions().and(erased)
+        });
+        self.segments.settle_frames(clean, quiet)
+    }
 }

@@ -9,14 +9,11 @@ use tokio::sync::oneshot;
 
 use super::{
     base::Base,
-    catalogue::keys_live_from,
+    catalogue::{keys_live_from, sessions::Sessions},
     clearing::Clearing,
-    journal::{Item, Refused, Told},
-    opened::Opened,
-    segments::Segments,
-    session::{Session, State},
-    sessions::Sessions,
-    trouble::write_error,
+    journal::{Item, Refused, Shown, trouble::write_error},
+    segments::{Segments, notes::key_of},
+    session::{Durable, Session, State, opened::Opened},
     wait::blocking,
 };
 use crate::{
@@ -33,7 +30,8 @@ use crate::{
         frame::PAYLOAD_BYTES_MAX,
     },
     store::{
-        Appended, Fill, ForkPoint, NewSession, Read, SessionInfo, StoreError, StoreResult,
+        Appended, Fill, ForkPoint, LeaseCall, NewSession, Read, SessionInfo, StoreError,
+        StoreResult,
         rules::{
             Ask, Decision, Draft, Draw, Looked, Name, Request, Sees, decide, entry::is_redacted,
         },
@@ -65,7 +63,7 @@ pub(super) struct Queued {
     /// Whether the caller must lead the journal.
     pub(super) lead: bool,
     /// Completes when the frame is durable and visible, or void.
-    pub(super) done: oneshot::Receiver<StoreResult<Told>>,
+    pub(super) done: oneshot::Receiver<StoreResult<Shown>>,
     /// The answer, should it become durable.
     pub(super) answer: Appended,
 }
@@ -136,7 +134,7 @@ impl Commit {
         let (entry, ahead) = state.end(epoch);
         let decided = decide(named, entry, ahead, request, looked, &|| self.base.counted());
         // What the device did not give is read again for the next request.
-        match decided.inspect_err(|_| state.doubt())? {
+        match decided.inspect_err(|_| state.close_unread())? {
             Decision::Nothing => Ok(Planned::Answered(Appended::nothing(state.receipt()))),
             Decision::Wait => Ok(Planned::Wait),
             Decision::Draft(draft) => self.queue(session, &mut state, epoch, *draft, request),
@@ -197,6 +195,7 @@ impl Commit {
             _ => self.segments.key_of(session, state)?,
         };
         let plain = draft.take_frame();
+        assert_eq!(plain.header.session, session.hash, "a frame goes to the session it is for");
         let bytes = plain.payload.len() + cipher.as_ref().map_or(0, |_| TAG_BYTES);
         if bytes > PAYLOAD_BYTES_MAX {
             let max = PAYLOAD_BYTES_MAX;
@@ -281,7 +280,7 @@ impl Commit {
                 continue;
             };
             if olds.as_slice().is_empty() {
-                // What lies side by side is read at once, for a block is opened once for all it
+                // Adjacent events are read at once, for a block is opened once for all it
                 // holds; but no more at a time than a batch may hold.
                 let run = runs.chunk_by(|one, next| one.plus(1) == *next).next();
                 let run = Range::new(at, at.plus(run.map_or(1, <[_]>::len) as u64));
@@ -289,7 +288,7 @@ impl Commit {
             }
             let Some(old) = olds.next() else { return Err(conflict(Some(at))) };
             runs = runs.get(1..).unwrap_or_default();
-            // Of what it has of others nobody but its writer knows whether it is redacted.
+            // Only the session that wrote an event knows whether it is redacted.
             let redacted = is_redacted(&session.state().entry.redacted, at)
                 || at < session.base() && old.body == REDACTED;
             if !redacted && (&old.kind, &old.body) != (&new.kind, &new.body) {
@@ -365,7 +364,7 @@ impl Commit {
         }
     }
 
-    /// Whoever writes faster than segments take it waits here, not in memory.
+    /// A writer that is faster than segments are written waits here; memory stays bounded.
     fn relieve(&self) -> StoreResult<()> {
         let pressed = || self.sessions.pressure() > self.base.options.journal_retained_bytes;
         // Deletions, which alone are taken then, wait for nothing that needs room.
@@ -384,7 +383,7 @@ impl Commit {
             blocking(|| self.sessions.journal.lead(1, &*self.sessions));
         }
         let lost = || StoreError::OutcomeUnknown { reason: "the store was closed".to_owned() };
-        if queued.done.await.map_err(|_| lost())?? == Told::Show {
+        if queued.done.await.map_err(|_| lost())?? == Shown::Show {
             self.sessions.journal.show(&*self.sessions);
         }
         Ok(queued.answer)
@@ -402,7 +401,7 @@ impl Commit {
         if let Some(known) = create_key.as_ref().and_then(|key| catalogue.created_by(scope, key)) {
             let state = known.state();
             let live = keys_live_from(&self.base.count, &*self.base.env.clock);
-            if !state.exists {
+            if !state.exists() {
                 return Ok(Entered::Wait);
             }
             if state.entry.created_at >= live.0 {
@@ -418,7 +417,7 @@ impl Commit {
         let key = SessionKey { scope: scope.clone(), session: id };
         if let Some(known) = catalogue.get(&key) {
             let state = known.state();
-            if !state.exists {
+            if !state.exists() {
                 return Ok(Entered::Wait);
             }
             drop(state);
@@ -439,7 +438,7 @@ impl Commit {
             lineage,
         };
         let hash = SessionHash::of(&key, Incarnation(create.incarnation));
-        let session = Session::new(key, hash, Entry::begin(&create, hash, now), false);
+        let session = Session::new(key, hash, Entry::begin(&create, hash, now), Durable::Creating);
         catalogue.insert(Arc::clone(&session));
         Ok(Entered::Fresh(session, Box::new(create)))
     }
@@ -465,7 +464,8 @@ impl Commit {
                     continue;
                 }
             };
-            if let Err(error) = parent.map_or(Ok(()), |parent| self.bear(&parent, &session)) {
+            if let Err(error) = parent.map_or(Ok(()), |parent| self.hold_parent(&parent, &session))
+            {
                 self.sessions.forget(&session);
                 return Err(error);
             }
@@ -500,7 +500,7 @@ impl Commit {
         }
     }
 
-    /// What a new session goes on from, when it is a fork.
+    /// What a new session continues from, when it is a fork.
     fn origin(
         &self,
         scope: &Scope,
@@ -511,13 +511,13 @@ impl Commit {
         Ok((Some(parent), Some(lineage)))
     }
 
-    /// Notes a fork before anything of it is durable, so that its parent stays: whoever deletes
-    /// that one either comes later and meets the fork, or came before and is met here.
-    fn bear(&self, parent: &Session, child: &Session) -> StoreResult<()> {
+    /// Notes a fork before anything of it is durable, so that its parent stays: a deletion of
+    /// the parent either comes later and finds the fork, or came before and is found here.
+    fn hold_parent(&self, parent: &Session, child: &Session) -> StoreResult<()> {
         self.sessions.forks.lock().hold(parent.hash, child.hash, &child.key.session);
         let written = parent.visible()?.entry.updated_at;
         let mut state = child.state();
-        // Time does not go back from what it goes on from.
+        // Time does not go back from what it continues from.
         state.entry.updated_at = state.entry.updated_at.max(written);
         Ok(())
     }
@@ -557,6 +557,34 @@ impl Commit {
         }
         let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();
         Err(StoreError::IdempotencyConflict { what, position: None })
+    }
+}
+
+impl Commit {
+    /// Ends every lease that was ever given, in a store that was brought back from a copy: no token
+    /// that a harness has from before is good, and none of those given after the copy comes again.
+    /// What expired or is damaged may be written to again one day, what is archived may not.
+    pub(crate) async fn void_leases(&self) -> StoreResult<()> {
+        let mut leased = Vec::new();
+        let scopes = self.sessions.catalogue().scopes();
+        for scope in scopes {
+            self.sessions.catalogue().each_entry(&scope, &mut |entry| {
+                let written = !entry.stage.is_discarded() && entry.archived_at.is_none();
+                if entry.work.fence > 0 && written && !entry.stage.is_reclaimed() {
+                    leased.extend(key_of(&scope, &entry));
+                }
+            });
+        }
+        for key in leased {
+            let session = self.sessions.session(&key)?;
+            let mut request = self.ask(Ask::Lease(LeaseCall::Void));
+            match self.drive(&session, &mut request).await {
+                // Its key is gone: it cannot be written to.
+                Ok(_) | Err(StoreError::SessionDamaged { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 

@@ -7,15 +7,15 @@ use futures_util::{FutureExt, future::BoxFuture};
 
 use super::{
     base::Base,
+    catalogue::sessions::Sessions,
     clearing::Clearing,
     commit::Commit,
     keys::Keys,
     layout, making, open,
     options::{OpenError, Options},
-    rotate,
+    rank,
     segments::Segments,
-    sessions::Sessions,
-    upkeep::Upkeep,
+    upkeep::{Upkeep, rotate},
     wait::blocking,
 };
 use crate::{
@@ -99,8 +99,8 @@ impl Local {
             clearing: Arc::clone(&upkeep.clearing),
             commit: Arc::clone(&upkeep.commit),
             upkeep: Arc::new(upkeep),
-            threads: Mutex::default(),
-            lock: Mutex::new(lock),
+            threads: Mutex::new(rank::THREADS, Vec::new()),
+            lock: Mutex::new(rank::LAST, lock),
         }
     }
 
@@ -158,7 +158,7 @@ impl Local {
         let sessions = self.sessions.catalogue().of_scope(scope);
         for session in sessions {
             let key = SessionKey { scope: scope.clone(), session };
-            // Deleted, or not created yet: nobody asked for it by name.
+            // Deleted, or not created yet: the caller did not ask for it by name.
             let Ok(session) = self.sessions.session(&key) else { continue };
             let found = blocking(|| self.segments.verify_session(&session, verified, None));
             if let Err(error @ StoreError::Io { .. }) = found {
@@ -168,7 +168,7 @@ impl Local {
         Ok(())
     }
 
-    /// What the journal does when nobody appends: a watermark behind the last frame.
+    /// What the journal does when no caller appends: a watermark behind the last frame.
     pub fn idle(&self) {
         self.sessions.journal.idle(&*self.sessions);
     }
@@ -186,7 +186,7 @@ impl Local {
                 tracing::error!("a thread of the store panicked");
             }
         }
-        // Whoever takes bytes away or settles ends first.
+        // A thread that takes bytes away or settles ends first.
         let _clearing = self.clearing.turn.lock();
         let _settling = self.segments.settling.lock();
         self.lock.lock().take();

@@ -20,7 +20,7 @@ pub struct Inspection {
     pub frames: Vec<InspectionLine>,
     /// Byte offset where the last whole frame ended.
     pub end: u64,
-    /// What lies at the end: zeros of a journal file, or the fault of a torn tail.
+    /// What is at the end: zeros of a journal file, or the fault of a torn tail.
     pub rest: Option<String>,
 }
 

@@ -1,6 +1,6 @@
 //! The keys of an encrypted store: which master key opens it, and a random key for each session,
 //! wrapped in two files that are changed one after the other. It must not be asked on the path of
-//! an append, hand out a key that is not durable, nor tell a key to anybody but a cipher.
+//! an append, hand out a key that is not durable, nor give a key to anything but a cipher.
 //!
 //! Keys are made before they are needed, each time twice as many: a creation waits for a sync of
 //! its own at the first, second, fourth, … session of a tenant and at each thousandth later on.
@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, io, sync::Arc};
 use super::{
     layout::{KEYS, STORE, doing, is_of_the_file, keys_path, replace},
     options::{KeyProblem, OpenError},
+    rank,
 };
 use crate::{
     env::{
@@ -17,19 +18,19 @@ use crate::{
         planted::{Defect, planted},
         sync::Mutex,
     },
-    event::TenantId,
+    event::{KeyId, TenantId},
     log::{
         Cipher, Encryptor, Fault, Frame, KeyNumber, LogError, Nonce, StoreFile, StoreKeys,
         journal::read,
         keyring::{
-            KeyId, KeySlot, Master, Own, SLOT_BYTES, StoredKey, TenantTag, WrappedKey,
-            check_keys_header, keys_header,
+            KeySlot, Master, Own, SLOT_BYTES, StoredKey, TenantTag, WrappedKey, check_keys_header,
+            keys_header,
         },
         reading::{Reading, read_around},
     },
 };
 
-/// What nobody but a person can mend.
+/// What only a person can mend.
 const NEITHER: &str = "neither file in keys/ can be read: bring keys/ back from a backup";
 /// Slots that are read back at once.
 const CHECK_SLOTS: usize = 4096;
@@ -43,7 +44,7 @@ pub(super) struct Keys {
     ring: Option<Ring>,
 }
 
-/// Those of an encrypted one. Whoever takes several locks takes them in this order, from below.
+/// Those of an encrypted one.
 pub(super) struct Ring {
     /// The master keys in use: the one in force, that everything new is wrapped under, first.
     pub(super) masters: Mutex<Vec<Arc<Master>>>,
@@ -62,7 +63,7 @@ pub(super) struct Files {
     next: u64,
     /// Not what it should be: written anew, from the other, before anything rests on it.
     stale: [bool; 2],
-    /// Keys that nobody has yet.
+    /// Keys that no session has yet.
     made: BTreeMap<TenantTag, Made>,
 }
 
@@ -152,8 +153,10 @@ impl Keys {
             return Err(OpenError::Damaged { what: NEITHER.to_owned() });
         }
         let cipher = Arc::new(own.cipher());
-        let (masters, stored) = (Mutex::new(masters), Mutex::new(*store));
-        let ring = Some(Ring { masters, stored, own, cipher, files: Mutex::new(files) });
+        let masters = Mutex::new(rank::MASTERS, masters);
+        let stored = Mutex::new(rank::STORED, *store);
+        let files = Mutex::new(rank::KEY_FILES, files);
+        let ring = Some(Ring { masters, stored, own, cipher, files });
         // A key that is used again must be what is durable, not what a cache has.
         Ok(Self { env: env.clone(), store: store.id, ring })
     }
@@ -175,7 +178,7 @@ impl Keys {
         self.ring.as_ref().map(|ring| &ring.cipher)
     }
 
-    /// A nonce that nobody had before.
+    /// A nonce that was not used before.
     pub(super) fn nonce(&self) -> Nonce {
         if planted(Defect::SameNonce) { [7; 24] } else { self.env.secret() }
     }
@@ -221,6 +224,7 @@ impl Keys {
             slots.extend(KeySlot::Key(wrapped).encode(number));
             keys.push(Arc::new(Cipher::new(&key, self.store, number)));
         }
+        assert_eq!(slots.len() as u64, count * SLOT_BYTES, "each key has a slot");
         keys.reverse();
         if !planted(Defect::LateKey) {
             self.write(files, &[(KeyNumber(first), &slots)])?;
@@ -247,6 +251,8 @@ impl Keys {
             let write = || -> io::Result<()> {
                 let file = self.env.storage.open(&path)?;
                 for (first, slots) in changes {
+                    assert!(*first != KeyNumber::STORE, "the header is no slot");
+                    assert!(slots.len().is_multiple_of(SLOT_BYTES as usize), "slots are whole");
                     file.write_at(SLOT_BYTES * first.0, slots)?;
                 }
                 file.sync()
@@ -425,13 +431,13 @@ impl Keys {
                 let key = ring.unwrap(self.store, &wrapped).map_err(wrong)?;
                 Ok((wrapped.tag, Arc::new(Cipher::new(&key, self.store, number))))
             }
-            // Not to be told from a key that was never there: whoever wants it is told it is gone.
+            // It looks like a key that was never there: the caller learns that it is gone.
             KeySlot::Empty => Err(trouble.unwrap_or_else(|| wrong(Fault::NoKey))),
             KeySlot::Destroyed => Err(wrong(Fault::NoKey)),
         }
     }
 
-    /// Destroys keys in both files, durably: what lies under them is noise from then on.
+    /// Destroys keys in both files, durably: what is encrypted under them is noise from then on.
     ///
     /// # Errors
     /// What the file system said.

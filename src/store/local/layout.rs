@@ -86,7 +86,7 @@ pub(super) fn replace(
         storage.sync_dir(path.rsplit_once('/').map_or("", |(directory, _)| directory))
     });
     made.inspect_err(|_| {
-        // A file that is not whole is of no use to anybody, and on a full disk its bytes are.
+        // A file that is not whole is of no use, and on a full disk its bytes are.
         let _ = storage.remove(&fresh);
     })
 }
@@ -102,7 +102,7 @@ fn remove_begun(env: &Env, path: &str) -> io::Result<()> {
 /// Keeps a copy of bytes that were refused, with the reason beside it, durable. One that is there
 /// in full already is enough.
 pub(super) fn keep(env: &Env, name: &str, bytes: &[u8], reason: &str) -> io::Result<()> {
-    // Whoever copies a data directory may leave out what is empty.
+    // A copy of a data directory may lack empty directories.
     env.storage.create_dir(QUARANTINE)?;
     env.storage.sync_dir("")?;
     let path = format!("{QUARANTINE}/{name}");

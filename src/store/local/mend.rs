@@ -8,9 +8,9 @@ use bytes::Bytes;
 
 use super::{
     catalogue::ByHash,
+    journal::recover::{Lost, Named, Recovered},
     keys::Keys,
     layout::SEGMENTS,
-    recover::{Lost, Named, Recovered},
     session::Session,
 };
 use crate::{

@@ -5,57 +5,84 @@
 //! `sessions` (with the journal), `segments`, `clearing`, `commit`, `upkeep`. Above them,
 //! `engine` is the trait `Store`.
 
-mod ancestry;
-mod backup;
 mod base;
 mod catalogue;
 mod clearing;
 mod commit;
 mod engine;
-mod erase;
-mod forks;
-mod forward;
 mod inspect;
 mod journal;
 mod keys;
 mod layout;
-mod lifetimes;
 mod making;
 mod mend;
-mod names;
-mod notes;
 mod open;
-mod opened;
 mod options;
-mod pins;
-mod policy;
-mod read;
-mod recover;
-mod redact;
-mod repair;
-mod reserve;
-mod rest;
-mod ring;
-mod rotate;
-mod scrub;
-mod sealing;
 mod segments;
 mod session;
-mod sessions;
-mod settle;
-mod slice;
-mod slots;
-mod strays;
-mod trouble;
 mod upkeep;
 mod vault;
-mod verify;
 mod wait;
-mod warm;
-mod writer;
+
+/// The locks of the engine, each with its rank: a thread takes them in rising order, and debug
+/// builds check that (`env::sync`). Gaps between the numbers leave room for more.
+mod rank {
+    use crate::env::sync::Rank;
+
+    /// Threads of the engine, while they are joined.
+    pub(super) const THREADS: Rank = Rank(0, "engine.threads");
+    /// A repair, a rotation of keys or a scrub of keys; the close waits for it.
+    pub(super) const REPAIRING: Rank = Rank(10, "upkeep.repairing");
+    /// The writer that settles because writers are faster than settling.
+    pub(super) const RELIEF: Rank = Rank(20, "commit.relief");
+    /// When a step of clearing is tried again; held while the steps run.
+    pub(super) const PAUSE: Rank = Rank(30, "clearing.pause");
+    /// Erasures and redactions, one after the other.
+    pub(super) const TURN: Rank = Rank(40, "clearing.turn");
+    /// A settling, and everything that no settling may run beside.
+    pub(super) const SETTLING: Rank = Rank(50, "segments.settling");
+    /// Where the rounds over resting sessions stopped.
+    pub(super) const ROUNDS: Rank = Rank(60, "upkeep.looked_to and swept_to");
+    /// Journal bytes up to the last settled place.
+    pub(super) const PLACE_WRITTEN: Rank = Rank(70, "segments.place_written");
+    /// Both settled files: their writer reads the catalogue and every session.
+    pub(super) const SLOTS: Rank = Rank(80, "sessions.slots");
+    /// Sessions to be sealed.
+    pub(super) const FULL: Rank = Rank(90, "backlog.full");
+    /// The journal's writer: held across a write and its sync.
+    pub(super) const WRITER: Rank = Rank(100, "journal.writer");
+    /// Both files of keys.
+    pub(super) const KEY_FILES: Rank = Rank(110, "keys.files");
+    /// The parent of a fork, as it was found last.
+    pub(super) const FOUND: Rank = Rank(120, "origin.found");
+    /// The catalogue.
+    pub(super) const NAMES: Rank = Rank(130, "sessions.names");
+    /// Failures of the disk.
+    pub(super) const TROUBLE: Rank = Rank(140, "journal.trouble");
+    /// The last durable round, while it becomes visible.
+    pub(super) const LAST_ROUND: Rank = Rank(150, "journal.last");
+    /// The state of one session; never of two.
+    pub(super) const STATE: Rank = Rank(160, "state of a session");
+    /// Frames that wait for the journal.
+    pub(super) const QUEUE: Rank = Rank(170, "journal.queue");
+    /// Sessions whose files are open.
+    pub(super) const IN_USE: Rank = Rank(180, "sessions.in_use");
+    /// Sessions to be settled.
+    pub(super) const DIRTY: Rank = Rank(190, "backlog.dirty");
+    /// The other lists of work that waits.
+    pub(super) const BACKLOG: Rank = Rank(200, "backlog");
+    /// Sessions that forks need.
+    pub(super) const FORKS: Rank = Rank(210, "sessions.forks");
+    /// The file `STORE`.
+    pub(super) const STORED: Rank = Rank(220, "keys.stored");
+    /// The master keys in use.
+    pub(super) const MASTERS: Rank = Rank(230, "keys.masters");
+    /// Locks under which no other is taken.
+    pub(super) const LAST: Rank = Rank::LAST;
+}
 
 pub use engine::Local;
 pub use inspect::{Inspection, InspectionLine, Versioned, inspect, versions};
 pub use options::{KeyProblem, OpenError, Options};
-pub use rotate::{key_ids, key_report};
+pub use upkeep::rotate::{key_ids, key_report};
 pub use vault::{Incoming, NoBackup, Restored, check_backup, is_vacant, restore};

@@ -1,27 +1,36 @@
 //! Opening a data directory after any stop: lock, identity, settled files, journal, catalogue. It
 //! reads no session's segments. It must not write, beyond making a new store in an empty directory.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{
     base::Base,
-    catalogue::{ByHash, Catalogue, Settling, keys_live_from},
-    clearing::Clearing,
+    catalogue::{
+        ByHash, Catalogue, Settling, keys_live_from,
+        sessions::{Backlog, Reserve, Sessions, Signal},
+        slots::{Found, Slots},
+    },
+    clearing::{Clearing, Pause},
     commit::Commit,
-    forks::{self, Birth, Births, Forks},
-    journal::{Journal, Resume},
+    journal::{
+        Journal, Resume,
+        recover::{Lost, Recovered, recover},
+    },
     keys::Keys,
     layout::{self, doing},
     mend::make_good,
     options::{OpenError, Options},
-    pins::Pins,
-    recover::{Lost, Recovered, recover},
-    segments::Segments,
-    session::Session,
-    sessions::{Backlog, Reserve, Sessions, Signal},
-    slots::{Found, Slots},
+    rank,
+    segments::{Segments, pins::Pins, warm::Warm},
+    session::{
+        Durable, Session,
+        forks::{self, Birth, Births, Forks},
+    },
     upkeep::{Refused, Upkeep},
-    warm::Warm,
 };
 use crate::{
     env::{
@@ -36,7 +45,7 @@ use crate::{
         Control, Create, Entry, Fault, Frame, FrameHeader, KeyNumber, LogError, Record, StoreFile,
     },
     store::{
-        Recovery,
+        Recovery, Scrub,
         lifetime::Count,
         rules::{Effect, apply},
     },
@@ -70,7 +79,7 @@ pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Upke
     recovered.place.lsn = behind_all(&known, &recovered, bad);
     let forks = forks_of(births, &known, &mut deleted)?;
     enter(known, &mut catalogue, &mut slots);
-    let resume = go_on(found.start, &mut recovered);
+    let resume = resume_after(found.start, &mut recovered);
     let journal = Journal::new(env.clone(), options, store.id, resume);
     journal.recycle(slots.recyclable().order);
     refused.unnamed.first().iter().for_each(|what| journal.refuse(&lost_for_good(what)));
@@ -87,18 +96,13 @@ pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Upke
     let sessions = Arc::new(Sessions {
         base: Arc::clone(&base),
         journal,
-        names: RwLock::new(catalogue),
-        slots: Mutex::new(slots),
-        forks: Mutex::new(forks),
-        in_use: Mutex::default(),
-        backlog: Backlog {
-            dirty: Mutex::new(dirty),
-            touched: Mutex::new(touched),
-            redacting: Mutex::new(unfinished.clone()),
-            ..Backlog::default()
-        },
+        names: RwLock::new(rank::NAMES, catalogue),
+        slots: Mutex::new(rank::SLOTS, slots),
+        forks: Mutex::new(rank::FORKS, forks),
+        in_use: Mutex::new(rank::IN_USE, VecDeque::new()),
+        backlog: Backlog::new(dirty, touched, unfinished.clone()),
         reserve: Reserve::default(),
-        settle_now: Signal::default(),
+        settle_now: Signal::new(),
         settled_written: AtomicU64::new(0),
     });
     deleted.iter().for_each(|session| sessions.reclaim(session));
@@ -119,27 +123,27 @@ fn parts(
     let segments = Arc::new(Segments {
         base: Arc::clone(&base),
         sessions: Arc::clone(&sessions),
-        settling: Mutex::new(()),
-        directories: Mutex::default(),
-        place_written: Mutex::new(0),
+        settling: Mutex::new(rank::SETTLING, ()),
+        directories: Mutex::new(rank::LAST, HashSet::new()),
+        place_written: Mutex::new(rank::PLACE_WRITTEN, 0),
         sync_each: AtomicBool::new(false),
         warm: Warm::new(base.options.warm_bytes_max),
-        pins: Pins::default(),
+        pins: Pins::new(),
         orders_before,
     });
     let clearing = Arc::new(Clearing {
         base: Arc::clone(&base),
         sessions: Arc::clone(&sessions),
         segments: Arc::clone(&segments),
-        turn: Mutex::default(),
-        pause: Mutex::default(),
+        turn: Mutex::new(rank::TURN, ()),
+        pause: Mutex::new(rank::PAUSE, Pause::default()),
     });
     let commit = Arc::new(Commit {
         base: Arc::clone(&base),
         sessions: Arc::clone(&sessions),
         segments: Arc::clone(&segments),
         clearing: Arc::clone(&clearing),
-        relief: Mutex::new(()),
+        relief: Mutex::new(rank::RELIEF, ()),
     });
     Upkeep {
         base,
@@ -147,12 +151,12 @@ fn parts(
         segments,
         clearing,
         commit,
-        looked_to: Mutex::default(),
-        swept_to: Mutex::default(),
-        scrub_now: Signal::default(),
-        scrubbed: Mutex::default(),
-        repairing: Mutex::default(),
-        refused: Mutex::new(refused),
+        looked_to: Mutex::new(rank::ROUNDS, None),
+        swept_to: Mutex::new(rank::ROUNDS, None),
+        scrub_now: Signal::new(),
+        scrubbed: Mutex::new(rank::LAST, Scrub::default()),
+        repairing: Mutex::new(rank::REPAIRING, ()),
+        refused: Mutex::new(rank::LAST, refused),
         recovery,
     }
 }
@@ -176,7 +180,7 @@ fn conclude(recovery: &mut Recovery, env: &Env, sessions: usize, began: Duration
     recovery.micros = u64::try_from(micros).unwrap_or(u64::MAX);
 }
 
-/// The number to go on with: of a place that is lost more records may stand elsewhere than the
+/// The number to continue with: of a place that is lost more records may stand elsewhere than the
 /// journal shows, and no number is given out twice.
 fn behind_all(known: &ByHash, recovered: &Recovered, bad: usize) -> Lsn {
     if bad == 0 {
@@ -187,8 +191,9 @@ fn behind_all(known: &ByHash, recovered: &Recovered, bad: usize) -> Lsn {
     settled.chain(found).fold(recovered.place.lsn, Lsn::max)
 }
 
-/// Where the journal goes on after the starts that `settled/`, up to `start`, and the journal know.
-fn go_on(start: u64, recovered: &mut Recovered) -> Resume {
+/// Where the journal continues after the starts that `settled/`, up to `start`, and the journal
+/// know.
+fn resume_after(start: u64, recovered: &mut Recovered) -> Resume {
     Resume {
         place: recovered.place,
         order: recovered.order_max,
@@ -219,7 +224,7 @@ fn named(catalogue: &mut Catalogue, recovered: &Recovered) -> ByHash {
         let named = recovered.frames.values().map(|frame| frame.header.session).collect();
         return catalogue.by_hash(Some(&named));
     }
-    // Frames that make losses good may be anybody's.
+    // Frames that make losses good may be of any session.
     catalogue.by_hash(None)
 }
 
@@ -250,7 +255,7 @@ fn mend(env: &Env, store: ([u8; 16], &Keys), known: &ByHash, recovered: &mut Rec
 /// name, and is settled no more: an entry of it behind the other's would take the name back.
 fn enter(known: ByHash, catalogue: &mut Catalogue, slots: &mut Slots) {
     let (gone, living): (Vec<_>, Vec<_>) =
-        known.into_values().partition(|session| session.state().entry.reclaimed);
+        known.into_values().partition(|session| session.state().entry.stage.is_reclaimed());
     for session in gone.into_iter().chain(living) {
         if let Some(before) = catalogue.insert(session) {
             slots.forget(before);
@@ -320,12 +325,12 @@ fn count_of(env: &Env, found: &Found) -> Count {
 
 /// Whether something may be left of a session that was erased, or of an event that was redacted.
 fn is_unfinished(entry: &Entry) -> bool {
-    entry.is_erasing() || entry.is_redacting()
+    entry.stage.is_erasing() || entry.is_redacting()
 }
 
 /// Whether a discarded session may have files.
 fn is_left(entry: &Entry) -> bool {
-    entry.is_discarded() && !entry.segments.is_empty()
+    entry.stage.is_discarded() && !entry.segments.is_empty()
 }
 
 /// Whether a session's segments hold what the journal lost: settling may be ahead of its place.
@@ -357,7 +362,7 @@ fn replay(
             Err(LogError::Fault { fault, .. }) => {
                 let what = format!("frame {}: {fault}", frame.header.first_lsn.0);
                 if let Some(session) = lose(known, frame.header, &what) {
-                    // Whatever it is, it is this session's: nobody else is held up by it.
+                    // Whatever it is, it is this session's: no other session is affected.
                     recovery.damage.push(what);
                     touched.push(session);
                     continue;
@@ -395,7 +400,7 @@ fn replay(
     Ok([dirty, touched])
 }
 
-/// Applies the tombstones of the journal before anything else: what lies before them need not be
+/// Applies the tombstones of the journal before anything else: what is before them need not be
 /// readable. Answers the sessions that they erase.
 fn tombstones(
     known: &mut ByHash,
@@ -414,7 +419,7 @@ fn tombstones(
         let plain = match keys.decrypted(frame) {
             Ok(plain) => plain,
             Err(LogError::Io(error)) => return Err(doing("reading keys/")(error)),
-            // Whoever replays it says so.
+            // Its replay says so.
             Err(LogError::Fault { .. }) => continue,
         };
         let Ok(records) = plain.records() else { continue };
@@ -427,7 +432,12 @@ fn tombstones(
         }
         let session = known.entry(hash).or_insert_with(|| {
             let create = Create::of(&tombstone);
-            Session::new(key, hash, Entry::begin(&create, hash, record.processed_at()), true)
+            Session::new(
+                key,
+                hash,
+                Entry::begin(&create, hash, record.processed_at()),
+                Durable::Settled,
+            )
         });
         let entry = &mut session.state().entry;
         entry.key = tombstone.key;
@@ -445,8 +455,8 @@ fn is_settled(known: &ByHash, header: &FrameHeader) -> bool {
     session.is_some_and(|session| header.end_lsn().0 <= session.state().entry.end_lsn)
 }
 
-/// Answers the session when this frame is the first of it that waits. Whoever wrote it used the
-/// session a short while before the stop; nobody knows more than that it was before `counted`.
+/// Answers the session when this frame is the first of it that waits. Its caller used the
+/// session a short while before the stop: at some time before `counted`.
 fn replay_frame(
     known: &mut ByHash,
     frame: &Frame,
@@ -476,7 +486,7 @@ fn replay_frame(
     // Tombstones were applied first: one that is met here names another session.
     effect.controls.retain(|(_, said)| !matches!(said, Control::Erase(_)));
     state.publish(frame.clone(), &effect, counted);
-    state.exists = true;
+    debug_assert!(state.exists(), "the first frame of a session creates it");
     let session = Arc::clone(&session);
     session.announce(effect.tail);
     Ok(state.list().then_some(session))
@@ -512,15 +522,15 @@ fn created_session(frame: &Frame, records: &[(crate::event::Lsn, Record)]) -> Op
     let entry = Entry::begin(&create, hash, first.processed_at());
     let begin = (frame.header.first_position, frame.header.chain);
     let fits = hash == frame.header.session && begin == create.begin(hash);
-    fits.then(|| Session::new(key, hash, entry, false))
+    fits.then(|| Session::new(key, hash, entry, Durable::Creating))
 }
 
-/// Marks what a damaged frame took from the session it names; `None` when nobody knows that one.
+/// Marks what a damaged frame took from the session it names; `None` when that one is unknown.
 fn lose(known: &ByHash, header: FrameHeader, what: &str) -> Option<Arc<Session>> {
     let session = known.get(&header.session)?;
     let mut state = session.state();
     let range = header.range();
-    // What lies between was in frames of which not even the header is left.
+    // What is between was in frames of which not even the header is left.
     let from = range.from.min(Position(state.entry.tail));
     state.damage(Range::new(from, range.to), what);
     if state.entry.tail < range.to.0 {

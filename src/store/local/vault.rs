@@ -1,5 +1,5 @@
 //! A backup as a directory: how one comes to be, part by part, and how a data directory is made of
-//! it. `BACKUP` says what belongs to it and is written last; the rest lies in a directory of its
+//! it. `BACKUP` says what belongs to it and is written last; the rest is in a directory of its
 //! own, as in a data directory. It must not make a store of what is not exactly what was copied,
 //! nor write where anything is.
 
@@ -9,8 +9,7 @@ use super::{
     engine::Local,
     layout::{self, BACKUP, JOURNAL, KEYS, SEGMENTS, SETTLED, STORE},
     open,
-    options::OpenError,
-    options::Options,
+    options::{OpenError, Options},
 };
 use crate::{
     env::{Env, File, LOCK_FILE, Storage},
@@ -198,7 +197,7 @@ impl Incoming {
         self.end_file();
         let Backup { store, at: moment, sessions, key, .. } = backup;
         let files = std::mem::take(&mut self.manifest.files);
-        let key = key.map(crate::log::keyring::KeyId);
+        let key = key.map(crate::event::KeyId);
         self.manifest = Manifest { store: *store, at: moment.0, sessions: *sessions, key, files };
         self.inner.storage.sync_all().map_err(at("."))
     }
@@ -232,7 +231,7 @@ pub fn check_backup(inner: &Env, options: Options) -> Result<Verified, NoBackup>
     let store = Local::open_local(inner, quiet(options))?;
     let verified = read_back(&store);
     drop(store);
-    // It is no store's: whoever brings it back makes its own.
+    // It is no store's: a restored store makes its own.
     let _ = inner.storage.remove(LOCK_FILE);
     verified
 }
@@ -272,7 +271,7 @@ fn each_piece(inner: &Env, kept: &Kept, take: TakePiece<'_>) -> Result<(), NoBac
 }
 
 /// Makes a data directory of a backup, reads all of it back, and ends every lease it has. That it
-/// is a store it says last: cut before, there is none. `progress` is told bytes done and to be
+/// is a store it says last: cut before, there is none. `progress` gets bytes done and to be
 /// done.
 ///
 /// # Errors
@@ -305,7 +304,7 @@ pub async fn restore(
         })?;
     }
     let _lock = open::own(to)?;
-    // Reading the backup took long: somebody else may have made a store meanwhile.
+    // Reading the backup took long: another process may have made a store meanwhile.
     if any_file(to, &mut |path| path != LOCK_FILE).map_err(at("."))? {
         return Err(NoBackup::Occupied);
     }
@@ -355,8 +354,8 @@ fn copy(
 }
 
 /// Reads the copy back as the store that it is to be, ends the leases of the one it was taken of,
-/// and only then, when all of that is durable, gives it the file `STORE`: before that nobody opens
-/// it.
+/// and only then, when all of that is durable, gives it the file `STORE`: before that it does not
+/// open.
 async fn finish(
     inner: &Env,
     to: &Env,

@@ -20,11 +20,11 @@ pub(super) struct Lent {
     pub(super) chains: Vec<[u8; 32]>,
 }
 
-/// Somebody whose events a fork has.
+/// A session whose events a fork has.
 #[derive(Clone)]
 pub(super) struct Ancestor {
     pub(super) writer: SessionKey,
-    /// Where the next one goes on from it.
+    /// Where the next one continues from it.
     pub(super) at: Position,
     /// The events of it that the fork has.
     pub(super) range: Range,
@@ -39,7 +39,7 @@ impl Session {
         self.lost.iter().copied().find(|range| range.contains(at))
     }
 
-    /// The events that anybody may see.
+    /// The events that a caller may see.
     pub(super) fn whole(&self) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(|event| self.lost_at(event.position).is_none())
     }

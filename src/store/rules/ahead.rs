@@ -62,6 +62,7 @@ impl Ahead {
 
     /// Forgets a frame that is durable now; answers whether it was the last.
     pub(crate) fn settle(&mut self, effect: &Effect) -> bool {
+        debug_assert!(self.frames > 0, "a frame in flight was counted when it was queued");
         self.frames = self.frames.saturating_sub(1);
         for name in effect.given() {
             self.names.remove(&name);
@@ -88,6 +89,11 @@ impl Next {
     /// The answer to the caller, once the frame is durable.
     pub(crate) fn answer(&self, request: &mut Request) -> Appended {
         let mut events = std::mem::take(&mut request.placed);
+        assert_eq!(
+            self.tail,
+            self.first.plus(events.len() as u64),
+            "each event of an answer has one position of its frame"
+        );
         for (n, placed) in (0..).zip(&mut events) {
             placed.position = self.first.plus(n);
             placed.processed_at = self.at;

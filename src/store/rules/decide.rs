@@ -62,6 +62,10 @@ pub(crate) fn decide(
     looked: Looked,
     counted: &dyn Fn() -> Timestamp,
 ) -> StoreResult<Decision> {
+    debug_assert!(
+        looked.known.is_empty() || looked.known.len() == request.placed.len(),
+        "an engine looks up all ids of a request or none"
+    );
     if is_early(ahead, &request.ask) {
         return Ok(Decision::Wait);
     }
@@ -122,7 +126,7 @@ fn is_done(
         return Err(StoreError::SessionHeld { session: session.clone() });
     }
     match &request.ask {
-        Ask::Erase => Ok(entry.erased_at.is_some()),
+        Ask::Erase => Ok(entry.stage.is_erased()),
         Ask::Redact(position) => Ok(is_redacted(&entry.redacted, *position)),
         Ask::Lease(call) => {
             let (lease, changes) = work_of(&entry.work).call(session, *call, counted())?;

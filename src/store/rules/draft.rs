@@ -9,7 +9,7 @@ use crate::{
     event::{Lsn, Position, SessionHash, Timestamp},
     log::{
         Chain, Control, Entry, Frame, FrameHeader, FrameKind, Head, KnownBatch, Record,
-        record::{self, batch_digest},
+        batch_digest, record,
     },
 };
 
@@ -118,6 +118,12 @@ impl Draft {
     pub(crate) fn take_frame(&mut self) -> Frame {
         let payload = std::mem::take(&mut self.payload);
         let events = self.effect.tail.0 - self.first.0;
+        assert!(self.count > 0, "a draft has a record");
+        assert_eq!(
+            u64::from(self.count),
+            events + self.controls.len() as u64,
+            "each record is an event or a control record"
+        );
         let header = FrameHeader {
             kind: FrameKind::Request,
             length: u32::try_from(payload.len()).expect("limits keep a batch below 4 GiB"),
@@ -160,6 +166,7 @@ impl Draft {
             effect.control_chain = effect.control_chain.after(number.0, record);
         }
         effect.end_lsn = Lsn(first.0 + u64::from(self.count));
+        debug_assert!(effect.controls.is_sorted_by_key(|(number, _)| *number));
         effect
     }
 }

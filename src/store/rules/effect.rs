@@ -115,6 +115,10 @@ impl Effect {
 /// session's.
 pub(crate) fn apply(entry: &mut Entry, effect: &Effect, counted: Timestamp) {
     assert!(entry.end_lsn <= effect.end_lsn.0, "a frame is applied once, in order");
+    debug_assert!(
+        effect.controls.iter().all(|(lsn, _)| *lsn < effect.end_lsn),
+        "a frame ends after its last control record"
+    );
     let used = match (effect.is_creation(), effect.idle) {
         (true, _) => counted,
         (false, true) => entry.used_at(),
@@ -132,4 +136,9 @@ pub(crate) fn apply(entry: &mut Entry, effect: &Effect, counted: Timestamp) {
     for (lsn, said) in &effect.controls {
         entry.fold(*lsn, said, effect.at);
     }
+    debug_assert_eq!(
+        (entry.tail, entry.end_lsn, entry.chain),
+        (effect.tail.0, effect.end_lsn.0, effect.chain.0),
+        "no control record moves the end of its session"
+    );
 }

@@ -3,14 +3,14 @@
 
 use crate::{
     event::{Fence, Lsn, Position, Range, SessionHash, SessionId, SessionKey, Timestamp},
-    log::{Chain, Change, Control, Create, Damage, Entry, Lineage, Loss, Redaction, Work},
+    log::{
+        Chain, Change, Control, Create, Damage, Ending, Entry, Lineage, Loss, Redaction, Stage,
+        Work,
+    },
     store::{self, ForkPoint, Gap, Receipt, SessionInfo, StoreError, StoreResult},
 };
 
 const SECOND_MICROS: i64 = 1_000_000;
-
-/// The redactions of an erased entry while some of its bytes may be on disk: all of it is to go.
-const EVERYTHING: Redaction = Redaction { position: u64::MAX, cleared: false };
 
 impl Entry {
     /// The entry of a session of which nothing is durable yet.
@@ -29,11 +29,9 @@ impl Entry {
             created_at: now.0,
             updated_at: now.0,
             archived_at: None,
-            deleted_at: None,
             held_at: None,
-            expired_at: None,
+            stage: Stage::Alive,
             used_after: 0,
-            reclaimed: false,
             tail: tail.0,
             end_lsn: 0,
             chain: chain.0,
@@ -42,7 +40,6 @@ impl Entry {
             segments: Vec::new(),
             damage: Vec::new(),
             key: 0,
-            erased_at: None,
             redacted: Vec::new(),
             work: Work::default(),
             lineage: create.lineage.clone(),
@@ -75,20 +72,19 @@ impl Entry {
         if change.archive {
             self.archived_at.get_or_insert(at.0);
         }
-        if change.delete {
-            self.deleted_at.get_or_insert(at.0);
-            self.expired_at = None;
+        match (change.delete, change.life.expire) {
+            (true, true) => self.stage.end_by(Ending::Deleted, at.0),
+            (true, false) => self.stage.end_by(Ending::Discarded, at.0),
+            (false, true) if self.stage.is_alive() => self.stage.end_by(Ending::Expired, at.0),
+            (false, _) => {}
         }
         match change.life.hold {
             Some(true) => drop(self.held_at.get_or_insert(at.0)),
             Some(false) => self.held_at = None,
             None => {}
         }
-        if change.life.expire {
-            self.expired_at.get_or_insert(at.0);
-        }
-        if change.life.restore {
-            (self.expired_at, self.deleted_at) = (None, None);
+        if change.life.restore && !self.stage.is_erased() {
+            self.stage = Stage::Alive;
         }
     }
 
@@ -105,13 +101,12 @@ impl Entry {
 
     /// Keeps what a tombstone says and clears the rest.
     fn erase(&mut self, at: Timestamp) {
-        self.erased_at.get_or_insert(at.0);
-        self.deleted_at.get_or_insert(at.0);
+        self.stage.end_by(Ending::Erased { unfinished: true }, at.0);
         self.title = None;
         self.metadata.clear();
         self.workspace = None;
         self.create_key = None;
-        self.redacted = vec![EVERYTHING];
+        self.redacted.clear();
         self.damage.clear();
         self.bytes = 0;
     }
@@ -122,14 +117,9 @@ impl Entry {
         }
     }
 
-    /// Whether bytes of an erased session may be left.
-    pub(crate) fn is_erasing(&self) -> bool {
-        self.erased_at.is_some() && !self.redacted.is_empty()
-    }
-
     /// Whether the body of a redacted event may be left in a file.
     pub(crate) fn is_redacting(&self) -> bool {
-        self.erased_at.is_none() && self.redacted.iter().any(|one| !one.cleared)
+        self.redacted.iter().any(|one| !one.cleared)
     }
 
     /// When the session was used last, by the store's count of time.
@@ -149,14 +139,14 @@ impl Entry {
     /// [`StoreError::SessionDeleted`], [`StoreError::SessionExpired`].
     pub(crate) fn visible(&self, session: &SessionId) -> StoreResult<()> {
         let session = session.clone();
-        if self.deleted_at.is_some() {
-            let restorable = !self.is_discarded();
-            return Err(StoreError::SessionDeleted { session, restorable });
+        match self.stage.end().map(|end| end.how) {
+            None => Ok(()),
+            Some(Ending::Expired) => Err(StoreError::SessionExpired { session }),
+            Some(how) => {
+                let restorable = how == Ending::Deleted;
+                Err(StoreError::SessionDeleted { session, restorable })
+            }
         }
-        if self.expired_at.is_some() {
-            return Err(StoreError::SessionExpired { session });
-        }
-        Ok(())
     }
 
     /// Whether a caller may know of the session that restores or discards it.
@@ -164,10 +154,7 @@ impl Entry {
     /// # Errors
     /// Those of [`Self::visible`].
     pub(crate) fn restorable(&self, session: &SessionId) -> StoreResult<()> {
-        if self.expired_at.is_none() || self.is_discarded() || self.reclaimed {
-            return self.visible(session);
-        }
-        Ok(())
+        if self.stage.is_restorable() { Ok(()) } else { self.visible(session) }
     }
 
     /// The refusal of a damaged session; `more` is missing beside what the entry says.

@@ -12,7 +12,7 @@ use crate::{
         Batch, BatchKey, EventId, EventType, Fence, Incarnation, Lsn, NewEvent, NewNote, NoteKind,
         Origin, Position, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp, UserId,
     },
-    log::{Change, Create, Damage, Entry, KnownBatch, LeaseRecord, Life, Loss, Redaction},
+    log::{Change, Create, Damage, Ending, Entry, KnownBatch, LeaseRecord, Life, Loss, Redaction},
     store::{LeaseCall, StoreError},
 };
 
@@ -190,10 +190,10 @@ fn states() -> Vec<(&'static str, Entry)> {
             }),
         ),
         ("redacted", with(|entry| entry.redacted = vec![Redaction { position: 1, cleared: true }])),
-        ("expired", with(|entry| entry.expired_at = Some(1))),
-        ("deleted", with(|entry| (entry.deleted_at, entry.expired_at) = (Some(1), Some(1)))),
-        ("discarded", with(|entry| entry.deleted_at = Some(1))),
-        ("erased", with(|entry| (entry.deleted_at, entry.erased_at) = (Some(1), Some(1)))),
+        ("expired", with(|entry| entry.stage.end_by(Ending::Expired, 1))),
+        ("deleted", with(|entry| entry.stage.end_by(Ending::Deleted, 1))),
+        ("discarded", with(|entry| entry.stage.end_by(Ending::Discarded, 1))),
+        ("erased", with(|entry| entry.stage.end_by(Ending::Erased { unfinished: false }, 1))),
     ]
 }
 

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use sessionlog::{
     event::{Event, EventId, EventType, Lsn, NewEvent, Origin, Position, SessionHash, Timestamp},
     log::{
-        Chain, Control, Frame, FrameHeader, FrameKind, Head, Record, RecordBody, StoreFile,
-        decode_settled, encode_delta, journal::JournalHeader, record, segment::SegmentHeader,
-        settled_header,
+        Chain, Control, Fault, Frame, FrameHeader, FrameKind, Head, LogError, Record, RecordBody,
+        StoreFile, decode_settled, encode_delta, journal::JournalHeader, record,
+        segment::SegmentHeader, settled_header,
     },
 };
 
@@ -171,58 +171,6 @@ const CHUNK: &[&str] = &[
     "8484848484848400",
 ];
 
-/// The header of a settled file of version 3: read, never written.
-const SETTLED_V3: &[&str] = &[
-    "534c534554544c3103000000088bd77961616161616161616161616161616161",
-    "0807060504030201030000000000000000000000000000000000000000000000",
-];
-
-/// A generation of it with one entry.
-const CHUNK_V3: &[&str] = &[
-    "a50000009e90dbfe060000000000000000011f20fb0020fc7011010042444501",
-    "0461636d6503616e6e0273315353535353535353535353535353535301015401",
-    "016b017601022f7701fb100e01036b65791617011a011c011e012021010f1081",
-    "8181818181818181818181818181818181818181818181818181818181818182",
-    "8282828282828282828282828282828282828282828282828282828282828211",
-    "011213011415011617037768791801320219011a00000000",
-];
-
-/// The header of a settled file of version 2: read, never written.
-const SETTLED_V2: &[&str] = &[
-    "534c534554544c31020000002feef2f861616161616161616161616161616161",
-    "0807060504030201020000000000000000000000000000000000000000000000",
-];
-
-/// A generation of it with one entry.
-const CHUNK_V2: &[&str] = &[
-    "9d0000008d62a86b060000000000000000011f20fb0020fc7011010042444501",
-    "0461636d6503616e6e0273315353535353535353535353535353535301015401",
-    "016b017601022f7701fb100e01036b65791617011a011c011e012021010f1081",
-    "8181818181818181818181818181818181818181818181818181818181818182",
-    "8282828282828282828282828282828282828282828282828282828282828211",
-    "01121301141501161703776879000000",
-];
-
-/// The header of a settled file of version 1: read, never written.
-const SETTLED_V1: &[&str] = &[
-    "534c534554544c31010000002022c92161616161616161616161616161616161",
-    "0807060504030201000000000000000000000000000000000000000000000000",
-];
-
-/// A generation of it without entries.
-const EMPTY_CHUNK_V1: &[&str] =
-    &["0e00000009d439e1050000000000000000011f20fb0020fc7011010042000000"];
-
-/// A generation of it with one entry.
-const CHUNK_V1: &[&str] = &[
-    "9500000066aa5a05060000000000000000011f20fb0020fc7011010042010461",
-    "636d6503616e6e0273315353535353535353535353535353535301015401016b",
-    "017601022f7701fb100e01036b65791617011a011c0f10818181818181818181",
-    "8181818181818181818181818181818181818181818181828282828282828282",
-    "8282828282828282828282828282828282828282828282110112130114150116",
-    "1703776879000000",
-];
-
 const SAYS_REDACTED: &[&str] = &[
     "Record { kind: 1, origin: 1, created_at: None, processed_at: 1767225600000004, ",
     r#"name: "user.message", id: "ev-2", body: Redacted { digest: [0x57; 32] } }"#,
@@ -266,12 +214,11 @@ const SAYS_ENTRY: &[&str] = &[
     r#"Entry { tenant: "acme", user: "ann", session: "s1", incarnation: [0x53; 16], "#,
     r#"title: Some("T"), metadata: {"k": "v"}, workspace: Some("/w"), ttl_seconds: Some(3600), "#,
     r#"create_key: Some("key"), created_at: 11, updated_at: -12, archived_at: Some(13), "#,
-    "deleted_at: Some(14), held_at: Some(15), expired_at: Some(16), used_after: -17, ",
-    "reclaimed: true, tail: 15, end_lsn: 16, chain: [0x81; 32], control_chain: [0x82; 32], ",
+    "held_at: Some(15), stage: Reclaimed(End { how: Erased { unfinished: true }, at: 25 }), ",
+    "used_after: -17, tail: 15, end_lsn: 16, chain: [0x81; 32], control_chain: [0x82; 32], ",
     "bytes: 17, segments: [SegmentEntry { base: 18, start: 19, sealed: true, bytes: 20, ",
     r#"end: 21 }], damage: [Damage { from: 22, to: 23, reason: "why", accepted_at: None }], "#,
-    "key: 24, erased_at: Some(25), redacted: [Redaction { position: 25, cleared: true }, ",
-    "Redaction { position: 26, cleared: false }], work: Work { fence: 27, until: Some(-28), ",
+    "key: 24, redacted: [], work: Work { fence: 27, until: Some(-28), ",
     "key: Some([0x5b; 16]), notes: 29, checkpoint: Some(Mark { lsn: 30, position: 31, ",
     "open: true }) }, lineage: Some(Lineage { ",
     r#"parent: "parent", incarnation: [0x83; 16], position: 27, chain: [0x84; 32] }) }"#,
@@ -481,57 +428,16 @@ fn a_settled_file_lies_as_it_is_drawn() {
     let (read, entries) = decode_settled(STORE_ID, &whole.into()).unwrap();
     assert_eq!((read.salt, read.generation), (SALT, 6));
     check_says(&entries[0], SAYS_ENTRY);
-    assert!(read.is_current());
-}
-
-/// The work of an entry written before that field existed.
-const NO_WORK: &str = ", work: Work { fence: 0, until: None, key: None, notes: 0, checkpoint: None }, lineage: None }";
-
-#[test]
-fn a_settled_file_of_version_3_is_read_as_one_that_knew_no_work() {
-    let whole = [unhex(SETTLED_V3), unhex(EMPTY_CHUNK), unhex(CHUNK_V3)].concat();
-    let (read, entries) = decode_settled(STORE_ID, &whole.into()).unwrap();
-    assert!(!read.is_current(), "it is written anew, never appended to");
-    let said = SAYS_ENTRY.concat();
-    let (before, _) = said.split_once(", work: ").unwrap();
-    check_says(&entries[0], &[before, NO_WORK]);
 }
 
 #[test]
-fn a_settled_file_of_version_2_is_read_as_one_that_knew_no_keys() {
-    let whole = [unhex(SETTLED_V2), unhex(EMPTY_CHUNK), unhex(CHUNK_V2)].concat();
-    let (read, entries) = decode_settled(STORE_ID, &whole.into()).unwrap();
-    assert!(!read.is_current(), "it is written anew, never appended to");
-    let said = SAYS_ENTRY.concat();
-    let (before, _) = said.split_once("key: 24").unwrap();
-    check_says(&entries[0], &[before, "key: 0, erased_at: None, redacted: []", NO_WORK]);
-}
-
-#[test]
-fn a_settled_file_of_version_1_is_read_as_one_that_knew_no_lifetimes() {
-    let whole = [unhex(SETTLED_V1), unhex(EMPTY_CHUNK_V1), unhex(CHUNK_V1)].concat();
-    let (read, entries) = decode_settled(STORE_ID, &whole.clone().into()).unwrap();
-    assert!(!read.is_current(), "it is written anew, never appended to");
-    let said = SAYS_ENTRY.concat();
-    let said =
-        said.replace("held_at: Some(15), expired_at: Some(16)", "held_at: None, expired_at: None");
-    let said = said.replace("used_after: -17, reclaimed: true", "used_after: 0, reclaimed: false");
-    let (before, _) = said.split_once("key: 24").unwrap();
-    check_says(&entries[0], &[before, "key: 0, erased_at: None, redacted: []", NO_WORK]);
-    let last = read.last.unwrap();
-    check_says(
-        &last,
-        &[
-            "Delta { clean: true, start: 31, order: 32, byte_offset: 8192, lsn: 70000, ",
-            "at: 33, counted: 33, seen: 33, entries: [] }",
-        ],
-    );
-    for version in [0, 2, 3, 4, 5] {
+fn a_settled_file_of_another_version_is_refused_by_it() {
+    let whole = [unhex(SETTLED), unhex(EMPTY_CHUNK)].concat();
+    for version in [0, 1, 2, 3, 5] {
         let mut other = whole.clone();
         other[8] = version;
-        decode_settled(STORE_ID, &other.into()).unwrap_err();
+        let error = decode_settled(STORE_ID, &other.into()).unwrap_err();
+        let fault = Fault::Unknown { what: "version", value: version.into() };
+        assert_eq!(error.to_string(), LogError::Fault { byte_offset: 0, fault }.to_string());
     }
-    let mut older = [unhex(SETTLED), unhex(EMPTY_CHUNK)].concat();
-    older[8] = 1;
-    decode_settled(STORE_ID, &older.into()).unwrap_err();
 }

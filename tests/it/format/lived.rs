@@ -1,6 +1,6 @@
 //! The fixture `lived`: sessions that are held, read long after they were written, expired, brought
-//! back, deleted and given up, and one whose name was another's before, in settled files of version
-//! 2 and in the journal. It must not change a directory under version control: `UPDATE=1` makes it
+//! back, deleted and given up, and one whose name was another's before, in settled files
+//! and in the journal. It must not change a directory under version control: `UPDATE=1` makes it
 //! when it is not there.
 
 use std::{fs, path::Path, time::Duration};
@@ -110,7 +110,7 @@ async fn an_old_directory_knows_what_is_held_expired_and_gone() {
     }
     let data = fixture(NAME).join("data");
     for (path, bytes) in files(&data.join("settled")) {
-        assert_eq!(bytes[8], 2, "{}", path.display());
+        assert_eq!(bytes[8], 4, "{}", path.display());
     }
     copy(&data, &home.path().join("data"));
     let (store, clock) = open("plain", &home.path().join("data"));

@@ -1,0 +1,387 @@
+//! Control records: what a session says of itself besides its events, and how each kind is encoded
+//! in the body of its record. Frozen: another shape is another kind. It must not judge whether a
+//! record may follow another.
+
+use std::collections::BTreeMap;
+
+use bincode::{Decode, Encode};
+use bytes::Bytes;
+
+use super::{
+    chain::Chain,
+    encoding::{decode_value, encode_value},
+    record::{KIND_EVENT, Record, RecordBody},
+    work::{LeaseRecord, NoteRecord},
+};
+use crate::event::{
+    Incarnation, NewEvent, Position, Scope, SessionHash, SessionId, SessionKey, TenantId,
+    Timestamp, UserId,
+};
+
+// The ordinals are on disk: docs/format.md lists them, and none is given twice.
+const KIND_CREATE: u8 = 16;
+const KIND_CHANGE: u8 = 17;
+const KIND_BATCH: u8 = 18;
+const KIND_LOSS: u8 = 19;
+const KIND_LINEAGE: u8 = 20;
+const KIND_LIFE: u8 = 21;
+const KIND_ERASE: u8 = 22;
+const KIND_NOTE: u8 = 23;
+const KIND_LEASE: u8 = 24;
+const KIND_REDACT: u8 = 26;
+
+/// A record without a position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// The session's first record.
+    Create(Create),
+    /// It says something else about itself.
+    Change(Change),
+    /// A batch had a key: written behind the batch's events, in their frame.
+    Batch(KnownBatch),
+    /// A person gave up what was damaged.
+    Loss(Loss),
+    /// It is erased: its last record.
+    Erase(Tombstone),
+    /// The body of an event is taken away.
+    Redact(Redact),
+    /// A note of a place in it.
+    Note(NoteRecord),
+    /// Who may write to it.
+    Lease(LeaseRecord),
+    /// Written by a later version: kept, and folded to nothing.
+    Unknown(u8),
+}
+
+impl Control {
+    /// Whether it is said beside the session: it does not count as writing to it.
+    #[must_use]
+    pub fn is_aside(&self) -> bool {
+        matches!(self, Self::Note(_) | Self::Lease(_))
+    }
+}
+
+/// The identity of a session, and what its creator said about it. A fork has a record of its own
+/// kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Create {
+    pub(crate) tenant: String,
+    pub(crate) user: String,
+    pub(crate) session: String,
+    pub(crate) incarnation: [u8; 16],
+    pub(crate) title: Option<String>,
+    pub(crate) metadata: BTreeMap<String, String>,
+    pub(crate) workspace: Option<String>,
+    pub(crate) ttl_seconds: Option<u64>,
+    /// The client's `Idempotency-Key` of the creation.
+    pub(crate) key: Option<String>,
+    /// Where it continues from, when it is a fork.
+    pub(crate) lineage: Option<Lineage>,
+}
+
+/// Where a fork continues from: a position of another session of its scope, and the event chain
+/// there.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Lineage {
+    pub(crate) parent: String,
+    pub(crate) incarnation: [u8; 16],
+    pub(crate) position: u64,
+    pub(crate) chain: [u8; 32],
+}
+
+/// The fields of a creation but for its lineage, in their order.
+type CreateFields = (
+    String,
+    String,
+    String,
+    [u8; 16],
+    Option<String>,
+    BTreeMap<String, String>,
+    Option<String>,
+    Option<u64>,
+    Option<String>,
+);
+
+impl Create {
+    fn encode(&self, out: &mut Vec<u8>) -> u8 {
+        let Self { tenant, user, session, incarnation, title, metadata, workspace, .. } = self;
+        let names = (tenant, user, session, incarnation);
+        encode_value(&(names, (title, metadata, workspace, &self.ttl_seconds, &self.key)), out);
+        match &self.lineage {
+            None => KIND_CREATE,
+            Some(lineage) => {
+                encode_value(lineage, out);
+                KIND_LINEAGE
+            }
+        }
+    }
+
+    fn decode(fields: CreateFields, lineage: Option<Lineage>) -> Self {
+        let (tenant, user, session, incarnation, title, metadata, workspace, ttl_seconds, key) =
+            fields;
+        Self {
+            tenant,
+            user,
+            session,
+            incarnation,
+            title,
+            metadata,
+            workspace,
+            ttl_seconds,
+            key,
+            lineage,
+        }
+    }
+
+    /// Where its events begin: position and chain.
+    #[must_use]
+    pub fn begin(&self, session: SessionHash) -> (Position, Chain) {
+        match &self.lineage {
+            None => (Position::ZERO, Chain::events_of(session)),
+            Some(lineage) => (Position(lineage.position), Chain(lineage.chain)),
+        }
+    }
+
+    /// What a tombstone still says of a creation.
+    #[must_use]
+    pub fn of(tombstone: &Tombstone) -> Self {
+        Self {
+            tenant: tombstone.tenant.clone(),
+            user: tombstone.user.clone(),
+            session: tombstone.session.clone(),
+            incarnation: tombstone.incarnation,
+            title: None,
+            metadata: BTreeMap::new(),
+            workspace: None,
+            ttl_seconds: None,
+            key: None,
+            lineage: None,
+        }
+    }
+
+    /// The session's key and incarnation; `None` when the ids are not ids.
+    #[must_use]
+    pub fn identity(&self) -> Option<(SessionKey, Incarnation)> {
+        identity(&self.tenant, &self.user, &self.session, self.incarnation)
+    }
+}
+
+fn identity(
+    tenant: &str,
+    user: &str,
+    session: &str,
+    incarnation: [u8; 16],
+) -> Option<(SessionKey, Incarnation)> {
+    let scope = Scope { tenant: TenantId::new(tenant).ok()?, user: UserId::new(user).ok()? };
+    let session = SessionId::new(session).ok()?;
+    Some((SessionKey { scope, session }, Incarnation(incarnation)))
+}
+
+/// Whose session was erased, for a start that can read nothing else of it.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Tombstone {
+    pub(crate) tenant: String,
+    pub(crate) user: String,
+    pub(crate) session: String,
+    pub(crate) incarnation: [u8; 16],
+    /// Number of the key that is to be destroyed; 0 in plaintext.
+    pub(crate) key: u64,
+}
+
+impl Tombstone {
+    /// The session's key and incarnation; `None` when the ids are not ids.
+    #[must_use]
+    pub fn identity(&self) -> Option<(SessionKey, Incarnation)> {
+        identity(&self.tenant, &self.user, &self.session, self.incarnation)
+    }
+}
+
+/// A change of what a session says about itself. One that says nothing of `life` is encoded
+/// without it, as a record of its own kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Change {
+    pub(crate) title: Option<Option<String>>,
+    pub(crate) metadata: BTreeMap<String, Option<String>>,
+    pub(crate) archive: bool,
+    pub(crate) delete: bool,
+    pub(crate) life: Life,
+}
+
+/// What becomes of a session's lifetime.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Life {
+    /// A person holds it, or lets it go.
+    pub(crate) hold: Option<bool>,
+    /// It was idle for too long.
+    pub(crate) expire: bool,
+    /// It is there again.
+    pub(crate) restore: bool,
+}
+
+impl Change {
+    /// Whether a session takes it whatever is lost of it: its events are not touched.
+    #[must_use]
+    pub fn mends(&self) -> bool {
+        self.delete || self.life != Life::default()
+    }
+
+    /// Whether it deletes the session for good, rather than so that it can be restored.
+    #[must_use]
+    pub fn discards(&self) -> bool {
+        self.delete && !self.life.expire
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) -> u8 {
+        if self.life != Life::default() {
+            encode_value(self, out);
+            return KIND_LIFE;
+        }
+        encode_value(&(&self.title, &self.metadata, self.archive, self.delete), out);
+        KIND_CHANGE
+    }
+
+    fn without_life(body: &[u8]) -> Option<Self> {
+        let (title, metadata, archive, delete) = decode_value(body)?;
+        Some(Self { title, metadata, archive, delete, life: Life::default() })
+    }
+}
+
+/// Which event's body is taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Redact {
+    pub(crate) position: u64,
+}
+
+/// A batch remembered by its key.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct KnownBatch {
+    pub(crate) key: String,
+    pub(crate) first_position: u64,
+    pub(crate) events: u32,
+    /// Digest of what the client sent, so that the same key with other content is a conflict.
+    pub(crate) digest: [u8; 32],
+}
+
+/// Stands for the digest of a batch of which an event was redacted: it would tell whether a guess
+/// at the body is right.
+const NO_DIGEST: [u8; 32] = [0; 32];
+
+impl KnownBatch {
+    /// Whether the event at that position is one of it.
+    #[must_use]
+    pub fn holds(&self, position: Position) -> bool {
+        let first = Position(self.first_position);
+        first <= position && position < first.plus(u64::from(self.events))
+    }
+
+    /// The batch without what it says of its content: its key answers any retry from now on.
+    #[must_use]
+    pub fn without_content(self) -> Self {
+        Self { digest: NO_DIGEST, ..self }
+    }
+
+    /// Whether nothing is known of its content any more.
+    #[must_use]
+    pub fn has_no_content(&self) -> bool {
+        self.digest == NO_DIGEST
+    }
+
+    /// Whether these events are what was sent under its key, as far as that is known.
+    #[must_use]
+    pub fn answers(&self, events: &[NewEvent]) -> bool {
+        self.events as usize == events.len()
+            && (self.has_no_content() || self.digest == batch_digest(events))
+    }
+}
+
+/// Damage that a person accepted: what lay there stays lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Loss {
+    /// Positions from and to, and what was found.
+    pub(crate) places: Vec<(u64, u64, String)>,
+}
+
+impl Record {
+    /// The record of a control.
+    ///
+    /// # Panics
+    /// For [`Control::Unknown`], which is read and never written.
+    #[must_use]
+    pub fn control(control: &Control, now: Timestamp, salt: [u8; 16]) -> Self {
+        let mut body = Vec::new();
+        let kind = match control {
+            Control::Create(create) => create.encode(&mut body),
+            Control::Change(change) => change.encode(&mut body),
+            Control::Batch(batch) => {
+                encode_value(batch, &mut body);
+                KIND_BATCH
+            }
+            Control::Loss(loss) => {
+                encode_value(loss, &mut body);
+                KIND_LOSS
+            }
+            Control::Erase(tombstone) => {
+                encode_value(tombstone, &mut body);
+                KIND_ERASE
+            }
+            Control::Redact(redact) => {
+                encode_value(redact, &mut body);
+                KIND_REDACT
+            }
+            Control::Note(note) => {
+                encode_value(note, &mut body);
+                KIND_NOTE
+            }
+            Control::Lease(lease) => {
+                encode_value(lease, &mut body);
+                KIND_LEASE
+            }
+            Control::Unknown(kind) => unreachable!("control kind {kind} is read, never written"),
+        };
+        Self {
+            kind,
+            origin: 0,
+            created_at: None,
+            processed_at: now.0,
+            name: String::new(),
+            id: String::new(),
+            body: RecordBody::Whole { salt, body: Bytes::from(body) },
+        }
+    }
+
+    /// The control of a control record; `None` for an event, or when its body does not decode.
+    #[must_use]
+    pub fn to_control(&self) -> Option<Control> {
+        let RecordBody::Whole { body, .. } = &self.body else { return None };
+        match self.kind {
+            KIND_EVENT => None,
+            KIND_CREATE => {
+                decode_value(body).map(|fields| Control::Create(Create::decode(fields, None)))
+            }
+            KIND_LINEAGE => decode_value(body)
+                .map(|(fields, lineage)| Control::Create(Create::decode(fields, Some(lineage)))),
+            KIND_CHANGE => Change::without_life(body).map(Control::Change),
+            KIND_LIFE => decode_value(body).map(Control::Change),
+            KIND_BATCH => decode_value(body).map(Control::Batch),
+            KIND_LOSS => decode_value(body).map(Control::Loss),
+            KIND_ERASE => decode_value(body).map(Control::Erase),
+            KIND_REDACT => decode_value(body).map(Control::Redact),
+            KIND_NOTE => decode_value(body).map(Control::Note),
+            KIND_LEASE => decode_value(body).map(Control::Lease),
+            other => Some(Control::Unknown(other)),
+        }
+    }
+}
+
+/// Digest of what a client sent in a batch: types and bodies, length-prefixed.
+#[must_use]
+pub fn batch_digest(events: &[NewEvent]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    for event in events {
+        for part in [event.kind.as_str().as_bytes(), &event.body] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+    }
+    *hasher.finalize().as_bytes()
+}

@@ -1,0 +1,80 @@
+//! The records of a frame's payload, in rows or in columns. It must not know a frame.
+
+use bytes::Bytes;
+
+use super::{
+    columns,
+    record::{KIND_EVENT, REDACTED, Record, RecordV1, origin_of, rows},
+};
+use crate::event::{Event, EventId, EventType, Position, Range, Timestamp};
+
+/// How the records of a payload are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// One record behind the other.
+    Rows,
+    /// What is alike together.
+    Columns,
+}
+
+/// Decodes exactly `count` records that fill `payload`; bodies share its memory.
+pub(super) fn decode(layout: Layout, payload: &Bytes, count: usize) -> Option<Vec<Record>> {
+    let mut records = Vec::new();
+    each(layout, payload, count, |v1| {
+        records.push(Record::of(v1, payload));
+        Some(())
+    })?;
+    Some(records)
+}
+
+/// Takes the events of the positions `wanted` out of exactly `count` records that fill `payload`
+/// and of which the first event is at `first`; bodies share its memory. What is not wanted costs
+/// no more than stepping over it.
+#[must_use]
+pub(super) fn events(
+    layout: Layout,
+    payload: &Bytes,
+    count: usize,
+    first: Position,
+    wanted: Range,
+    events: &mut Vec<Event>,
+) -> Option<()> {
+    let mut next = first;
+    each(layout, payload, count, |v1| {
+        if v1.kind != KIND_EVENT {
+            return Some(());
+        }
+        let position = next;
+        next = next.plus(1);
+        if !wanted.contains(position) {
+            return Some(());
+        }
+        let known = events.last().filter(|last| last.kind.as_str() == v1.name);
+        events.push(Event {
+            position,
+            id: EventId::new(v1.id).ok()?,
+            kind: known.map_or_else(|| EventType::kept(v1.name), |last| last.kind.clone()),
+            origin: origin_of(v1.origin)?,
+            created_at: v1.created_at.map(Timestamp),
+            processed_at: Timestamp(v1.processed_at),
+            body: match v1.redacted {
+                Some(_) => Bytes::from_static(REDACTED),
+                None => payload.slice_ref(v1.body),
+            },
+        });
+        Some(())
+    })
+}
+
+/// Visits exactly `count` records that fill `payload`.
+fn each<'a>(
+    layout: Layout,
+    payload: &'a [u8],
+    count: usize,
+    visit: impl FnMut(RecordV1<'a>) -> Option<()>,
+) -> Option<()> {
+    match layout {
+        Layout::Rows => rows(payload, count, visit),
+        Layout::Columns => columns::each(payload, count, visit),
+    }
+}

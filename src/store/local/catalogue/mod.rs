@@ -1,0 +1,397 @@
+//! Every session of the store by name, in memory, so that listing opens none. A session that is not
+//! used rests: of it only its packed entry stays. It must not hold anything that `settled/` and the
+//! journal do not say.
+
+pub(super) mod sessions;
+pub(super) mod slots;
+
+use std::{
+    borrow::Borrow,
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+    sync::Arc,
+};
+
+use indexmap::IndexMap;
+
+use super::session::{Session, hash_of};
+use crate::{
+    env::Clock,
+    event::{
+        Incarnation, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp, UserId, limits,
+    },
+    log::{Entry, Packed},
+    store::{Listing, SessionInfo, lifetime::Count},
+};
+
+/// The sessions of a store.
+#[derive(Default)]
+pub(super) struct Catalogue {
+    scopes: BTreeMap<Scope, Sessions>,
+}
+
+/// How far a walk over the sessions in use has come: all from `at` on of this scope were looked at.
+pub(super) struct Place {
+    scope: Scope,
+    at: usize,
+}
+
+/// Sessions by what frames and segments call them.
+pub(super) type ByHash = BTreeMap<SessionHash, Arc<Session>>;
+
+/// The sessions of a scope. Maps with an order, be it that of insertion: what goes over them goes
+/// in the same order in each run.
+#[derive(Default)]
+struct Sessions {
+    /// Found by a hash: every append looks for one, and each name that is compared on the way is
+    /// somewhere else in memory.
+    awake: IndexMap<SessionId, Arc<Session>>,
+    resting: BTreeSet<Resting>,
+    /// Sessions created with an `Idempotency-Key` that still counts, and when.
+    created: BTreeMap<Box<str>, (Timestamp, SessionId)>,
+}
+
+/// The packed entry of a session, found by its id.
+struct Resting(Packed);
+
+impl Borrow<str> for Resting {
+    fn borrow(&self) -> &str {
+        self.0.session()
+    }
+}
+
+impl PartialEq for Resting {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.session() == other.0.session()
+    }
+}
+
+impl Eq for Resting {}
+
+impl PartialOrd for Resting {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Resting {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.session().cmp(other.0.session())
+    }
+}
+
+impl Catalogue {
+    /// Enters a session that is in use. Answers the hash of another one that had its name.
+    pub(super) fn insert(&mut self, session: Arc<Session>) -> Option<SessionHash> {
+        let (key, at) = {
+            let entry = &session.state().entry;
+            debug_assert_eq!(hash_of(entry), Some(session.hash), "a hash is that of its entry");
+            (entry.create_key.clone(), Timestamp(entry.created_at))
+        };
+        let sessions = self.scopes.entry(session.key.scope.clone()).or_default();
+        sessions.remember(key, at, &session.key.session);
+        sessions.resting.remove(session.key.session.as_str());
+        let hash = session.hash;
+        let before = sessions.awake.insert(session.key.session.clone(), session);
+        before.map(|before| before.hash).filter(|before| *before != hash)
+    }
+
+    /// Forgets a session whose creation failed, or of which nothing is left. Another one that has
+    /// its name by now stays.
+    pub(super) fn remove(&mut self, session: &Session) {
+        let Some(sessions) = self.scopes.get_mut(&session.key.scope) else { return };
+        let named = sessions.awake.get(&session.key.session);
+        if named.is_none_or(|named| named.hash != session.hash) {
+            return;
+        }
+        sessions.awake.swap_remove(&session.key.session);
+        sessions.created.retain(|_, (_, name)| *name != session.key.session);
+    }
+
+    /// The session, when it is in use.
+    pub(super) fn awake(&self, key: &SessionKey) -> Option<Arc<Session>> {
+        self.scopes.get(&key.scope)?.awake.get(&key.session).map(Arc::clone)
+    }
+
+    /// The session; one at rest is in use from now on.
+    pub(super) fn get(&mut self, key: &SessionKey) -> Option<Arc<Session>> {
+        let sessions = self.scopes.get_mut(&key.scope)?;
+        if let Some(awake) = sessions.awake.get(&key.session) {
+            return Some(Arc::clone(awake));
+        }
+        let Resting(packed) = sessions.resting.take(key.session.as_str())?;
+        let session = Session::settled(key.clone(), unpacked(&key.scope, &packed));
+        sessions.awake.insert(key.session.clone(), Arc::clone(&session));
+        Some(session)
+    }
+
+    /// The session that this `Idempotency-Key` created.
+    pub(super) fn created_by(&mut self, scope: &Scope, key: &str) -> Option<Arc<Session>> {
+        let (_, name) = self.scopes.get(scope)?.created.get(key)?;
+        let key = SessionKey { scope: scope.clone(), session: name.clone() };
+        self.get(&key)
+    }
+
+    /// Lets up to `count` unused sessions before `before` rest, and forgets keys
+    /// of creations before `live`. Answers where it stopped; `None` at the end.
+    pub(super) fn rest(
+        &mut self,
+        before: Option<&Place>,
+        count: usize,
+        live: Timestamp,
+    ) -> Option<Place> {
+        let mut left = count;
+        let from = before.map_or(Bound::Unbounded, |place| Bound::Included(&place.scope));
+        for (scope, sessions) in self.scopes.range_mut::<Scope, _>((from, Bound::Unbounded)) {
+            let end = match before.filter(|place| place.scope == *scope) {
+                Some(place) => place.at.min(sessions.awake.len()),
+                None => {
+                    sessions.created.retain(|_, (at, _)| *at >= live);
+                    sessions.awake.len()
+                }
+            };
+            let begin = end.saturating_sub(left);
+            left -= end - begin;
+            // Backwards: what takes the place of one that goes was looked at, or came since.
+            for at in (begin..end).rev() {
+                let Some((_, session)) = sessions.awake.get_index(at) else { continue };
+                // No other thread holds it, and none can find it while the catalogue is locked:
+                // forks in use know where they found it.
+                let unused = (Arc::strong_count(session), Arc::weak_count(session)) == (1, 0);
+                if let Some(packed) = unused.then(|| session.packed()).flatten() {
+                    sessions.awake.swap_remove_index(at);
+                    sessions.resting.insert(Resting(packed));
+                }
+            }
+            if left == 0 {
+                return Some(Place { scope: scope.clone(), at: begin });
+            }
+            sessions.awake.shrink_to(sessions.awake.len() * 2);
+        }
+        None
+    }
+
+    /// Looks at `looks` of the resting sessions behind `after` for up to `count` that `wanted`
+    /// takes. Answers them, and where it stopped; `None` at the end.
+    pub(super) fn find_resting(
+        &self,
+        after: Option<&SessionKey>,
+        mut looks: usize,
+        count: usize,
+        wanted: &dyn Fn(Entry) -> bool,
+    ) -> (Vec<SessionKey>, Option<SessionKey>) {
+        let mut found = Vec::new();
+        let mut last = after.cloned();
+        let from = after.map_or(Bound::Unbounded, |key| Bound::Included(&key.scope));
+        for (scope, sessions) in self.scopes.range::<Scope, _>((from, Bound::Unbounded)) {
+            let from = match after.filter(|key| key.scope == *scope) {
+                Some(key) => Bound::Excluded(key.session.as_str()),
+                None => Bound::Unbounded,
+            };
+            for Resting(packed) in sessions.resting.range::<str, _>((from, Bound::Unbounded)) {
+                let Ok(session) = SessionId::new(packed.session()) else { continue };
+                if looks == 0 || found.len() >= count {
+                    return (found, last);
+                }
+                let key = SessionKey { scope: scope.clone(), session };
+                looks -= 1;
+                if wanted(unpacked(scope, packed)) {
+                    found.push(key.clone());
+                }
+                last = Some(key);
+            }
+        }
+        (found, None)
+    }
+
+    /// Hands out the entry of every session of a scope, whatever became of it.
+    pub(super) fn each_entry(&self, scope: &Scope, take: &mut dyn FnMut(Entry)) {
+        let Some(sessions) = self.scopes.get(scope) else { return };
+        sessions.resting.iter().for_each(|Resting(packed)| take(unpacked(scope, packed)));
+        for session in sessions.awake.values() {
+            let state = session.state();
+            if state.exists() {
+                take(state.entry.clone());
+            }
+        }
+    }
+
+    /// Every scope with a session.
+    pub(super) fn scopes(&self) -> Vec<Scope> {
+        self.scopes.keys().cloned().collect()
+    }
+
+    /// Every session in use.
+    pub(super) fn awake_all(&self) -> Vec<Arc<Session>> {
+        self.scopes.values().flat_map(|sessions| sessions.awake.values()).map(Arc::clone).collect()
+    }
+
+    /// Hands out the encoded entry of every session that is settled.
+    pub(super) fn each_settled(&self, take: &mut dyn FnMut(&[u8])) {
+        for (scope, sessions) in &self.scopes {
+            for Resting(packed) in &sessions.resting {
+                take(&packed.encode(scope.tenant.as_str(), scope.user.as_str()));
+            }
+            let awake = sessions.awake.values();
+            for entry in awake.filter_map(|session| session.state().settled_entry()) {
+                take(&entry.encode());
+            }
+        }
+    }
+
+    /// The sessions of these hashes, or all of them; they are in use from now on.
+    pub(super) fn by_hash(&mut self, wanted: Option<&BTreeSet<SessionHash>>) -> ByHash {
+        let mut keys = Vec::new();
+        let anything = wanted.is_none_or(|wanted| !wanted.is_empty());
+        for (scope, sessions) in self.scopes.iter().filter(|_| anything) {
+            for Resting(packed) in &sessions.resting {
+                let (id, incarnation) = packed.life();
+                let Ok(session) = SessionId::new(id) else { continue };
+                let key = SessionKey { scope: scope.clone(), session };
+                let hash = SessionHash::of(&key, Incarnation(incarnation));
+                if wanted.is_none_or(|wanted| wanted.contains(&hash)) {
+                    keys.push(key);
+                }
+            }
+        }
+        keys.iter().for_each(|key| drop(self.get(key)));
+        let awake = self.scopes.values().flat_map(|sessions| sessions.awake.values());
+        let known = awake.filter(|one| wanted.is_none_or(|wanted| wanted.contains(&one.hash)));
+        known.map(|session| (session.hash, Arc::clone(session))).collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        let count = |sessions: &Sessions| sessions.awake.len() + sessions.resting.len();
+        self.scopes.values().map(count).sum()
+    }
+
+    /// The names of the sessions of a scope.
+    pub(super) fn of_scope(&self, scope: &Scope) -> Vec<SessionId> {
+        let Some(sessions) = self.scopes.get(scope) else { return Vec::new() };
+        let resting = sessions.resting.iter();
+        let resting = resting.filter_map(|one| SessionId::new(one.0.session()).ok());
+        let mut names: Vec<SessionId> = sessions.awake.keys().cloned().chain(resting).collect();
+        names.sort();
+        names
+    }
+
+    /// A page of a scope's sessions.
+    pub(super) fn list(&self, scope: &Scope, listing: &Listing) -> Vec<SessionInfo> {
+        let Some(sessions) = self.scopes.get(scope) else { return Vec::new() };
+        let mut found = Vec::new();
+        for Resting(packed) in &sessions.resting {
+            let told = packed.listed();
+            let at = Timestamp(told.created_at);
+            if !told.gone && listing.takes(at, told.session, told.workspace, told.archived) {
+                found.push((at, told.session, Found::Resting(packed)));
+            }
+        }
+        for (id, session) in &sessions.awake {
+            let Ok(state) = session.visible() else { continue };
+            let (at, workspace) = (Timestamp(state.entry.created_at), &state.entry.workspace);
+            let archived = state.entry.archived_at.is_some();
+            if listing.takes(at, id.as_str(), workspace.as_deref(), archived) {
+                found.push((at, id.as_str(), Found::Awake(session)));
+            }
+        }
+        let order = |a: &(Timestamp, &str, Found<'_>), b: &(Timestamp, &str, Found<'_>)| {
+            let order = (a.0, a.1).cmp(&(b.0, b.1));
+            if listing.ascending { order } else { order.reverse() }
+        };
+        if listing.limit < found.len() {
+            found.select_nth_unstable_by(listing.limit, order);
+            found.truncate(listing.limit);
+        }
+        found.sort_unstable_by(order);
+        found.into_iter().filter_map(|(_, id, one)| one.info(scope, id)).collect()
+    }
+}
+
+/// The settled sessions of a store while they are read: a catalogue of them takes the least room
+/// when it is made at once.
+#[derive(Default)]
+pub(super) struct Settling {
+    scopes: BTreeMap<Scope, (Sessions, Vec<Resting>)>,
+    last: Option<Scope>,
+}
+
+impl Settling {
+    /// Takes an entry, with its encoding; of two of the same session the later counts. Keys of
+    /// creations before `live` are left out. `None` when its ids are no ids.
+    pub(super) fn take(
+        &mut self,
+        entry: Entry,
+        bytes: &[u8],
+        live: Timestamp,
+    ) -> Option<SessionKey> {
+        let same = |scope: &Scope| {
+            (scope.tenant.as_str(), scope.user.as_str()) == (&*entry.tenant, &*entry.user)
+        };
+        let scope = match self.last.take().filter(same) {
+            Some(scope) => scope,
+            None => Scope {
+                tenant: TenantId::new(&entry.tenant).ok()?,
+                user: UserId::new(&entry.user).ok()?,
+            },
+        };
+        let session = SessionId::new(&entry.session).ok()?;
+        self.last = Some(scope.clone());
+        let (sessions, resting) = self.scopes.entry(scope.clone()).or_default();
+        resting.push(Resting(Packed::of(&entry, bytes)));
+        let at = Timestamp(entry.created_at);
+        if at >= live {
+            sessions.remember(entry.create_key, at, &session);
+        }
+        Some(SessionKey { scope, session })
+    }
+
+    pub(super) fn catalogue(self) -> Catalogue {
+        let scopes = self.scopes.into_iter().map(|(scope, (mut sessions, resting))| {
+            sessions.resting = resting.into_iter().collect();
+            (scope, sessions)
+        });
+        Catalogue { scopes: scopes.collect() }
+    }
+}
+
+/// A session that belongs on a page.
+enum Found<'a> {
+    Awake(&'a Arc<Session>),
+    Resting(&'a Packed),
+}
+
+impl Found<'_> {
+    fn info(self, scope: &Scope, id: &str) -> Option<SessionInfo> {
+        match self {
+            Self::Awake(session) => {
+                session.visible().ok().map(|state| state.entry.info(&session.key))
+            }
+            Self::Resting(packed) => {
+                let key = SessionKey { scope: scope.clone(), session: SessionId::new(id).ok()? };
+                Some(unpacked(scope, packed).info(&key))
+            }
+        }
+    }
+}
+
+impl Sessions {
+    /// Notes who was created with a key; of two the younger.
+    fn remember(&mut self, key: Option<String>, at: Timestamp, session: &SessionId) {
+        let Some(key) = key else { return };
+        let known = self.created.get(key.as_str());
+        if known.is_none_or(|(before, _)| *before <= at) {
+            self.created.insert(key.into(), (at, session.clone()));
+        }
+    }
+}
+
+fn unpacked(scope: &Scope, packed: &Packed) -> Entry {
+    packed.entry(scope.tenant.as_str(), scope.user.as_str())
+}
+
+/// Batches and creations before this time are forgotten by their keys: a day was lived through
+/// since. A clock that jumps forgets none.
+pub(super) fn keys_live_from(count: &Count, clock: &dyn Clock) -> Timestamp {
+    count.earliest(clock, limits::BATCH_KEY_MICROS)
+}

@@ -1,0 +1,386 @@
+//! The two files of `settled/`, written in turn: each settling appends a delta to the older one, so
+//! that the younger stays whole whatever happens to this write. The journal is recycled only past
+//! the older one's place. It must not look into segments.
+
+use std::{collections::BTreeMap, io, sync::Arc};
+
+use super::super::{
+    journal::place::{Place, earlier},
+    layout::{doing, replace, settled_path},
+    options::OpenError,
+    session::Session,
+};
+use crate::{
+    env::{
+        Env, File,
+        planted::{Defect, planted},
+    },
+    event::{Lsn, SessionHash, Timestamp},
+    log::{
+        Chunks, Cipher, Delta, Encryptor, Entry, LogError, SETTLED_AT, Settled, encode_delta,
+        reading::read_around, settled_header,
+    },
+    store::lifetime::CountState,
+};
+
+/// A base is written anew when its deltas are larger than it, but not below this many bytes.
+const BASE_BYTES_MIN: u64 = 1 << 20;
+/// A base is written in parts of about this many bytes.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// Hands out the encoded entry of every session that is settled.
+pub(crate) type EachEntry<'a> = &'a dyn Fn(&mut dyn FnMut(&[u8]));
+
+/// One settled file.
+struct Slot {
+    salt: u64,
+    generation: u64,
+    place: Place,
+    /// Where the next delta goes.
+    end: u64,
+    /// Bytes of its base.
+    base: u64,
+    /// Its end is not whole, or a write to it failed: only a new base makes it good.
+    stale: bool,
+    /// Sessions whose entry here is not the last settled one.
+    touched: BTreeMap<SessionHash, Arc<Session>>,
+}
+
+/// Both settled files.
+pub(crate) struct Slots {
+    store: [u8; 16],
+    /// What entries are encrypted with, where they are.
+    cipher: Option<Arc<Cipher>>,
+    slots: [Slot; 2],
+}
+
+/// What the settled files said at start, their entries aside.
+pub(crate) struct Found {
+    pub(crate) clean: bool,
+    pub(crate) start: u64,
+    pub(crate) place: Place,
+    /// The count of time as the last settling kept it.
+    pub(crate) told: CountState,
+    /// Counts of time, and what the wall clock said at each, the oldest first.
+    pub(crate) times: Vec<(i64, i64)>,
+}
+
+/// Takes what the settled files say as a whole, an entry with its encoding, and whether the older
+/// file may lack it.
+type TakeEntry<'a> = &'a mut dyn FnMut(&Found, Entry, &[u8], bool);
+
+/// A settled file that could be read.
+struct Readable {
+    file: Box<dyn File>,
+    cipher: Option<Arc<Cipher>>,
+    settled: Settled,
+    length: u64,
+}
+
+impl Slots {
+    /// Reads both files and chooses the younger whole generation. `take` gets what it says and its
+    /// entries, in the order they were written, with their encoding, and whether the older file may
+    /// lack this one.
+    ///
+    /// Each delta goes to the older file and holds what was settled since that one was written
+    /// before: so the older lacks nothing that the last delta of the younger has not. One that is
+    /// not of the generation before lost what it had, though what is left of it is whole.
+    pub(crate) fn open(
+        env: &Env,
+        store: [u8; 16],
+        cipher: Option<Arc<Cipher>>,
+        take: TakeEntry<'_>,
+    ) -> Result<(Self, Found), OpenError> {
+        let read = [read_slot(env, store, &cipher, 0)?, read_slot(env, store, &cipher, 1)?];
+        let mut slots = read.each_ref().map(|slot| Slot::of(slot.as_ref()));
+        let [first, second] = read;
+        let swapped = slots[1].generation > slots[0].generation;
+        let (young, old) = if swapped { (second, first) } else { (first, second) };
+        let damaged = |what: String| OpenError::Damaged { what };
+        let read = young.and_then(|young| Some((young.settled.last.clone()?, young)));
+        let Some((last, young)) = read else {
+            return Err(damaged("no whole generation in settled/".to_owned()));
+        };
+        // A last generation that is the younger's base names everything: the older is written anew.
+        let based = young.settled.last_at < young.settled.base_end;
+        let old = old.and_then(|old| old.settled.last);
+        let found = Found {
+            clean: last.clean,
+            start: last.start.max(old.map_or(0, |last| last.start)),
+            place: place_of(&last),
+            told: CountState { counted: Timestamp(last.counted), seen: Timestamp(last.seen) },
+            times: young.settled.times.clone(),
+        };
+        let mut lacking = false;
+        young
+            .entries(&mut |entry, bytes, last| {
+                lacking |= last;
+                take(&found, entry, bytes, last && !based);
+            })
+            .map_err(|error| match error {
+                LogError::Io(error) => doing("reading settled/")(error),
+                error @ LogError::Fault { .. } => damaged(format!("settled/: {error}")),
+            })?;
+        let generation = Some(young.settled.generation);
+        if let Some(older) = slots.get_mut(usize::from(!swapped)) {
+            older.stale |= based && lacking || older.generation.checked_add(1) != generation;
+        }
+        Ok((Self { store, cipher, slots }, found))
+    }
+
+    /// Notes that the older file may not have the last settled entry of these sessions.
+    pub(crate) fn differ(&mut self, sessions: impl Iterator<Item = Arc<Session>>) {
+        let [first, second] = &mut self.slots;
+        let older = if second.generation < first.generation { second } else { first };
+        older.touched.extend(sessions.map(|session| (session.hash, session)));
+    }
+
+    /// A session's settled entry changed.
+    pub(crate) fn touch(&mut self, session: &Arc<Session>) {
+        for slot in &mut self.slots {
+            slot.touched.insert(session.hash, Arc::clone(session));
+        }
+    }
+
+    /// A session is settled no more: another one has its name.
+    pub(crate) fn forget(&mut self, session: SessionHash) {
+        self.slots.iter_mut().for_each(|slot| drop(slot.touched.remove(&session)));
+    }
+
+    /// Everything before this place of the journal is settled in both files.
+    pub(crate) fn recyclable(&self) -> Place {
+        let [a, b] = [self.slots[0].place, self.slots[1].place];
+        let first = earlier(a, b) == a;
+        if first != planted(Defect::RecyclePastOlder) { a } else { b }
+    }
+
+    /// Lets both files be written from a new base, one in each of the next two settlings.
+    pub(crate) fn spoil(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.stale = true);
+    }
+
+    /// Reads both files back from the device; one that is not what was written is written anew by
+    /// the settlings that follow. Answers what was found.
+    pub(crate) fn check(&mut self, env: &Env) -> Vec<String> {
+        let mut found = Vec::new();
+        for (number, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| !slot.stale) {
+            let read = read_slot(env, self.store, &self.cipher, number).ok().flatten();
+            let whole = read.is_some_and(|read| {
+                let end = (read.settled.generation, read.settled.end);
+                end == (slot.generation, slot.end) && read.entries(&mut |_, _, _| {}).is_ok()
+            });
+            if !whole {
+                slot.stale = true;
+                found.push(format!("{} is damaged", settled_path(number)));
+            }
+        }
+        found
+    }
+
+    /// The place that the younger file names.
+    pub(crate) fn latest(&self) -> Place {
+        let [a, b] = &self.slots;
+        if a.generation > b.generation { a.place } else { b.place }
+    }
+
+    /// The last generation written.
+    pub(crate) fn generation(&self) -> u64 {
+        self.slots.iter().map(|slot| slot.generation).max().unwrap_or(0)
+    }
+
+    /// The generation that both files have, or a later one: what was touched before it was written
+    /// is in either.
+    pub(crate) fn settled_generation(&self) -> u64 {
+        let generations = self.slots.iter().map(|slot| slot.generation);
+        let either =
+            if planted(Defect::UnlinkEarly) { generations.max() } else { generations.min() };
+        either.unwrap_or(0)
+    }
+
+    /// Whether both files have what is known of a session, and no start will read the journal
+    /// before that number.
+    pub(crate) fn both_have(&self, session: SessionHash, behind: Lsn) -> bool {
+        self.slots.iter().all(|slot| {
+            !slot.stale && !slot.touched.contains_key(&session) && slot.place.lsn >= behind
+        })
+    }
+
+    /// Whether both files name everything settled so far.
+    pub(crate) fn even(&self) -> bool {
+        self.slots.iter().all(|slot| slot.touched.is_empty() && !slot.stale)
+    }
+
+    /// Writes the older file: a delta of the sessions touched since it was written, or a new base
+    /// of `all` when its deltas outgrew it.
+    pub(crate) fn write(
+        &mut self,
+        env: &Env,
+        mut delta: Delta,
+        all: EachEntry<'_>,
+    ) -> io::Result<()> {
+        let [first, second] = &self.slots;
+        let older = usize::from(second.generation < first.generation);
+        let generation = first.generation.max(second.generation) + 1;
+        let store = self.store;
+        let nonce = || env.secret();
+        let encryptor = self.cipher.as_deref().map(|cipher| Encryptor { cipher, nonce: &nonce });
+        let Some(slot) = self.slots.get_mut(older) else { return Ok(()) };
+        assert!(slot.generation < generation, "a generation is written once");
+        let outgrown = slot.end > BASE_BYTES_MIN.max(2 * slot.base);
+        let place = place_of(&delta);
+        if slot.stale || outgrown {
+            slot.rewrite(env, older, (store, encryptor), generation, &delta, all)?;
+        } else {
+            let touched = slot.touched.values();
+            delta.entries = touched.filter_map(|session| session.state().settled_entry()).collect();
+            slot.append(env, older, generation, &delta, encryptor)?;
+        }
+        slot.generation = generation;
+        slot.place = place;
+        slot.touched.clear();
+        Ok(())
+    }
+}
+
+fn place_of(delta: &Delta) -> Place {
+    Place { order: delta.order, byte_offset: delta.byte_offset, lsn: Lsn(delta.lsn) }
+}
+
+/// `None` when the file is not there or no settled file of this store can be read in it.
+fn read_slot(
+    env: &Env,
+    store: [u8; 16],
+    cipher: &Option<Arc<Cipher>>,
+    slot: usize,
+) -> Result<Option<Readable>, OpenError> {
+    let path = settled_path(slot);
+    let file = match env.storage.open_read(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(doing(format!("opening {path}"))(error)),
+    };
+    let length = file.len().map_err(doing(format!("reading {path}")))?;
+    // The page cache of a process that died may hold what the device never got.
+    file.sync().and_then(|()| file.evict()).map_err(doing(format!("reading {path}")))?;
+    let cipher = cipher.clone();
+    // What the device does not give is no whole chunk: the generations before it count.
+    let read = |from, to| Ok(read_around(&*file, from, to)?.bytes);
+    match Settled::of(store, cipher.as_deref(), &read) {
+        Ok(settled) => Ok(Some(Readable { file, cipher, settled, length })),
+        Err(error) => {
+            tracing::warn!(path, %error, "a settled file could not be read");
+            Ok(None)
+        }
+    }
+}
+
+impl Readable {
+    fn entries(&self, take: &mut dyn FnMut(Entry, &[u8], bool)) -> Result<(), LogError> {
+        let read = |from, to| Ok(read_around(&*self.file, from, to)?.bytes);
+        let settled = &self.settled;
+        settled.entries(self.cipher.as_deref(), &read, &mut |at, entry, bytes| {
+            take(entry, bytes, at >= settled.last_at);
+        })
+    }
+}
+
+impl Slot {
+    fn of(found: Option<&Readable>) -> Self {
+        let nothing = Settled::default();
+        let settled = found.map_or(&nothing, |found| &found.settled);
+        let nowhere = Place { order: 0, byte_offset: 0, lsn: Lsn(0) };
+        Self {
+            salt: settled.salt,
+            generation: settled.generation,
+            place: settled.last.as_ref().map_or(nowhere, place_of),
+            end: settled.end,
+            base: settled.base_end,
+            stale: settled.last.is_none() || found.is_none_or(|found| settled.end != found.length),
+            touched: BTreeMap::new(),
+        }
+    }
+
+    fn append(
+        &mut self,
+        env: &Env,
+        slot: usize,
+        generation: u64,
+        delta: &Delta,
+        encryptor: Option<Encryptor<'_>>,
+    ) -> io::Result<()> {
+        let bytes = encode_delta((self.salt, self.end), generation, delta, encryptor);
+        let file = env.storage.open(&settled_path(slot))?;
+        assert!(self.end >= SETTLED_AT, "a delta follows the header and the base");
+        let written = file.write_at(self.end, &bytes);
+        // Where there was no room nothing counts that was written, and the next writes over it: a
+        // new base would need more.
+        let full = |error: &io::Error| error.kind() == io::ErrorKind::StorageFull;
+        self.stale = !written.as_ref().is_err_and(full);
+        written?;
+        file.sync()?;
+        self.stale = false;
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn rewrite(
+        &mut self,
+        env: &Env,
+        slot: usize,
+        (store, encryptor): ([u8; 16], Option<Encryptor<'_>>),
+        generation: u64,
+        delta: &Delta,
+        all: EachEntry<'_>,
+    ) -> io::Result<()> {
+        let salt = u64::from_le_bytes(env.random());
+        self.stale = true;
+        let mut end = 0;
+        replace(env, &settled_path(slot), &mut |file| {
+            let mut bytes = settled_header(store, salt, encryptor.is_some());
+            let mut chunks = Chunks::new((salt, SETTLED_AT), generation, delta, encryptor);
+            let mut flush = |bytes: &mut Vec<u8>| {
+                file.write_at(end, bytes)?;
+                end += bytes.len() as u64;
+                bytes.clear();
+                Ok(())
+            };
+            let mut written = Ok(());
+            all(&mut |entry| {
+                chunks.push(entry, &mut bytes);
+                if bytes.len() > WRITE_BYTES && written.is_ok() {
+                    written = flush(&mut bytes);
+                }
+                if written.is_err() {
+                    bytes.clear();
+                }
+            });
+            chunks.finish(&mut bytes);
+            written.and_then(|()| flush(&mut bytes))
+        })?;
+        assert!(end > SETTLED_AT, "a base has a chunk, be it without an entry");
+        self.stale = false;
+        self.salt = salt;
+        self.end = end;
+        self.base = self.end;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earlier_place_is_the_one_in_the_earlier_file() {
+        let place = |order, byte_offset, lsn| Place { order, byte_offset, lsn: Lsn(lsn) };
+        for (first, second) in [
+            (place(1, 8192, 7), place(2, 8192, 7)),
+            (place(1, 9000, 7), place(2, 8192, 7)),
+            (place(2, 8192, 7), place(2, 9000, 7)),
+            (place(1, 8192, 7), place(1, 9000, 8)),
+        ] {
+            assert_eq!(earlier(first, second), first);
+            assert_eq!(earlier(second, first), first);
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Reads the journal after any stop and tells torn from damaged. A bad frame is damage when a later
+//! frame, a later file, or a watermark says that it was durable; else it is a torn tail: never
+//! acknowledged, copied to quarantine, left where it is. It must not change a journal file.
+//!
+//! What the device cannot read is damage, too, and never torn: a torn write leaves sectors old or
+//! new. Where frames may continue in it, the loss is unknown.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops,
+};
+
+use bytes::Bytes;
+
+use super::super::{
+    layout::{doing, quarantine},
+    options::OpenError,
+};
+use super::{
+    place::Place,
+    ring::{self, JournalFile, Ring, RingFile},
+};
+use crate::{
+    env::{
+        Env, File,
+        planted::{Defect, planted},
+    },
+    event::Lsn,
+    log::{
+        Fault, Frame, FrameHeader, FrameKind, LogError,
+        frame::{HEADER_BYTES, PAYLOAD_BYTES_MAX},
+        journal::{FRAMES_AT, JournalHeader},
+        reading::read_around,
+        scan::{Piece, Scan, scan_file},
+    },
+};
+
+/// Records that were acknowledged and cannot be read.
+#[derive(Clone, Debug)]
+pub(crate) struct Lost {
+    pub(crate) from: Lsn,
+    pub(crate) to: Lsn,
+    /// Set when only the payload is damaged: the header names the session.
+    pub(crate) named: Option<Named>,
+    pub(crate) what: String,
+}
+
+/// The whole header of a frame whose payload is damaged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named {
+    pub(crate) header: FrameHeader,
+    /// Salt of the file, and the checksum the payload had in it.
+    pub(crate) salt: u64,
+    pub(crate) checksum: u32,
+}
+
+/// What the journal holds beyond the settled place.
+pub(crate) struct Recovered {
+    /// Frames by their first log sequence number; a copy by that of its records.
+    pub(crate) frames: BTreeMap<Lsn, Frame>,
+    /// Numbers of whole frames, copies' own among them: from each first to the one after its last.
+    seen: BTreeMap<Lsn, Lsn>,
+    pub(crate) lost: Vec<Lost>,
+    /// Bad places where frames should be: a name for their copy, and the bytes.
+    pub(crate) bad: Vec<(String, Bytes)>,
+    pub(crate) place: Place,
+    pub(crate) order_max: u64,
+    pub(crate) start_max: u64,
+    pub(crate) ring: Vec<RingFile>,
+    /// Files of the ring that are not what they were: what they held is unknown.
+    pub(crate) ring_damage: Vec<(ops::Range<u32>, String)>,
+    pub(crate) torn_bytes: u64,
+}
+
+impl Recovered {
+    /// Notes that a frame of these numbers is whole.
+    pub(crate) fn see(&mut self, from: Lsn, to: Lsn) {
+        let end = self.seen.entry(from).or_insert(to);
+        *end = (*end).max(to);
+    }
+
+    /// Forgets losses that frames elsewhere make good: repeated ones, or copies.
+    pub(crate) fn forget_covered(&mut self) {
+        let seen = &self.seen;
+        self.lost.retain(|lost| !covered(seen, lost));
+    }
+}
+
+/// Reads the journal from `place` on.
+pub(crate) fn recover(
+    env: &Env,
+    store: [u8; 16],
+    place: Place,
+    clean: bool,
+) -> Result<Recovered, OpenError> {
+    let Ring { files: ring, used: mut files, damaged } = ring::read(env, store, place.order)?;
+    let order_max = files.keys().max().copied().unwrap_or(0).max(place.order);
+    let start_max = files.values().map(|file| file.header.start).max().unwrap_or(0);
+    let mut found = Recovered {
+        frames: BTreeMap::new(),
+        seen: BTreeMap::new(),
+        lost: Vec::new(),
+        bad: Vec::new(),
+        place,
+        order_max,
+        start_max,
+        ring,
+        ring_damage: damaged,
+        torn_bytes: 0,
+    };
+    let chain = chain(&files, place, clean)?;
+    for (index, order) in chain.iter().enumerate() {
+        let Some(file) = files.remove(order) else { continue };
+        let next = chain.get(index + 1).and_then(|next| files.get(next)).map(|next| next.header);
+        walk(env, &mut found, file, next.as_ref(), clean)?;
+    }
+    found.forget_covered();
+    Ok(found)
+}
+
+/// The orders to be read, oldest first: from the youngest file back to the settled place.
+fn chain(
+    files: &HashMap<u64, JournalFile>,
+    place: Place,
+    clean: bool,
+) -> Result<Vec<u64>, OpenError> {
+    let mut chain = Vec::new();
+    let mut order = files.keys().max().copied().unwrap_or(0);
+    while order > place.order {
+        let Some(file) = files.get(&order) else {
+            let what = format!("the journal file of order {order} is missing or unreadable");
+            return Err(OpenError::Damaged { what });
+        };
+        if file.header.previous_order >= order {
+            let what = format!("the journal file of order {order} names a later one before it");
+            return Err(OpenError::Damaged { what });
+        }
+        chain.push(order);
+        order = file.header.previous_order;
+    }
+    if order < place.order && !chain.is_empty() {
+        let what = format!("the journal has no file of order {}, only later ones", place.order);
+        return Err(OpenError::Damaged { what });
+    }
+    if files.contains_key(&place.order) {
+        chain.push(place.order);
+    } else if place.order > 0 && !(clean && chain.is_empty()) {
+        let what = format!("the journal file of order {} is missing or unreadable", place.order);
+        return Err(OpenError::Damaged { what });
+    }
+    chain.reverse();
+    Ok(chain)
+}
+
+fn walk(
+    env: &Env,
+    found: &mut Recovered,
+    file: JournalFile,
+    next: Option<&JournalHeader>,
+    clean: bool,
+) -> Result<(), OpenError> {
+    let header = file.header;
+    let salt = header.salt;
+    let first = header.order == found.place.order;
+    let from = if first { found.place.byte_offset.max(FRAMES_AT) } else { FRAMES_AT };
+    let mut expected = found.place.lsn;
+    if !first {
+        expected = lost_between(found, expected, header.previous_end_lsn, None, header.order);
+    }
+    // Numbers of requests that failed before this file began belong to no record.
+    expected = expected.max(header.first_lsn);
+    let to = next.map_or(file.bytes, |next| next.previous_end.max(from));
+    let to = to.min(file.bytes);
+    let journal = &*file.file;
+    let mut scanned = scan_file(journal, salt, from, to).map_err(unreadable)?;
+    if next.is_none() {
+        found.torn_bytes += cut_torn(env, &mut scanned, journal, to, expected, header.order)?;
+    }
+    // Behind the place of a clean stop nothing was acknowledged, whatever is there.
+    let endless = next.is_none() && may_continue_unread(&scanned) && !(clean && first);
+    keep_bad(found, &scanned.pieces, journal, to, header.order)?;
+    let mut end = scanned.end;
+    for piece in scanned.pieces {
+        match piece {
+            Piece::Frame { frame, .. } => {
+                let (from, to) = frame.header.numbers();
+                expected = lost_between(found, expected, from, None, header.order);
+                expected = expected.max(to);
+                if frame.header.kind == FrameKind::Request {
+                    found.see(from, to);
+                    found.see(frame.header.first_lsn, frame.header.end_lsn());
+                    found.frames.entry(frame.header.first_lsn).or_insert(frame);
+                }
+            }
+            Piece::Bad { byte_offset, header: Some(bad), .. } if bad.numbers().0 >= expected => {
+                lost_between(found, expected, bad.numbers().0, None, header.order);
+                // Its records are lost, whatever number a copy of them has.
+                end = end.max(byte_offset + bad.stride());
+                let head = byte_offset + HEADER_BYTES as u64;
+                let head = read_around(journal, byte_offset, head).map_err(unreadable)?;
+                let whole = FrameHeader::read(salt, &head.bytes).ok();
+                let named = whole.map(|(header, checksum)| Named { header, salt, checksum });
+                lost_between(found, bad.first_lsn, bad.end_lsn(), named, header.order);
+                expected = bad.numbers().1;
+            }
+            Piece::Bad { .. } => {}
+        }
+    }
+    if endless {
+        let what = format!(
+            "journal file of order {}: at byte {end} the device cannot read whether records from \
+             {} on were there",
+            header.order, expected.0
+        );
+        found.lost.push(Lost { from: expected, to: Lsn(u64::MAX), named: None, what });
+    }
+    assert!(found.place.lsn <= expected, "numbers only grow along the journal");
+    assert!(from <= end, "a walk ends at or after its first byte");
+    found.place = Place { order: header.order, byte_offset: end, lsn: expected };
+    Ok(())
+}
+
+/// Whether frames may continue, behind all that were found, in what the device cannot read.
+fn may_continue_unread(scanned: &Scan) -> bool {
+    let last = scanned.pieces.last();
+    matches!(last, Some(Piece::Bad { fault: Fault::Unreadable, header: None, .. }))
+        || scanned.rest == Some(Fault::Unreadable)
+}
+
+fn unreadable(error: LogError) -> OpenError {
+    match error {
+        LogError::Io(error) => doing("reading the journal")(error),
+        other => OpenError::Damaged { what: other.to_string() },
+    }
+}
+
+/// Notes the records `[expected, to)` as lost, when there are any; returns where to continue.
+fn lost_between(
+    found: &mut Recovered,
+    expected: Lsn,
+    to: Lsn,
+    named: Option<Named>,
+    order: u64,
+) -> Lsn {
+    if to > expected {
+        let what = format!(
+            "journal file of order {order}: records {} to {} are damaged",
+            expected.0,
+            to.0 - 1
+        );
+        found.lost.push(Lost { from: expected, to, named, what });
+    }
+    expected.max(to)
+}
+
+/// Remembers what is where a frame should be, up to the next one.
+fn keep_bad(
+    found: &mut Recovered,
+    pieces: &[Piece],
+    file: &dyn File,
+    to: u64,
+    order: u64,
+) -> Result<(), OpenError> {
+    let place = |piece: &Piece| match piece {
+        Piece::Frame { byte_offset, .. } | Piece::Bad { byte_offset, .. } => *byte_offset,
+    };
+    for (index, piece) in pieces.iter().enumerate() {
+        if let Piece::Bad { byte_offset, .. } = piece {
+            let next = pieces.get(index + 1).map_or(to, place);
+            let most = byte_offset + (HEADER_BYTES + PAYLOAD_BYTES_MAX) as u64;
+            let copy = read_around(file, *byte_offset, next.min(most)).map_err(unreadable)?;
+            found.bad.push((format!("journal-{order}-{byte_offset}.damaged"), copy.bytes));
+        }
+    }
+    Ok(())
+}
+
+/// Cuts the last file's frames at the first bad place that nothing says was durable. Answers how
+/// many bytes of frames were cut.
+fn cut_torn(
+    env: &Env,
+    scanned: &mut Scan,
+    file: &dyn File,
+    to: u64,
+    mut expected: Lsn,
+    order: u64,
+) -> Result<u64, OpenError> {
+    let (mut cut, mut unread) = (None, false);
+    for (index, piece) in scanned.pieces.iter().enumerate() {
+        match piece {
+            Piece::Frame { byte_offset, frame } => {
+                let (from, to) = frame.header.numbers();
+                let gap = !std::mem::take(&mut unread) && from > expected;
+                if gap && !durable_behind(&scanned.pieces, index, expected) {
+                    cut = Some((index, *byte_offset));
+                    break;
+                }
+                expected = expected.max(to);
+            }
+            Piece::Bad { byte_offset, header, fault } => {
+                let torn = *fault != Fault::Unreadable;
+                if torn && !durable_behind(&scanned.pieces, index, expected) {
+                    cut = Some((index, *byte_offset));
+                    break;
+                }
+                unread |= !torn;
+                let named = header.map(|header| header.numbers());
+                expected =
+                    named.filter(|(from, _)| *from >= expected).map_or(expected, |(_, to)| to);
+            }
+        }
+    }
+    let Some((index, at)) = cut else { return Ok(0) };
+    scanned.pieces.truncate(index);
+    (scanned.end, scanned.rest) = (at, None);
+    const COPY_BYTES_MAX: u64 = 1 << 20;
+    let torn = read_around(file, at, to.min(at + COPY_BYTES_MAX)).map_err(unreadable)?.bytes;
+    let kept = torn.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let torn = torn.get(..kept).unwrap_or_default();
+    let name = format!("journal-{order}-{at}.torn");
+    quarantine(env, &name, torn, "a torn tail of the journal: never acknowledged\n");
+    Ok(torn.len() as u64)
+}
+
+/// Whether a frame at or behind `index` says that the record `expected` was durable.
+fn durable_behind(pieces: &[Piece], index: usize, expected: Lsn) -> bool {
+    pieces.iter().skip(index).any(|piece| match piece {
+        Piece::Frame { frame, .. } => {
+            frame.header.synced_lsn > expected && !planted(Defect::CutAtDamage)
+        }
+        Piece::Bad { .. } => false,
+    })
+}
+
+/// Whether frames that were repeated or copied make good what is lost elsewhere.
+fn covered(seen: &BTreeMap<Lsn, Lsn>, lost: &Lost) -> bool {
+    let reach = |expected: Lsn, (first, end): (&Lsn, &Lsn)| {
+        if *first <= expected { expected.max(*end) } else { expected }
+    };
+    seen.range(..lost.to).fold(lost.from, reach) >= lost.to
+}

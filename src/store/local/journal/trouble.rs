@@ -1,0 +1,160 @@
+//! What is known of a disk that fails: when syncs failed, whether the store may take writes, and
+//! when the disk is tried again. It keeps times and reasons and decides; it must not touch the
+//! disk.
+
+use std::{collections::VecDeque, io, time::Duration};
+
+use crate::store::StoreError;
+
+/// How long a failure is reported when no write follows it.
+const REPORTED_FOR: Duration = Duration::from_secs(10);
+/// Failed syncs in a row after which the store takes no writes until a probe succeeds.
+const IN_ROW_MAX: u32 = 2;
+/// Failed syncs in an hour with the same effect: each costs a file of the ring.
+const PER_HOUR_MAX: usize = 8;
+const HOUR: Duration = Duration::from_secs(3600);
+/// The first pause before a probe, and the longest. A probe that fails doubles it, and so does a
+/// sync that fails behind a probe that succeeded.
+const PAUSE: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_secs(300);
+
+const FAILED_IN_ROW: &str = "two syncs of the journal failed in a row; check the disk. The store \
+    tries the disk again by itself and takes writes once a sync succeeds";
+const FAILED_OFTEN: &str = "eight syncs of the journal failed within an hour; check the disk. The \
+    store tries the disk again by itself and takes writes once a sync succeeds";
+
+/// What is known of a disk that fails. Times are of the monotonic clock.
+#[derive(Default)]
+pub(crate) struct Trouble {
+    /// When the last write failed and why; `None` once one succeeded.
+    last: Option<(Duration, String)>,
+    /// When syncs failed within the last hour, oldest first.
+    failed: VecDeque<Duration>,
+    /// Failed syncs of this process that were counted.
+    counted: u64,
+    /// When the disk is tried again; `None` while the store takes writes.
+    probe_at: Option<Duration>,
+    /// The pause before the next probe; 0 before the first.
+    pause: Duration,
+}
+
+impl Trouble {
+    /// Notes how a write ended. `failed` syncs failed in this process, `in_row` of them since the
+    /// last that did not. Returns why the store takes no more writes, if it must not.
+    pub(crate) fn note(
+        &mut self,
+        now: Duration,
+        error: Option<&io::Error>,
+        (failed, in_row): (u64, u32),
+    ) -> Option<&'static str> {
+        self.last = error.map(|error| (now, error.to_string()));
+        self.failed.retain(|at| now.saturating_sub(*at) < HOUR);
+        if self.failed.is_empty() {
+            self.pause = Duration::ZERO;
+        }
+        if failed > std::mem::replace(&mut self.counted, failed) {
+            self.failed.push_back(now);
+        }
+        let reason = match (error, in_row >= IN_ROW_MAX) {
+            (Some(_), true) => FAILED_IN_ROW,
+            (Some(_), false) if self.failed.len() >= PER_HOUR_MAX => FAILED_OFTEN,
+            _ => return None,
+        };
+        self.probe_later(now);
+        Some(reason)
+    }
+
+    /// Whether a sync failed within the last hour.
+    pub(crate) fn is_recent(&self) -> bool {
+        !self.failed.is_empty()
+    }
+
+    /// Whether the disk is to be tried again.
+    pub(crate) fn is_probe_due(&self, now: Duration) -> bool {
+        self.probe_at.is_some_and(|at| at <= now)
+    }
+
+    /// Notes how a probe ended. Returns whether the store takes writes again.
+    pub(crate) fn probed(&mut self, now: Duration, result: &io::Result<()>) -> bool {
+        match result {
+            Ok(()) => (self.probe_at, self.last) = (None, None),
+            Err(error) => {
+                self.last = Some((now, error.to_string()));
+                self.probe_later(now);
+            }
+        }
+        result.is_ok()
+    }
+
+    fn probe_later(&mut self, now: Duration) {
+        self.pause = (2 * self.pause).clamp(PAUSE, PAUSE_MAX);
+        self.probe_at = Some(now + self.pause);
+    }
+
+    /// Why the last write failed. After a while without another it is unknown whether the next
+    /// would fail, too.
+    pub(crate) fn reason(&self, now: Duration) -> Option<String> {
+        let (since, why) = self.last.as_ref()?;
+        (now.saturating_sub(*since) < REPORTED_FOR).then(|| why.clone())
+    }
+}
+
+/// What a refused write means.
+pub(crate) fn write_error(doing: &'static str, error: &io::Error) -> StoreError {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            StoreError::DiskFull
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            StoreError::ReadOnly { reason: format!("{doing}: {error}") }
+        }
+        kind => {
+            let coded = error.raw_os_error().map(io::Error::from_raw_os_error);
+            let source = coded.unwrap_or_else(|| io::Error::new(kind, error.to_string()));
+            StoreError::Io { doing, source }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn eio() -> io::Error {
+        io::Error::from_raw_os_error(5)
+    }
+
+    #[test]
+    fn two_failures_in_a_row_refuse_and_probes_come_ever_later() {
+        let mut trouble = Trouble::default();
+        assert_eq!(trouble.note(SECOND, Some(&eio()), (1, 1)), None);
+        assert_eq!(trouble.note(SECOND, Some(&eio()), (2, 2)), Some(FAILED_IN_ROW));
+        let mut now = SECOND;
+        for seconds in [5, 10, 20, 40, 80, 160, 300, 300] {
+            assert!(!trouble.is_probe_due(now + (seconds - 1) * SECOND), "{seconds}");
+            now += seconds * SECOND;
+            assert!(trouble.is_probe_due(now), "{seconds}");
+            assert!(!trouble.probed(now, &Err(eio())));
+        }
+        assert!(trouble.probed(now, &Ok(())) && !trouble.is_probe_due(now + HOUR));
+    }
+
+    #[test]
+    fn a_device_that_fails_now_and_then_is_left_alone_after_eight_failures() {
+        let mut trouble = Trouble::default();
+        let mut refused = 0;
+        for minute in 0..60 {
+            let now = 60 * minute * SECOND;
+            let failed = u64::from(minute) + 1;
+            refused += u32::from(trouble.note(now, Some(&eio()), (failed, 1)).is_some());
+            assert_eq!(trouble.note(now + SECOND, None, (failed, 0)), None);
+            assert!(trouble.is_recent());
+        }
+        assert_eq!(refused, 60 - 7, "from the eighth on each failure refuses");
+        assert_eq!(trouble.pause, PAUSE_MAX);
+        assert_eq!(trouble.note(2 * HOUR, None, (60, 0)), None);
+        assert!(!trouble.is_recent() && trouble.pause.is_zero());
+    }
+}

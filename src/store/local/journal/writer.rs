@@ -1,0 +1,415 @@
+//! The hand that writes the commit journal: frames of a round into the current file, durably, and
+//! the next file of the ring when that one is full. It must not know who waits for a frame.
+//!
+//! A failed write is never repeated on the same file: the file is poisoned, and the next one says
+//! where it ends and first repeats the acknowledged frames that shared its last blocks.
+
+use std::{collections::HashMap, io};
+
+use super::super::layout::journal_path;
+use super::{
+    place::Place,
+    ring::{self, RingFile},
+};
+use crate::{
+    env::{
+        Env, File,
+        planted::{Defect, planted},
+    },
+    event::{Lsn, Position, SessionHash},
+    log::{
+        Chain, Frame, FrameHeader, FrameKind, frame,
+        journal::{FRAMES_AT, JournalHeader},
+        scan::WATERMARK_ALIGN_BYTES,
+    },
+};
+
+/// Blocks of the file system: a failed write may hurt its neighbours in one of them.
+const BLOCK_BYTES: u64 = 4096;
+/// Bytes of a new file where the disk is full: for deletions.
+const SPARING_BYTES: u64 = 64 << 10;
+
+/// Why a round failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Nothing was written.
+    Refused(io::Error),
+    /// Something may have been written: the outcome is unknown.
+    Unknown(io::Error),
+}
+
+/// Writes frames to the ring, durably.
+pub(crate) struct Writer {
+    env: Env,
+    store: [u8; 16],
+    start: u64,
+    /// Bytes of a new file.
+    file_bytes: u64,
+    /// A new file takes no more room than it must.
+    sparing: bool,
+    /// A sync failed lately.
+    careful: bool,
+    files: Vec<RingFile>,
+    current: Option<Current>,
+    /// The last order given to a use.
+    order: u64,
+    /// The end of what is durable.
+    durable: Place,
+    started: bool,
+    recyclable_order: u64,
+    /// Acknowledged frames that end in the file's last block, to be repeated should it be poisoned.
+    recent: Vec<(u64, Frame)>,
+    repeat: bool,
+    /// Syncs that failed since the last that did not.
+    failures: u32,
+    /// Syncs that failed in this process.
+    failed: u64,
+    /// Order of the last use that a write to failed; 0 before there is one.
+    failed_order: u64,
+    /// Salt of the latest use of each file by this process, by the file's number.
+    salts: HashMap<u32, u64>,
+    /// What shows that another process writes to this ring.
+    foreign: Option<String>,
+    pub(crate) watermarked: bool,
+    /// What a round is put together in, kept until no round is written.
+    buffer: Vec<u8>,
+}
+
+struct Current {
+    file: Box<dyn File>,
+    number: u32,
+    order: u64,
+    salt: u64,
+    bytes: u64,
+    /// Where the next frame goes.
+    end: u64,
+}
+
+impl Writer {
+    /// The ring as recovery found it: `files`, the largest order among them, and where the frames
+    /// of the last file end.
+    pub(crate) fn new(
+        env: Env,
+        (store, start): ([u8; 16], u64),
+        file_bytes: u64,
+        files: Vec<RingFile>,
+        order: u64,
+        end: Place,
+    ) -> Self {
+        Self {
+            current: ended(&env, &files, end),
+            store,
+            start,
+            file_bytes,
+            sparing: false,
+            careful: false,
+            files,
+            env,
+            order,
+            durable: end,
+            started: false,
+            recyclable_order: 0,
+            recent: Vec::new(),
+            repeat: false,
+            failures: 0,
+            failed: 0,
+            failed_order: 0,
+            salts: HashMap::new(),
+            foreign: None,
+            watermarked: true,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// The end of what is durable.
+    pub(crate) fn durable(&self) -> Place {
+        self.durable
+    }
+
+    /// Whether this start is durable.
+    pub(crate) fn started(&self) -> bool {
+        self.started
+    }
+
+    /// Syncs that failed in this process, and how many of them since the last that did not.
+    pub(crate) fn failures(&self) -> (u64, u32) {
+        (self.failed, self.failures)
+    }
+
+    /// Whether a sync failed lately, so that new files take no more room than they must.
+    pub(crate) fn take_care(&mut self, careful: bool) {
+        self.careful = careful;
+    }
+
+    /// Order of the last use that a write to failed; 0 before there is one. Where nothing of it was
+    /// acknowledged, no later use says where it ends.
+    pub(crate) fn failed_order(&self) -> u64 {
+        self.failed_order
+    }
+
+    /// Counts failures in a row from 0 again: the disk was seen to sync.
+    pub(crate) fn forgive(&mut self) {
+        self.failures = 0;
+    }
+
+    /// What shows that another process writes to this ring, once that was seen.
+    pub(crate) fn foreign(&self) -> Option<&str> {
+        self.foreign.as_deref()
+    }
+
+    /// Files before this order hold nothing that is not settled twice.
+    pub(crate) fn recycle(&mut self, order: u64) {
+        self.recyclable_order = order;
+    }
+
+    /// Whether new files take no more room than they must.
+    pub(crate) fn spare(&mut self, sparing: bool) {
+        self.sparing = sparing;
+    }
+
+    /// Writes the frames of a round and makes them durable.
+    pub(crate) fn commit<'a>(
+        &mut self,
+        round: impl Iterator<Item = &'a Frame> + Clone,
+    ) -> Result<(), Failure> {
+        let Some(first) = round.clone().next() else { return Ok(()) };
+        let need: u64 = round.clone().map(|frame| frame.header.stride()).sum();
+        let fits = self.current.as_ref().is_some_and(|file| file.end + need <= file.bytes);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        if !fits {
+            self.open_file(need, first.header.numbers().0, &mut buffer)
+                .map_err(Failure::Refused)?;
+        }
+        let Some(current) = &self.current else {
+            return Err(Failure::Refused(io::Error::other("no journal file is open")));
+        };
+        let at = current.end;
+        let end = at + buffer.len() as u64 + need;
+        buffer.reserve(need as usize);
+        let block = end - end % BLOCK_BYTES;
+        let (mut last, mut next) = (Vec::new(), self.durable.lsn);
+        for frame in round {
+            let header = FrameHeader { synced_lsn: self.durable.lsn, ..frame.header };
+            assert!(next <= header.numbers().0, "numbers only grow along the journal");
+            header.write(current.salt, &frame.payload, &mut buffer);
+            next = header.numbers().1;
+            let end = at + buffer.len() as u64;
+            if end > block {
+                last.push((end, Frame { header, payload: frame.payload.clone() }));
+            }
+        }
+        assert_eq!(at + buffer.len() as u64, end, "a round takes the room that was found for it");
+        if let Err(error) = self.write(&buffer, at) {
+            self.poison();
+            return Err(Failure::Unknown(error));
+        }
+        self.durable.lsn = next;
+        self.recent.retain(|(end, _)| *end > block);
+        self.recent.append(&mut last);
+        self.watermarked = false;
+        self.buffer = buffer;
+        Ok(())
+    }
+
+    /// Makes this start durable: the header of a file, and nothing else. `next` is the number of
+    /// the next record.
+    pub(crate) fn begin(&mut self, next: Lsn) -> io::Result<()> {
+        let mut header = Vec::new();
+        // Nothing is poisoned when no file could be opened: a full disk may be freed.
+        self.open_file(0, next, &mut header)?;
+        self.write(&header, 0).inspect_err(|_| self.poison())
+    }
+
+    /// Continues in another file.
+    pub(crate) fn leave(&mut self, next: Lsn) -> io::Result<()> {
+        self.current = None;
+        self.begin(next)
+    }
+
+    /// Lets a file not be used again by this process.
+    pub(crate) fn condemn(&mut self, number: u32) {
+        let files = self.files.iter_mut().filter(|file| file.number == number);
+        files.for_each(|file| file.poisoned = true);
+    }
+
+    /// Lets a file that another thread failed to write to not be used again by this process.
+    pub(crate) fn abandon(&mut self, number: u32) {
+        self.condemn(number);
+        if self.current.take_if(|current| current.number == number).is_some() {
+            self.repeat = true;
+        }
+    }
+
+    /// The files that were used: number and order.
+    pub(crate) fn used(&self) -> Vec<(u32, u64)> {
+        let used = self.files.iter().filter(|file| file.order > 0);
+        used.map(|file| (file.number, file.order)).collect()
+    }
+
+    /// Zeroes what is kept of frames to be repeated should their file fail, as far as `wanted`
+    /// takes the numbers of their records: no start reads these any more.
+    pub(crate) fn blank(&mut self, session: SessionHash, wanted: &dyn Fn(u64, u64) -> bool) {
+        for (_, Frame { header, payload }) in &mut self.recent {
+            if header.session == session && wanted(header.first_lsn.0, header.end_lsn().0) {
+                *payload = vec![0; payload.len()].into();
+            }
+        }
+    }
+
+    /// Writes at a byte offset, durably, and moves the end behind it.
+    fn write(&mut self, buffer: &[u8], at: u64) -> io::Result<()> {
+        let Some(current) = &mut self.current else { return Ok(()) };
+        if planted(Defect::ReuseAfterPoison) {
+            self.durable.byte_offset = at + buffer.len() as u64;
+        }
+        assert!(current.end <= at, "no write touches what is durable in its file");
+        assert!(at + buffer.len() as u64 <= current.bytes, "a journal file keeps its size");
+        assert!(at.is_multiple_of(frame::ALIGN_BYTES), "frames start aligned");
+        current.file.write_durably(at, buffer)?;
+        current.end = at + buffer.len() as u64;
+        self.durable.order = current.order;
+        self.durable.byte_offset = current.end;
+        self.started = true;
+        self.failures = 0;
+        Ok(())
+    }
+
+    /// Syncs an empty frame at the next 4 KiB boundary, once after the last round. Where that is
+    /// the end of the file, the header of the next one vouches for this one's frames.
+    pub(crate) fn watermark(&mut self) -> io::Result<()> {
+        self.buffer = Vec::new();
+        let Some(current) = &self.current else { return Ok(()) };
+        let boundary = current.end.next_multiple_of(WATERMARK_ALIGN_BYTES);
+        if std::mem::replace(&mut self.watermarked, true) {
+            return Ok(());
+        }
+        if boundary + frame::HEADER_BYTES as u64 > current.bytes {
+            return self.leave(self.durable.lsn);
+        }
+        let header = FrameHeader {
+            kind: FrameKind::Watermark,
+            length: 0,
+            compressed: false,
+            count: 0,
+            events: 0,
+            first_lsn: self.durable.lsn,
+            synced_lsn: self.durable.lsn,
+            first_position: Position(current.end),
+            session: SessionHash([0; 32]),
+            chain: Chain([0; 32]),
+            control_chain: Chain([0; 32]),
+            copy_lsn: Lsn(0),
+            encrypted: None,
+        };
+        let mut buffer = Vec::new();
+        header.write(current.salt, &[], &mut buffer);
+        self.write(&buffer, boundary).inspect_err(|_| self.poison())
+    }
+
+    /// Leaves a file that failed; the next one repeats what shared its last blocks.
+    fn poison(&mut self) {
+        if let Some(failed) = self.current.take() {
+            self.failed_order = failed.order;
+            self.condemn(failed.number);
+        }
+        self.repeat = true;
+        self.failures += 1;
+        self.failed += 1;
+    }
+
+    /// Refuses to begin a file where another process wrote to the ring since this owner's start.
+    /// The lock prevents that; this detects it where the lock was taken away.
+    fn refuse_foreign(&mut self) -> io::Result<()> {
+        let poisoned =
+            |number| self.files.iter().any(|file| file.number == number && file.poisoned);
+        let own = |number, salt| poisoned(number) || self.salts.get(&number) == Some(&salt);
+        let is_foreign = |number, header: &JournalHeader| {
+            header.start >= self.start && !own(number, header.salt)
+        };
+        if self.foreign.is_none() {
+            let found = ring::find_header(&self.env, self.store, is_foreign);
+            self.foreign = found.map(|path| {
+                format!("another process wrote {path} while this one owns the data directory; stop both, then verify")
+            });
+        }
+        self.foreign.clone().map_or(Ok(()), |why| Err(io::Error::other(why)))
+    }
+
+    /// Makes another file of the ring current and appends to `buffer` what it must start with: its
+    /// header, twice, and the frames to repeat. Nothing of it is written yet. `next` is the first
+    /// number that no earlier file has: numbers of frames that failed are skipped.
+    fn open_file(&mut self, need: u64, next: Lsn, buffer: &mut Vec<u8>) -> io::Result<()> {
+        let again: u64 = self.recent.iter().map(|(_, frame)| frame.header.stride()).sum();
+        self.refuse_foreign()?;
+        ring::ensure_spare(&self.env, &mut self.files)?;
+        let number = self.free_file(FRAMES_AT + need + again)?;
+        let file = self.env.storage.open(&journal_path(number))?;
+        let bytes = file.len()?;
+        self.order += 1;
+        let header = JournalHeader {
+            store: self.store,
+            salt: self.salt(),
+            order: self.order,
+            start: self.start,
+            first_lsn: next,
+            previous_order: self.durable.order,
+            previous_end: self.durable.byte_offset,
+            previous_end_lsn: self.durable.lsn,
+            opens: !self.started,
+            file_bytes: bytes,
+        };
+        assert!(header.previous_order < header.order, "each use of a file has a higher order");
+        assert!(header.previous_end_lsn <= header.first_lsn, "numbers only grow along the journal");
+        buffer.extend(header.encode());
+        let shared = std::mem::take(&mut self.recent);
+        if std::mem::take(&mut self.repeat) && !planted(Defect::ForgetShared) {
+            for (_, Frame { header: old, payload }) in shared {
+                let again = FrameHeader { synced_lsn: self.durable.lsn, ..old };
+                again.write(header.salt, &payload, buffer);
+                self.recent.push((buffer.len() as u64, Frame { header: again, payload }));
+            }
+        }
+        for entry in self.files.iter_mut().filter(|entry| entry.number == number) {
+            entry.order = header.order;
+        }
+        let (order, salt) = (header.order, header.salt);
+        self.salts.insert(number, salt);
+        self.current = Some(Current { file, number, order, salt, bytes, end: 0 });
+        Ok(())
+    }
+
+    /// A salt for a use: frames of no earlier one parse under it.
+    fn salt(&self) -> u64 {
+        let salt = u64::from_le_bytes(self.env.random());
+        if planted(Defect::NoNewSalt) { 1 } else { salt }
+    }
+
+    /// A file of at least `need` bytes that nothing needs any more, or a new one.
+    fn free_file(&mut self, need: u64) -> io::Result<u32> {
+        let free = |file: &&RingFile| {
+            let needed = file.order >= self.recyclable_order.max(1) || file.poisoned;
+            !needed && file.bytes >= need
+        };
+        if let Some(file) = self.files.iter().find(free) {
+            return Ok(file.number);
+        }
+        let sparing = SPARING_BYTES.min(self.file_bytes / 4);
+        // A device that fails now and then poisons a file each time: small ones.
+        let small = self.sparing || self.careful;
+        let usual = if small { sparing } else { self.file_bytes };
+        let bytes = usual.max(need).next_multiple_of(BLOCK_BYTES);
+        ring::grow(&self.env, &mut self.files, bytes)
+    }
+}
+
+/// The file that the last start ended: `None`, nothing is ever written into it. A planted defect
+/// continues there.
+fn ended(env: &Env, files: &[RingFile], end: Place) -> Option<Current> {
+    let wrong =
+        |file: &&RingFile| planted(Defect::AppendAfterTornTail) && file.order == end.order.max(1);
+    let RingFile { number, order, bytes, .. } = *files.iter().find(wrong)?;
+    let file = env.storage.open(&journal_path(number)).ok()?;
+    let salt = JournalHeader::of(&*file).ok()?.salt;
+    Some(Current { file, number, order, salt, bytes, end: end.byte_offset.max(FRAMES_AT) })
+}

@@ -1,0 +1,353 @@
+//! Forks: a session that continues from a position of another one. What is below is read where it
+//! was written, level by level up, in a loop: no bytes are copied and no depth is too large. A
+//! session with forks is hidden when it goes, and its files stay until the last of them went. It
+//! must not read an event; `slice` does.
+
+use std::{io, sync::Arc};
+
+use super::super::{
+    layout::is_of_the_file,
+    session::{
+        Held, Session, State,
+        opened::{Flaw, index_of, one},
+    },
+    wait::blocking,
+};
+use super::Segments;
+use crate::{
+    env::sync::MutexGuard,
+    event::{EventId, Position, Range, Scope, SessionHash, SessionId, SessionKey, Timestamp},
+    log::{
+        Chain, Cipher, Ending, Frame, Lineage, LogError,
+        journal::read as read_bytes,
+        segment::{FrameIndex, name_hash},
+    },
+    store::{Family, ForkPoint, Gap, Relative, StoreError, StoreResult, Survival},
+};
+
+/// Positions of a session and the session that wrote them; `None` where that one is gone.
+pub(crate) struct Part {
+    pub(crate) writer: Option<Arc<Session>>,
+    pub(crate) range: Range,
+}
+
+impl Session {
+    /// Its first own position: what is below is its parent's.
+    pub(crate) fn base(&self) -> Position {
+        self.origin.as_ref().map_or(Position::ZERO, |origin| origin.base)
+    }
+
+    /// The session as a fork of it may read it, though other callers may not; `None` once it was
+    /// erased.
+    pub(crate) fn kept(&self) -> Option<MutexGuard<'_, State>> {
+        Some(self.state()).filter(|state| state.exists() && !state.entry.stage.is_erased())
+    }
+}
+
+impl Segments {
+    /// Who wrote the positions of a range, from the session up.
+    pub(crate) fn parts(&self, session: &Arc<Session>, range: Range) -> Vec<Part> {
+        let (mut parts, mut to) = (Vec::new(), range.to);
+        let mut level = Some(Arc::clone(session));
+        while let Some(writer) = level {
+            let base = writer.base();
+            let up = (range.from < base).then(|| self.sessions.parent_of(&writer));
+            if to > base.max(range.from) {
+                let range = Range::new(range.from.max(base), to);
+                parts.push(Part { writer: Some(writer), range });
+            }
+            to = to.min(base);
+            level = match up {
+                None => None,
+                Some(None) if to > range.from => {
+                    parts.push(Part { writer: None, range: Range::new(range.from, to) });
+                    None
+                }
+                Some(parent) => parent,
+            };
+        }
+        parts
+    }
+
+    /// Why a fork cannot read positions of its own: their writer was erased.
+    pub(crate) fn prefix_erased(session: &Session, range: Range) -> StoreError {
+        StoreError::PrefixErased { session: session.key.session.clone(), range }
+    }
+
+    /// Position of the event of that id, in whichever session wrote it.
+    pub(crate) fn find(
+        &self,
+        session: &Arc<Session>,
+        id: &EventId,
+    ) -> StoreResult<Option<Position>> {
+        match self.position_of(session, id)? {
+            None => self.find_inherited(session, &name_hash(id.as_str())),
+            own => Ok(own),
+        }
+    }
+
+    /// Position of the event of that id hash in what a fork reads of others. What was erased has no
+    /// ids any more.
+    pub(crate) fn find_inherited(
+        &self,
+        session: &Arc<Session>,
+        hash: &[u8; 16],
+    ) -> StoreResult<Option<Position>> {
+        let (mut bound, mut level) = (session.base(), self.sessions.parent_of(session));
+        while let Some(writer) = level.filter(|_| bound > Position::ZERO) {
+            if writer.base() < bound {
+                let found = match self.opened_kept(&writer)? {
+                    None => None,
+                    Some(mut state) => state.opened.as_mut().and_then(|opened| opened.find(hash)),
+                };
+                if let Some(at) = found.filter(|at| *at < bound) {
+                    return Ok(Some(at));
+                }
+            }
+            bound = bound.min(writer.base());
+            level = self.sessions.parent_of(&writer);
+        }
+        Ok(None)
+    }
+
+    /// Where the search for an instant begins: the last frame that begins before it.
+    pub(crate) fn search_from(
+        &self,
+        session: &Arc<Session>,
+        time: Timestamp,
+    ) -> StoreResult<(Position, Position)> {
+        let tail = Position(self.opened(session)?.entry.tail);
+        let (mut bound, mut level) = (tail, Some(Arc::clone(session)));
+        while let Some(writer) = level {
+            let base = writer.base();
+            if base < bound {
+                let Some(state) = self.opened_kept(&writer)? else {
+                    return Err(Self::prefix_erased(session, Range::new(base, bound)));
+                };
+                let settled = state.opened.iter().flat_map(|opened| &opened.segments);
+                let settled = settled.flat_map(|segment| segment.index.iter().copied());
+                let memory =
+                    state.unsettled.iter().map(|held| index_of(0, &held.header, held.first_time));
+                let below =
+                    |frame: &FrameIndex| frame.first_time < time && frame.first_position < bound;
+                if let Some(frame) = settled.chain(memory).take_while(below).last() {
+                    return Ok((frame.first_position, tail));
+                }
+                bound = base;
+            }
+            level = self.sessions.parent_of(&writer);
+        }
+        Ok((Position::ZERO, tail))
+    }
+
+    /// What a fork at that position of a session begins with; also the session.
+    pub(crate) fn lineage(
+        &self,
+        scope: &Scope,
+        point: &ForkPoint,
+    ) -> StoreResult<(Arc<Session>, Lineage)> {
+        let key = SessionKey { scope: scope.clone(), session: point.session.clone() };
+        let parent = self.sessions.session(&key)?;
+        let (tail, incarnation) = {
+            let state = parent.visible()?;
+            (Position(state.entry.tail), state.entry.incarnation)
+        };
+        if point.at > tail {
+            return Err(StoreError::PositionConflict { expected: point.at, tail });
+        }
+        let chain = self.chain_at(&parent, point.at)?.0;
+        let (parent_id, position) = (point.session.as_str().to_owned(), point.at.0);
+        Ok((parent, Lineage { parent: parent_id, incarnation, position, chain }))
+    }
+
+    /// The event chain before a durable position of a session: of the frame that holds it, read
+    /// where it was written.
+    pub(crate) fn chain_at(&self, session: &Arc<Session>, at: Position) -> StoreResult<Chain> {
+        let mut level = Arc::clone(session);
+        while let Some(origin) = level.origin.as_ref().filter(|origin| at <= origin.base) {
+            if at == origin.base {
+                return Ok(origin.chain);
+            }
+            let parent = self.sessions.parent_of(&level);
+            let erased = || Self::prefix_erased(session, Range::new(Position::ZERO, at));
+            level = parent.ok_or_else(erased)?;
+        }
+        if at == Position::ZERO {
+            return Ok(Chain::events_of(level.hash));
+        }
+        const TRIES: usize = 8;
+        for _ in 0..TRIES {
+            if let Some(chain) = self.own_chain_at(session, &level, at)? {
+                return Ok(chain);
+            }
+        }
+        let source = io::Error::other("its segments were replaced again and again");
+        Err(StoreError::Io { doing: "reading a session", source })
+    }
+
+    /// The event chain of a fork's parent where the fork continues from it; `None` of a parent that
+    /// is gone.
+    pub(crate) fn chain_above(&self, session: &Session) -> StoreResult<Option<Chain>> {
+        let parent = self.sessions.parent_of(session);
+        parent.map(|parent| self.chain_at(&parent, session.base())).transpose()
+    }
+
+    /// `None` when the segment was replaced under the read.
+    fn own_chain_at(
+        &self,
+        asked: &Arc<Session>,
+        session: &Arc<Session>,
+        at: Position,
+    ) -> StoreResult<Option<Chain>> {
+        let (place, unread, segments, cipher) = {
+            let Some(mut state) = self.opened_kept(session)? else {
+                return Err(Self::prefix_erased(asked, Range::new(session.base(), at)));
+            };
+            if at == Position(state.entry.tail) {
+                return Ok(Some(Chain(state.entry.chain)));
+            }
+            let cipher = self.key_of(session, &mut state)?;
+            let unread = state.unread().into_iter().find(|gap| gap.range.contains(at));
+            (frame_of(&state, at), unread, state.entry.segments.clone(), cipher)
+        };
+        let found = match place {
+            None => Ok(None),
+            Some(Frames::Memory(held)) => chain_within(&held.frame(), at),
+            Some(Frames::File(path, salt, index)) => {
+                let cipher = cipher.as_deref();
+                blocking(|| self.chain_in(session.hash, cipher, (&path, salt, &index), at))
+            }
+        };
+        let (reason, unread) = match found {
+            Ok(Some(chain)) => return Ok(Some(chain)),
+            Ok(None) => match unread {
+                // It may lie where the device gave nothing.
+                Some(gap) => (gap.reason, true),
+                None => ("no frame holds it".to_owned(), false),
+            },
+            Err(LogError::Io(source)) if !is_of_the_file(&source) => {
+                return Err(StoreError::Io { doing: "reading a segment", source });
+            }
+            Err(error) => (error.to_string(), error.is_unreadable()),
+        };
+        let mut state = session.state();
+        if state.entry.segments != segments || state.entry.stage.is_erased() {
+            return Ok(None);
+        }
+        let flaw = Flaw { range: Range::new(at, at.plus(1)), reason, unread };
+        let more = self.note_all(session, &mut state, vec![flaw]);
+        let error = session.damaged_with(&state, more);
+        state.close_unread();
+        Err(error)
+    }
+
+    fn chain_in(
+        &self,
+        session: SessionHash,
+        cipher: Option<&Cipher>,
+        (path, salt, index): (&str, u64, &FrameIndex),
+        at: Position,
+    ) -> Result<Option<Chain>, LogError> {
+        let file = self.base.env.storage.open_read(path)?;
+        let bytes = read_bytes(&*file, index.byte_offset, index.behind())?;
+        let wrong = |fault| LogError::Fault { byte_offset: index.byte_offset, fault };
+        let frame =
+            one((session, cipher), salt, index, index.byte_offset, &bytes).map_err(wrong)?;
+        chain_within(&frame, at)
+    }
+
+    /// The sessions that a session reads from, the nearest first, and those that read from it, up
+    /// to `limit` of each.
+    pub(crate) fn family(&self, session: &Arc<Session>, limit: usize) -> StoreResult<Family> {
+        drop(session.visible()?);
+        let mut family = Family::default();
+        let mut level = Arc::clone(session);
+        while level.origin.is_some() {
+            let at = level.base();
+            family.depth += 1;
+            let Some(parent) = self.sessions.parent_of(&level) else { break };
+            if family.ancestors.len() < limit {
+                family.ancestors.push(relative(&parent, at));
+            }
+            level = parent;
+        }
+        let mut children: Vec<SessionId> =
+            { self.sessions.forks.lock().children(session.hash).cloned().collect() };
+        children.sort();
+        family.forks = children.len() as u64;
+        let key = |session| SessionKey { scope: level.key.scope.clone(), session };
+        let found = children
+            .into_iter()
+            .take(limit)
+            .map(key)
+            .filter_map(|key| self.sessions.session(&key).ok());
+        family.children = found.map(|child| relative(&child, child.base())).collect();
+        Ok(family)
+    }
+}
+
+/// What a caller learns of a session that another one is related to; its title only while it is
+/// alive.
+fn relative(session: &Session, at: Position) -> Relative {
+    let state = session.state();
+    let entry = &state.entry;
+    let survival = match entry.stage.end().map(|end| end.how) {
+        None => Survival::Alive,
+        Some(Ending::Erased { .. }) => Survival::Erased,
+        Some(Ending::Deleted | Ending::Discarded) => Survival::Deleted,
+        Some(Ending::Expired) => Survival::Expired,
+    };
+    Relative {
+        session: session.key.session.clone(),
+        title: entry.title.clone().filter(|_| survival == Survival::Alive),
+        survival,
+        at,
+        tail: Position(entry.tail),
+        bytes: entry.bytes,
+    }
+}
+
+/// A frame somewhere.
+enum Frames {
+    Memory(Arc<Held>),
+    File(String, u64, FrameIndex),
+}
+
+/// Where the frame of an event of the session's own is.
+fn frame_of(state: &State, at: Position) -> Option<Frames> {
+    let holds = |range: Range| range.contains(at);
+    if let Some(held) = state.unsettled.iter().find(|held| holds(held.header.range())) {
+        return Some(Frames::Memory(held.clone()));
+    }
+    let segments = state.opened.as_ref().map_or(&[][..], |opened| &opened.segments);
+    segments.iter().find_map(|segment| {
+        let before = segment.index.partition_point(|frame| frame.end() <= at);
+        let index = segment.index.get(before)?;
+        let found = holds(Range::new(index.first_position, index.end()));
+        found.then(|| Frames::File(segment.path.clone(), segment.salt, *index))
+    })
+}
+
+/// The chain before an event of a frame.
+fn chain_within(frame: &Frame, at: Position) -> Result<Option<Chain>, LogError> {
+    let (mut position, mut chain) = (frame.header.first_position, frame.header.chain);
+    if at == position {
+        return Ok(Some(chain));
+    }
+    let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
+    for (_, record) in frame.records().map_err(wrong)? {
+        if record.is_event() {
+            chain = chain.after(position.0, &record);
+            position = position.plus(1);
+        }
+        if position == at {
+            return Ok(Some(chain));
+        }
+    }
+    Ok(None)
+}
+
+/// What erased positions are to a reader who takes gaps.
+pub(crate) fn erased_gap(range: Range) -> Gap {
+    Gap { range, reason: "the session that wrote it was erased".to_owned(), accepted_at: None }
+}

@@ -1,0 +1,39 @@
+//! The files of sessions: what they share. It must not know the journal's rounds.
+
+pub(super) mod ancestry;
+pub(super) mod forward;
+pub(super) mod notes;
+pub(super) mod pins;
+pub(super) mod policy;
+pub(super) mod read;
+pub(super) mod sealing;
+pub(super) mod settle;
+pub(super) mod slice;
+pub(super) mod verify;
+pub(super) mod warm;
+
+use std::{collections::HashSet, sync::Arc};
+
+use self::{pins::Pins, warm::Warm};
+use super::{base::Base, catalogue::sessions::Sessions};
+use crate::env::sync::{Mutex, atomic::AtomicBool};
+
+/// The segments of every session, and what is shared in reading and writing them.
+pub(super) struct Segments {
+    pub(super) base: Arc<Base>,
+    pub(super) sessions: Arc<Sessions>,
+    /// Held while frames are settled; locked before any other lock.
+    pub(super) settling: Mutex<()>,
+    /// Directories of segments that are durable.
+    pub(super) directories: Mutex<HashSet<String>>,
+    /// Journal bytes written up to the place that the last settling named.
+    pub(super) place_written: Mutex<u64>,
+    /// The last sync of everything failed: the next settling finds the file that fails.
+    pub(super) sync_each: AtomicBool,
+    /// Events read lately.
+    pub(super) warm: Warm,
+    /// Files that a backup reads: they are not unlinked.
+    pub(super) pins: Pins,
+    /// The last order of a journal file before this start.
+    pub(super) orders_before: u64,
+}

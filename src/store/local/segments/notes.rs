@@ -1,0 +1,226 @@
+//! Notes of a session, read back: from frames that wait in memory and from the segments, in the
+//! order of their numbers. Of a frame its index says whether it holds any record beside events, so
+//! that no other frame is read. It must not know what a note is for, and must not write.
+
+use std::{collections::VecDeque, io, sync::Arc};
+
+use super::super::{
+    session::{
+        Held, Session,
+        opened::{Flaw, OpenSegment, one},
+    },
+    wait::blocking,
+};
+use super::Segments;
+use crate::{
+    env::unreadable,
+    event::{Lsn, Note, Position, Range, Scope, SessionId, SessionKey, Timestamp},
+    log::{
+        Cipher, Control, Entry, Fault, LogError, Record, journal::read as read_bytes,
+        segment::FrameIndex,
+    },
+    store::{Notes, SessionInfo, StoreError, StoreResult, rules::entry::work_of},
+};
+
+/// A frame that may hold notes.
+enum Place {
+    Memory(Arc<Held>),
+    File { path: Arc<str>, salt: u64, index: FrameIndex },
+}
+
+impl Place {
+    fn range(&self) -> Range {
+        match self {
+            Self::Memory(held) => held.header.range(),
+            Self::File { index, .. } => Range::new(index.first_position, index.end()),
+        }
+    }
+}
+
+/// What was read of the places.
+#[derive(Default)]
+struct Read {
+    notes: Vec<Note>,
+    /// What cannot be read, and why.
+    lost: Vec<Flaw>,
+}
+
+impl Segments {
+    /// Notes of a session, the oldest first. A segment that was replaced under the read is no
+    /// damage: the notes are read again from the segments as they are now.
+    pub(crate) fn notes(&self, session: &Arc<Session>, wanted: Notes) -> StoreResult<Vec<Note>> {
+        const TRIES: usize = 8;
+        for _ in 0..TRIES {
+            let (places, segments, cipher) = {
+                let mut state = self.opened(session)?;
+                if state.entry.work.notes == 0 {
+                    return Ok(Vec::new());
+                }
+                let cipher = self.key_of(session, &mut state)?;
+                let opened = state.opened.iter().flat_map(|opened| &opened.segments);
+                let mut places: VecDeque<Place> =
+                    opened.flat_map(|one| frames(one, wanted)).collect();
+                let held = state.unsettled.iter().filter(|held| {
+                    let header = &held.header;
+                    header.end_lsn() > after(wanted) && header.count > header.events
+                });
+                places.extend(held.cloned().map(Place::Memory));
+                (places, state.entry.segments.clone(), cipher)
+            };
+            let read = blocking(|| self.read_notes((session, cipher.as_deref()), places, wanted))?;
+            if read.lost.is_empty() {
+                return Ok(read.notes);
+            }
+            let mut state = session.state();
+            if state.entry.segments == segments {
+                let unread = self.note_all(session, &mut state, read.lost);
+                if !unread.is_empty() {
+                    return Err(session.damaged_with(&state, unread));
+                }
+                return Ok(read.notes);
+            }
+        }
+        let source = io::Error::other("its segments were replaced again and again");
+        Err(StoreError::Io { doing: "reading the notes of a session", source })
+    }
+
+    fn read_notes(
+        &self,
+        session: (&Session, Option<&Cipher>),
+        places: VecDeque<Place>,
+        wanted: Notes,
+    ) -> StoreResult<Read> {
+        let (mut read, mut bytes) = (Read::default(), 0);
+        for place in places {
+            let range = place.range();
+            let records = match self.records_of(session, place) {
+                Ok(records) => records,
+                Err(LogError::Io(source)) if !unreadable(&source) => {
+                    return Err(StoreError::Io { doing: "reading a segment", source });
+                }
+                Err(error) => {
+                    let (reason, unread) = (error.to_string(), error.is_unreadable());
+                    read.lost.push(Flaw { range, reason, unread });
+                    continue;
+                }
+            };
+            let notes = records.iter().filter(|(lsn, _)| *lsn > wanted.after);
+            for note in notes.filter_map(|(lsn, record)| note_of(*lsn, record)) {
+                bytes += note.body.len();
+                let fits = read.notes.is_empty() || bytes <= wanted.bytes_max;
+                if read.notes.len() >= wanted.notes_max || !fits {
+                    return Ok(read);
+                }
+                read.notes.push(note);
+            }
+        }
+        Ok(read)
+    }
+
+    fn records_of(
+        &self,
+        (session, cipher): (&Session, Option<&Cipher>),
+        place: Place,
+    ) -> Result<Vec<(Lsn, Record)>, LogError> {
+        let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
+        let frame = match place {
+            Place::Memory(held) => held.frame(),
+            Place::File { path, salt, index } => {
+                let file = match self.base.env.storage.open_read(&path) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                        return Err(wrong(Fault::Short));
+                    }
+                    file => file?,
+                };
+                let bytes = read_bytes(&*file, index.byte_offset, index.behind())?;
+                one((session.hash, cipher), salt, &index, index.byte_offset, &bytes)
+                    .map_err(wrong)?
+            }
+        };
+        frame.records().map_err(wrong)
+    }
+
+    /// Sessions of a scope with work that no caller ended, the one written to last first.
+    pub(crate) fn unfinished(
+        &self,
+        scope: &Scope,
+        workspace: Option<&str>,
+        limit: usize,
+    ) -> Vec<SessionInfo> {
+        let mut found: Vec<Entry> = Vec::new();
+        let latest = |found: &mut Vec<Entry>| {
+            found.sort_by(|a, b| (b.updated_at, &b.session).cmp(&(a.updated_at, &a.session)));
+            found.truncate(limit);
+        };
+        self.sessions.catalogue().each_entry(scope, &mut |entry| {
+            let asked = workspace.is_none_or(|name| entry.workspace.as_deref() == Some(name));
+            if asked && is_open(&entry) && work_of(&entry.work).is_unfinished() {
+                found.push(entry);
+            }
+            if found.len() > limit.saturating_mul(4).max(64) {
+                latest(&mut found);
+            }
+        });
+        latest(&mut found);
+        let info = |entry: &Entry| Some(entry.info(&key_of(scope, entry)?));
+        found.iter().filter_map(info).collect()
+    }
+
+    /// Sessions with events behind their last checkpoint, written to since then.
+    pub(crate) fn unmarked(&self, since: Timestamp, limit: usize) -> Vec<SessionKey> {
+        let mut found = Vec::new();
+        let scopes = self.sessions.catalogue().scopes();
+        for scope in scopes {
+            self.sessions.catalogue().each_entry(&scope, &mut |entry| {
+                let marked = entry.work.checkpoint.map_or(0, |mark| mark.position);
+                let changed = entry.tail > marked && entry.updated_at >= since.0;
+                if changed && found.len() < limit && is_open(&entry) {
+                    found.extend(key_of(&scope, &entry));
+                }
+            });
+        }
+        found
+    }
+}
+
+/// The key of a session of that scope.
+pub(crate) fn key_of(scope: &Scope, entry: &Entry) -> Option<SessionKey> {
+    let session = SessionId::new(&entry.session).ok()?;
+    Some(SessionKey { scope: scope.clone(), session })
+}
+
+/// Whether events may be appended to it, as far as its entry says.
+fn is_open(entry: &Entry) -> bool {
+    entry.stage.is_alive() && entry.archived_at.is_none() && !entry.is_degraded()
+}
+
+/// The first number that is wanted.
+fn after(wanted: Notes) -> Lsn {
+    Lsn(wanted.after.0.saturating_add(1))
+}
+
+/// The frames of a segment that may hold notes behind a number. Other sessions have numbers in
+/// between, and of a sealed frame nothing says its last one: it ends where the next one begins.
+fn frames(segment: &OpenSegment, wanted: Notes) -> impl Iterator<Item = Place> {
+    let path: Arc<str> = segment.path.as_str().into();
+    let behind = segment.index.partition_point(|frame| frame.first_lsn <= after(wanted));
+    let from = segment.index.get(behind.saturating_sub(1)..).unwrap_or_default();
+    let others = from.iter().filter(|frame| frame.count > frame.events);
+    others.map(move |index| Place::File {
+        path: Arc::clone(&path),
+        salt: segment.salt,
+        index: *index,
+    })
+}
+
+fn note_of(lsn: Lsn, record: &Record) -> Option<Note> {
+    let Some(Control::Note(note)) = record.to_control() else { return None };
+    Some(Note {
+        number: lsn,
+        kind: note.kind()?,
+        name: note.name,
+        position: Position(note.position),
+        at: record.processed_at(),
+        body: note.body.into(),
+    })
+}

@@ -1,0 +1,192 @@
+//! Which segments of a session are worth sealing together: one rule for every caller.
+//! It must not read a file, nor know who asks.
+
+use crate::log::{Damage, SegmentEntry};
+
+/// So many segments, left by restarts, are sealed into one however small they are.
+const SMALL_SEGMENTS_MAX: usize = 8;
+/// Blocks of the file system: a smaller file takes no less.
+const BLOCK_BYTES: u64 = 4096;
+/// So much of an idle session is sealed by itself; less waits for more, or for the next start.
+const WORTH_BYTES: u64 = 32 << 10;
+
+/// What is worth sealing now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy {
+    /// This start. A segment sealed in it is never sealed again: the new one would have its name.
+    pub(crate) start: u64,
+    /// A segment of so many bytes is full.
+    pub(crate) bytes_max: u64,
+    /// Nothing is added to the session: its last segment counts like the others, less is worth it,
+    /// and what was sealed before joins in.
+    pub(crate) idle: bool,
+}
+
+impl Policy {
+    /// Adjacent segments that are worth sealing together: open ones until they fill one, and of an
+    /// idle session sealed ones of earlier starts before them that are not much larger, so that a
+    /// session has few segments and each byte is sealed a few times at most. None of a degraded
+    /// session, and none that an accepted loss touches: they can be proven no more.
+    pub(crate) fn run(
+        &self,
+        segments: &[SegmentEntry],
+        damage: &[Damage],
+    ) -> Option<Vec<SegmentEntry>> {
+        if damage.iter().any(|gap| gap.accepted_at.is_none()) {
+            return None;
+        }
+        let whole = |one: &SegmentEntry| {
+            !damage.iter().any(|gap| gap.from <= one.end && one.base <= gap.to)
+        };
+        let first_time = segments.iter().all(|one| !one.sealed || one.start != self.start);
+        let (mut before, mut rest) = segments.split_at_checked(0)?;
+        while let Some(next) = rest.iter().position(|one| self.takes(one, segments) && whole(one)) {
+            before = segments.get(..before.len() + next)?;
+            rest = rest.get(next..)?;
+            let mut open = 0;
+            let fits = |one: &&SegmentEntry| {
+                let fits = open < self.bytes_max && self.takes(one, segments) && whole(one);
+                open += if fits { one.bytes } else { 0 };
+                fits
+            };
+            let count = rest.iter().take_while(fits).count();
+            let mut bytes = open;
+            let joins = |one: &&SegmentEntry| {
+                let small = one.bytes <= 2 * bytes && bytes + one.bytes <= self.bytes_max;
+                bytes += one.bytes;
+                self.idle && one.sealed && one.start != self.start && small && whole(one)
+            };
+            let joined = before.iter().rev().take_while(joins).count();
+            let from = before.len() - joined;
+            let run = segments.get(from..before.len() + count)?;
+            if self.is_worth(run, open, count, first_time) {
+                return Some(run.to_vec());
+            }
+            before = segments.get(..before.len() + count)?;
+            rest = rest.get(count..)?;
+        }
+        None
+    }
+
+    /// Whether an open segment may be sealed: nothing is written to it any more, and no other will
+    /// have its name.
+    fn takes(&self, one: &SegmentEntry, segments: &[SegmentEntry]) -> bool {
+        let full = one.bytes >= self.bytes_max && !one.is_empty();
+        let active = !self.idle && segments.last() == Some(one) && !full;
+        let named_again = one.start == self.start && one.is_empty();
+        !(one.sealed || active || named_again)
+    }
+
+    fn is_worth(&self, run: &[SegmentEntry], open: u64, count: usize, first_time: bool) -> bool {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return false };
+        let blocks: u64 = run.iter().map(|one| one.bytes.div_ceil(BLOCK_BYTES)).sum();
+        let full = open >= self.bytes_max || count >= SMALL_SEGMENTS_MAX;
+        let saves = open >= WORTH_BYTES || first_time && blocks > 1;
+        // Without an event its name would be that of the next one, too.
+        first.base < last.end && (full || self.idle && saves)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Segments written as `o` or `s` for open or sealed, start, and KiB; `=` behind one without an
+    /// event.
+    fn segments(text: &str) -> Vec<SegmentEntry> {
+        let mut base = 0;
+        let mut one = |text: &str| {
+            let (kind, numbers) = text.split_at(1);
+            let empty = numbers.ends_with('=');
+            let (start, kib) = numbers.trim_end_matches('=').split_once(':').unwrap();
+            let (bytes, start) = (kib.parse::<u64>().unwrap() << 10, start.parse().unwrap());
+            let end = base + u64::from(!empty);
+            let sealed = kind == "s";
+            SegmentEntry { base: std::mem::replace(&mut base, end), start, sealed, bytes, end }
+        };
+        text.split_whitespace().map(&mut one).collect()
+    }
+
+    fn damage(places: &[(u64, bool)]) -> Vec<Damage> {
+        let one = |(at, accepted): &(u64, bool)| Damage {
+            from: *at,
+            to: at + 1,
+            reason: "torn".to_owned(),
+            accepted_at: accepted.then_some(1),
+        };
+        places.iter().map(one).collect()
+    }
+
+    #[track_caller]
+    fn check(idle: bool, start: u64, text: &str, lost: &[(u64, bool)], expected: &str) {
+        let policy = Policy { start, bytes_max: 8 << 20, idle };
+        let found = policy.run(&segments(text), &damage(lost)).unwrap_or_default();
+        let shape = |one: &SegmentEntry| (one.start, one.sealed, one.bytes, one.is_empty());
+        let found: Vec<_> = found.iter().map(shape).collect();
+        let wanted: Vec<_> = segments(expected).iter().map(shape).collect();
+        assert_eq!(found, wanted, "idle {idle}, start {start}: {text}");
+    }
+
+    #[test]
+    fn what_is_sealed_together_is_decided_by_one_rule() {
+        // In start 7: what is sealed after a settling, and what when the session is idle.
+        for (text, settled, idle) in [
+            ("", "", ""),
+            ("o7:4", "", ""),
+            ("o7:5", "", "o7:5"),
+            ("o6:1 o7:1", "", "o6:1 o7:1"),
+            // It was sealed in this start: not again for little.
+            ("s7:8 o7:8", "", ""),
+            ("s7:8 o7:32", "", "o7:32"),
+            ("s6:9 o7:5", "", "s6:9 o7:5"),
+            // It is much larger than what is added.
+            ("s6:90 o7:9", "", "o7:9"),
+            ("s4:20 s5:9 s6:4 o7:5", "", "s4:20 s5:9 s6:4 o7:5"),
+            ("s4:900 s5:9 s6:4 o7:5", "", "s5:9 s6:4 o7:5"),
+            ("s4:900 s5:9 s6:4", "", ""),
+            // What is sealed together stays within a segment's size and the last open one.
+            ("s4:5000 s5:3000 o7:2000", "", "s5:3000 o7:2000"),
+            ("s6:8000 o7:900", "", "o7:900"),
+            ("o7:9000", "o7:9000", "o7:9000"),
+            ("o6:8000 o7:900", "", "o6:8000 o7:900"),
+            ("o5:8000 o6:900 o7:9", "o5:8000 o6:900", "o5:8000 o6:900"),
+            ("o5:9000 o6:900 o7:9", "o5:9000", "o5:9000"),
+            // What is not worth it does not stand in the way of what is.
+            ("o5:2 s7:9 o7:40", "", "o7:40"),
+            ("o5:2 s7:9 o7:9000", "o7:9000", "o7:9000"),
+            // Many are worth it however small; the last one takes more.
+            (
+                "o1:1 o2:1 o3:1 o4:1 o5:1 o6:1 o6:1 o7:1",
+                "",
+                "o1:1 o2:1 o3:1 o4:1 o5:1 o6:1 o6:1 o7:1",
+            ),
+            (
+                "s7:1 o1:1 o2:1 o3:1 o4:1 o5:1 o6:1 o6:1 o6:1 o7:1",
+                "o1:1 o2:1 o3:1 o4:1 o5:1 o6:1 o6:1 o6:1",
+                "o1:1 o2:1 o3:1 o4:1 o5:1 o6:1 o6:1 o6:1 o7:1",
+            ),
+            // Without an event its name comes again, whatever its size.
+            ("o6:9 o7:1=", "", "o6:9"),
+            ("o7:9000=", "", ""),
+            ("o6:9000=", "", ""),
+            ("o6:9= o7:9", "", "o6:9= o7:9"),
+        ] {
+            check(false, 7, text, &[], settled);
+            check(true, 7, text, &[], idle);
+        }
+        check(true, 8, "o6:9 o7:1=", &[], "o6:9 o7:1=");
+    }
+
+    #[test]
+    fn what_is_lost_is_not_sealed() {
+        for idle in [false, true] {
+            let text = "o5:9000 o6:9000 o6:9000 o6:9000 o7:9000";
+            check(idle, 7, text, &[], "o5:9000");
+            check(idle, 7, text, &[(3, false)], "");
+            check(idle, 7, text, &[(0, true)], "o6:9000");
+            check(idle, 7, text, &[(0, true), (3, true)], "");
+        }
+        check(true, 7, "s6:9 o7:5", &[(0, true)], "");
+        check(true, 7, "s5:9 s6:9 o7:9 o7:5", &[(0, true)], "o7:9 o7:5");
+    }
+}

@@ -1,0 +1,333 @@
+//! Opening a session: the tables of its files are read when a caller first asks for it. Nothing
+//! past the durable point is ever seen. It must not write, and must not slice (`slice` does).
+
+use std::sync::Arc;
+
+use super::super::{
+    layout::{is_of_the_file, quarantine},
+    session::{
+        Held, Session, State,
+        names::Names,
+        opened::{Flaw, OpenSegment, Opened, index_of, whole_frames},
+    },
+    wait::blocking,
+};
+use super::Segments;
+use crate::{
+    env::{
+        File,
+        planted::{Defect, planted},
+        sync::MutexGuard,
+    },
+    event::{Position, Range, SessionHash, Timestamp},
+    log::{
+        Cipher, Entry, Fault, KeyNumber, LogError, SegmentEntry,
+        reading::read_around,
+        scan::{Piece, scan_file},
+        seal::Sealed,
+        segment::{self, FRAMES_AT, SegmentHeader},
+    },
+    store::{Gap, StoreError, StoreResult},
+};
+
+/// What is copied of a damaged place, at most.
+const COPY_BYTES: u64 = 64 << 10;
+
+impl Segments {
+    /// The session as a reader may know it, its files open. They are read while its lock is
+    /// free: the committer takes it to make frames visible.
+    pub(crate) fn opened<'a>(
+        &self,
+        session: &'a Arc<Session>,
+    ) -> StoreResult<MutexGuard<'a, State>> {
+        let opened = self.opened_when(session, &|| session.visible().map(Some))?;
+        opened.ok_or_else(|| session.not_found())
+    }
+
+    /// [`Self::opened`] for its forks, though other callers may not know it; `None` once it was
+    /// erased, or went because no fork needs it any more.
+    pub(crate) fn opened_kept<'a>(
+        &self,
+        session: &'a Arc<Session>,
+    ) -> StoreResult<Option<MutexGuard<'a, State>>> {
+        let stays = |state: &MutexGuard<'_, State>| {
+            let entry = &state.entry;
+            !entry.stage.is_discarded() && !entry.stage.is_reclaimed()
+                || self.sessions.is_needed(session.hash)
+        };
+        self.opened_when(session, &|| Ok(session.kept().filter(stays)))
+    }
+
+    fn opened_when<'a>(
+        &self,
+        session: &'a Arc<Session>,
+        enter: &dyn Fn() -> StoreResult<Option<MutexGuard<'a, State>>>,
+    ) -> StoreResult<Option<MutexGuard<'a, State>>> {
+        loop {
+            let (segments, waiting, cipher) = {
+                let Some(mut state) = enter()? else { return Ok(None) };
+                if let Some(opened) = &mut state.opened {
+                    opened.used_at = self.base.env.clock.monotonic();
+                    return Ok(Some(state));
+                }
+                let waiting: Vec<Arc<Held>> = state.unsettled.iter().cloned().collect();
+                let cipher = self.key_of(session, &mut state)?;
+                (state.entry.segments.clone(), waiting, cipher)
+            };
+            let load = || self.load(session.hash, cipher.as_deref(), &segments, &waiting);
+            let (mut opened, flaws) = blocking(load)?;
+            let Some(mut state) = enter()? else { return Ok(None) };
+            // Settled, sealed or opened meanwhile: what was read is not how it is now.
+            let same = state.entry.segments == segments && state.unsettled.len() == waiting.len();
+            if same && state.opened.is_none() {
+                opened.unread = self.note_all(session, &mut state, flaws);
+                state.opened = Some(opened);
+                self.sessions.in_use.lock().push_back(Arc::clone(session));
+            }
+        }
+    }
+
+    /// Reads the tables of a session's files, and the names in the frames that wait.
+    fn load(
+        &self,
+        session: SessionHash,
+        cipher: Option<&Cipher>,
+        segments: &[SegmentEntry],
+        waiting: &[Arc<Held>],
+    ) -> StoreResult<(Opened, Vec<Flaw>)> {
+        let mut opened = Opened::new(self.base.env.clock.monotonic());
+        let mut flaws = Vec::new();
+        for file in segments {
+            match self.open_segment((session, cipher), file, &mut opened.names) {
+                Ok((segment, found)) => {
+                    flaws.extend(found);
+                    opened.segments.push(segment);
+                }
+                Err(LogError::Io(source)) if !is_of_the_file(&source) => {
+                    return Err(StoreError::Io { doing: "opening a segment", source });
+                }
+                Err(error) => {
+                    let range = Range::new(Position(file.base), Position(file.end));
+                    let reason = format!("segment {} is unreadable: {error}", file.base);
+                    flaws.push(Flaw { range, reason, unread: error.is_unreadable() });
+                }
+            }
+        }
+        for held in waiting {
+            let frame = held.frame();
+            if let Ok(records) = frame.records() {
+                opened.names.add(held.header.first_position, &records);
+            }
+        }
+        if planted(Defect::DropIdempotency) {
+            opened.names = Names::default();
+        }
+        Ok((opened, flaws))
+    }
+
+    fn open_segment(
+        &self,
+        (session, cipher): (SessionHash, Option<&Cipher>),
+        entry: &SegmentEntry,
+        names: &mut Names,
+    ) -> Result<(OpenSegment, Vec<Flaw>), LogError> {
+        let path = segment::path(session, Position(entry.base), entry.start, entry.sealed);
+        let file = self.base.env.storage.open_read(&path)?;
+        let header = SegmentHeader::of(&*file)?;
+        let misplaced = header.store != self.base.store.id
+            || header.session != session
+            || (header.base.0, header.start, header.sealed)
+                != (entry.base, entry.start, entry.sealed);
+        if misplaced {
+            return Err(LogError::Fault { byte_offset: 0, fault: Fault::Misplaced });
+        }
+        let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
+        header.check_key(cipher.map(Cipher::number)).map_err(wrong)?;
+        if file.len()? < entry.bytes {
+            return Err(LogError::Fault { byte_offset: file.len()?, fault: Fault::Short });
+        }
+        let mut segment = OpenSegment {
+            file: entry.clone(),
+            path,
+            salt: header.salt,
+            index: Vec::new(),
+            sealed: None,
+        };
+        let mut tables = None;
+        if entry.sealed {
+            match sealed_tables(&*file, &header, entry, names, cipher) {
+                Ok(sealed) => {
+                    segment.index.clone_from(&sealed.index);
+                    segment.sealed = Some(sealed);
+                    return Ok((segment, Vec::new()));
+                }
+                // Its tables are damaged: its blocks are walked like frames of an open segment.
+                Err(LogError::Fault { fault, .. }) => tables = Some(fault),
+                Err(error) => return Err(error),
+            }
+        }
+        let beyond = planted(Defect::BelieveBeyondSettled);
+        let end = if beyond { file.len()? } else { entry.bytes };
+        let file = (&*file, end, tables);
+        let flaws = self.index_segment(&mut segment, (session, cipher), file, names)?;
+        Ok((segment, flaws))
+    }
+
+    /// Walks the frames of a segment that is not sealed, or whose `tables` are wrong. Whatever is
+    /// wrong below the believed bytes is damage.
+    fn index_segment(
+        &self,
+        segment: &mut OpenSegment,
+        (session, cipher): (SessionHash, Option<&Cipher>),
+        (file, end, tables): (&dyn File, u64, Option<Fault>),
+        names: &mut Names,
+    ) -> Result<Vec<Flaw>, LogError> {
+        let mut flaws = Vec::new();
+        let mut expected = Position(segment.file.base);
+        let mut wrong = None;
+        let mut flaw = |from: Position, to: Position, wrong: Option<(u64, Fault)>| {
+            let (at, fault) = wrong.unwrap_or((0, Fault::Misplaced));
+            let reason = format!("segment {} at byte {at}: {fault}", segment.file.base);
+            let unread = fault == Fault::Unreadable;
+            if !unread {
+                let start = at.max(FRAMES_AT);
+                let copy = read_around(file, start, end.min(start.saturating_add(COPY_BYTES)));
+                let copy = copy.map(|copy| copy.bytes).unwrap_or_default();
+                let name = format!("{session}-{}-{at}.damaged", segment.file.base);
+                quarantine(&self.base.env, &name, &copy, &reason);
+            }
+            flaws.push(Flaw { range: Range::new(from, to), reason, unread });
+        };
+        let found = scan_file(file, segment.salt, FRAMES_AT, end)?;
+        for piece in found.pieces {
+            let (byte_offset, frame) = match piece {
+                Piece::Frame { byte_offset, frame } => (byte_offset, frame),
+                Piece::Bad { byte_offset, fault, .. } => {
+                    wrong = Some((byte_offset, fault));
+                    continue;
+                }
+            };
+            let header = frame.header;
+            let records = match frame.decrypt(cipher).and_then(|frame| frame.records()) {
+                Ok(records) if header.session == session => records,
+                Ok(_) => {
+                    wrong = Some((byte_offset, Fault::Misplaced));
+                    continue;
+                }
+                Err(fault) => {
+                    wrong = Some((byte_offset, fault));
+                    continue;
+                }
+            };
+            if header.first_position != expected || wrong.is_some() {
+                flaw(expected, header.first_position, wrong.take());
+            }
+            names.add(header.first_position, &records);
+            let first_time =
+                records.first().map_or(Timestamp(0), |(_, first)| first.processed_at());
+            segment.index.push(index_of(byte_offset, &header, first_time));
+            expected = header.range().to;
+        }
+        let end = Position(segment.file.end);
+        if expected != end || wrong.is_some() || found.rest.is_some() {
+            let tables = tables.filter(|_| expected == end);
+            let rest = found.rest.map(|fault| (found.end, tables.unwrap_or(fault)));
+            flaw(expected, end.max(expected), wrong.or(rest));
+        }
+        Ok(flaws)
+    }
+
+    /// The key of a session, where it has one.
+    pub(crate) fn cipher(&self, session: &Session) -> Result<Option<Arc<Cipher>>, LogError> {
+        self.cipher_in(&mut session.state())
+    }
+
+    /// [`Self::cipher`] for who holds its lock: the first time it is read from `keys/`.
+    pub(crate) fn cipher_in(&self, state: &mut State) -> Result<Option<Arc<Cipher>>, LogError> {
+        if self.base.keys.own().is_none() {
+            return Ok(None);
+        }
+        if state.cipher.is_none() {
+            let (number, tenant) = (KeyNumber(state.entry.key), state.entry.tenant.as_str());
+            state.cipher = Some(self.base.keys.cipher_of(number, tenant)?);
+        }
+        Ok(state.cipher.clone())
+    }
+
+    /// [`Self::cipher_in`] for a client: a session whose key is gone is damaged.
+    pub(crate) fn key_of(
+        &self,
+        session: &Arc<Session>,
+        state: &mut State,
+    ) -> StoreResult<Option<Arc<Cipher>>> {
+        match self.cipher_in(state) {
+            Ok(cipher) => Ok(cipher),
+            Err(error) if error.is_unreadable() => {
+                Err(session.damaged_with(state, vec![without_key(&state.entry, &error)]))
+            }
+            Err(LogError::Io(source)) => Err(StoreError::Io { doing: "reading its key", source }),
+            Err(LogError::Fault { fault, .. }) => {
+                let range = Range::new(Position::ZERO, Position(state.entry.tail));
+                self.note(session, state, range, &fault.to_string());
+                Err(session.damaged(state))
+            }
+        }
+    }
+
+    /// [`Self::note`] for all that was met; answers what the device did not give, and no person
+    /// gave up. That is reported and not kept: another time the device may give it.
+    pub(crate) fn note_all(
+        &self,
+        session: &Arc<Session>,
+        state: &mut State,
+        flaws: Vec<Flaw>,
+    ) -> Vec<Gap> {
+        let (unread, wrong): (Vec<_>, Vec<_>) = flaws.into_iter().partition(|flaw| flaw.unread);
+        for flaw in wrong {
+            self.note(session, state, flaw.range, &flaw.reason);
+        }
+        state.unknown(unread.into_iter().map(Flaw::gap).collect())
+    }
+
+    /// Remembers damage of a session, and has it settled when it is new.
+    pub(crate) fn note(
+        &self,
+        session: &Arc<Session>,
+        state: &mut State,
+        range: Range,
+        reason: &str,
+    ) {
+        if state.damage(range, reason) {
+            tracing::error!(session = %session.hash, %range, reason, "acknowledged bytes are damaged");
+            self.sessions.backlog.touched.lock().push(Arc::clone(session));
+        }
+    }
+}
+
+/// What is missing of a session whose key the device does not give, in neither file.
+pub(crate) fn without_key(entry: &Entry, error: &LogError) -> Gap {
+    let reason = format!(
+        "its key cannot be read in either file of keys/ ({error}): it is whole once one of them \
+         reads again; else bring keys/ back from a backup"
+    );
+    let range = Range::new(Position::ZERO, Position(entry.tail));
+    Gap { range, reason, accepted_at: None }
+}
+
+/// The tables of a sealed segment; the names in its one block, where it has no table of them.
+fn sealed_tables(
+    file: &dyn File,
+    header: &SegmentHeader,
+    entry: &SegmentEntry,
+    names: &mut Names,
+    cipher: Option<&Cipher>,
+) -> Result<Sealed, LogError> {
+    let sealed = Sealed::of(file, header, entry.bytes, cipher)?;
+    if sealed.nameless {
+        let wrong = |fault| LogError::Fault { byte_offset: FRAMES_AT, fault };
+        for frame in whole_frames(file, header, entry, cipher)? {
+            names.add(frame.header.first_position, &frame.records().map_err(wrong)?);
+        }
+    }
+    Ok(sealed)
+}

@@ -1,0 +1,334 @@
+//! Sealing: full segments are re-encoded into blocks under a new name, read back record by record
+//! and proven against the chains, and only then take the place of the old ones. It must not unlink
+//! a segment that a settled file may still name.
+
+use std::{collections::BTreeSet, io, sync::Arc};
+
+use super::super::{
+    catalogue::{keys_live_from, sessions::FEW_SESSIONS_MAX},
+    session::{
+        Session,
+        opened::{OpenSegment, whole_frames},
+    },
+};
+use super::{Segments, policy::Policy, settle::is_of_the_store};
+use crate::{
+    env::{File, sync::atomic::Ordering},
+    event::{Lsn, Position, Timestamp},
+    log::{
+        Chain, Cipher, Control, Fault, KnownBatch, LogError, Record, Redaction, SegmentEntry,
+        seal::{self, Sealed},
+        segment::{self, SegmentHeader},
+    },
+    store::rules::entry::is_redacted,
+};
+
+/// Runs that are written before they are made durable together.
+const SEALED_AT_ONCE: usize = 64;
+
+pub(crate) type Records = Vec<(Lsn, Record)>;
+
+impl Segments {
+    /// Seals the full segments of sessions that were settled, unless callers write so fast that the
+    /// processor is wanted elsewhere: sealing saves room, not data.
+    pub(crate) fn seal_when_quiet(
+        &self,
+        settled: Vec<Arc<Session>>,
+        quiet: bool,
+    ) -> io::Result<()> {
+        let full = settled.into_iter().filter(|session| self.full_run(session).is_some());
+        let mut waiting = self.sessions.backlog.full.lock();
+        waiting.extend(full.map(|session| (session.hash, session)));
+        if !quiet {
+            return Ok(());
+        }
+        let mut sessions = std::mem::take(&mut *waiting);
+        drop(waiting);
+        while let Some((hash, session)) = sessions.pop_first() {
+            let mut last = None;
+            while let Some(run) = self.full_run(&session).filter(|run| last.as_ref() != Some(run)) {
+                if self.sessions.pressure() > self.base.options.journal_retained_bytes / 16 {
+                    sessions.insert(hash, session);
+                    self.sessions.backlog.full.lock().append(&mut sessions);
+                    return Ok(());
+                }
+                self.seal_runs(vec![(Arc::clone(&session), run.clone())])?;
+                // A run that is still there was not sealed.
+                last = Some(run);
+            }
+        }
+        Ok(())
+    }
+
+    /// What of a session that others may write to is worth sealing.
+    fn full_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
+        let state = session.state();
+        let living = !state.entry.stage.is_discarded() && !state.entry.stage.is_reclaimed();
+        living.then(|| self.policy(false).run(&state.entry.segments, &state.entry.damage))?
+    }
+
+    /// What is worth sealing now.
+    pub(crate) fn policy(&self, idle: bool) -> Policy {
+        let (start, bytes_max) =
+            (self.sessions.journal.start(), self.base.options.segment_bytes_max);
+        Policy { start, bytes_max, idle }
+    }
+
+    /// Seals each run of segments of a session: writes it as one sealed segment, makes it durable,
+    /// proves it against the chain, and lets it take their place.
+    pub(crate) fn seal_runs(&self, runs: Vec<(Arc<Session>, Vec<SegmentEntry>)>) -> io::Result<()> {
+        let mut runs = runs.into_iter().peekable();
+        while runs.peek().is_some() && !self.base.closed.load(Ordering::Acquire) {
+            let mut written = Vec::new();
+            for (session, run) in runs.by_ref().take(SEALED_AT_ONCE) {
+                if let Some(one) = unless_damaged(&session, self.write_sealed(&session, run))? {
+                    written.push((session, one));
+                }
+            }
+            self.sync_sealed(&written)?;
+            for (session, one) in written {
+                let read = read_back(&*one.file, &one.entry, &one.records, one.cipher.as_deref());
+                if let Some((salt, sealed)) = unless_damaged(&session, read)? {
+                    // Names from tables that go are in no memory: the next reader reads the block.
+                    let forget = sealed.nameless && one.run.iter().any(|old| old.sealed);
+                    let sealed = OpenSegment::sealed(one.entry, one.path, salt, sealed);
+                    self.swap(&session, &one.run, sealed, forget);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a run as one sealed segment, without the bodies of redacted events. It is named after
+    /// this start: the name of its first segment may be that of a sealed one.
+    fn write_sealed(&self, session: &Session, run: Vec<SegmentEntry>) -> Result<Sealing, LogError> {
+        let short = LogError::Fault { byte_offset: 0, fault: Fault::Short };
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return Err(short) };
+        let start = self.sealing_start(session, first.base);
+        let path = self.free_name(session, Position(first.base), start, true)?;
+        let cipher = self.cipher(session)?;
+        let (bytes, records) = self.encode_sealed(session, &run, start, cipher.as_ref())?;
+        let storage = &self.base.env.storage;
+        let file = match storage.create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                storage.remove(&path)?;
+                storage.create(&path)?
+            }
+            other => other?,
+        };
+        file.write_at(0, &bytes)?;
+        let (base, end, bytes) = (first.base, last.end, bytes.len() as u64);
+        let entry = SegmentEntry { base, start, sealed: true, bytes, end };
+        assert!(!run.contains(&entry), "a sealed segment never replaces itself");
+        Ok(Sealing { run, entry, path, file, records, cipher })
+    }
+
+    /// The start that a sealed segment is named after: this one, or, where this start sealed one of
+    /// that base before, the one before it. Of the two names the session has one at most.
+    fn sealing_start(&self, session: &Session, base: u64) -> u64 {
+        let start = self.sessions.journal.start();
+        let named = |one: &SegmentEntry| (one.base, one.start, one.sealed) == (base, start, true);
+        start - u64::from(session.state().entry.segments.iter().any(named))
+    }
+
+    fn sync_sealed(&self, written: &[(Arc<Session>, Sealing)]) -> io::Result<()> {
+        if written.len() > FEW_SESSIONS_MAX {
+            return self.base.env.storage.sync_all();
+        }
+        let mut directories = BTreeSet::new();
+        for (session, one) in written {
+            one.file.sync()?;
+            directories.insert(segment::directory(session.hash));
+        }
+        directories.iter().try_for_each(|directory| self.base.env.storage.sync_dir(directory))
+    }
+
+    fn swap(
+        &self,
+        session: &Arc<Session>,
+        run: &[SegmentEntry],
+        sealed: OpenSegment,
+        forget: bool,
+    ) {
+        assert!(sealed.file.sealed && sealed.sealed.is_some(), "what replaces a run is sealed");
+        let mut locked = session.state();
+        let state = &mut *locked;
+        for entry in state.entries_mut() {
+            let at = entry.segments.iter().position(|segment| Some(segment) == run.first());
+            if let Some(at) = at {
+                entry.segments.splice(at..at + run.len(), [sealed.file.clone()]);
+            }
+        }
+        if forget {
+            state.opened = None;
+        } else if let Some(opened) = &mut state.opened {
+            opened.sealed(run, sealed);
+        }
+        drop(locked);
+        let paths = run
+            .iter()
+            .map(|old| segment::path(session.hash, Position(old.base), old.start, old.sealed));
+        // Behind the change: a settled file of a later generation does not name what was replaced.
+        // And not under the session's lock: who has the slots may be reading them from the disk.
+        let generation = self.sessions.slots.lock().generation();
+        self.sessions.backlog.retired.lock().extend(paths.map(|path| (path, generation)));
+        self.sessions.backlog.touched.lock().push(Arc::clone(session));
+    }
+
+    /// The bytes of a sealed segment, proven against the chains, and the records it holds.
+    fn encode_sealed(
+        &self,
+        session: &Session,
+        run: &[SegmentEntry],
+        start: u64,
+        cipher: Option<&Arc<Cipher>>,
+    ) -> Result<(Vec<u8>, Records), LogError> {
+        let mut header: Option<SegmentHeader> = None;
+        let (mut records, mut known) = (Records::new(), Vec::new());
+        let redacted = session.state().entry.redacted.clone();
+        for entry in run {
+            let path = segment::path(session.hash, Position(entry.base), entry.start, entry.sealed);
+            let file = self.base.env.storage.open_read(&path)?;
+            let found = SegmentHeader::of(&*file)?;
+            header.get_or_insert(found);
+            for frame in whole_frames(&*file, &found, entry, cipher.map(|cipher| &**cipher))? {
+                let fault = |fault| LogError::Fault { byte_offset: 0, fault };
+                records.extend(frame.records().map_err(fault)?);
+            }
+            if entry.sealed && !redacted.is_empty() {
+                let tables = Sealed::of(&*file, &found, entry.bytes, cipher.map(|one| &**one))?;
+                known.extend(tables.batches.into_iter().filter(|(_, one)| one.has_no_content()));
+            }
+        }
+        let Some(first) = header else {
+            return Err(LogError::Fault { byte_offset: 0, fault: Fault::Short });
+        };
+        let salt = u64::from_le_bytes(self.base.env.random());
+        let header = SegmentHeader { salt, start, sealed: true, ..first };
+        let end = run.last().map_or(0, |last| last.end);
+        prove(&header, &records, end, self.chains_behind(session, run)?)?;
+        known.extend(leave_out(header.base, &mut records, &redacted));
+        let live = keys_live_from(&self.base.count, &*self.base.env.clock);
+        let compressed = self.base.options.compression;
+        let bytes = self.base.keys.with(cipher, |encryptor| {
+            seal::seal(header, &records, known, live, compressed, encryptor)
+        });
+        Ok((bytes, records))
+    }
+
+    /// The chains that must stand behind a run: those before the next segment, before the first
+    /// frame that waits, or at the end of the session.
+    fn chains_behind(
+        &self,
+        session: &Session,
+        run: &[SegmentEntry],
+    ) -> Result<[Chain; 2], LogError> {
+        let next = {
+            let state = session.state();
+            let segments = &state.entry.segments;
+            let at = segments.iter().position(|segment| Some(segment) == run.last());
+            match (at.and_then(|at| segments.get(at + 1)), state.unsettled.front()) {
+                (Some(next), _) => next.clone(),
+                (None, Some(held)) => return Ok([held.header.chain, held.header.control_chain]),
+                (None, None) => {
+                    return Ok([Chain(state.entry.chain), Chain(state.entry.control_chain)]);
+                }
+            }
+        };
+        let path = segment::path(session.hash, Position(next.base), next.start, next.sealed);
+        let header = SegmentHeader::of(&*self.base.env.storage.open_read(&path)?)?;
+        Ok([header.chain, header.control_chain])
+    }
+}
+
+/// A sealed segment that is written and does not count yet.
+struct Sealing {
+    /// The segments it is to replace.
+    run: Vec<SegmentEntry>,
+    entry: SegmentEntry,
+    path: String,
+    file: Box<dyn File>,
+    records: Records,
+    cipher: Option<Arc<Cipher>>,
+}
+
+/// Leaves a session alone of which something cannot be read or written: its next reader says
+/// so, and what is left open is sealed another time.
+fn unless_damaged<T>(session: &Session, result: Result<T, LogError>) -> io::Result<Option<T>> {
+    match result {
+        Ok(one) => Ok(Some(one)),
+        Err(LogError::Io(error)) if is_of_the_store(&error) => Err(error),
+        Err(error) => {
+            tracing::warn!(session = %session.hash, %error, "a segment is not sealed");
+            Ok(None)
+        }
+    }
+}
+
+/// Follows both chains over records that are to be sealed.
+fn prove(
+    header: &SegmentHeader,
+    records: &Records,
+    end: u64,
+    behind: [Chain; 2],
+) -> Result<(), LogError> {
+    let (mut position, mut chains) = (header.base, [header.chain, header.control_chain]);
+    let [events, controls] = &mut chains;
+    for (lsn, record) in records {
+        if record.is_event() {
+            *events = events.after(position.0, record);
+            position = position.plus(1);
+        } else {
+            *controls = controls.after(lsn.0, record);
+        }
+    }
+    if position == Position(end) && chains == behind {
+        return Ok(());
+    }
+    Err(LogError::Fault { byte_offset: 0, fault: Fault::Chain })
+}
+
+/// Reads a sealed segment back and compares every record.
+fn read_back(
+    file: &dyn File,
+    entry: &SegmentEntry,
+    records: &Records,
+    cipher: Option<&Cipher>,
+) -> Result<(u64, Sealed), LogError> {
+    let header = SegmentHeader::of(file)?;
+    let sealed = Sealed::of(file, &header, entry.bytes, cipher)?;
+    let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
+    let mut read = Records::new();
+    for frame in whole_frames(file, &header, entry, cipher)? {
+        read.extend(frame.records().map_err(wrong)?);
+    }
+    if read != *records || sealed.end != Position(entry.end) {
+        return Err(wrong(Fault::Payload));
+    }
+    Ok((header.salt, sealed))
+}
+
+/// Takes the bodies of redacted events out of records that are to be sealed, the first event of
+/// them at `base`, and with them what batches say of their content: a digest tells whether a guess
+/// is right. Answers these batches: their keys still answer.
+pub(crate) fn leave_out(
+    base: Position,
+    records: &mut Records,
+    redacted: &[Redaction],
+) -> Vec<(Timestamp, KnownBatch)> {
+    let (mut position, mut known) = (base, Vec::new());
+    for (_, record) in records.iter_mut().filter(|_| !redacted.is_empty()) {
+        if record.is_event() {
+            if is_redacted(redacted, position) {
+                record.redact();
+            }
+            position = position.plus(1);
+        } else if let Some(Control::Batch(batch)) = record.to_control()
+            && redacted.iter().any(|one| batch.holds(Position(one.position)))
+        {
+            known.push((record.processed_at(), batch.without_content()));
+            record.redact();
+        }
+    }
+    known
+}

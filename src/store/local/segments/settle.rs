@@ -1,0 +1,484 @@
+//! Settling: what the journal acknowledged is written to the sessions' own segments, made durable
+//! there, named in `settled/`, and only then are journal files free again. Also sealing of full
+//! segments. It must not be on the path of an append.
+
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+
+use super::super::{
+    catalogue::sessions::FEW_SESSIONS_MAX,
+    journal::place::Place,
+    session::{Durable, Session, opened::index_of},
+};
+use super::Segments;
+use crate::{
+    env::{
+        File,
+        planted::{Defect, planted},
+        sync::atomic::Ordering,
+    },
+    event::{Lsn, Position, SessionHash},
+    log::{
+        Delta, Encryptor, Entry, Frame, FrameHeader, KeyNumber, SegmentEntry,
+        segment::{self, FRAMES_AT, FrameIndex, SegmentHeader},
+    },
+    store::lifetime::CountState,
+};
+
+/// Bytes of frames put together before they are written.
+const WRITE_BYTES: usize = 256 << 10;
+/// Bytes of frames that are encoded while their session is locked.
+const PART_BYTES: usize = 32 << 10;
+/// While others write, so many times as many bytes are settled as they write...
+const PACE: u64 = 2;
+/// ...and so many more: a few writes.
+const PACE_AHEAD_BYTES: u64 = 4 * WRITE_BYTES as u64;
+/// Poll interval while throttled to the pace of writers; the throttle ends once no append arrives
+/// within it.
+const PACE_LOOK: Duration = Duration::from_millis(1);
+
+/// What one settling wrote of a session, not yet synced.
+struct Written {
+    session: Arc<Session>,
+    /// The entry with the segments as they will be.
+    entry: Entry,
+    path: String,
+    salt: u64,
+    new: Vec<FrameIndex>,
+    /// Kept open to be synced; `None` when one sync of everything follows, or it was synced.
+    file: Option<Box<dyn File>>,
+    synced: bool,
+    /// Frames written: what is settled of the session's waiting frames.
+    frames: usize,
+    created: bool,
+}
+
+/// What a settling writes with. It goes at the pace of those who write meanwhile: what it has the
+/// disk do at once, they wait for.
+struct Hand<'a> {
+    segments: &'a Segments,
+    /// What is put together before it is written.
+    buffer: Vec<u8>,
+    /// Bytes of the journal when it began.
+    began: u64,
+    done: u64,
+    /// Others write.
+    paced: bool,
+}
+
+impl Hand<'_> {
+    /// Writes the buffer, and waits while that is ahead of the pace.
+    fn write(&mut self, file: &dyn File, at: u64) -> io::Result<u64> {
+        let bytes = self.buffer.len() as u64;
+        file.write_at(at, &self.buffer)?;
+        file.hurry(at, bytes);
+        self.buffer.clear();
+        self.done += bytes;
+        while self.is_ahead() {
+            self.wait();
+        }
+        Ok(at + bytes)
+    }
+
+    fn is_ahead(&self) -> bool {
+        let written = self.segments.sessions.journal.written().saturating_sub(self.began);
+        // Near the end of the room haste is better than a writer that must wait.
+        let room = self.segments.sessions.pressure()
+            < self.segments.base.options.journal_retained_bytes / 8 * 7;
+        self.paced && room && self.done > PACE_AHEAD_BYTES + PACE * written
+    }
+
+    fn wait(&mut self) {
+        let before = self.segments.sessions.journal.written();
+        let signal = &self.segments.sessions.settle_now;
+        let wanted = signal.state.lock();
+        if wanted.stop {
+            self.paced = false;
+            return;
+        }
+        let waited = signal.changed.wait_timeout(wanted, PACE_LOOK);
+        let (wanted, waited) = waited;
+        drop(wanted);
+        self.paced = !waited || self.segments.sessions.journal.written() > before;
+    }
+}
+
+impl Segments {
+    /// Settles all that is acknowledged, without what deletions, erasures and redactions left to be
+    /// done.
+    pub(crate) fn settle_frames(&self, clean: bool, quiet: bool) -> io::Result<()> {
+        let idle = self.sessions.backlog.dirty.lock().is_empty()
+            && self.sessions.backlog.touched.lock().is_empty();
+        if idle && self.sessions.slots.lock().even() && !clean && !self.base.count_is_due() {
+            return Ok(());
+        }
+        self.base.check_writable()?;
+        if !self.sessions.backlog.dirty.lock().is_empty() {
+            self.sessions.journal.begin(&*self.sessions)?;
+        }
+        let _settling = self.settling.lock();
+        self.base.check_writable()?;
+        let written_before = self.sessions.journal.written();
+        let place = self.sessions.journal.place();
+        if planted(Defect::RecycleBeforeSettling) {
+            self.sessions.journal.recycle(place.order);
+        }
+        let dirty = std::mem::take(&mut *self.sessions.backlog.dirty.lock());
+        dirty.iter().for_each(|session| session.state().listed = false);
+        let settled = self.write_sessions(&dirty).and_then(|(written, mut stuck)| {
+            let written = self.sync_written(written, &mut stuck)?;
+            self.account(written);
+            let (place, copied) = self.place_past(&stuck, place, written_before)?;
+            let told = self.base.count_state();
+            let delta = self.delta(clean && stuck.is_empty(), place, told);
+            let mut slots = self.sessions.slots.lock();
+            slots.write(&self.base.env, delta, &|take| {
+                self.sessions.catalogue().each_settled(take)
+            })?;
+            self.base.count.keep(told);
+            self.sessions.journal.recycle(slots.recyclable().order);
+            Ok((stuck, copied))
+        });
+        self.sessions.reserve.note(settled.as_ref().err());
+        let copied = match settled {
+            Ok((stuck, copied)) => {
+                self.list_again(stuck);
+                copied
+            }
+            Err(error) => {
+                self.list_again(dirty);
+                tracing::warn!(%error, "settling failed; the journal keeps what is acknowledged");
+                return Err(error);
+            }
+        };
+        self.sessions.settled_written.store(written_before + copied, Ordering::Relaxed);
+        self.unlink_retired();
+        self.seal_when_quiet(dirty, quiet)
+    }
+
+    /// Every session with frames that wait is listed for the next settling.
+    fn list_again(&self, sessions: Vec<Arc<Session>>) {
+        let waiting: Vec<_> =
+            sessions.into_iter().filter(|session| session.state().list()).collect();
+        self.sessions.backlog.dirty.lock().extend(waiting);
+    }
+
+    /// Writes what waits; answers also the sessions whose segment took nothing.
+    fn write_sessions(
+        &self,
+        dirty: &[Arc<Session>],
+    ) -> io::Result<(Vec<Written>, Vec<Arc<Session>>)> {
+        let keep_open = dirty.len() <= FEW_SESSIONS_MAX;
+        let sync_each = self.take_sync_each();
+        let (began, paced) = (self.sessions.journal.written(), self.base.options.background);
+        let mut hand = Hand { segments: self, buffer: Vec::new(), began, done: 0, paced };
+        let (mut written, mut stuck) = (Vec::new(), Vec::new());
+        for session in dirty {
+            if self.sessions.forget_frames(session) {
+                continue;
+            }
+            let one = self.write_session(session, &mut hand).and_then(|one| {
+                let file = one.as_ref().and_then(|one| one.file.as_ref()).filter(|_| sync_each);
+                file.map_or(Ok(()), |file| file.sync()).map(|()| one)
+            });
+            match one {
+                Ok(None) => {}
+                Ok(Some(mut one)) => {
+                    one.synced = sync_each;
+                    if sync_each || !keep_open {
+                        one.file = None;
+                    }
+                    written.push(one);
+                }
+                Err(error) if is_of_the_store(&error) => return Err(error),
+                Err(error) => {
+                    self.unwritable(session, &error);
+                    stuck.push(Arc::clone(session));
+                }
+            }
+        }
+        Ok((written, stuck))
+    }
+
+    /// Writes a session's waiting frames to its segment.
+    fn write_session(
+        &self,
+        session: &Arc<Session>,
+        hand: &mut Hand<'_>,
+    ) -> io::Result<Option<Written>> {
+        let (mut entry, first, frames, failed, salt) = {
+            let state = session.state();
+            let Some(first) = state.unsettled.front() else { return Ok(None) };
+            let last = state.entry.segments.last();
+            let salt = state.opened.as_ref().zip(last).and_then(|(opened, last)| opened.salt(last));
+            let failed = state.unwritable.is_some();
+            (state.entry.clone(), first.header, state.unsettled.len(), failed, salt)
+        };
+        let cipher = self.cipher(session).map_err(io::Error::other)?;
+        let key = cipher.as_ref().map(|cipher| cipher.number());
+        let start = self.sessions.journal.start();
+        let active = entry.segments.last().filter(|segment| {
+            let room = segment.bytes < self.base.options.segment_bytes_max;
+            // A segment without an event would share its name with the next.
+            let takes = room && !failed || segment.is_empty();
+            segment.start == start && !segment.sealed && takes
+        });
+        let base = active.map_or(first.first_position.0, |segment| segment.base);
+        let (path, salt, at, file, created) = match active {
+            Some(segment) => {
+                let base = Position(segment.base);
+                let path = segment::path(session.hash, base, start, false);
+                let file = self.base.env.storage.open(&path)?;
+                let salt = match salt {
+                    Some(salt) => salt,
+                    None => SegmentHeader::of(&*file).map_err(io::Error::other)?.salt,
+                };
+                (path, salt, segment.bytes, file, false)
+            }
+            None => {
+                let (path, salt, file) = self.create_segment(session, &first, start, key)?;
+                (path, salt, FRAMES_AT, file, true)
+            }
+        };
+        let (new, bytes) = self.base.keys.with(cipher.as_ref(), |encryptor| {
+            write_frames(session, frames, &*file, (salt, at), encryptor, hand)
+        })?;
+        assert_eq!(new.len(), frames, "every frame that waits is in the index");
+        let segment = SegmentEntry { base, start, sealed: false, bytes, end: entry.tail };
+        match entry.segments.last_mut().filter(|_| !created) {
+            Some(last) => *last = segment,
+            None => entry.segments.push(segment),
+        }
+        let session = Arc::clone(session);
+        debug_assert!(bytes > at, "a session that waits has a frame");
+        let (file, synced) = (Some(file), false);
+        Ok(Some(Written { session, entry, path, salt, new, file, synced, frames, created }))
+    }
+
+    /// Creates a segment file, or begins one anew that an earlier try of this start left.
+    fn create_segment(
+        &self,
+        session: &Session,
+        first: &FrameHeader,
+        start: u64,
+        key: Option<KeyNumber>,
+    ) -> io::Result<(String, u64, Box<dyn File>)> {
+        let storage = &self.base.env.storage;
+        let header = SegmentHeader {
+            store: self.base.store.id,
+            salt: u64::from_le_bytes(self.base.env.random()),
+            session: session.hash,
+            base: first.first_position,
+            start,
+            first_lsn: first.first_lsn,
+            chain: first.chain,
+            control_chain: first.control_chain,
+            sealed: false,
+            key,
+        };
+        let path = self.free_name(session, header.base, start, false)?;
+        self.make_directory(session.hash)?;
+        let file = match storage.create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => storage.open(&path)?,
+            other => other?,
+        };
+        file.write_at(0, &header.encode())?;
+        Ok((path, header.salt, file))
+    }
+
+    /// The path of a segment that is to be made, unless another has it: one that the session
+    /// consists of, or one that is about to be unlinked.
+    pub(crate) fn free_name(
+        &self,
+        session: &Session,
+        base: Position,
+        start: u64,
+        sealed: bool,
+    ) -> io::Result<String> {
+        let path = segment::path(session.hash, base, start, sealed);
+        let named =
+            |one: &SegmentEntry| (one.base, one.start, one.sealed) == (base.0, start, sealed);
+        if session.state().entry.segments.iter().any(named) {
+            return Err(io::Error::other("a segment of that name is in use"));
+        }
+        if self.sessions.backlog.retired.lock().contains_key(&path) {
+            return Err(io::Error::other("a file of that name is about to be unlinked"));
+        }
+        Ok(path)
+    }
+
+    fn make_directory(&self, session: SessionHash) -> io::Result<()> {
+        let directory = segment::directory(session);
+        if self.directories.lock().insert(directory.clone()) {
+            let made = self
+                .base
+                .env
+                .storage
+                .create_dir(&directory)
+                .and_then(|()| self.base.env.storage.sync_dir(super::super::layout::SEGMENTS));
+            return made.inspect_err(|_| {
+                self.directories.lock().remove(&directory);
+            });
+        }
+        Ok(())
+    }
+
+    /// Makes what was written durable; whose file is not goes to `stuck`, and is written anew.
+    fn sync_written(
+        &self,
+        written: Vec<Written>,
+        stuck: &mut Vec<Arc<Session>>,
+    ) -> io::Result<Vec<Written>> {
+        if written.iter().any(|one| one.file.is_none() && !one.synced) {
+            let synced = self.base.env.storage.sync_all();
+            self.sync_each.store(synced.is_err(), Ordering::Release);
+            return synced.map(|()| written);
+        }
+        let mut directories: BTreeMap<String, Result<(), String>> = BTreeMap::new();
+        let mut durable = Vec::new();
+        for one in written {
+            let file = one.file.as_ref().map_or(Ok(()), |file| file.sync());
+            let synced = file.and_then(|()| {
+                if !one.created {
+                    return Ok(());
+                }
+                let directory = segment::directory(one.session.hash);
+                let sync = |error: io::Error| error.to_string();
+                let known = directories.entry(directory).or_insert_with_key(|directory| {
+                    self.base.env.storage.sync_dir(directory).map_err(sync)
+                });
+                known.clone().map_err(io::Error::other)
+            });
+            match synced {
+                Ok(()) => durable.push(one),
+                Err(error) => {
+                    self.unwritable(&one.session, &error);
+                    stuck.push(one.session);
+                }
+            }
+        }
+        Ok(durable)
+    }
+
+    /// What was written is durable: the frames leave memory, the segments are believed.
+    fn account(&self, written: Vec<Written>) {
+        let mut again = Vec::new();
+        for one in written {
+            let mut locked = one.session.state();
+            let state = &mut *locked;
+            let done = state.take_settled(one.frames);
+            state.entry.segments.clone_from(&one.entry.segments);
+            state.unwritable = None;
+            if let (Some(opened), Some(file)) = (&mut state.opened, one.entry.segments.last()) {
+                opened.settled(file, &one.path, one.salt, &one.new);
+            }
+            let mut settled = one.entry;
+            settled.damage.clone_from(&state.entry.damage);
+            settled.use_at(state.entry.used_at());
+            if state.unsettled.is_empty() {
+                state.durable = Durable::Settled;
+            } else {
+                state.durable = Durable::Behind(Box::new(settled));
+                if state.list() {
+                    again.push(Arc::clone(&one.session));
+                }
+            }
+            drop(locked);
+            // Many frames take long to free: the lock is released before.
+            drop(done);
+            self.sessions.backlog.touched.lock().push(one.session);
+        }
+        self.touch_settled();
+        self.sessions.backlog.dirty.lock().extend(again);
+    }
+
+    /// What a settled file is to say of the store up to `place`, its entries aside.
+    pub(crate) fn delta(&self, clean: bool, place: Place, told: CountState) -> Delta {
+        Delta {
+            clean,
+            start: self.sessions.journal.start(),
+            order: place.order,
+            byte_offset: place.byte_offset,
+            lsn: place.lsn.0,
+            at: self.base.env.clock.now().0,
+            counted: told.counted.0,
+            seen: told.seen.0,
+            entries: Vec::new(),
+        }
+    }
+
+    /// What changed goes into either settled file with the next that is written.
+    pub(crate) fn touch_settled(&self) {
+        let mut slots = self.sessions.slots.lock();
+        for session in std::mem::take(&mut *self.sessions.backlog.touched.lock()) {
+            slots.touch(&session);
+        }
+    }
+
+    /// Unlinks what was replaced, once both settled files name what took its place.
+    pub(crate) fn unlink_retired(&self) {
+        if self.pins.hold() {
+            if !self.sessions.reserve.is_given() {
+                return;
+            }
+            // Room comes first: a backup under way would lack what goes, so it ends.
+            self.pins.take_away();
+        }
+        let settled = self.sessions.slots.lock().settled_generation();
+        self.unlink_deleted(settled);
+        self.sessions.backlog.retired.lock().retain(|path, replaced| {
+            let gone = *replaced < settled;
+            if gone && let Err(error) = self.base.env.storage.remove(path) {
+                tracing::warn!(path, %error, "a replaced segment could not be unlinked");
+            }
+            !gone
+        });
+    }
+}
+
+/// Writes the first `frames` of a session that wait to its segment, from byte `at` on, a part at a
+/// time: appends wait for its lock no longer than a part takes. Returns where they are and end.
+/// Only the settling thread takes frames away, so those that wait stay in their places.
+fn write_frames(
+    session: &Session,
+    frames: usize,
+    file: &dyn File,
+    (salt, mut at): (u64, u64),
+    encryptor: Option<Encryptor<'_>>,
+    hand: &mut Hand<'_>,
+) -> io::Result<(Vec<FrameIndex>, u64)> {
+    hand.buffer.clear();
+    let mut new = Vec::with_capacity(frames);
+    while new.len() < frames {
+        let (state, part) = (session.state(), hand.buffer.len() + PART_BYTES);
+        for held in state.unsettled.range(new.len()..frames) {
+            if hand.buffer.len() >= part {
+                break;
+            }
+            let header = FrameHeader { copy_lsn: Lsn(0), ..held.header };
+            let mut frame = Frame { header, payload: held.payload.clone() };
+            if let Some(encryptor) = encryptor {
+                frame = frame.encrypt(encryptor);
+            }
+            new.push(index_of(at + hand.buffer.len() as u64, &frame.header, held.first_time));
+            frame.header.write(salt, &frame.payload, &mut hand.buffer);
+        }
+        drop(state);
+        if hand.buffer.len() >= WRITE_BYTES || new.len() == frames {
+            at = hand.write(file, at)?;
+        }
+    }
+    Ok((new, at))
+}
+
+/// Whether a refused write is no fault of one file: room, limits, a file system gone read-only.
+pub(crate) fn is_of_the_store(error: &io::Error) -> bool {
+    const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
+    let full = matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::ReadOnlyFilesystem
+            | io::ErrorKind::FileTooLarge
+    );
+    full || error.raw_os_error().is_some_and(|number| TOO_MANY_OPEN_FILES.contains(&number))
+}

@@ -1,0 +1,536 @@
+//! A slice of a session: from the frames that wait in memory, from what was read lately, and for
+//! the rest from the segments, a group of frames with one read. It must not open a session's
+//! tables (`read` does) and must not write.
+
+use std::{io, ops, sync::Arc};
+
+use bytes::Bytes;
+
+use super::super::{
+    layout::is_of_the_file,
+    session::{
+        Held, Session, State,
+        opened::{Flaw, OpenSegment, one},
+    },
+    wait::blocking,
+};
+use super::{
+    Segments,
+    ancestry::{Part, erased_gap},
+    warm::{Group, Place},
+};
+use crate::{
+    env::{
+        planted::{Defect, planted},
+        sync::atomic::Ordering,
+        unreadable,
+    },
+    event::{Event, Position, Range, SessionHash, Timestamp},
+    log::{
+        Cipher, Fault, Frame, REDACTED,
+        journal::read_cached,
+        reading::{Reading, read_around},
+        segment::FrameIndex,
+    },
+    store::{Fill, Gap, Read, Slice, StoreError, StoreResult, rules::entry::is_redacted},
+};
+
+/// Frames of an open segment that start in the same part of so many bytes are read together.
+const GROUP_BYTES: u64 = 64 << 10;
+/// Bytes of bodies read at once while an instant is looked for.
+const SEARCH_BYTES: usize = 1 << 20;
+/// Bytes of frames whose checking and decoding is work for a blocking thread.
+const WORK_BYTES: u64 = 512 << 10;
+
+/// Events somewhere: in memory, or in a file.
+enum Source {
+    /// A frame that no segment has yet.
+    Memory(Arc<Held>),
+    /// A group of frames that was read lately.
+    Warm(Arc<Group>),
+    /// Groups of frames of a segment. `keep` is whether they may be kept in memory.
+    File { path: String, salt: u64, groups: Vec<Vec<FrameIndex>>, keep: bool },
+}
+
+/// What is missing of what one session wrote.
+enum Found {
+    /// These, or nothing.
+    Gaps(Vec<Gap>),
+    /// All of it.
+    Erased,
+}
+
+impl Source {
+    /// Bytes that have to be read and checked.
+    fn work(&self) -> u64 {
+        match self {
+            Self::Memory(_) | Self::Warm(_) => 0,
+            Self::File { groups, .. } => {
+                groups.iter().flatten().map(|frame| u64::from(frame.stride)).sum()
+            }
+        }
+    }
+}
+
+impl Segments {
+    /// A slice of a session. A segment that was replaced under the read is no damage: the slice is
+    /// read again from the segments as they are now.
+    pub(crate) fn slice(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Slice> {
+        const TRIES: usize = 8;
+        for _ in 0..TRIES {
+            if let Some(slice) = self.slice_once(session, read)? {
+                return Ok(slice);
+            }
+        }
+        let source = io::Error::other("its segments were replaced again and again");
+        Err(StoreError::Io { doing: "reading a session", source })
+    }
+
+    fn slice_once(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Option<Slice>> {
+        let tail = Position(session.visible()?.entry.tail);
+        let range = Range::new(read.range.from.min(tail), read.range.to.min(tail));
+        let mut parts = self.parts(session, range);
+        if read.fill == Fill::Forward {
+            parts.reverse();
+        }
+        let mut taken = Taken::new(range, read);
+        let mut all = Vec::new();
+        for Part { writer, range } in parts {
+            taken.range = range;
+            let gaps = match &writer {
+                Some(writer) => {
+                    let found = self.take_part(writer, read, &mut taken)?;
+                    if !Arc::ptr_eq(writer, session) {
+                        // No other caller may ever ask the device for it again.
+                        writer.state().close_unread();
+                    }
+                    found
+                }
+                // The sessions of the lost records are unknown: its creation may be among them.
+                None if self.base.frozen.load(Ordering::Acquire) => {
+                    let reason = "the session that wrote it is lost".to_owned();
+                    Some(Found::Gaps(vec![Gap { range, reason, accepted_at: None }]))
+                }
+                None => Some(Found::Erased),
+            };
+            match gaps {
+                None => return Ok(None),
+                Some(Found::Gaps(gaps)) => all.extend(gaps),
+                Some(Found::Erased) if read.allow_gaps => all.push(erased_gap(range)),
+                Some(Found::Erased) => {
+                    // It may be gone with its parent meanwhile.
+                    drop(session.visible()?);
+                    return Err(Self::prefix_erased(session, range));
+                }
+            }
+            if taken.full {
+                break;
+            }
+        }
+        let mut events = taken.events;
+        events.sort_by_key(|event| event.position);
+        let covered = match (taken.full, read.fill, events.first(), events.last()) {
+            (true, Fill::Forward, _, Some(last)) => Range::new(range.from, last.position.plus(1)),
+            (true, Fill::Backward, Some(first), _) => Range::new(first.position, range.to),
+            _ => range,
+        };
+        debug_assert!(range.holds(covered), "a slice covers what was asked for");
+        assert!(events.len() <= read.events_max, "a slice keeps its bound");
+        let mut gaps: Vec<Gap> = all.into_iter().filter_map(|gap| clip(gap, covered)).collect();
+        gaps.sort_by_key(|gap| gap.range.from);
+        if gaps.iter().any(|gap| gap.accepted_at.is_none()) && !read.allow_gaps {
+            // What is lost of its own, and of others what is lost here.
+            let mut state = session.state();
+            let known = state.gaps();
+            // What its files say of it is known whole, whatever was asked for.
+            let is_known = |gap: &Gap| known.iter().any(|one| one.range.holds(gap.range));
+            gaps.retain(|gap| !is_known(gap));
+            let error = session.damaged_with(&state, gaps);
+            // What the device did not give it is asked for again by the next.
+            state.close_unread();
+            return Err(error);
+        }
+        Ok(Some(Slice { events, covered, gaps, tail }))
+    }
+
+    /// Takes what one session wrote of the range; answers what is lost of it. `None` when a segment
+    /// was replaced under the read.
+    fn take_part(
+        &self,
+        session: &Arc<Session>,
+        read: &Read,
+        taken: &mut Taken<'_>,
+    ) -> StoreResult<Option<Found>> {
+        let range = taken.range;
+        let first = taken.events.len();
+        let (sources, known, segments, cipher, redacted) = {
+            let opened = match self.opened_kept(session) {
+                // Its key is gone, and who reads of it what another wrote loses no more than this.
+                Err(StoreError::SessionDamaged { gaps, .. }) => {
+                    let gaps = gaps.into_iter().filter_map(|gap| clip(gap, range));
+                    return Ok(Some(Found::Gaps(gaps.collect())));
+                }
+                opened => opened?,
+            };
+            let Some(mut state) = opened else { return Ok(Some(Found::Erased)) };
+            let cipher = self.key_of(session, &mut state)?;
+            let left = read.events_max.saturating_sub(taken.events.len());
+            let sources = self.sources(&state, range, read.fill, left);
+            let redacted = state.entry.redacted.clone();
+            taken.given_up = state.given_up();
+            (sources, state.gaps(), state.entry.segments.clone(), cipher, redacted)
+        };
+        let mut found = Vec::new();
+        for source in sources {
+            let large = source.work() > WORK_BYTES;
+            let take = || self.take((session, cipher.as_deref()), source, taken);
+            found.extend(if large { blocking(take) } else { take() }?);
+            if taken.full {
+                break;
+            }
+        }
+        // Whatever a file, or memory, has of it.
+        let mine = taken.events.iter_mut().skip(first).filter(|_| !redacted.is_empty());
+        let gone = mine.filter(|event| is_redacted(&redacted, event.position));
+        let gone = gone.filter(|_| !planted(Defect::ServeRedacted));
+        gone.for_each(|event| event.body = Bytes::from_static(REDACTED));
+        if found.is_empty() {
+            return Ok(Some(Found::Gaps(
+                known.into_iter().filter_map(|gap| clip(gap, range)).collect(),
+            )));
+        }
+        let mut state = session.state();
+        if state.entry.segments != segments || state.entry.stage.is_erased() {
+            return Ok(None);
+        }
+        let unread = self.note_all(session, &mut state, found);
+        let gaps = state.gaps().into_iter().chain(unread).filter_map(|gap| clip(gap, range));
+        Ok(Some(Found::Gaps(gaps.collect())))
+    }
+
+    /// Where the events of the range are, in the order the read fills, no more than it can use: one
+    /// event more than fits, so that a cut is seen.
+    fn sources(&self, state: &State, range: Range, fill: Fill, events_max: usize) -> Vec<Source> {
+        let mut budget = (events_max as u64).saturating_add(1);
+        let mut sources = Vec::new();
+        let segments = state.opened.as_ref().map_or(&[][..], |opened| &opened.segments);
+        // What was given up stays lost, whatever memory has of it.
+        let keep = state.entry.damage.is_empty();
+        match fill {
+            Fill::Forward => {
+                for segment in segments {
+                    self.in_segment(segment, range, fill, keep, &mut budget, &mut sources);
+                }
+                in_memory(state, range, fill, &mut budget, &mut sources);
+            }
+            Fill::Backward => {
+                in_memory(state, range, fill, &mut budget, &mut sources);
+                for segment in segments.iter().rev() {
+                    self.in_segment(segment, range, fill, keep, &mut budget, &mut sources);
+                }
+            }
+        }
+        sources
+    }
+
+    fn in_segment(
+        &self,
+        segment: &OpenSegment,
+        range: Range,
+        fill: Fill,
+        keep: bool,
+        budget: &mut u64,
+        sources: &mut Vec<Source>,
+    ) {
+        let mut missing: Vec<Vec<FrameIndex>> = Vec::new();
+        let path = |missing| {
+            let (path, salt) = (segment.path.clone(), segment.salt);
+            Source::File { path, salt, groups: missing, keep }
+        };
+        let mut from = segment.index.partition_point(|frame| frame.end() <= range.from);
+        let mut to = segment.index.partition_point(|frame| frame.first_position < range.to);
+        while from < to && *budget > 0 {
+            let group = match fill {
+                Fill::Forward => group(segment, from),
+                Fill::Backward => group(segment, to - 1),
+            };
+            (from, to) = match fill {
+                Fill::Forward => (group.end, to),
+                Fill::Backward => (from, group.start),
+            };
+            let frames = segment.index.get(group).unwrap_or_default();
+            let events = overlap(span(frames), range);
+            let Some(first) = frames.first().filter(|_| events > 0) else { continue };
+            *budget = budget.saturating_sub(events);
+            let place = Place { salt: segment.salt, byte_offset: first.byte_offset };
+            match self.warm.get(place, frames.len()).filter(|_| keep) {
+                None => missing.push(frames.to_vec()),
+                Some(warm) => {
+                    if !missing.is_empty() {
+                        sources.push(path(std::mem::take(&mut missing)));
+                    }
+                    sources.push(Source::Warm(warm));
+                }
+            }
+        }
+        if !missing.is_empty() {
+            sources.push(path(missing));
+        }
+    }
+
+    fn take(
+        &self,
+        (session, cipher): (&Session, Option<&Cipher>),
+        source: Source,
+        taken: &mut Taken<'_>,
+    ) -> StoreResult<Vec<Flaw>> {
+        let mut flaws = Vec::new();
+        match source {
+            Source::Memory(held) => {
+                let frame = held.frame();
+                if let Err(fault) = taken.frame(&frame) {
+                    let (range, reason) = (frame.header.range(), fault.to_string());
+                    flaws.push(Flaw { range, reason, unread: false });
+                }
+            }
+            Source::Warm(group) => taken.events(&group.events),
+            Source::File { path, salt, groups, keep } => {
+                let file = match self.base.env.storage.open_read(&path) {
+                    Ok(file) => file,
+                    Err(source) if is_of_the_file(&source) => {
+                        let unread = unreadable(&source);
+                        let reason = match unread {
+                            true => format!("{path} cannot be opened: {source}"),
+                            false => format!("{path} is missing"),
+                        };
+                        let flaw = |frames: &Vec<FrameIndex>| Flaw {
+                            range: span(frames),
+                            reason: reason.clone(),
+                            unread,
+                        };
+                        return Ok(groups.iter().map(flaw).collect());
+                    }
+                    Err(source) => {
+                        return Err(StoreError::Io { doing: "opening a segment", source });
+                    }
+                };
+                for frames in groups {
+                    let from = frames.first().map_or(0, |frame| frame.byte_offset);
+                    let to = frames.last().map_or(from, FrameIndex::behind);
+                    // What the system has in memory costs less than making way for waiting.
+                    let cached = read_cached(&*file, from, to);
+                    let cached = cached.map(|bytes| Ok(Reading { bytes, ..Reading::default() }));
+                    let read = cached.unwrap_or_else(|| blocking(|| read_around(&*file, from, to)));
+                    let read = read.map_err(|error| {
+                        let source = error.into();
+                        StoreError::Io { doing: "reading a segment", source }
+                    })?;
+                    let group = Group::of((session.hash, cipher), salt, &frames, &read.bytes);
+                    if let Ok(group) = group {
+                        let group = Arc::new(group);
+                        if keep {
+                            self.warm.keep(Place { salt, byte_offset: from }, &group);
+                        }
+                        taken.events(&group.events);
+                    } else {
+                        let place = (path.as_str(), salt);
+                        flaws.extend(taken.whole((session.hash, cipher), place, &frames, &read));
+                    }
+                    if taken.full {
+                        return Ok(flaws);
+                    }
+                }
+            }
+        }
+        Ok(flaws)
+    }
+
+    /// Position of the first event processed at or after `time`.
+    pub(crate) fn find_time(
+        &self,
+        session: &Arc<Session>,
+        time: Timestamp,
+    ) -> StoreResult<Position> {
+        let (mut at, tail) = self.search_from(session, time)?;
+        while at < tail {
+            let range = Range::new(at, tail);
+            let read = Read {
+                range,
+                events_max: 256,
+                bytes_max: SEARCH_BYTES,
+                fill: Fill::Forward,
+                allow_gaps: true,
+            };
+            let slice = self.slice(session, &read)?;
+            if let Some(event) = slice.events.iter().find(|event| event.processed_at >= time) {
+                return Ok(event.position);
+            }
+            at = slice.covered.to.max(at.plus(1));
+        }
+        Ok(tail)
+    }
+}
+
+/// The frames waiting in memory that the range needs.
+fn in_memory(state: &State, range: Range, fill: Fill, budget: &mut u64, sources: &mut Vec<Source>) {
+    let skip = state.unsettled.partition_point(|held| held.header.range().to <= range.from);
+    let end = state.unsettled.partition_point(|held| held.header.first_position < range.to);
+    let mut held = state.unsettled.range(skip..end.max(skip));
+    while *budget > 0 {
+        let next = match fill {
+            Fill::Forward => held.next(),
+            Fill::Backward => held.next_back(),
+        };
+        let Some(held) = next else { return };
+        let events = overlap(held.header.range(), range);
+        if events > 0 {
+            *budget = budget.saturating_sub(events);
+            sources.push(Source::Memory(held.clone()));
+        }
+    }
+}
+
+/// The frames that are read together with the one at `at`. A block is opened alone, and so is what
+/// is large by itself.
+fn group(segment: &OpenSegment, at: usize) -> ops::Range<usize> {
+    let index = &segment.index;
+    let large = |frame: &FrameIndex| u64::from(frame.stride) > GROUP_BYTES;
+    let part = |frame: &FrameIndex| frame.byte_offset / GROUP_BYTES;
+    match index.get(at) {
+        Some(frame) if !segment.file.sealed && !large(frame) => {
+            let from = index.partition_point(|other| part(other) < part(frame));
+            // A large frame is the last that starts in its part.
+            let to = index.partition_point(|other| {
+                part(other) < part(frame) || part(other) == part(frame) && !large(other)
+            });
+            from..to
+        }
+        _ => at..at + 1,
+    }
+}
+
+/// How many positions two ranges have in common.
+fn overlap(one: Range, other: Range) -> u64 {
+    let (from, to) = (one.from.max(other.from), one.to.min(other.to));
+    to.0.saturating_sub(from.0)
+}
+
+/// Events collected for a slice.
+struct Taken<'a> {
+    range: Range,
+    read: &'a Read,
+    events: Vec<Event>,
+    /// Memory for the events of one frame.
+    frame: Vec<Event>,
+    bytes: usize,
+    /// What was given up of the session that is read: it stays lost, whatever a file has of it.
+    given_up: Vec<Range>,
+    /// A bound was met: what follows is left out.
+    full: bool,
+}
+
+impl<'a> Taken<'a> {
+    fn new(range: Range, read: &'a Read) -> Self {
+        // What most slices take; a longer one grows.
+        let count = range.len().min(read.events_max as u64).min(128) as usize;
+        let events = Vec::with_capacity(count);
+        let given_up = Vec::new();
+        Self { range, read, events, frame: Vec::new(), bytes: 0, given_up, full: false }
+    }
+
+    /// Takes those of the range, from events in ascending order.
+    fn events(&mut self, events: &[Event]) {
+        let from = events.partition_point(|event| event.position < self.range.from);
+        let to = events.partition_point(|event| event.position < self.range.to);
+        let wanted = events.get(from..to).unwrap_or_default();
+        let fill = self.read.fill;
+        let mut take = |event: &Event| {
+            if self.is_given_up(event) {
+                return true;
+            }
+            let fits = self.has_room(event);
+            fits.then(|| self.events.push(event.clone())).is_some()
+        };
+        match fill {
+            Fill::Forward => wanted.iter().all(&mut take),
+            Fill::Backward => wanted.iter().rev().all(&mut take),
+        };
+    }
+
+    /// Takes those of the range out of a frame.
+    fn frame(&mut self, frame: &Frame) -> Result<(), Fault> {
+        let mut events = std::mem::take(&mut self.frame);
+        events.clear();
+        frame.events(self.range, &mut events)?;
+        if self.read.fill == Fill::Backward {
+            events.reverse();
+        }
+        events.retain(|event| !self.is_given_up(event));
+        for event in events.drain(..) {
+            if !self.has_room(&event) {
+                break;
+            }
+            self.events.push(event);
+        }
+        self.frame = events;
+        Ok(())
+    }
+
+    fn is_given_up(&self, event: &Event) -> bool {
+        self.given_up.iter().any(|range| range.contains(event.position))
+    }
+
+    /// Whether an event fits; the first one that does not ends the slice.
+    fn has_room(&mut self, event: &Event) -> bool {
+        let bytes = self.bytes + event.body.len();
+        let fits = self.events.is_empty() || bytes <= self.read.bytes_max;
+        self.full = self.events.len() >= self.read.events_max || !fits;
+        if !self.full {
+            self.bytes = bytes;
+        }
+        !self.full
+    }
+
+    /// Takes what is whole of frames that are not all whole; answers what is lost of the range.
+    fn whole(
+        &mut self,
+        session: (SessionHash, Option<&Cipher>),
+        (path, salt): (&str, u64),
+        frames: &[FrameIndex],
+        read: &Reading,
+    ) -> Vec<Flaw> {
+        let (mut flaws, fill) = (Vec::new(), self.read.fill);
+        let from = frames.first().map_or(0, |frame| frame.byte_offset);
+        let mut take = |index: &FrameIndex| {
+            let range = Range::new(index.first_position, index.end());
+            if overlap(range, self.range) == 0 {
+                return true;
+            }
+            let frame = one(session, salt, index, from, &read.bytes);
+            if let Err(fault) = frame.and_then(|frame| self.frame(&frame)) {
+                let unread = read.holes.touch(index.byte_offset, index.behind());
+                let fault = if unread { Fault::Unreadable } else { fault };
+                let reason = format!("{path} at byte {}: {fault}", index.byte_offset);
+                flaws.push(Flaw { range, reason, unread });
+            }
+            !self.full
+        };
+        match fill {
+            Fill::Forward => frames.iter().all(&mut take),
+            Fill::Backward => frames.iter().rev().all(&mut take),
+        };
+        flaws
+    }
+}
+
+fn span(frames: &[FrameIndex]) -> Range {
+    let from = frames.first().map(|frame| frame.first_position).unwrap_or_default();
+    Range::new(from, frames.last().map_or(from, FrameIndex::end))
+}
+
+/// The part of a gap that is in a range.
+fn clip(gap: Gap, range: Range) -> Option<Gap> {
+    let cut = Range::new(gap.range.from.max(range.from), gap.range.to.min(range.to));
+    (gap.range.from < range.to && range.from < gap.range.to && !cut.is_empty())
+        .then_some(Gap { range: cut, ..gap })
+}

@@ -1,0 +1,105 @@
+//! Which sessions forks read from: they stay until the last of their forks went. It must not read
+//! an event; `ancestry` finds where one was written.
+
+use std::collections::{BTreeMap, HashSet, btree_map::Entry as Place};
+
+use super::Origin;
+use crate::{
+    event::{Incarnation, SessionHash, SessionId, SessionKey},
+    log::Entry,
+};
+
+/// Which sessions are needed by forks of theirs: those that may still be read.
+#[derive(Default)]
+pub(crate) struct Forks {
+    children: BTreeMap<SessionHash, BTreeMap<SessionHash, SessionId>>,
+}
+
+/// A fork as a start finds it.
+pub(crate) struct Birth {
+    parent: SessionHash,
+    session: SessionId,
+    /// It was discarded, or its grace is over: nothing brings it back.
+    gone: bool,
+}
+
+/// Every fork of a store, while it is opened.
+pub(crate) type Births = BTreeMap<SessionHash, Birth>;
+
+impl Birth {
+    /// That of a session, when it is a fork.
+    pub(crate) fn of(key: &SessionKey, entry: &Entry) -> Option<(SessionHash, Self)> {
+        let origin = Origin::of(&key.scope, entry.lineage.as_ref()?);
+        let hash = SessionHash::of(key, Incarnation(entry.incarnation));
+        let gone = entry.stage.is_discarded() || entry.stage.is_reclaimed();
+        Some((hash, Self { parent: origin.hash, session: key.session.clone(), gone }))
+    }
+}
+
+/// A fork that comes from itself, at once or by way of others: following its parents would
+/// not end.
+pub(crate) fn circle(births: &Births) -> Option<&SessionId> {
+    let mut known = HashSet::new();
+    for start in births.keys() {
+        let (mut at, mut way) = (*start, HashSet::new());
+        while let Some(birth) = births.get(&at).filter(|_| !known.contains(&at)) {
+            if !way.insert(at) {
+                return Some(&birth.session);
+            }
+            at = birth.parent;
+        }
+        known.extend(way);
+    }
+    None
+}
+
+impl Forks {
+    /// Who needs whom: a fork that is gone needs its parent only for forks of its own.
+    pub(crate) fn of(births: &Births) -> Self {
+        let mut forks = Self::default();
+        for (child, birth) in births.iter().filter(|(_, birth)| !birth.gone) {
+            let (mut child, mut birth) = (child, birth);
+            // A parent that had a fork before was visited.
+            while forks.hold(birth.parent, *child, &birth.session) {
+                match births.get_key_value(&birth.parent) {
+                    Some((hash, up)) if up.gone => (child, birth) = (hash, up),
+                    _ => break,
+                }
+            }
+        }
+        forks
+    }
+
+    /// Notes a fork; answers whether it is the first of its parent.
+    pub(crate) fn hold(&mut self, parent: SessionHash, child: SessionHash, id: &SessionId) -> bool {
+        assert_ne!(parent, child, "no session is a fork of itself");
+        let children = self.children.entry(parent).or_default();
+        children.insert(child, id.clone());
+        children.len() == 1
+    }
+
+    /// Forgets a fork; answers whether it was the last of its parent.
+    pub(crate) fn release(&mut self, parent: SessionHash, child: SessionHash) -> bool {
+        let Place::Occupied(mut children) = self.children.entry(parent) else { return false };
+        let last = children.get_mut().remove(&child).is_some() && children.get().is_empty();
+        if children.get().is_empty() {
+            children.remove();
+        }
+        last
+    }
+
+    /// The forks of a session.
+    pub(crate) fn children(&self, parent: SessionHash) -> impl Iterator<Item = &SessionId> {
+        self.children.get(&parent).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// Whether no session is a fork.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.children.is_empty()
+    }
+
+    /// Whether forks of a session may still be read.
+    pub(crate) fn needs(&self, session: SessionHash) -> bool {
+        self.children.contains_key(&session)
+    }
+}

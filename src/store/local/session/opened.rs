@@ -1,0 +1,197 @@
+//! What is in memory of a session's files while it is in use: its segments, each with the index of
+//! its frames, and the names of its events. It must not open a file.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::names::Names;
+use crate::{
+    env::File,
+    event::{Position, Range, SessionHash, Timestamp},
+    log::{
+        Cipher, Fault, Frame, FrameHeader, KnownBatch, LogError, SegmentEntry,
+        frame::HEADER_BYTES,
+        journal::read as read_bytes,
+        scan::{Piece, scan},
+        seal::{self, Sealed},
+        segment::{FRAMES_AT, FrameIndex, SegmentHeader},
+    },
+    store::Gap,
+};
+
+/// A session's files and names, in memory while it is in use.
+pub(crate) struct Opened {
+    pub(crate) segments: Vec<OpenSegment>,
+    /// Names in segments that are not sealed, and in frames not settled yet.
+    pub(crate) names: Names,
+    /// When a caller asked for it last, by the clock that never goes back.
+    pub(crate) used_at: Duration,
+    /// What the device did not give of its files: the next to open them may get it.
+    pub(crate) unread: Vec<Gap>,
+}
+
+/// What is wrong with some positions of a session.
+pub(crate) struct Flaw {
+    pub(crate) range: Range,
+    pub(crate) reason: String,
+    /// The device did not give them: another time it may.
+    pub(crate) unread: bool,
+}
+
+impl Flaw {
+    pub(crate) fn gap(self) -> Gap {
+        Gap { range: self.range, reason: self.reason, accepted_at: None }
+    }
+}
+
+/// A segment that can be read.
+pub(crate) struct OpenSegment {
+    pub(crate) file: SegmentEntry,
+    pub(crate) path: String,
+    pub(crate) salt: u64,
+    pub(crate) index: Vec<FrameIndex>,
+    pub(crate) sealed: Option<Sealed>,
+}
+
+impl OpenSegment {
+    pub(crate) fn sealed(file: SegmentEntry, path: String, salt: u64, sealed: Sealed) -> Self {
+        Self { file, path, salt, index: sealed.index.clone(), sealed: Some(sealed) }
+    }
+}
+
+impl Opened {
+    /// The salt of a segment, if it is open.
+    pub(crate) fn salt(&self, segment: &SegmentEntry) -> Option<u64> {
+        let known = self.segments.iter().rev().find(|open| open.file == *segment);
+        known.map(|open| open.salt)
+    }
+
+    /// That of a session without a file, at `now`.
+    pub(crate) fn new(now: Duration) -> Self {
+        let (segments, unread) = (Vec::new(), Vec::new());
+        Self { segments, names: Names::default(), used_at: now, unread }
+    }
+
+    /// A sealed segment took the place of a run of others; its names are in its own table, if it
+    /// has one.
+    pub(crate) fn sealed(&mut self, run: &[SegmentEntry], sealed: OpenSegment) {
+        let at = self.segments.iter().position(|segment| Some(&segment.file) == run.first());
+        let Some(at) = at.filter(|at| at + run.len() <= self.segments.len()) else { return };
+        let range = Range::new(Position(sealed.file.base), Position(sealed.file.end));
+        if sealed.sealed.as_ref().is_some_and(|sealed| !sealed.nameless) {
+            self.names.forget(range);
+        }
+        self.segments.splice(at..at + run.len(), [sealed]);
+    }
+
+    /// Position of the event of that id hash.
+    pub(crate) fn find(&mut self, hash: &[u8; 16]) -> Option<Position> {
+        let sealed = self.segments.iter().rev().filter_map(|segment| segment.sealed.as_ref());
+        let known = self.names.find(hash);
+        known.or_else(|| sealed.into_iter().find_map(|sealed| sealed.find(hash)))
+    }
+
+    /// The batch of that key, if it was written at or after `from`.
+    pub(crate) fn batch(&self, key: &str, from: Timestamp) -> Option<&KnownBatch> {
+        let sealed = self.segments.iter().filter_map(|segment| segment.sealed.as_ref());
+        let sealed = sealed.flat_map(|sealed| &sealed.batches);
+        let known = self.names.batches.get(key).map(|(time, batch)| (time, batch));
+        known
+            .into_iter()
+            .chain(sealed.map(|(time, batch)| (time, batch)))
+            .find(|(time, batch)| batch.key == key && **time >= from)
+            .map(|(_, batch)| batch)
+    }
+
+    /// A settled segment grew, or is new.
+    pub(crate) fn settled(
+        &mut self,
+        file: &SegmentEntry,
+        path: &str,
+        salt: u64,
+        new: &[FrameIndex],
+    ) {
+        let known = self.segments.last_mut().filter(|segment| segment.path == path);
+        match known {
+            Some(segment) => {
+                let end = segment.index.last().map_or(FRAMES_AT, FrameIndex::behind);
+                debug_assert!(
+                    new.first().is_none_or(|first| end <= first.byte_offset),
+                    "a segment grows at its end"
+                );
+                segment.file = file.clone();
+                segment.index.extend_from_slice(new);
+            }
+            None => self.segments.push(OpenSegment {
+                file: file.clone(),
+                path: path.to_owned(),
+                salt,
+                index: new.to_vec(),
+                sealed: None,
+            }),
+        }
+    }
+}
+
+/// The index entry of a frame at a byte offset.
+pub(crate) fn index_of(
+    byte_offset: u64,
+    header: &FrameHeader,
+    first_time: Timestamp,
+) -> FrameIndex {
+    FrameIndex {
+        byte_offset,
+        stride: u32::try_from(header.stride()).unwrap_or(u32::MAX),
+        first_position: header.first_position,
+        events: header.events,
+        count: header.count,
+        first_lsn: header.first_lsn,
+        first_time,
+    }
+}
+
+/// The frames of a segment, all whole and decrypted, or the first fault.
+pub(crate) fn whole_frames(
+    file: &dyn File,
+    header: &SegmentHeader,
+    entry: &SegmentEntry,
+    cipher: Option<&Cipher>,
+) -> Result<Vec<Frame>, LogError> {
+    let end = match entry.sealed {
+        false => entry.bytes,
+        true => seal::frames_end(file, header, entry.bytes)?,
+    };
+    let region = read_bytes(file, FRAMES_AT, end)?;
+    let found = scan(header.salt, &region, FRAMES_AT);
+    if let Some(fault) = found.rest {
+        return Err(LogError::Fault { byte_offset: found.end, fault });
+    }
+    let whole = |piece| match piece {
+        Piece::Frame { frame, byte_offset } => {
+            frame.decrypt(cipher).map_err(|fault| LogError::Fault { byte_offset, fault })
+        }
+        Piece::Bad { byte_offset, fault, .. } => Err(LogError::Fault { byte_offset, fault }),
+    };
+    found.pieces.into_iter().map(whole).collect()
+}
+
+/// Reads one frame out of bytes that start at `from` in its file, and decrypts it.
+pub(crate) fn one(
+    (session, cipher): (SessionHash, Option<&Cipher>),
+    salt: u64,
+    index: &FrameIndex,
+    from: u64,
+    bytes: &Bytes,
+) -> Result<Frame, Fault> {
+    let start = usize::try_from(index.byte_offset - from).map_err(|_| Fault::Short)?;
+    if start + HEADER_BYTES > bytes.len() {
+        return Err(Fault::Short);
+    }
+    let frame = Frame::read(salt, &bytes.slice(start..))?;
+    let range = Range::new(index.first_position, index.end());
+    if frame.header.session != session || frame.header.range() != range {
+        return Err(Fault::Misplaced);
+    }
+    frame.decrypt(cipher)
+}

@@ -1,0 +1,271 @@
+//! A backup: a copy of everything as it was at one moment, made while others write. The moment is
+//! a place of the journal. What was settled up to it is named by a settled file of the copy's own,
+//! and of the segments it names none is unlinked meanwhile; what was not settled yet is in the
+//! copy's journal. It must not hold up an append, nor write anything here.
+
+use std::{io, sync::Arc};
+
+use bytes::Bytes;
+
+use super::super::{
+    journal::place::Place,
+    layout::{STORE, journal_path, keys_path, settled_path},
+    segments::pins::Pin,
+    session::{Durable, Held, Session, hash_of},
+};
+use super::Upkeep;
+use crate::{
+    env::sync::atomic::Ordering,
+    event::{Lsn, Position, SessionHash, Timestamp},
+    log::{
+        Chain, Chunks, Delta, Encryptor, Entry, FrameHeader, FrameKind, SETTLED_AT, SegmentEntry,
+        Settled,
+        journal::{self, JournalHeader},
+        reading::{Reading, read_around},
+        scan::WATERMARK_ALIGN_BYTES,
+        segment, settled_header,
+    },
+    store::{Backup, Part, StoreError, StoreResult},
+};
+
+/// Bytes that are handed out at once.
+const PART_BYTES: usize = 1 << 20;
+/// The order of the copy's only journal file.
+const ORDER: u64 = 1;
+
+/// Everything as it was at one moment, segments aside.
+struct Moment<'a> {
+    /// Segments that were named then stay.
+    pin: Pin<'a>,
+    at: Timestamp,
+    sessions: u64,
+    /// The copy's settled file.
+    settled: Bytes,
+    /// The copy's journal file.
+    journal: Vec<u8>,
+    /// Both files of keys, where there are any.
+    keys: Option<Vec<u8>>,
+    store: Vec<u8>,
+}
+
+/// Takes parts of files.
+type Take<'a> = &'a mut dyn FnMut(Part) -> io::Result<()>;
+
+fn failed(source: io::Error) -> StoreError {
+    StoreError::Io { doing: "making a backup", source }
+}
+
+impl Upkeep {
+    /// Hands out a copy of everything acknowledged so far, file by file, `STORE` last.
+    pub(crate) fn backup(&self, take: Take<'_>) -> StoreResult<Backup> {
+        if self.base.frozen.load(Ordering::Acquire) {
+            let reason = "acknowledged records are lost and name no session: copy the directory \
+                          as it is, and repair it first";
+            return Err(StoreError::ReadOnly { reason: reason.to_owned() });
+        }
+        if let Err(error) = self.clearing.settle(false) {
+            // What waits is copied from memory.
+            tracing::warn!(%error, "a backup begins with what could not be settled");
+        }
+        let Some(moment) = self.moment().map_err(failed)? else { return Err(StoreError::Busy) };
+        let mut backup = Backup {
+            store: self.base.store.id,
+            at: moment.at,
+            sessions: moment.sessions,
+            damaged: 0,
+            key: self.base.keys.in_force(),
+        };
+        let mut take = |part: Part| match moment.pin.stands() {
+            true => take(part),
+            false => Err(io::Error::other(
+                "something was erased or redacted meanwhile and must not be in a copy, or went to \
+                 make room on a full disk: make the backup again",
+            )),
+        };
+        let copied = self.hand_out(&moment, &mut backup, &mut take);
+        copied.map_err(failed)?;
+        tracing::info!(sessions = backup.sessions, "a backup was made");
+        Ok(backup)
+    }
+
+    fn hand_out(&self, moment: &Moment<'_>, backup: &mut Backup, take: Take<'_>) -> io::Result<()> {
+        whole(&journal_path(0), &moment.journal, take)?;
+        whole(&journal_path(1), &[], take)?;
+        whole(&settled_path(0), &moment.settled, take)?;
+        let bytes = &moment.settled;
+        let read = |from: u64, to: u64| Ok(between(bytes, from, to));
+        let own = self.base.keys.own().map(|own| &**own);
+        let settled = Settled::of(self.base.store.id, own, &read)?;
+        let mut copied = Ok(());
+        let each = &mut |_, entry: Entry, _: &[u8]| {
+            if copied.is_ok() {
+                copied = self.hand_out_session(&entry, take).map(|whole| {
+                    backup.damaged += u64::from(!whole || entry.is_degraded());
+                });
+            }
+        };
+        settled.entries(own, &read, each)?;
+        copied?;
+        if let Some(keys) = &moment.keys {
+            (0..2).try_for_each(|file| whole(&keys_path(file), keys, take))?;
+        }
+        whole(STORE, &moment.store, take)
+    }
+
+    /// The segments of a session; none of one that was erased, whatever is left of it. Answers
+    /// whether the device gave all of them.
+    fn hand_out_session(&self, entry: &Entry, take: Take<'_>) -> io::Result<bool> {
+        let Some(hash) = hash_of(entry).filter(|_| !entry.stage.is_erased()) else {
+            return Ok(true);
+        };
+        let mut whole = true;
+        for one in &entry.segments {
+            whole &= self.hand_out_segment(hash, one, take)?;
+        }
+        Ok(whole)
+    }
+
+    /// A segment, as far as it is believed. What the device refuses to read are bytes in the copy
+    /// that no checksum fits: damage there as here. Answers whether there is none.
+    fn hand_out_segment(
+        &self,
+        session: SessionHash,
+        one: &SegmentEntry,
+        take: Take<'_>,
+    ) -> io::Result<bool> {
+        let path = segment::path(session, Position(one.base), one.start, one.sealed);
+        let file = match self.base.env.storage.open_read(&path) {
+            // It was lost before, and the copy says so as this store does; or its session was
+            // deleted, and is not read again.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            file => file?,
+        };
+        let end = one.bytes.min(file.len()?);
+        let (mut at, mut whole) = (0, true);
+        while at < end {
+            let to = end.min(at + PART_BYTES as u64);
+            let Reading { bytes, holes } = read_around(&*file, at, to)?;
+            at = to;
+            whole &= !holes.any();
+            take(Part { path: path.clone(), bytes })?;
+        }
+        Ok(whole)
+    }
+
+    /// Everything at one moment; `None` while a session is being erased.
+    fn moment(&self) -> io::Result<Option<Moment<'_>>> {
+        // Nothing is settled, sealed away or erased meanwhile; appends continue.
+        let _settling = self.segments.settling.lock();
+        let pin = Pin::new(&self.segments.pins);
+        let place = self.sessions.journal.place();
+        let own = self.base.keys.own();
+        let told = self.base.count_state();
+        let copy = Place { order: ORDER, byte_offset: journal::FRAMES_AT, lsn: place.lsn };
+        let delta: Delta = self.segments.delta(false, copy, told);
+        let salt = u64::from_le_bytes(self.base.env.random());
+        let mut settled = settled_header(self.base.store.id, salt, own.is_some());
+        let mut sessions = 0;
+        self.base.keys.with(own, |encryptor| {
+            let mut chunks = Chunks::new((salt, SETTLED_AT), 1, &delta, encryptor);
+            self.sessions.catalogue().each_settled(&mut |entry| {
+                sessions += 1;
+                chunks.push(entry, &mut settled);
+            });
+            chunks.finish(&mut settled);
+        });
+        let awake = self.sessions.catalogue().awake_all();
+        let mut frames = Vec::new();
+        for session in awake {
+            let Some((held, fresh)) = waiting(&session, place.lsn) else { return Ok(None) };
+            sessions += u64::from(fresh && !held.is_empty());
+            frames.extend(held.into_iter().map(|one| (Arc::clone(&session), one)));
+        }
+        // In the order of their numbers, so that a session's creation comes first.
+        frames.sort_by_key(|(_, held)| held.header.first_lsn);
+        let journal = self.journal_of(frames, place.lsn)?;
+        // Behind the place: a key is durable before anything is written under it.
+        let (store, keys) = self.base.keys.copy()?;
+        let at = Timestamp(delta.at);
+        Ok(Some(Moment { pin, at, sessions, settled: settled.into(), journal, keys, store }))
+    }
+
+    /// A journal of one file that holds copies of frames, behind the number `lsn`.
+    fn journal_of(&self, frames: Vec<(Arc<Session>, Arc<Held>)>, lsn: Lsn) -> io::Result<Vec<u8>> {
+        let salt = u64::from_le_bytes(self.base.env.random());
+        let header = JournalHeader {
+            store: self.base.store.id,
+            salt,
+            order: ORDER,
+            start: self.sessions.journal.start(),
+            first_lsn: lsn,
+            previous_order: 0,
+            previous_end: 0,
+            previous_end_lsn: lsn,
+            opens: true,
+            file_bytes: 0,
+        };
+        let mut bytes = header.encode();
+        let mut next = lsn;
+        for (session, held) in frames {
+            let cipher = self.segments.cipher(&session)?;
+            let frame = held.frame();
+            let encrypted = |one: Option<Encryptor<'_>>| one.map(|one| frame.encrypt(one));
+            let frame = self.base.keys.with(cipher.as_ref(), encrypted).unwrap_or(frame);
+            let header = FrameHeader { copy_lsn: next, synced_lsn: next, ..frame.header };
+            header.write(salt, &frame.payload, &mut bytes);
+            next = Lsn(next.0 + 1);
+        }
+        let end = bytes.len() as u64;
+        assert!(end >= journal::FRAMES_AT, "a header and frames come before the watermark");
+        bytes.resize(end.next_multiple_of(WATERMARK_ALIGN_BYTES) as usize, 0);
+        watermark(end, next).write(salt, &[], &mut bytes);
+        bytes.resize(bytes.len().next_multiple_of(WATERMARK_ALIGN_BYTES as usize), 0);
+        Ok(bytes)
+    }
+}
+
+/// Frames of a session that wait to be settled, as far as they lie before a number, and whether no
+/// settled file names it. `None` for one that is being erased.
+fn waiting(session: &Session, before: Lsn) -> Option<(Vec<Arc<Held>>, bool)> {
+    let state = session.state();
+    if state.entry.stage.is_erased() && !state.unsettled.is_empty() {
+        return None;
+    }
+    let held = state.unsettled.iter().filter(|one| one.header.end_lsn() <= before);
+    Some((held.cloned().collect(), matches!(state.durable, Durable::Fresh)))
+}
+
+/// Says that everything before it was durable.
+fn watermark(end: u64, next: Lsn) -> FrameHeader {
+    FrameHeader {
+        kind: FrameKind::Watermark,
+        length: 0,
+        compressed: false,
+        count: 0,
+        events: 0,
+        first_lsn: next,
+        synced_lsn: next,
+        first_position: Position(end),
+        session: SessionHash([0; 32]),
+        chain: Chain([0; 32]),
+        control_chain: Chain([0; 32]),
+        copy_lsn: Lsn(0),
+        encrypted: None,
+    }
+}
+
+/// The bytes `[from, to)`, as far as there are any.
+fn between(bytes: &Bytes, from: u64, to: u64) -> Bytes {
+    let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+    bytes.slice(place(from).min(place(to))..place(to))
+}
+
+/// Hands out a file that is in memory.
+fn whole(path: &str, bytes: &[u8], take: Take<'_>) -> io::Result<()> {
+    if bytes.is_empty() {
+        return take(Part { path: path.to_owned(), bytes: Bytes::new() });
+    }
+    bytes.chunks(PART_BYTES).try_for_each(|part| {
+        take(Part { path: path.to_owned(), bytes: Bytes::copy_from_slice(part) })
+    })
+}

@@ -1,0 +1,332 @@
+//! What becomes of sessions that are not used: they expire with a control record, and when their
+//! grace has ended their files go. Looks at some of them in each round, off the path of any
+//! request. It must not decide how long a session lives; `store::lifetime` does.
+//!
+//! A session goes in steps that may each be the last before a crash: its settled entry says
+//! `reclaimed`; once both settled files say so its files are unlinked (`reserve`); once no replay
+//! can meet a frame of it, it is forgotten, and its id is free. A start finds the entry until the
+//! next base is written without it, and takes the steps that are left again.
+
+use std::{io, sync::Arc};
+
+use futures_util::future::join_all;
+
+use super::super::{
+    commit::Planned,
+    session::{Session, State},
+    wait::blocking,
+};
+use super::Upkeep;
+use crate::{
+    env::sync::atomic::Ordering,
+    event::{Scope, SessionId, SessionKey, TenantId, Timestamp, UserId},
+    log::{Ending, Entry},
+    store::{
+        Aging, Appended, Keeps, SessionInfo, Stage, StoreError, StoreResult, Swept, Usage,
+        lifetime::micros,
+        rules::{Ask, Request},
+    },
+};
+
+/// Sessions at rest that are looked at in one round, and while the catalogue is locked once.
+const LOOKS_MAX: usize = 2_000;
+const LOOKS_AT_ONCE: usize = 500;
+/// Sessions that go one step in one round.
+const STEPS_MAX: usize = 256;
+/// Expiries that may share a sync.
+const STEPS_AT_ONCE: usize = 64;
+/// The next step of a session that is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// It expires.
+    Expire,
+    /// Its grace has ended: nothing brings it back.
+    GiveUp,
+    /// Its files go, and its id is free.
+    Reclaim,
+}
+
+impl Upkeep {
+    /// What a session says about itself, to a caller that uses it. A caller that comes while its
+    /// expiry is on its way to the disk waits for the outcome: what was read stays.
+    pub(crate) async fn used(&self, key: &SessionKey) -> StoreResult<SessionInfo> {
+        let session = self.sessions.session(key)?;
+        loop {
+            let rounds = self.sessions.journal.rounds();
+            if let Some(info) = self.note_use(&session)? {
+                return Ok(info);
+            }
+            self.sessions.journal.round_after(rounds).await;
+        }
+    }
+
+    fn note_use(&self, session: &Arc<Session>) -> StoreResult<Option<SessionInfo>> {
+        let counted = self.base.counted();
+        let mut state = session.visible()?;
+        if state.is_ending(self.sessions.journal.epoch()) {
+            return Ok(None);
+        }
+        self.use_now(session, &mut state, counted);
+        Ok(Some(session.info(&state)))
+    }
+
+    /// Notes that a session is used, no finer than its grain; the next settling makes it durable.
+    fn use_now(&self, session: &Arc<Session>, state: &mut State, counted: Timestamp) {
+        let grain = self.base.options.lifetimes.grain(state.entry.ttl_seconds);
+        if counted >= state.entry.used_at().plus_micros(micros(grain)) {
+            state.use_at(counted);
+            self.sessions.backlog.touched.lock().push(Arc::clone(session));
+        }
+    }
+
+    /// The next step of a session as its entry has it.
+    fn step(&self, entry: &Entry, counted: Timestamp) -> Option<Step> {
+        if entry.stage.is_reclaimed() {
+            return Some(Step::Reclaim);
+        }
+        let used_at = entry.used_at();
+        let end = entry.stage.end();
+        let deleted = end.is_some_and(|end| end.how != Ending::Expired);
+        if !deleted && kept(entry).is_some() {
+            return None;
+        }
+        let lifetimes = &self.base.options.lifetimes;
+        if end.is_some() {
+            // Its forks read from it; nothing else would finish an erasure.
+            let waits = entry.stage.is_erasing() || self.sessions.entry_is_needed(entry);
+            let goes_at = match deleted {
+                true => Some(lifetimes.deleted_goes_at(used_at)),
+                false => lifetimes.expired_goes_at(entry.ttl_seconds, used_at),
+            };
+            let goes = goes_at.is_some_and(|at| counted >= at) && !waits;
+            return goes.then_some(Step::GiveUp);
+        }
+        let expires = lifetimes.expires_at(entry.ttl_seconds, used_at);
+        expires.is_some_and(|at| counted > at).then_some(Step::Expire)
+    }
+
+    /// The next step of a session, when no caller is about to do anything with it.
+    fn step_of(
+        &self,
+        session: &Arc<Session>,
+        state: &mut State,
+        counted: Timestamp,
+    ) -> Option<Step> {
+        if state.is_busy() {
+            return None;
+        }
+        if session.is_watched() && state.entry.stage.is_alive() {
+            // A caller that waits for its events uses it.
+            self.use_now(session, state, counted);
+            return None;
+        }
+        self.step(&state.entry, counted)
+    }
+
+    /// Takes sessions that are not used one step further, some in each round.
+    pub(crate) async fn sweep(&self) -> StoreResult<Swept> {
+        let mut swept = Swept::default();
+        if self.base.frozen.load(Ordering::Acquire) || self.base.closed.load(Ordering::Acquire) {
+            return Ok(swept);
+        }
+        let (sessions, more) = self.idle_sessions();
+        swept.more = more;
+        let failed = |source| StoreError::Io { doing: "settling before a sweep", source };
+        blocking(|| self.settle_uses(!sessions.is_empty())).map_err(failed)?;
+        for some in sessions.chunks(STEPS_AT_ONCE) {
+            let steps = join_all(some.iter().map(|session| self.go(session))).await;
+            for (session, step) in some.iter().zip(steps) {
+                match step {
+                    Ok(Some(Step::Expire)) => swept.expired.push(session.key.clone()),
+                    Ok(Some(Step::Reclaim)) => swept.reclaimed.push(session.key.clone()),
+                    Ok(Some(Step::GiveUp) | None) => {}
+                    Err(error) => {
+                        swept.failed += 1;
+                        tracing::warn!(session = %session.hash, %error, "it stays for now");
+                    }
+                }
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Makes durable what readers noted: before sessions take a step everything is settled, since
+    /// that may be what they wait for. Else what waits of writers is left until it presses.
+    fn settle_uses(&self, all: bool) -> io::Result<()> {
+        let noted = !self.sessions.backlog.touched.lock().is_empty();
+        if all && (noted || !self.sessions.slots.lock().even()) {
+            return self.clearing.settle(false);
+        }
+        if all || !noted || self.sessions.reserve.is_given() {
+            return Ok(());
+        }
+        let _settling = self.segments.settling.lock();
+        self.base.check_writable()?;
+        self.segments.touch_settled();
+        self.clearing.write_settled()
+    }
+
+    /// Sessions with a step to take, and whether some were not looked at.
+    fn idle_sessions(&self) -> (Vec<Arc<Session>>, bool) {
+        let counted = self.base.counted();
+        let mut found: Vec<Arc<Session>> = Vec::new();
+        let awake = self.sessions.catalogue().awake_all();
+        for session in awake {
+            let mut state = session.state();
+            if found.len() < STEPS_MAX && self.step_of(&session, &mut state, counted).is_some() {
+                found.push(Arc::clone(&session));
+            }
+        }
+        let wanted = |entry: Entry| self.step(&entry, counted).is_some();
+        let mut after = self.swept_to.lock();
+        for _ in 0..LOOKS_MAX / LOOKS_AT_ONCE {
+            let room = STEPS_MAX - found.len();
+            let (keys, stopped) = self.sessions.catalogue().find_resting(
+                after.as_ref(),
+                LOOKS_AT_ONCE,
+                room,
+                &wanted,
+            );
+            *after = stopped;
+            found.extend(keys.iter().filter_map(|key| self.sessions.session(key).ok()));
+            if after.is_none() {
+                break;
+            }
+        }
+        (found, after.is_some())
+    }
+
+    /// Takes a session one step further; answers which.
+    async fn go(&self, session: &Arc<Session>) -> StoreResult<Option<Step>> {
+        let counted = self.base.counted();
+        let step = self.step_of(session, &mut session.state(), counted);
+        match step {
+            Some(Step::Expire) => {
+                let mut request = self.commit.ask(Ask::Expire);
+                self.commit.drive_by(|| self.plan_expiry(session, &mut request)).await?;
+                let expired = session.state().entry.stage.is_restorable();
+                Ok(step.filter(|_| expired))
+            }
+            Some(Step::GiveUp) => {
+                let mut state = session.state();
+                if self.step_of(session, &mut state, counted) == step {
+                    state.entry.stage.reclaim();
+                    self.sessions.backlog.touched.lock().push(Arc::clone(session));
+                }
+                Ok(step)
+            }
+            Some(Step::Reclaim) => {
+                let gone = blocking(|| self.forget_gone(session));
+                Ok(step.filter(|_| gone))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Plans the expiry of a session, unless a caller used it meanwhile.
+    fn plan_expiry(&self, session: &Arc<Session>, request: &mut Request) -> StoreResult<Planned> {
+        let mut state = session.state();
+        state.forget_void(self.sessions.journal.epoch());
+        if self.step_of(session, &mut state, self.base.counted()) != Some(Step::Expire) {
+            return Ok(Planned::Answered(Appended::nothing(state.receipt())));
+        }
+        self.commit.plan_in(session, state, request)
+    }
+
+    /// Forgets a session whose files are gone; `false` when a start could still need its name.
+    fn forget_gone(&self, session: &Arc<Session>) -> bool {
+        let _settling = self.segments.settling.lock();
+        // Before the state is locked: the journal locks it while a round becomes visible.
+        let place = self.sessions.journal.place();
+        let mut state = session.state();
+        if !state.is_settled() {
+            return false;
+        }
+        let Some(behind) = state.leaves_behind else {
+            // All of it is settled, and only a settling takes frames away: behind this place
+            // nothing of it will stand in the journal any more, copies of its frames included.
+            state.leaves_behind = Some(place.lsn);
+            drop(state);
+            self.sessions.reclaim(session);
+            return false;
+        };
+        let unlinked = state.entry.segments.is_empty();
+        drop(state);
+        let noted = self.sessions.backlog.touched.lock().iter().any(|one| one.hash == session.hash);
+        let waits = noted || self.sessions.backlog.deleted.lock().contains_key(&session.hash);
+        if !unlinked || waits || !self.sessions.slots.lock().both_have(session.hash, behind) {
+            return false;
+        }
+        self.sessions.backlog.full.lock().remove(&session.hash);
+        self.sessions.part(session);
+        self.sessions.catalogue_mut().remove(session);
+        true
+    }
+
+    /// Sessions of a scope with an end in sight, the soonest first.
+    pub(crate) fn aging(&self, scope: &Scope, limit: usize) -> Vec<Aging> {
+        let mut found: Vec<Aging> = Vec::new();
+        let soonest = |found: &mut Vec<Aging>| {
+            found.sort_by(Aging::soonest);
+            found.truncate(limit);
+        };
+        self.sessions.catalogue().each_entry(scope, &mut |entry| {
+            found.extend(self.age(&entry));
+            if found.len() > limit.saturating_mul(4) {
+                soonest(&mut found);
+            }
+        });
+        soonest(&mut found);
+        found
+    }
+
+    /// What the sessions of a tenant take that are there, those of one user left out. No caller
+    /// waits for it longer than for one user's.
+    pub(crate) fn usage(&self, tenant: &TenantId, but: &UserId) -> Usage {
+        let scopes = self.sessions.catalogue().scopes();
+        let mut usage = Usage::default();
+        for scope in scopes.iter().filter(|scope| scope.tenant == *tenant && scope.user != *but) {
+            self.sessions.catalogue().each_entry(scope, &mut |entry| {
+                usage.sessions += u64::from(entry.stage.is_alive());
+                // What can be restored, or is kept for forks, takes its room still.
+                let stays = !entry.stage.is_discarded() && !entry.stage.is_reclaimed();
+                if stays || self.sessions.entry_is_needed(&entry) {
+                    usage.bytes += entry.bytes;
+                }
+            });
+        }
+        usage
+    }
+
+    fn age(&self, entry: &Entry) -> Option<Aging> {
+        let (lifetimes, used_at) = (&self.base.options.lifetimes, entry.used_at());
+        let stage = match entry.stage.end().map(|end| end.how) {
+            None => Stage::Alive,
+            Some(Ending::Expired) => Stage::Expired,
+            Some(_) => Stage::Deleted,
+        };
+        let ends_at = match stage {
+            Stage::Alive => Some(lifetimes.expires_at(entry.ttl_seconds, used_at)?),
+            Stage::Expired => lifetimes.expired_goes_at(entry.ttl_seconds, used_at),
+            Stage::Deleted => Some(lifetimes.deleted_goes_at(used_at)),
+        };
+        Some(Aging {
+            session: SessionId::new(&entry.session).ok()?,
+            title: entry.title.clone(),
+            stage,
+            used_at,
+            ends_at,
+            ttl_seconds: entry.ttl_seconds,
+            kept: kept(entry).filter(|_| stage != Stage::Deleted),
+        })
+    }
+}
+
+/// What keeps a session from expiring.
+fn kept(entry: &Entry) -> Option<Keeps> {
+    match entry.held_at {
+        Some(at) => Some(Keeps::Hold(Timestamp(at))),
+        // What cannot be read is for a person to give up.
+        None => entry.is_degraded().then_some(Keeps::Damage),
+    }
+}

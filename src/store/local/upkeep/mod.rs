@@ -1,0 +1,108 @@
+//! What the engine does by itself, in the background or when a person asks: settling in time,
+//! sweeps, scrubbing, repairs, backups, the end. It must not answer a request for events.
+
+pub(super) mod backup;
+pub(super) mod erase;
+pub(super) mod lifetimes;
+pub(super) mod redact;
+pub(super) mod repair;
+pub(super) mod reserve;
+pub(super) mod rest;
+pub(super) mod rotate;
+pub(super) mod scrub;
+pub(super) mod strays;
+
+use std::{ops::Range, sync::Arc};
+
+use bytes::Bytes;
+
+use super::{
+    base::Base,
+    catalogue::sessions::{Sessions, Signal},
+    clearing::Clearing,
+    commit::Commit,
+    segments::Segments,
+};
+use crate::{
+    env::sync::Mutex,
+    event::SessionKey,
+    store::{Recovery, Scrub},
+};
+
+/// What a start could not read and no person gave up yet.
+#[derive(Default)]
+pub(super) struct Refused {
+    /// Copies to be kept: name and bytes.
+    pub(super) copies: Vec<(String, Bytes)>,
+    /// What is lost and names no session: while there is any, the store takes no writes.
+    pub(super) unnamed: Vec<String>,
+    /// Files of the ring that are not what they were.
+    pub(super) ring: Vec<Range<u32>>,
+}
+
+/// What keeps a store in order.
+pub(super) struct Upkeep {
+    pub(super) base: Arc<Base>,
+    pub(super) sessions: Arc<Sessions>,
+    pub(super) segments: Arc<Segments>,
+    pub(super) clearing: Arc<Clearing>,
+    pub(super) commit: Arc<Commit>,
+    /// Where the last rounds over sessions at rest stopped.
+    pub(super) looked_to: Mutex<Option<SessionKey>>,
+    pub(super) swept_to: Mutex<Option<SessionKey>>,
+    /// Ends the scrubber.
+    pub(super) scrub_now: Signal,
+    /// What the last scrub found.
+    pub(super) scrubbed: Mutex<Scrub>,
+    /// Held by a repair of the store or a rotation of keys, and by the close that ends all of them.
+    pub(super) repairing: Mutex<()>,
+    pub(super) refused: Mutex<Refused>,
+    /// What the start found.
+    pub(super) recovery: Recovery,
+}
+
+impl Upkeep {
+    /// Settles when so much waits that it presses, or when no caller wrote for a while: a sync of
+    /// segments between two of the journal is time that a writer waits.
+    pub(super) fn settle_in_background(&self) {
+        self.clearing.keep_reserve();
+        let mut written = 0;
+        let mut wanted = self.sessions.settle_now.state.lock();
+        while !wanted.stop {
+            if !wanted.wanted {
+                let every = self.base.options.settle_after;
+                let waited = self.sessions.settle_now.changed.wait_timeout(wanted, every);
+                wanted = waited.0;
+            }
+            if wanted.stop {
+                return;
+            }
+            let woken = std::mem::take(&mut wanted.wanted);
+            drop(wanted);
+            let before = std::mem::replace(&mut written, self.sessions.journal.written());
+            let settle = self.sessions.pressed() || !woken && before == written;
+            if settle {
+                // A failure is logged there; the next try comes with the timer.
+                let _ = self.clearing.settle(false);
+            }
+            if settle || !woken {
+                self.rest();
+            }
+            wanted = self.sessions.settle_now.state.lock();
+        }
+    }
+
+    /// Ends all writing, settles into both files, and says that the stop was clean.
+    pub(super) fn close(&self) {
+        self.sessions.journal.refuse("the store is closed");
+        self.sessions.journal.drain(&*self.sessions);
+        let settled = self.clearing.settle(false).and_then(|()| {
+            self.seal_leaving();
+            (0..2).try_for_each(|_| self.clearing.settle(false))
+        });
+        let clean = settled.and_then(|()| (0..2).try_for_each(|_| self.clearing.settle(true)));
+        if let Err(error) = clean {
+            tracing::warn!(%error, "the store could not settle while closing; a start replays");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Giving up what is damaged, because a person said so: of a session, or of the store where no
+//! session is named. Copies of everything refused are in `quarantine/` before anything is given up.
+//! It must not delete a byte, nor act by itself.
+
+use std::{io, sync::Arc};
+
+use bytes::Bytes;
+
+use super::super::{
+    clearing::Clearing,
+    journal::{ring, trouble::write_error},
+    layout::{self, journal_path},
+    session::Session,
+    wait::blocking,
+};
+use super::{Refused, Upkeep};
+use crate::{
+    env::sync::atomic::Ordering,
+    event::{Position, SessionHash},
+    log::{Loss, SegmentEntry, reading::read_around, segment},
+    store::{Gap, Repaired, StoreError, StoreResult, Verified, rules::Ask},
+};
+
+/// More files of the ring than these are not missing: one of them has a name that this program did
+/// not give.
+const RING_FILES_MAX: usize = 1_000;
+
+impl Upkeep {
+    /// Fails once the store is closed; while `repairing` is held it stays open.
+    pub(crate) fn check_open(&self) -> StoreResult<()> {
+        if self.base.closed.load(Ordering::Acquire) {
+            return Err(StoreError::ReadOnly { reason: "the store is closed".to_owned() });
+        }
+        Ok(())
+    }
+
+    /// What is lost of a session; gives it up with `accept`.
+    pub(crate) async fn repair(
+        &self,
+        session: &Arc<Session>,
+        accept: bool,
+    ) -> StoreResult<Repaired> {
+        let gaps = blocking(|| self.lost_of(session))?;
+        if gaps.is_empty() {
+            return Ok(Repaired::default());
+        }
+        let hurt = |one: &SegmentEntry| {
+            let (base, end) = (Position(one.base), Position(one.end));
+            gaps.iter().any(|gap| gap.range.from <= end && base <= gap.range.to)
+        };
+        let segments = session.state().entry.segments.clone();
+        let segments: Vec<_> = segments.into_iter().filter(hurt).collect();
+        if !accept {
+            let copies = segments.iter().map(|one| copy_name(session.hash, one)).collect();
+            return Ok(Repaired { gaps, copies, ..Repaired::default() });
+        }
+        let failed = |error: io::Error| write_error("copying to quarantine", &error);
+        let copies = blocking(|| {
+            self.keep_refused()?;
+            let copy = |one: &SegmentEntry| self.copy_segment(session.hash, one);
+            segments.iter().map(copy).collect::<io::Result<Vec<_>>>()
+        });
+        let copies = copies.map_err(failed)?;
+        let place = |gap: &Gap| (gap.range.from.0, gap.range.to.0, gap.reason.clone());
+        let loss = Loss { places: gaps.iter().map(place).collect() };
+        self.commit.drive(session, &mut self.commit.ask(Ask::GiveUp(loss))).await?;
+        for gap in &gaps {
+            tracing::warn!(session = %session.hash, range = %gap.range, "a loss was accepted");
+        }
+        let copies = copies.into_iter().flatten().collect();
+        Ok(Repaired { gaps, copies, accepted: true, ..Repaired::default() })
+    }
+
+    /// Reads all of a session, so that nothing stays unknown; returns what no person gave up yet.
+    fn lost_of(&self, session: &Arc<Session>) -> StoreResult<Vec<Gap>> {
+        let mut verified = Verified::default();
+        if let Some(source) = self.segments.verify_session(session, &mut verified, None)? {
+            // It was not read: what is lost is unknown.
+            return Err(StoreError::Io { doing: "reading the session", source });
+        }
+        let mut gaps: Vec<Gap> = verified.damage.into_iter().map(|(_, gap)| gap).collect();
+        let opened = self.segments.opened(session)?.gaps().into_iter();
+        let open = opened.filter(|gap| gap.accepted_at.is_none());
+        for gap in open {
+            if !gaps.iter().any(|one| one.range.holds(gap.range)) {
+                gaps.push(gap);
+            }
+        }
+        gaps.sort_by_key(|gap| gap.range.from);
+        Ok(gaps)
+    }
+
+    /// Keeps what the start could not read; a copy that is there already is enough.
+    fn keep_refused(&self) -> io::Result<()> {
+        let refused = self.refused.lock().copies.clone();
+        refused.iter().try_for_each(|(name, bytes)| {
+            layout::keep(
+                &self.base.env,
+                name,
+                bytes,
+                "refused by the start, given up by a person\n",
+            )
+        })
+    }
+
+    /// Copies a damaged segment as far as it can be read; `None` when the file is gone.
+    fn copy_segment(&self, session: SessionHash, one: &SegmentEntry) -> io::Result<Option<String>> {
+        let path = segment::path(session, Position(one.base), one.start, one.sealed);
+        let file = match self.base.env.storage.open_read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        let name = copy_name(session, one);
+        let bytes = read_around(&*file, 0, u64::MAX)?.bytes;
+        layout::keep(
+            &self.base.env,
+            &name,
+            &bytes,
+            &format!("{path}: damaged, given up by a person\n"),
+        )?;
+        Ok(Some(name))
+    }
+
+    /// What of the store is lost and names no session; gives it up with `accept`: everything
+    /// whole is settled past it, and damaged files of the ring are made anew.
+    pub(crate) fn repair_store(&self, accept: bool) -> StoreResult<Repaired> {
+        let _turn = self.repairing.lock();
+        let (unnamed, ring, mut copies) = {
+            let refused = self.refused.lock();
+            let names = refused.copies.iter().map(|(name, _)| name.clone());
+            let ring = refused.ring.iter().cloned().flatten().take(RING_FILES_MAX + 1);
+            let ring: Vec<u32> = ring.collect();
+            (refused.unnamed.clone(), ring, names.collect::<Vec<_>>())
+        };
+        if ring.len() > RING_FILES_MAX && accept {
+            let what = format!(
+                "too many files to be made anew ({}); move the one above the gap away",
+                unnamed.join(", ")
+            );
+            return Err(write_error("repairing the store", &io::Error::other(what)));
+        }
+        copies.extend(ring.iter().map(|number| ring_copy(*number)));
+        if unnamed.is_empty() || !accept {
+            return Ok(Repaired { unnamed, copies, ..Repaired::default() });
+        }
+        self.check_open()?;
+        let given_up = self.keep_refused().and_then(|()| {
+            ring.iter().try_for_each(|number| self.copy_ring_file(*number))?;
+            let name = format!("accepted-{}", self.base.env.clock.now().0);
+            let text = unnamed.join("\n") + "\n";
+            layout::keep(
+                &self.base.env,
+                &name,
+                text.as_bytes(),
+                "lost, and given up by a person\n",
+            )?;
+            copies.push(name);
+            self.base.frozen.store(false, Ordering::Release);
+            self.sessions.journal.allow();
+            self.clearing.settle_past().and_then(|()| {
+                let bytes = self.base.options.journal_file_bytes;
+                ring.iter().try_for_each(|number| ring::fill(&self.base.env, *number, bytes))
+            })
+        });
+        if let Err(error) = given_up {
+            self.base.frozen.store(true, Ordering::Release);
+            self.sessions.journal.refuse(&format!("a repair of the store failed: {error}"));
+            return Err(write_error("repairing the store", &error));
+        }
+        tracing::warn!(lost = ?unnamed, "losses that name no session were accepted");
+        *self.refused.lock() = Refused::default();
+        Ok(Repaired { unnamed, copies, accepted: true, ..Repaired::default() })
+    }
+
+    fn copy_ring_file(&self, number: u32) -> io::Result<()> {
+        let bytes = match self.base.env.storage.open_read(&journal_path(number)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Bytes::new(),
+            Err(error) => return Err(error),
+            Ok(file) => read_around(&*file, 0, u64::MAX)?.bytes,
+        };
+        layout::keep(&self.base.env, &ring_copy(number), &bytes, "a damaged file of the journal\n")
+    }
+}
+
+impl Clearing {
+    /// Settles everything whole before the current file of the journal, which is a new one, into
+    /// both files.
+    pub(crate) fn settle_past(&self) -> io::Result<()> {
+        self.sessions.journal.begin(&*self.sessions)?;
+        let begun = self.sessions.journal.place().order;
+        self.leave_room()?;
+        self.sessions.slots.lock().spoil();
+        // No more than that: what an erasure left to be done would write them as they were.
+        (0..2).try_for_each(|_| self.segments.settle_frames(false, false))?;
+        if self.sessions.slots.lock().recyclable().order < begun {
+            return Err(io::Error::other(
+                "a session cannot be settled: its journal files are needed",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn copy_name(session: SessionHash, one: &SegmentEntry) -> String {
+    let end = if one.sealed { "sealed" } else { "seg" };
+    format!("{session}-{:020}-{:010}.{end}.damaged", one.base, one.start)
+}
+
+fn ring_copy(number: u32) -> String {
+    format!("journal-file-{number}.damaged")
+}

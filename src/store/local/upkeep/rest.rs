@@ -1,0 +1,135 @@
+//! What a session costs that is not used: its files are closed, what it left open on disk is
+//! sealed, and of it only its packed entry stays in memory. It must not touch a session that
+//! is used.
+
+use std::{io, sync::Arc, time::Duration};
+
+use super::super::{catalogue::keys_live_from, session::Session};
+use super::Upkeep;
+use crate::{
+    env::sync::atomic::Ordering,
+    log::{Entry, SegmentEntry},
+};
+
+/// A session is idle when it was not written to, and its files are closed when they were not
+/// opened, for so long.
+const IDLE_AFTER: Duration = Duration::from_secs(300);
+/// So many sessions keep their files and names in memory, beside those with frames in flight.
+const OPEN_SESSIONS_MAX: usize = 10_000;
+/// Sessions that go to rest while the catalogue is locked once.
+const REST_AT_ONCE: usize = 256;
+/// Sessions at rest that are looked at in one round of sealing.
+const LOOKED_AT_MAX: usize = 2_000;
+/// Sessions sealed in one round, and bytes: what a settling may have to wait for.
+const SEALED_MAX: usize = 256;
+const SEALED_BYTES_MAX: u64 = 32 << 20;
+
+impl Upkeep {
+    /// Brings to rest what is idle, and tries a disk again that failed.
+    pub(crate) fn rest(&self) {
+        self.sessions.journal.probe();
+        self.clearing.keep_reserve();
+        self.close_unused();
+        self.rest_unused();
+        let quiet = self.sessions.pressure() <= self.base.options.journal_retained_bytes / 16;
+        if quiet && let Err(error) = self.seal_resting() {
+            tracing::warn!(%error, "idle sessions are not sealed");
+        }
+    }
+
+    /// Forgets the files and names of sessions that were not used for long, or that were opened
+    /// longest ago when they are too many; the next caller opens them again.
+    fn close_unused(&self) {
+        let since = self.base.env.clock.monotonic().saturating_sub(IDLE_AFTER);
+        // A thread that opens a session holds its lock when it takes this one.
+        let mut open = std::mem::take(&mut *self.sessions.in_use.lock());
+        let mut over = open.len().saturating_sub(OPEN_SESSIONS_MAX);
+        open.retain(|session| {
+            let mut state = session.state();
+            let used = state.opened.as_ref().is_some_and(|opened| opened.used_at > since);
+            let waits = state.is_in_flight() || !state.unsettled.is_empty();
+            let close = (over > 0 || !used) && !waits;
+            if close {
+                over = over.saturating_sub(1);
+                state.opened = None;
+            }
+            !close
+        });
+        let mut in_use = self.sessions.in_use.lock();
+        open.append(&mut in_use);
+        *in_use = open;
+    }
+
+    /// Packs the entries of sessions of which nothing else is known.
+    fn rest_unused(&self) {
+        let live = keys_live_from(&self.base.count, &*self.base.env.clock);
+        let mut before = None;
+        loop {
+            before = self.sessions.catalogue_mut().rest(before.as_ref(), REST_AT_ONCE, live);
+            if before.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Seals what sessions at rest left open, some of them in each round.
+    fn seal_resting(&self) -> io::Result<()> {
+        if self.base.frozen.load(Ordering::Acquire) || self.base.closed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let idle_micros = i64::try_from(IDLE_AFTER.as_micros()).unwrap_or(i64::MAX);
+        let before = self.base.env.clock.now().plus_micros(-idle_micros);
+        let policy = self.segments.policy(true);
+        let wanted = |entry: Entry| {
+            entry.updated_at < before.0 && policy.run(&entry.segments, &entry.damage).is_some()
+        };
+        let found = {
+            let mut after = self.looked_to.lock();
+            let catalogue = self.sessions.catalogue();
+            let (found, stopped) =
+                catalogue.find_resting(after.as_ref(), LOOKED_AT_MAX, SEALED_MAX, &wanted);
+            *after = stopped;
+            found
+        };
+        self.seal_idle(found.iter().filter_map(|key| self.sessions.session(key).ok()).collect())
+    }
+
+    /// Seals what the sessions in use left open, before the owner leaves: as much as one round
+    /// takes, so that a stop stays short. A stop is clean without it.
+    pub(crate) fn seal_leaving(&self) {
+        if self.base.frozen.load(Ordering::Acquire) {
+            return;
+        }
+        let awake = self.sessions.catalogue().awake_all();
+        if let Err(error) = self.seal_idle(awake) {
+            tracing::warn!(%error, "what was left open is not sealed");
+        }
+    }
+
+    fn seal_idle(&self, sessions: Vec<Arc<Session>>) -> io::Result<()> {
+        let _settling = self.segments.settling.lock();
+        let mut bytes = 0;
+        let mut runs = Vec::new();
+        for session in sessions {
+            let Some(run) = self.idle_run(&session) else { continue };
+            bytes += run.iter().map(|one| one.bytes).sum::<u64>();
+            if runs.len() >= SEALED_MAX || bytes > SEALED_BYTES_MAX && !runs.is_empty() {
+                break;
+            }
+            runs.push((session, run));
+        }
+        self.segments.seal_runs(runs)
+    }
+
+    /// What of a session that is settled is worth sealing together.
+    fn idle_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
+        let state = session.state();
+        if !state.unsettled.is_empty()
+            || state.entry.stage.is_discarded()
+            || state.entry.stage.is_reclaimed()
+        {
+            return None;
+        }
+        self.segments.policy(true).run(&state.entry.segments, &state.entry.damage)
+    }
+}

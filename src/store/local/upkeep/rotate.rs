@@ -1,0 +1,277 @@
+//! Another master key: what a store wants and what there is of it, and the rotation that wraps
+//! every key of a session, and the store's own, under the new one. It must not encrypt an event
+//! anew, nor let go of the key before while anything is wrapped under it.
+//!
+//! `STORE` names both master keys first: from then on a start wants both. Then the slots of `keys/`
+//! are wrapped anew, some at a time, in one file and then in the other. When neither file has a
+//! slot of the key before, `STORE` names the new one alone. Each step may be the last before a
+//! crash, and the next call continues.
+
+use std::{io, sync::Arc};
+
+use super::super::{
+    keys::{Files, Keys, Ring, either},
+    layout::{self, STORE, keys_path, replace},
+    options::OpenError,
+};
+use super::Upkeep;
+use crate::{
+    env::Env,
+    event::KeyId,
+    log::{
+        KeyNumber, LogError, StoreFile, StoreKeys,
+        journal::read,
+        keyring::{KeySlot, Master, SLOT_BYTES, check_keys_header},
+    },
+    store::{KeyReport, StoreError, StoreResult},
+};
+
+/// Slots that are read together.
+const SLOTS_AT_ONCE: u64 = 4096;
+
+/// What the two files say of a key: its slot in each, where that can be read.
+type Pair = [Option<KeySlot>; 2];
+
+/// What a data directory wants of keys, and what there is of them; changes nothing, and needs
+/// neither a key nor the lock. `None` for one in plaintext, and where there is no store.
+///
+/// # Errors
+/// What is wrong with the file `STORE`, or what the file system said.
+pub fn key_report(env: &Env) -> Result<Option<KeyReport>, OpenError> {
+    let Some(store) = layout::known(env)? else { return Ok(None) };
+    let Some(stored) = store.keys else { return Ok(None) };
+    let given = env.keys.iter().flat_map(|keys| [Some(&keys.current), keys.previous.as_ref()]);
+    let given: Vec<Master> = given.flatten().map(|key| Master::new(key.bytes())).collect();
+    let there = |wanted| given.iter().any(|master| master.fits(store.id, wanted));
+    let mut report = KeyReport {
+        current: stored.current.id,
+        previous: stored.previous.map(|previous| previous.id),
+        given: given.iter().map(Master::id).collect(),
+        opens: there(&stored.current) && stored.previous.as_ref().is_none_or(there),
+        keys: 0,
+        behind: 0,
+        destroyed: 0,
+        unreadable: 0,
+    };
+    let counted =
+        each_pair(env, store.id, &mut |_, pair| match pair.into_iter().flatten().reduce(either) {
+            None => report.unreadable += 1,
+            Some(KeySlot::Empty) => {}
+            Some(KeySlot::Destroyed) => report.destroyed += 1,
+            Some(KeySlot::Key(_)) => {
+                report.keys += 1;
+                report.behind += u64::from(pair.iter().any(|slot| is_behind(slot, report.current)));
+            }
+        });
+    counted.map_err(layout::doing("reading keys/"))?;
+    Ok(Some(report))
+}
+
+/// The ids of master keys.
+#[must_use]
+pub fn key_ids(keys: &crate::env::MasterKeys) -> Vec<KeyId> {
+    let given = [Some(&keys.current), keys.previous.as_ref()].into_iter().flatten();
+    given.map(|key| Master::new(key.bytes()).id()).collect()
+}
+
+/// Whether a slot must be wrapped anew.
+fn is_behind(slot: &Option<KeySlot>, current: KeyId) -> bool {
+    matches!(slot, Some(KeySlot::Key(wrapped)) if wrapped.master != current)
+}
+
+/// Hands out what both files say of every key.
+fn each_pair(env: &Env, store: [u8; 16], take: &mut dyn FnMut(KeyNumber, Pair)) -> io::Result<()> {
+    let mut from = 1;
+    loop {
+        let pairs = pairs(env, store, from)?;
+        let count = pairs.len() as u64;
+        (from..).zip(pairs).for_each(|(number, pair)| take(KeyNumber(number), pair));
+        from += count;
+        if count < SLOTS_AT_ONCE {
+            return Ok(());
+        }
+    }
+}
+
+/// What both files say of the keys from that number on: of as many as are read together, fewer
+/// where the longer file ends.
+fn pairs(env: &Env, store: [u8; 16], from: u64) -> io::Result<Vec<Pair>> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    for file in 0..2 {
+        let found = match slots(env, store, file, from) {
+            Ok(found) => found,
+            Err(LogError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error);
+            }
+            // What it does not give now it may give later on, under a key that was let go.
+            Err(error) if error.is_unreadable() => return Err(error.into()),
+            // The other one has everything.
+            Err(_) => continue,
+        };
+        pairs.resize(pairs.len().max(found.len()), [None; 2]);
+        for (pair, slot) in pairs.iter_mut().zip(found) {
+            if let Some(one) = pair.get_mut(file) {
+                *one = slot;
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+/// The slots of a file from a number on; `None` is one that cannot be read.
+fn slots(
+    env: &Env,
+    store: [u8; 16],
+    file: usize,
+    from: u64,
+) -> Result<Vec<Option<KeySlot>>, LogError> {
+    let handle = env.storage.open_read(&keys_path(file))?;
+    let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
+    check_keys_header(store, &read(&*handle, 0, SLOT_BYTES)?).map_err(wrong)?;
+    let bytes = read(&*handle, SLOT_BYTES * from, SLOT_BYTES * (from + SLOTS_AT_ONCE))?;
+    let slots = (from..).zip(bytes.chunks(SLOT_BYTES as usize));
+    Ok(slots.map(|(number, slot)| KeySlot::decode(KeyNumber(number), slot).ok()).collect())
+}
+
+impl Upkeep {
+    /// [`Keys::rotate`], unless the store is closed; it stays open meanwhile.
+    pub(crate) fn rotate_keys(&self, keys_max: usize) -> StoreResult<KeyReport> {
+        let _turn = self.repairing.lock();
+        self.check_open()?;
+        self.base.keys.rotate(keys_max)
+    }
+}
+
+impl Keys {
+    /// Continues a rotation to the master key that was given as the current one, or with the one
+    /// that is under way: at most `keys_max` keys are wrapped anew. Answers where it stands.
+    ///
+    /// # Errors
+    /// [`StoreError::Plaintext`], or what the file system said: then the next call continues.
+    pub(crate) fn rotate(&self, keys_max: usize) -> StoreResult<KeyReport> {
+        let Some(ring) = self.ring() else { return Err(StoreError::Plaintext) };
+        let failed = |source| StoreError::Io { doing: "wrapping keys anew", source };
+        let mut files = ring.files.lock();
+        let begun = self.begin_rotation(ring).map_err(failed)?;
+        if begun {
+            self.wrap_some(ring, &mut files, keys_max).map_err(failed)?;
+        }
+        drop(files);
+        let report = key_report(self.env()).map_err(|error| failed(io::Error::other(error)))?;
+        report.ok_or(StoreError::Plaintext)
+    }
+
+    /// Has `STORE` name the new master key beside the one before; answers whether a rotation is
+    /// under way.
+    fn begin_rotation(&self, ring: &Ring) -> io::Result<bool> {
+        let mut stored = ring.stored.lock();
+        let Some(keys) = stored.keys else { return Ok(false) };
+        if keys.previous.is_some() {
+            return Ok(true);
+        }
+        let Some(given) = &self.env().keys else { return Ok(false) };
+        let new = Master::new(given.current.bytes());
+        if new.id() == keys.current.id {
+            return Ok(false);
+        }
+        let current = new.store_own(&ring.own, self.nonce());
+        let next = StoreKeys { current, previous: Some(keys.current) };
+        // Durable before anything is wrapped under it.
+        self.write_store(&mut stored, next)?;
+        ring.masters.lock().insert(0, Arc::new(new));
+        tracing::info!(to = %next.current.id, from = %keys.current.id, "a rotation of keys began");
+        Ok(true)
+    }
+
+    /// Wraps some keys anew; ends the rotation when neither file has one left.
+    fn wrap_some(&self, ring: &Ring, files: &mut Files, keys_max: usize) -> io::Result<()> {
+        let master = ring.in_force();
+        let mut changes: Vec<(KeyNumber, Vec<u8>)> = Vec::new();
+        let mut wrong = None;
+        let from = files.rotated;
+        let mut next = from;
+        loop {
+            let pairs = pairs(self.env(), self.store(), next)?;
+            let count = pairs.len() as u64;
+            for (number, pair) in (next..).map(KeyNumber).zip(pairs) {
+                if !pair.iter().any(|slot| is_behind(slot, master.id())) {
+                    continue;
+                }
+                if changes.len() >= keys_max {
+                    return self.write_anew(files, &changes, number.0);
+                }
+                let slot = ring.best(pair.into_iter().flatten());
+                match self.wrap_anew(ring, &master, number, slot) {
+                    Ok(slot) => changes.push((number, slot.encode(number))),
+                    Err(error) => wrong = Some(error),
+                }
+            }
+            next += count;
+            if count < SLOTS_AT_ONCE {
+                break;
+            }
+        }
+        self.write_anew(files, &changes, 1)?;
+        // A key that cannot be unwrapped needs the master key before; one of the two files may have
+        // been written anew from the other meanwhile: a whole look ends it.
+        match wrong {
+            Some(error) => Err(error),
+            None if changes.is_empty() && from == 1 => self.end_rotation(ring),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes what was wrapped anew into both files; the next call continues at that number.
+    fn write_anew(
+        &self,
+        files: &mut Files,
+        changes: &[(KeyNumber, Vec<u8>)],
+        next: u64,
+    ) -> io::Result<()> {
+        let changes: Vec<(KeyNumber, &[u8])> =
+            changes.iter().map(|(number, slot)| (*number, slot.as_slice())).collect();
+        if !changes.is_empty() {
+            self.write(files, &changes)?;
+        }
+        files.rotated = next;
+        Ok(())
+    }
+
+    fn wrap_anew(
+        &self,
+        ring: &Ring,
+        master: &Master,
+        number: KeyNumber,
+        slot: KeySlot,
+    ) -> io::Result<KeySlot> {
+        let KeySlot::Key(wrapped) = slot else { return Ok(slot) };
+        let unwrapped = ring.unwrap(self.store(), &wrapped);
+        let key = unwrapped.map_err(|fault| {
+            io::Error::other(format!("the key of number {} cannot be read: {fault}", number.0))
+        })?;
+        let nonce = self.nonce();
+        Ok(KeySlot::Key(master.wrap(self.store(), number, wrapped.tag, &key, nonce)))
+    }
+
+    /// Has `STORE` name the new master key alone.
+    fn end_rotation(&self, ring: &Ring) -> io::Result<()> {
+        let mut stored = ring.stored.lock();
+        let Some(keys) = stored.keys else { return Ok(()) };
+        self.write_store(&mut stored, StoreKeys { previous: None, ..keys })?;
+        ring.masters.lock().truncate(1);
+        tracing::info!(to = %keys.current.id, "a rotation of keys ended");
+        Ok(())
+    }
+
+    fn write_store(&self, stored: &mut StoreFile, keys: StoreKeys) -> io::Result<()> {
+        assert_ne!(
+            keys.previous.map(|key| key.id),
+            Some(keys.current.id),
+            "a rotation ends under another master key"
+        );
+        let next = StoreFile { keys: Some(keys), ..*stored };
+        replace(self.env(), STORE, &mut |file| file.write_at(0, &next.encode()))?;
+        *stored = next;
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! The scrubber: reads everything that a start would need, from the device and not from the cache,
+//! so that rot is found while a copy elsewhere is still good: of `settled/` and of the journal
+//! memory has one, and they are written anew. It must not take the disk from those who wait for it.
+
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+
+use super::super::{
+    clearing::Clearing,
+    journal::{place::Place, ring},
+    layout::journal_path,
+};
+use super::{Upkeep, strays::Seen};
+use crate::{
+    env::{File, sync::atomic::Ordering},
+    event::SessionKey,
+    log::{
+        Fault,
+        frame::HEADER_BYTES,
+        journal::{FRAMES_AT, JournalHeader, header_copies},
+        reading::read_around,
+        scan::{Piece, WATERMARK_ALIGN_BYTES, walk_file},
+    },
+    store::{Scrub, Verified},
+};
+
+/// A file of the journal that a start would read.
+struct Needed {
+    number: u32,
+    file: Box<dyn File>,
+    /// From whichever copy is whole, and whether both are.
+    header: Option<JournalHeader>,
+    both: bool,
+}
+
+/// Bytes a second that a scrub in the background reads at most, over a while.
+const BYTES_PER_SECOND: u64 = 16 << 20;
+
+/// A damaged place of the journal.
+pub(crate) struct Rot {
+    number: u32,
+    /// Which use of the file.
+    order: u64,
+    what: String,
+    /// Neither copy of the file's header is whole.
+    headless: bool,
+}
+
+impl Upkeep {
+    /// Reads every session and both settled files once; waits between sessions with `paced`.
+    pub(crate) fn scrub(&self, paced: bool) {
+        let mut round = Scrub::default();
+        for what in self.sessions.slots.lock().check(&self.base.env) {
+            tracing::error!(what, "a settled file is damaged; it is written anew");
+            round.found.push(what);
+        }
+        self.scrub_keys(&mut round);
+        self.scrub_journal(&mut round);
+        let mut seen = Seen::default();
+        let scopes = self.sessions.catalogue().scopes();
+        for scope in scopes {
+            let sessions = self.sessions.catalogue().of_scope(&scope);
+            for session in sessions {
+                if self.scrub_now.state.lock().stop || self.base.closed.load(Ordering::Acquire) {
+                    return;
+                }
+                let mut verified = Verified::default();
+                let key = SessionKey { scope: scope.clone(), session };
+                // Deleted, or gone meanwhile: there is nothing to read.
+                let Ok(session) = self.sessions.session(&key) else { continue };
+                seen.see(&session);
+                let Ok(_) = self.segments.verify_session(&session, &mut verified, None) else {
+                    continue;
+                };
+                round.sessions += verified.sessions;
+                round.bytes += verified.bytes;
+                for (key, gap) in verified.damage {
+                    let (session, range) = (&key.session, gap.range);
+                    round.found.push(format!("session {session}, {range}: {}", gap.reason));
+                }
+                if paced {
+                    self.rest_from_scrubbing(verified.bytes);
+                }
+            }
+        }
+        if let Err(error) = self.unlink_strays(seen) {
+            tracing::warn!(%error, "a file that a crash left could not be unlinked");
+        }
+        round.rounds = self.scrubbed.lock().rounds + 1;
+        tracing::info!(sessions = round.sessions, bytes = round.bytes, "everything was read once");
+        *self.scrubbed.lock() = round;
+    }
+
+    /// Reads both files of keys.
+    fn scrub_keys(&self, round: &mut Scrub) {
+        let _turn = self.repairing.lock();
+        for what in self.base.keys.check(self.base.check_writable().is_ok()) {
+            tracing::error!(what, "a file of keys is damaged");
+            round.found.push(what);
+        }
+    }
+
+    /// Reads the files of the journal that a start would read. Where one is damaged everything is
+    /// settled from memory, and a new file begun: then no start needs it.
+    fn scrub_journal(&self, round: &mut Scrub) {
+        if self.base.frozen.load(Ordering::Acquire) {
+            // Its files are evidence.
+            return;
+        }
+        let place = self.sessions.slots.lock().recyclable();
+        let end = self.sessions.journal.place();
+        let found = match self.damaged_journal(place, end, round) {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, "the journal could not be read back");
+                round.found.push(format!("the journal could not be read back: {error}"));
+                return;
+            }
+        };
+        // A file that is free meanwhile was written anew while it was read.
+        let free = self.sessions.slots.lock().recyclable().order;
+        let found: Vec<_> = found.into_iter().filter(|rot| rot.order >= free).collect();
+        if found.is_empty() {
+            return;
+        }
+        let made_good = self.clearing.leave_journal(&found);
+        for Rot { what, .. } in found {
+            let then = match &made_good {
+                Ok(()) => "settled from memory, nothing is lost".to_owned(),
+                Err(error) => format!("memory has what it held, but cannot settle it: {error}"),
+            };
+            tracing::error!(what, then, "a file of the journal is damaged");
+            round.found.push(format!("{what}; {then}"));
+        }
+    }
+
+    /// What is wrong with the files of the journal from `place` to `end`.
+    fn damaged_journal(&self, place: Place, end: Place, round: &mut Scrub) -> io::Result<Vec<Rot>> {
+        let mut needed = BTreeMap::new();
+        for (number, order) in self.sessions.journal.files() {
+            if order >= place.order.max(1) && order <= end.order {
+                let file = self.base.env.storage.open_read(&journal_path(number))?;
+                file.evict()?;
+                let [first, second] = header_copies(&*file)?;
+                let both = first.is_some() && second.is_some();
+                needed.insert(order, Needed { number, file, header: first.or(second), both });
+            }
+        }
+        let mut found = Vec::new();
+        let ends: BTreeMap<u64, u64> = needed
+            .values()
+            .filter_map(|one| one.header.as_ref())
+            .map(|header| (header.previous_order, header.previous_end))
+            .collect();
+        for (order, one) in needed {
+            let path = journal_path(one.number);
+            let last = (order == end.order).then_some(end.byte_offset);
+            let to = last.or(ends.get(&order).copied());
+            let headless = one.header.is_none();
+            let mut tell = |what| found.push(Rot { number: one.number, order, what, headless });
+            if !one.both {
+                let which = if headless { "its header" } else { "a copy of its header" };
+                tell(format!("{path}: {which} is damaged"));
+            }
+            // A use that failed before anything in it was acknowledged has no end.
+            let (Some(header), Some(to)) = (one.header, to) else { continue };
+            // What is before the place no start reads: payloads there may be taken away.
+            let first = place.order == order;
+            let from = if first { place.byte_offset.max(FRAMES_AT) } else { FRAMES_AT };
+            let mut wrong = None;
+            let take = &mut |piece| {
+                if let Piece::Bad { byte_offset, fault, .. } = piece {
+                    wrong.get_or_insert((byte_offset, fault));
+                }
+            };
+            let (whole, rest) = walk_file(&*one.file, header.salt, (from, to), take)?;
+            round.bytes += to.saturating_sub(from);
+            let found = wrong.or(rest.map(|fault| (whole, fault)));
+            // Where frames may continue a start looks for them.
+            let sought = to.next_multiple_of(WATERMARK_ALIGN_BYTES) + HEADER_BYTES as u64;
+            let unread = last.is_some() && read_around(&*one.file, to, sought)?.holes.any();
+            if let Some((at, fault)) = found.or(unread.then_some((to, Fault::Unreadable))) {
+                tell(format!("{path} at byte {at}: {fault}"));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Waits as long as reading so many bytes may take.
+    fn rest_from_scrubbing(&self, bytes: u64) {
+        let pause = Duration::from_micros(bytes.saturating_mul(1_000_000) / BYTES_PER_SECOND);
+        self.wait_to_scrub(pause);
+    }
+
+    /// Waits; returns whether the store stays open.
+    fn wait_to_scrub(&self, pause: Duration) -> bool {
+        let wanted = self.scrub_now.state.lock();
+        if wanted.stop {
+            return false;
+        }
+        let waited = self.scrub_now.changed.wait_timeout(wanted, pause);
+        !waited.0.stop
+    }
+
+    /// Scrubs once in every interval, the first time when one has passed.
+    pub(crate) fn scrub_in_background(self: Arc<Self>) {
+        while self.wait_to_scrub(self.base.options.scrub_every) {
+            self.scrub(true);
+        }
+    }
+}
+
+impl Clearing {
+    /// Continues in a new file of the journal, settles what is before it, and makes files anew of
+    /// which no start could tell what they are.
+    pub(crate) fn leave_journal(&self, found: &[Rot]) -> io::Result<()> {
+        found.iter().for_each(|rot| self.sessions.journal.condemn(rot.number));
+        self.sessions.journal.leave(&*self.sessions)?;
+        self.settle_past()?;
+        found.iter().filter(|rot| rot.headless).try_for_each(|rot| {
+            let bytes = self.base.env.storage.open_read(&journal_path(rot.number))?.len()?;
+            ring::fill(&self.base.env, rot.number, bytes)
+        })
+    }
+}

@@ -1,0 +1,160 @@
+//! Stray files: segments that no session consists of any more, because a crash came after a sealed
+//! one took their place and before they were unlinked, or before `settled/` named what a settling
+//! wrote. The scrubber unlinks them once no start can need them: those of earlier starts only, when
+//! both settled files lie behind all that those starts wrote to the journal. It must not touch a
+//! file of a session of which anything is lost.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::Arc,
+};
+
+use super::super::{
+    layout::SEGMENTS,
+    session::{Session, hash_of},
+};
+use super::Upkeep;
+use crate::{
+    env::sync::atomic::Ordering,
+    event::{Lsn, Position, SessionHash},
+    log::{Entry, SegmentEntry, segment},
+};
+
+/// Sessions at rest that are looked at while the catalogue is locked once.
+const LOOKS_AT_ONCE: usize = 500;
+/// Strays that go in one round.
+const STRAYS_MAX: usize = 10_000;
+
+/// What a round of the scrubber saw: eight bytes for each session and each file that one consists
+/// of. Where two are alike by chance a stray stays.
+#[derive(Default)]
+pub(crate) struct Seen {
+    sessions: Vec<u64>,
+    files: Vec<u64>,
+}
+
+/// A file that no session named when it was visited.
+struct Stray {
+    session: SessionHash,
+    path: String,
+    /// No session of that hash was there at all.
+    nobodys: bool,
+}
+
+/// Eight bytes that tell a hash from others.
+fn mark(hash: &[u8]) -> u64 {
+    hash.first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
+}
+
+fn mark_of(path: &str) -> u64 {
+    mark(&segment::name_hash(path))
+}
+
+impl Seen {
+    /// Notes a session and its files.
+    pub(crate) fn see(&mut self, session: &Session) {
+        self.sessions.push(mark(&session.hash.0));
+        let mut state = session.state();
+        for entry in state.entries_mut() {
+            let paths = entry.segments.iter().map(|one| path_of(session.hash, one));
+            self.files.extend(paths.map(|path| mark_of(&path)));
+        }
+    }
+
+    fn knows(seen: &[u64], mark: u64) -> bool {
+        seen.binary_search(&mark).is_ok()
+    }
+}
+
+fn path_of(session: SessionHash, one: &SegmentEntry) -> String {
+    segment::path(session, Position(one.base), one.start, one.sealed)
+}
+
+impl Upkeep {
+    /// Unlinks the strays that a whole round of the scrubber did not see named.
+    pub(crate) fn unlink_strays(&self, mut seen: Seen) -> io::Result<u64> {
+        let lost = !self.recovery.damage.is_empty() || self.base.frozen.load(Ordering::Acquire);
+        // Else the journal may have frames whose only other copy is in such a file.
+        let needed = self.sessions.slots.lock().recyclable().order <= self.segments.orders_before;
+        if lost || needed || self.segments.pins.hold() {
+            return Ok(0);
+        }
+        seen.sessions.sort_unstable();
+        seen.files.sort_unstable();
+        let strays = self.strays(&seen)?;
+        let known = strays.iter().filter(|stray| !stray.nobodys).map(|stray| stray.session);
+        let sessions = self.of_hashes(&known.collect());
+        let mut gone = 0;
+        for stray in strays {
+            let _settling = self.segments.settling.lock();
+            let free = match sessions.get(&stray.session) {
+                None => stray.nobodys,
+                Some(session) => self.is_free(session, &stray),
+            };
+            if free && !self.base.closed.load(Ordering::Acquire) {
+                self.base.env.storage.remove(&stray.path)?;
+                tracing::info!(path = stray.path, "a file that a crash left is unlinked");
+                gone += 1;
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Files of earlier starts that no entry names.
+    fn strays(&self, seen: &Seen) -> io::Result<Vec<Stray>> {
+        let (storage, start) = (&self.base.env.storage, self.sessions.journal.start());
+        let mut strays = Vec::new();
+        for directory in storage.list(SEGMENTS)? {
+            let directory = format!("{SEGMENTS}/{}", directory.name);
+            for file in storage.list(&directory)? {
+                let path = format!("{directory}/{}", file.name);
+                let Some((session, of_start)) = segment::of_name(&file.name) else { continue };
+                if of_start < start && !Seen::knows(&seen.files, mark_of(&path)) {
+                    let nobodys = !Seen::knows(&seen.sessions, mark(&session.0));
+                    strays.push(Stray { session, path, nobodys });
+                }
+                if strays.len() >= STRAYS_MAX {
+                    return Ok(strays);
+                }
+            }
+        }
+        Ok(strays)
+    }
+
+    /// The sessions of these hashes; one that comes to rest meanwhile may be missed.
+    fn of_hashes(&self, hashes: &BTreeSet<SessionHash>) -> BTreeMap<SessionHash, Arc<Session>> {
+        let mut found: Vec<_> = self.sessions.catalogue().awake_all();
+        let wanted = |entry: Entry| hash_of(&entry).is_some_and(|hash| hashes.contains(&hash));
+        let mut after = None;
+        while !hashes.is_empty() {
+            let (keys, stopped) = self.sessions.catalogue().find_resting(
+                after.as_ref(),
+                LOOKS_AT_ONCE,
+                usize::MAX,
+                &wanted,
+            );
+            found.extend(keys.iter().filter_map(|key| self.sessions.session(key).ok()));
+            after = stopped;
+            if after.is_none() {
+                break;
+            }
+        }
+        found.retain(|session| hashes.contains(&session.hash));
+        found.into_iter().map(|session| (session.hash, session)).collect()
+    }
+
+    /// Whether both settled files know that a session needs a file no more.
+    fn is_free(&self, session: &Session, stray: &Stray) -> bool {
+        let (named, whole) = {
+            let state = session.state();
+            let mut names = state.entry.segments.iter();
+            let named = names.any(|one| path_of(session.hash, one) == stray.path);
+            (named, state.is_settled() && !state.is_busy() && state.entry.damage.is_empty())
+        };
+        let waits = self.sessions.backlog.touched.lock().iter().any(|one| one.hash == session.hash)
+            || self.sessions.backlog.deleted.lock().contains_key(&session.hash)
+            || self.sessions.backlog.retired.lock().contains_key(&stray.path);
+        !named && whole && !waits && self.sessions.slots.lock().both_have(session.hash, Lsn(0))
+    }
+}
