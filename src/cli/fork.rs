@@ -168,7 +168,8 @@ mod tests {
     fn a_tree_shows_the_eldest_first_and_where_each_goes_on() {
         let session = json!({
             "id": "me", "type": "session", "status": "idle", "title": "T", "metadata": {},
-            "created_at": "", "updated_at": "", "tail": 7, "receipt": "", "bytes": 10,
+            "created_at": "", "updated_at": "", "tail": 7, "bytes": 10, "damage": [],
+            "receipt": { "position": 7, "chain": "" },
         });
         let session: Session = serde_json::from_value(session).unwrap();
         let mut family = Lineage {

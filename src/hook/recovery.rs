@@ -11,7 +11,7 @@ use crate::{
         InSession,
         views::{Continuation, ContinuationQuery},
     },
-    wire::tools::{NOTICE, TRUST},
+    wire::{NOTICE, TRUST},
 };
 
 /// Characters of an answer at most: beyond some ten thousand, programs cut it.

@@ -5,15 +5,16 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-#[cfg(feature = "mcp")]
-pub use self::remembered::{LookupToolCache, Outputs, OutputsQuery};
-use super::{AtStep, Call, InSession, Need, Route, Serve, Verb, Visit, values::point};
+use super::{
+    Asks, AtStep, Call, InSession, Need, NoQuery, Route, Serve, Verb, Visit, values::point,
+};
 use crate::{
-    event::Point,
+    event::{Point, Position},
     service::{RecoverCall, ServiceError, ServiceResult},
     wire::{
         find::IndexAnswer,
         overview::{Cursor, Level, OverviewAnswer, PageAnswer, StepAnswer, SummaryAnswer, cursor},
+        tool_cache::{LookupAnswer, LookupRequest, OutputsAnswer},
         views::{CompactionsAnswer, ContinuationAnswer, UsageAnswer},
         window::{self, WindowAnswer, WindowParams},
     },
@@ -30,9 +31,7 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Window>();
     visit.verb::<Usage>();
     visit.verb::<Compactions>();
-    #[cfg(feature = "mcp")]
     visit.verb::<Outputs>();
-    #[cfg(feature = "mcp")]
     visit.verb::<LookupToolCache>();
 }
 
@@ -357,88 +356,75 @@ impl Serve for Compactions {
     }
 }
 
-#[cfg(feature = "mcp")]
-mod remembered {
-    use serde::{Deserialize, Serialize};
+/// Bytes that a tool's answer takes at most, mostly.
+const ANSWER_BYTES: usize = 64 << 10;
 
-    use super::TOKEN_BYTES;
-    use crate::{
-        event::Position,
-        service::ServiceResult,
-        verbs::{Asks, Call, InSession, Need, NoQuery, Route, Serve, Verb},
-        wire::tool_cache::{LookupAnswer, LookupRequest, OutputsAnswer},
-    };
+#[derive(Debug)]
+pub struct LookupToolCache;
 
-    /// Bytes that a tool's answer takes at most, mostly.
-    const ANSWER_BYTES: usize = 64 << 10;
+impl Verb for LookupToolCache {
+    const ROUTE: Route =
+        Route::post("/v1/sessions/{session}/tool-cache/lookup", "lookupToolCache", Need::READ);
+    const TAG: &'static str = "views";
+    const ABOUT: &'static str =
+        "Asks whether a call of a tool was answered before, and with what. Nothing is written.";
+    const ASKS: Asks = Asks::Body("The call, and which answers count");
+    const ANSWERS: &'static str = "The answer from the log, or why there is none";
+    type Place = InSession;
+    type Query = NoQuery;
+    type Body = LookupRequest;
+    type Answer = LookupAnswer;
 
-    #[derive(Debug)]
-    pub struct LookupToolCache;
-
-    impl Verb for LookupToolCache {
-        const ROUTE: Route =
-            Route::post("/v1/sessions/{session}/tool-cache/lookup", "lookupToolCache", Need::READ);
-        const TAG: &'static str = "views";
-        const ABOUT: &'static str =
-            "Asks whether a call of a tool was answered before, and with what. Nothing is written.";
-        const ASKS: Asks = Asks::Body("The call, and which answers count");
-        const ANSWERS: &'static str = "The answer from the log, or why there is none";
-        type Place = InSession;
-        type Query = NoQuery;
-        type Body = LookupRequest;
-        type Answer = LookupAnswer;
-
-        fn answer_bytes(_: &NoQuery) -> Option<usize> {
-            Some(ANSWER_BYTES)
-        }
+    fn answer_bytes(_: &NoQuery) -> Option<usize> {
+        Some(ANSWER_BYTES)
     }
+}
 
-    impl Serve for LookupToolCache {
-        async fn serve(call: Call<'_, Self>) -> ServiceResult<LookupAnswer> {
-            let Call { service, caller, place, body, .. } = call;
-            let (found, memory) = service.tool_lookup(&caller, &place.session, body.into()).await?;
-            Ok(LookupAnswer::of(&found, memory))
-        }
+impl Serve for LookupToolCache {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<LookupAnswer> {
+        let Call { service, caller, place, body, .. } = call;
+        let (found, memory) = service.tool_lookup(&caller, &place.session, body.into()).await?;
+        Ok(LookupAnswer::of(&found, memory))
     }
+}
 
-    #[derive(Debug)]
-    pub struct Outputs;
+#[derive(Debug)]
+pub struct Outputs;
 
-    #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-    #[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
-    #[serde(default)]
-    pub struct OutputsQuery {
-        /// None before this position: for a client that has the others
-        pub from_position: Option<u64>,
-        /// Tokens at most, about; 4 000 when not said
-        #[cfg_attr(feature = "http", param(value_type = Option<u32>, maximum = 1_000_000))]
-        pub tokens_max: Option<usize>,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[serde(default)]
+pub struct OutputsQuery {
+    /// None before this position: for a client that has the others
+    pub from_position: Option<u64>,
+    /// Tokens at most, about; 4 000 when not said
+    #[cfg_attr(feature = "http", param(value_type = Option<u32>, maximum = 1_000_000))]
+    pub tokens_max: Option<usize>,
+}
+
+impl Verb for Outputs {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/views/outputs", "viewOutputs", Need::READ);
+    const TAG: &'static str = "views";
+    const ABOUT: &'static str =
+        "What tools answered in the session, the newest that fit a budget, oldest first.";
+    const ANSWERS: &'static str = "Calls with their answers";
+    type Place = InSession;
+    type Query = OutputsQuery;
+    type Body = ();
+    type Answer = OutputsAnswer;
+
+    fn answer_bytes(query: &OutputsQuery) -> Option<usize> {
+        Some(query.tokens_max.unwrap_or(0).saturating_mul(TOKEN_BYTES))
     }
+}
 
-    impl Verb for Outputs {
-        const ROUTE: Route =
-            Route::get("/v1/sessions/{session}/views/outputs", "viewOutputs", Need::READ);
-        const TAG: &'static str = "views";
-        const ABOUT: &'static str =
-            "What tools answered in the session, the newest that fit a budget, oldest first.";
-        const ANSWERS: &'static str = "Calls with their answers";
-        type Place = InSession;
-        type Query = OutputsQuery;
-        type Body = ();
-        type Answer = OutputsAnswer;
-
-        fn answer_bytes(query: &OutputsQuery) -> Option<usize> {
-            Some(query.tokens_max.unwrap_or(0).saturating_mul(TOKEN_BYTES))
-        }
-    }
-
-    impl Serve for Outputs {
-        async fn serve(call: Call<'_, Self>) -> ServiceResult<OutputsAnswer> {
-            let Call { service, caller, place, query, .. } = call;
-            let from = Position(query.from_position.unwrap_or(0));
-            let outputs = service.tool_outputs(&caller, &place.session, from, query.tokens_max);
-            let (outputs, memory) = outputs.await?;
-            Ok(OutputsAnswer::of(&outputs, memory))
-        }
+impl Serve for Outputs {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<OutputsAnswer> {
+        let Call { service, caller, place, query, .. } = call;
+        let from = Position(query.from_position.unwrap_or(0));
+        let outputs = service.tool_outputs(&caller, &place.session, from, query.tokens_max);
+        let (outputs, memory) = outputs.await?;
+        Ok(OutputsAnswer::of(&outputs, memory))
     }
 }

@@ -7,10 +7,7 @@ use serde_json::{Value, value::RawValue};
 #[cfg(feature = "http")]
 use utoipa::ToSchema;
 
-use super::{
-    json::event_text,
-    tools::{NOTICE, TRUST},
-};
+use super::{NOTICE, TRUST, json::event_text};
 pub use crate::projection::remembered::digest;
 use crate::service::{Miss, ToolHit, ToolLookup, ToolMemory, ToolOutput};
 
