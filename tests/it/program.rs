@@ -85,6 +85,8 @@ impl Place {
             .env("HOME", self.home.path())
             .env("SESSIONLOG_DATA_DIR", self.data_dir())
             .env("SESSIONLOG_OWNER_IDLE", "5s")
+            // A server of the person who runs the tests may have the usual port.
+            .env("SESSIONLOG_LISTEN", "127.0.0.1:0")
             .current_dir(self.home.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
