@@ -34,6 +34,31 @@ pub fn open(path: &Path) -> io::Result<Input> {
     Ok(Input { reader: Box::new(BufReader::with_capacity(256 << 10, file)), bytes })
 }
 
+/// What tells a changed file from an unchanged one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Whether it is a regular file.
+    pub is_file: bool,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Its number in its file system.
+    inode: (u64, u64),
+    /// When its contents and its entry last changed, in seconds and nanoseconds.
+    changed: [(i64, i64); 2],
+}
+
+/// The state of what a path names, links followed; `None` where nothing is or may be seen.
+#[must_use]
+pub fn state(path: &Path) -> Option<State> {
+    let about = fs::metadata(path).ok()?;
+    Some(State {
+        is_file: about.is_file(),
+        bytes: about.len(),
+        inode: (about.dev(), about.ino()),
+        changed: [(about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec())],
+    })
+}
+
 /// Reads a whole file of at most `bytes_max` bytes.
 ///
 /// # Errors

@@ -84,6 +84,10 @@ pub(super) struct ListedTool {
 pub(super) struct Annotations {
     #[serde(default, rename = "readOnlyHint")]
     pub(super) read_only: Option<bool>,
+    #[serde(default, rename = "idempotentHint")]
+    pub(super) idempotent: Option<bool>,
+    #[serde(default, rename = "openWorldHint")]
+    pub(super) open_world: Option<bool>,
 }
 
 impl Message<'_> {

@@ -23,6 +23,9 @@ const META_CACHE: &str = "sessionlog/cache";
 impl Desk {
     /// The answer of a remembered call, recorded as one more.
     pub(super) async fn remembered_answer(&self, call: &Call, age_max: Duration) -> Option<Value> {
+        if !self.is_unchanged(call) {
+            return None;
+        }
         let found = self.asked(self.look_up(call, age_max)).await.flatten();
         let found = found.filter(|found| found.hit)?;
         let event: Value = serde_json::from_str(found.result?.get()).ok()?;
@@ -33,12 +36,19 @@ impl Desk {
             let own = self.state().answered.get(call.open.same.as_ref()?)?.call_id.clone();
             event.get("call_id").filter(|id| **id == own)?;
         }
+        let age_ms = found.age_ms?;
+        let mut blocks = content.clone();
+        blocks.as_array_mut()?.extend(
+            [Some(from_log(age_ms)), call.open.more.clone()]
+                .into_iter()
+                .flatten()
+                .map(|text| json!({ "type": "text", "text": text })),
+        );
         let mut result = Map::new();
-        result.insert("content".to_owned(), content.clone());
+        result.insert("content".to_owned(), blocks);
         let rest = event.get("result").and_then(Value::as_object);
         result
             .extend(rest.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
-        let age_ms = found.age_ms?;
         let cached = json!({ "position": position, "age_ms": age_ms });
         let mark = json!({
             "age_ms": age_ms,
@@ -52,6 +62,21 @@ impl Desk {
         self.record_call(call, Some(&cached));
         self.record_result(&call.open, &content.to_string(), None, false, Some(&cached));
         Some(Value::Object(result))
+    }
+
+    /// Whether the files that a call names are as they were at the call whose answer it would get.
+    /// A tool that the user named is not asked about: `--cache` says how long its answers hold.
+    fn is_unchanged(&self, call: &Call) -> bool {
+        if self.options.repeats.tools.contains_key(&call.open.name) {
+            return true;
+        }
+        let Some(now) = &call.open.named else { return false };
+        let state = self.state();
+        match call.open.same.as_ref().and_then(|same| state.answered.get(same)) {
+            Some(before) => before.named.as_ref() == Some(now),
+            // Another life of the proxy got the answer: which files it saw is not known.
+            None => now.is_empty(),
+        }
     }
 
     /// The store's answer, if it comes within the timeout.
@@ -143,6 +168,12 @@ impl Desk {
         });
         own::context(&outputs.collect::<Vec<_>>())
     }
+}
+
+/// What a model reads beside an answer from the log.
+fn from_log(age_ms: u64) -> String {
+    let seconds = age_ms / 1_000;
+    format!("[sessionlog: from the log, {seconds} s old; the server was not asked again]")
 }
 
 fn given(call: &Call) -> (String, SessionId) {

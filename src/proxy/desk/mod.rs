@@ -3,6 +3,7 @@
 
 mod answers;
 mod decide;
+mod named;
 mod place;
 mod records;
 mod tools;
@@ -14,6 +15,7 @@ use tokio::sync::oneshot;
 
 pub(super) use self::{decide::Decision, place::Whence};
 use self::{
+    named::Named,
     place::{CallSite, Places},
     tools::Tools,
 };
@@ -63,6 +65,8 @@ struct Open {
     began: Duration,
     /// The call that its answer may be reused for.
     same: Option<Same>,
+    /// The files that its arguments name, as they were before it was forwarded.
+    named: Option<Named>,
     /// Earlier outputs that go with the answer.
     more: Option<String>,
 }
@@ -81,6 +85,7 @@ enum Pending {
 struct Answered {
     record: Record,
     call_id: String,
+    named: Option<Named>,
 }
 
 struct State {
@@ -213,6 +218,7 @@ impl Desk {
             home,
             began: self.options.clock.monotonic(),
             same: age_max.map(|_| same),
+            named: age_max.and_then(|_| Named::by(&input)),
             more: None,
         };
         Call { key, id, input, input_text, meta: params.meta, site, age_max, open }
@@ -220,8 +226,10 @@ impl Desk {
 
     fn age_max(&self, name: &str) -> Option<Duration> {
         let repeats = &self.options.repeats;
-        let age_max = repeats.tools.get(name).copied().unwrap_or(repeats.age_max);
-        age_max.filter(|_| self.state().tools.reads(name))
+        let state = self.state();
+        let usual = repeats.age_max.filter(|_| state.tools.closed(name));
+        let age_max = repeats.tools.get(name).copied().unwrap_or(usual);
+        age_max.filter(|_| state.tools.reads(name))
     }
 
     fn server<'a>(&'a self, state: &'a State) -> &'a str {

@@ -106,7 +106,11 @@ impl Desk {
         let said = content.map_or("[]", RawValue::get);
         let record = self.record_result(open, said, rest, is_error, None);
         if let Some(same) = &open.same {
-            let answered = Answered { record: record.clone(), call_id: open.call_id.clone() };
+            let answered = Answered {
+                record: record.clone(),
+                call_id: open.call_id.clone(),
+                named: open.named.clone(),
+            };
             self.state().answered.insert(same.clone(), answered);
         }
         let block =

@@ -14,8 +14,18 @@ use crate::proxy::{
 /// Lists that are being read, at most.
 const LISTS_MAX: usize = 16;
 
-/// Tools by name; whether they declare themselves read-only.
-type Table = BTreeMap<String, Option<bool>>;
+/// Tools by name, with what they declare.
+type Table = BTreeMap<String, Declared>;
+
+/// What a tool declares about its calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::proxy) struct Declared {
+    /// Whether it only reads.
+    reads: Option<bool>,
+    /// That its answer depends on nothing but its arguments and files that these name: it is
+    /// idempotent and its world is closed.
+    closed: bool,
+}
 
 /// The server's tools.
 pub(super) struct Tools {
@@ -48,7 +58,11 @@ impl Tools {
         };
         let read = |tool| serde_json::from_value::<ListedTool>(tool).ok();
         for tool in tools.into_iter().filter_map(read) {
-            table.insert(tool.name, tool.annotations.and_then(|said| said.read_only));
+            let declared = tool.annotations.map_or_else(Declared::default, |said| Declared {
+                reads: said.read_only,
+                closed: said.idempotent == Some(true) && said.open_world == Some(false),
+            });
+            table.insert(tool.name, declared);
         }
         let next = match &page.next {
             None | Some(Value::Null) => None,
@@ -81,8 +95,17 @@ impl Tools {
 
     /// Whether a tool declares itself read-only; false for one that was not listed yet.
     pub(super) fn reads(&self, tool: &str) -> bool {
+        self.declared(tool).reads == Some(true)
+    }
+
+    /// Whether nothing but its arguments, and files that these name, can change what it answers.
+    pub(super) fn closed(&self, tool: &str) -> bool {
+        self.declared(tool).closed
+    }
+
+    fn declared(&self, tool: &str) -> Declared {
         let said = self.begun.newest().find_map(|table| table.get(tool));
-        said.or(self.whole.get(tool)).copied().flatten() == Some(true)
+        said.or(self.whole.get(tool)).copied().unwrap_or_default()
     }
 
     /// The proxy's own tool of a name, once the server's are known.

@@ -23,10 +23,11 @@ async fn a_repeat_of_a_call_that_only_reads_is_answered_from_the_log_and_marked(
     store.desk.clock.advance(Duration::from_secs(3));
     let again = wrapped.call("read", json!({"b": [2], "a": 1})).await;
     assert_eq!(wrapped.calls("read"), 1, "the server was not asked again");
-    assert_eq!(
-        (&again["content"], &again["structuredContent"]),
-        (&first["content"], &first["structuredContent"])
-    );
+    assert_eq!(again["structuredContent"], first["structuredContent"]);
+    let blocks = again["content"].as_array().unwrap();
+    assert_eq!((blocks.len(), &blocks[0]), (2, &first["content"][0]));
+    let said = blocks[1]["text"].as_str().unwrap();
+    assert!(said.contains("from the log, 3 s old"), "the model reads it, too: {said}");
     assert_eq!(again["_meta"]["own"], 1, "what the server marked stays");
     let age = mark(&again)["age_ms"].as_u64().unwrap();
     assert!((3_000..60_000).contains(&age), "{again}");
@@ -75,6 +76,45 @@ async fn what_writes_is_never_answered_from_the_log_and_ends_what_was_read_befor
     wrapped.call("read", json!({"password": "hunter2"})).await;
     wrapped.call("read", json!({"password": "hunter3"})).await;
     assert_eq!(wrapped.calls("read"), 7, "what had secrets is not what it seems");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_may_have_changed_outside_is_asked_for_again() {
+    let store = Store::start().await;
+    let mut wrapped = Wrapped::of(&store, options());
+    wrapped.tools().await;
+    for calls in 1..=2 {
+        wrapped.call("look", json!({})).await;
+        assert_eq!(wrapped.calls("look"), calls, "it does not say that its answers stay");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a.md");
+    std::fs::write(&file, "one").unwrap();
+    let of_file = json!({"path": file});
+    for (calls, why) in [(1, "first"), (1, "an unchanged file")] {
+        wrapped.call("read", of_file.clone()).await;
+        assert_eq!(wrapped.calls("read"), calls, "{why}");
+    }
+    std::fs::write(&file, "other").unwrap();
+    wrapped.call("read", of_file.clone()).await;
+    assert_eq!(wrapped.calls("read"), 2, "another program wrote the file");
+    std::fs::remove_file(&file).unwrap();
+    wrapped.call("read", of_file.clone()).await;
+    assert_eq!(wrapped.calls("read"), 3, "another program removed the file");
+    for calls in 4..=5 {
+        wrapped.call("read", json!({"path": directory.path()})).await;
+        assert_eq!(wrapped.calls("read"), calls, "what is below a directory is unseen");
+    }
+    wrapped.leave().await;
+    // Names of tools on the command line are the user's word that their answers stay.
+    let rule = [("look".to_owned(), Some(Duration::from_secs(600)))].into();
+    let repeats = Repeats { tools: rule, ..options().repeats };
+    let named = Options { name: "p1".to_owned(), repeats, ..options() };
+    let mut wrapped = Wrapped::of(&store, named);
+    wrapped.tools().await;
+    wrapped.call("look", json!({"path": directory.path()})).await;
+    wrapped.call("look", json!({"path": directory.path()})).await;
+    assert_eq!(wrapped.calls("look"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -103,7 +103,8 @@ pub fn reader() -> impl Fn(Asked) -> BoxFuture<'static, Response> + Clone + Send
             let name = asked.message["params"]["name"].as_str().unwrap_or_default();
             match asked.message["method"].as_str().unwrap_or_default() {
                 "tools/list" => {
-                    let reads = json!({"readOnlyHint": true});
+                    let reads = json!({
+                        "readOnlyHint": true, "idempotentHint": true, "openWorldHint": false});
                     let tools = [json!({"name": "read", "inputSchema": {}, "annotations": reads})];
                     json_text(asked.answer(json!({ "tools": tools })))
                 }

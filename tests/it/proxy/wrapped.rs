@@ -215,7 +215,8 @@ async fn serve(
     }
 }
 
-/// A server of a few tools: `read` only reads, `write` does not, `plain` says nothing of itself.
+/// A server of a few tools: `read` only reads and answers the same each time, `look` only reads,
+/// `write` does not, `plain` declares nothing.
 pub fn tools() -> impl FnMut(&str) -> Option<Vec<String>> {
     let mut answered = 0;
     move |line| {
@@ -225,7 +226,9 @@ pub fn tools() -> impl FnMut(&str) -> Option<Vec<String>> {
             "initialize" => json!({"protocolVersion": "2025-11-25", "capabilities": {},
                 "serverInfo": {"name": "files", "version": "1"}}),
             "tools/list" => json!({"tools": [
-                {"name": "read", "inputSchema": {}, "annotations": {"readOnlyHint": true}},
+                {"name": "read", "inputSchema": {}, "annotations":
+                    {"readOnlyHint": true, "idempotentHint": true, "openWorldHint": false}},
+                {"name": "look", "inputSchema": {}, "annotations": {"readOnlyHint": true}},
                 {"name": "write", "inputSchema": {}, "annotations": {"readOnlyHint": false}},
                 {"name": "plain", "inputSchema": {}, "x-unknown": [1.50]},
             ]}),
