@@ -1,5 +1,5 @@
-//! Which requests a listener refuses because a browser sends them for another site: plain checks that
-//! every interface on a network shares. It must not know a header's type.
+//! Which requests a listener refuses because a browser sends them for another site: plain checks
+//! that every interface on a network shares. It must not know a header's type.
 
 use std::net::IpAddr;
 

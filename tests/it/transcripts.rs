@@ -407,8 +407,8 @@ fn an_import_ends_when_its_last_line_fills_a_batch_exactly() {
     ] {
         let text = claude_lines(name, &messages);
         let (code, report) = imported(&place, &format!("{name}.jsonl"), &text, &[]);
-        let told = (code, &report["session_ids"], &report["records"], &report["bad_lines"]);
-        assert_eq!(told, (0, &json!([name]), &json!(messages.len()), &json!([])), "{report}");
+        let found = (code, &report["session_ids"], &report["records"], &report["bad_lines"]);
+        assert_eq!(found, (0, &json!([name]), &json!(messages.len()), &json!([])), "{report}");
         let back = place.run(&["export", name, "--format", "claude-code"]).ok();
         assert!(back == text, "{name} does not come back as it was");
     }

@@ -265,8 +265,8 @@ impl Desk {
         back
     }
 
-    /// Notes a message of the server that was forwarded and is too long to be inspected; returns the
-    /// record to wait for, if it answers a call.
+    /// Notes a message of the server that was forwarded and is too long to be inspected; returns
+    /// its record, if it answers a call.
     pub(super) fn server_passed(&self, channel: &str, outline: &Outline) -> Option<Record> {
         let id = outline.id.as_ref().filter(|_| outline.is_whole && !outline.has_method)?;
         let pending = self.state().pending.remove(&format!("{channel} {id}"));
