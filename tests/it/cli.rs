@@ -745,18 +745,3 @@ fn the_reference_of_the_command_line_is_the_programs_own_help() {
     let stored = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(stored == fresh, "docs/cli.md is stale: run with UPDATE=1 and review the diff");
 }
-
-#[test]
-fn a_recorded_half_of_a_surrogate_pair_is_shown_as_a_replacement_and_kept_as_it_came() {
-    let place = Place::new();
-    let line = r#"{"type":"user.message","content":"half \ud83d of \\ud83d and \ud83d\ude00"}"#;
-    place.run_with(&["append", "--create", "half"], line).ok();
-    for view in ["index", "summary", "continuation", "window", "usage", "compactions"] {
-        place.run(&["view", "half", view]).ok();
-    }
-    let shown = place.run(&["view", "half", "window"]).ok();
-    assert!(shown.contains("half \u{fffd} of \\ud83d and \u{1f600}"), "{shown}");
-    let printed = place.run(&["events", "half", "--json"]).ok();
-    assert!(printed.contains(r"half \ud83d of \\ud83d and \ud83d\ude00"), "{printed}");
-    place.run(&["rewind", "half", "--to", "end"]).ok();
-}

@@ -447,3 +447,18 @@ fn a_conversation_without_messages_becomes_an_empty_session() {
         assert!(place.events("empty").is_empty());
     }
 }
+
+#[test]
+fn a_recorded_half_of_a_surrogate_pair_is_shown_as_a_replacement_and_kept_as_it_came() {
+    let place = Place::new();
+    let line = r#"{"type":"user.message","content":"half \ud83d of \\ud83d and \ud83d\ude00"}"#;
+    place.run_with(&["append", "--create", "half"], line).ok();
+    for view in ["index", "summary", "continuation", "window", "usage", "compactions"] {
+        place.run(&["view", "half", view]).ok();
+    }
+    let shown = place.run(&["view", "half", "window"]).ok();
+    assert!(shown.contains("half \u{fffd} of \\ud83d and \u{1f600}"), "{shown}");
+    let printed = place.run(&["events", "half", "--json"]).ok();
+    assert!(printed.contains(r"half \ud83d of \\ud83d and \ud83d\ude00"), "{printed}");
+    place.run(&["rewind", "half", "--to", "end"]).ok();
+}
