@@ -45,6 +45,7 @@ pub(super) async fn create(
     screen: &mut Screen,
 ) -> Outcome {
     let failed = |error| refused(path, error);
+    outside(config, path)?;
     if files::look(path).map_err(|source| file(path, source))?.is_some() {
         // Checked before the question, since a backup takes long.
         let vacant = open(path).map(|outer| local::is_vacant(&outer));
@@ -71,6 +72,22 @@ pub(super) async fn create(
     let manifest = incoming.seal().map_err(failed)?;
     let bytes = manifest.files.iter().map(|kept| kept.bytes).sum();
     tell_made(path, &made, manifest.files.len(), bytes, &checked, screen)
+}
+
+/// Refuses a place inside the data directory: what is there is the store's.
+fn outside(config: &Config, path: &Path) -> Outcome {
+    let place = files::resolved(path).map_err(|source| file(path, source))?;
+    let data_dir = &config.data_dir;
+    let within = files::resolved(data_dir).map_err(|source| file(data_dir, source))?;
+    if !place.starts_with(&within) {
+        return Ok(());
+    }
+    let (at, data_dir) = (path.display(), data_dir.display());
+    Err(Failure::Refused {
+        code: "invalid_request",
+        message: format!("{at} is inside the data directory {data_dir}"),
+        action: "name a directory outside of it, best on another device".to_owned(),
+    })
 }
 
 /// Takes the answer of the owner to its end.
@@ -269,10 +286,14 @@ pub(super) fn restore(config: &Config, path: &Path, screen: &mut Screen) -> Outc
     let at = Timestamp(manifest.at).to_string();
     if screen.json {
         screen.value(&json!({
-            "restored": config.data_dir.display().to_string(), "store": manifest.store_id(),
+            "restored": config.data_dir.display().to_string(), "repeated": restored.repeated,
+            "store": manifest.store_id(),
             "at": at, "sessions": manifest.sessions, "verified": verified_json(verified),
         }))?;
     } else {
+        if restored.repeated {
+            screen.note("an earlier restore into it was interrupted: it was begun anew".to_owned());
+        }
         screen.line(format!(
             "restored {} as of {} into {}",
             sessions(manifest.sessions, Some(verified)),

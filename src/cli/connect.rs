@@ -17,6 +17,7 @@ use super::{
 use crate::{
     client::{Client, OwnerTarget, Start, Target},
     env::{Entropy, LOCK_FILE, entropy::SystemEntropy, files, host::OwnerSocket, project::Project},
+    store::local::OpenError,
 };
 
 /// Settings that an owner is started with in any case, and what only a front end uses: they are
@@ -67,7 +68,11 @@ pub(super) fn look(config: &Config) -> Outcome {
             |path: &PathBuf| path.file_name().is_some_and(|n| names.iter().any(|m| n == *m));
         inside.iter().any(is_one)
     };
-    let (problem, action) = if config.url.is_some() || has(&OF_A_STORE) {
+    let (problem, action) = if config.url.is_some() {
+        return Ok(());
+    } else if has(&["RESTORING"]) {
+        return Err(unfinished(config));
+    } else if has(&OF_A_STORE) {
         return Ok(());
     } else if has(&["BACKUP"]) {
         let verify = "`sessionlog backup verify` reads it, and `sessionlog backup restore` makes a";
@@ -82,6 +87,16 @@ pub(super) fn look(config: &Config) -> Outcome {
     };
     let message = format!("data directory {}: {problem}", config.data_dir.display());
     Err(Failure::Refused { code: "invalid_request", message, action })
+}
+
+/// A restore into the data directory was interrupted.
+pub(super) fn unfinished(config: &Config) -> Failure {
+    let (data_dir, error) = (config.data_dir.display(), OpenError::Unfinished);
+    Failure::Refused {
+        code: "invalid_request",
+        message: format!("data directory {data_dir}: {error}; it is no store yet"),
+        action: format!("repeat it: `sessionlog backup restore DIR --data-dir {data_dir}`"),
+    }
 }
 
 /// The owner of the data directory; starts one when none answers.

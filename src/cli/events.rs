@@ -21,6 +21,7 @@ use crate::{
     client::{Client, Told},
     event::Timestamp,
     verbs::{AtEvent, NoQuery, sessions},
+    wire::json,
 };
 
 pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Screen) -> Outcome {
@@ -145,7 +146,7 @@ struct Lines {
 
 impl Lines {
     async fn event(&mut self, event: &str, screen: &mut Screen) -> Outcome {
-        let value: Value = serde_json::from_str(event).unwrap_or_default();
+        let value: Value = json::shown(event.as_bytes()).unwrap_or_default();
         let time = moment(&value);
         if let (Some(speed), Some(before), Some(time)) = (self.speed, self.before, time) {
             screen.flush()?;

@@ -23,6 +23,7 @@ use crate::{
     },
     wire::{
         fork::{ForkRequest, Kin, Lineage},
+        json,
         types::Session,
     },
 };
@@ -58,7 +59,7 @@ pub(super) async fn rewind(client: &Client, wanted: args::Rewind, screen: &mut S
     let which = args::WhichView::Index;
     let add = |request: Request| request.query("at", &wanted.to);
     let body = view::fetch(client, which, &wanted.session, None, add).await?;
-    let view: Value = serde_json::from_slice(&body).map_err(io::Error::from)?;
+    let view: Value = json::shown(&body).map_err(io::Error::from)?;
     let at = number(&view, "position");
     // The server reads a position past the end as the end.
     if wanted.to.parse::<u64>().is_ok_and(|to| to > at) {

@@ -2,7 +2,7 @@
 //! may read, or the output of a command; never an argument. It must not show a key, keep one longer
 //! than it takes to open the store, nor accept a file that others may read.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use super::{
     failure::{Failure, Outcome},
@@ -17,6 +17,8 @@ use crate::{
 pub(super) const VARIABLES: [&str; 2] = ["SESSIONLOG_KEY", "SESSIONLOG_KEY_PREVIOUS"];
 const WANTED: &str = "32 random bytes, as `openssl rand -hex 32` or `-base64 32` writes them";
 const FILE_BYTES_MAX: u64 = 4096;
+/// How long a key command may take: a front end waits longer for the owner that runs it.
+const COMMAND_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Where the keys come from.
 #[derive(Clone, Debug, Default)]
@@ -86,7 +88,7 @@ impl KeySource {
                 self.lines(&text, &format!("key_file {}", path.display()))?
             }
             (_, _, Some(command)) => {
-                let text = host::output_of(command, FILE_BYTES_MAX)
+                let text = host::output_of(command, FILE_BYTES_MAX, COMMAND_TIME_MAX)
                     .map_err(|error| refused(format!("key_command: {error}")))?;
                 self.lines(&text, "key_command")?
             }

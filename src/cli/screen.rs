@@ -14,6 +14,7 @@ use super::{
     safe::{Mark, Seal},
     times::Times,
 };
+use crate::wire::json;
 
 /// Standard output and error of one run.
 pub(super) struct Screen {
@@ -149,7 +150,7 @@ impl Screen {
     pub(super) fn answer(&mut self, body: &[u8]) -> io::Result<()> {
         let indented = self
             .terminal
-            .then(|| serde_json::from_slice::<Value>(body).ok())
+            .then(|| json::shown(body).ok())
             .flatten()
             .and_then(|value| serde_json::to_string_pretty(&value).ok());
         match indented {

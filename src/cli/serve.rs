@@ -410,6 +410,7 @@ fn unopened(config: &Config, error: &OpenError) -> Failure {
                      --data-dir OTHER`"
                 .to_owned(),
         },
+        OpenError::Unfinished => connect::unfinished(config),
         OpenError::Damaged { .. } => Failure::Damaged(format!(
             "data directory {data_dir}: {error}; nothing was changed: keep a copy, then see \
              docs/operations.md"

@@ -16,6 +16,7 @@ use crate::{
     client::{Client, Request},
     event::SessionId,
     verbs::{AtStep, InSession, Verb, views},
+    wire::json,
 };
 
 pub(super) async fn show(client: &Client, wanted: args::View, screen: &mut Screen) -> Outcome {
@@ -38,7 +39,7 @@ pub(super) async fn show(client: &Client, wanted: args::View, screen: &mut Scree
     if screen.json {
         return Ok(screen.answer(&body)?);
     }
-    let view: Value = serde_json::from_slice(&body).map_err(io::Error::from)?;
+    let view: Value = json::shown(&body).map_err(io::Error::from)?;
     let mut paper = Paper::new(screen.columns(), screen.times());
     readable::view(which, session.as_str(), &view, &mut paper);
     Ok(screen.lines(paper.lines())?)

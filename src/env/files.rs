@@ -388,6 +388,30 @@ pub fn canonical(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }
 
+/// The same of a path of which the last parts need not exist yet.
+///
+/// # Errors
+/// The error of the file system; `InvalidInput` for `..` below what exists.
+pub fn resolved(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    for there in path.ancestors() {
+        match fs::canonicalize(there) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+            Ok(found) => {
+                let rest = path.strip_prefix(there).map_err(|_| io::ErrorKind::InvalidInput)?;
+                let up = |part| part == std::path::Component::ParentDir;
+                return match rest.components().any(up) {
+                    true => Err(io::ErrorKind::InvalidInput.into()),
+                    false if rest.as_os_str().is_empty() => Ok(found),
+                    false => Ok(found.join(rest)),
+                };
+            }
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
+}
+
 fn sync_parent(path: &Path) -> io::Result<()> {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

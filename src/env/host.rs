@@ -7,7 +7,7 @@
 use std::{
     ffi::OsStr,
     fs, io,
-    io::Write,
+    io::{Read, Write},
     os::{
         fd::OwnedFd,
         unix::{
@@ -16,13 +16,14 @@ use std::{
         },
     },
     path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::OnceLock,
+    process::{Child, Command, Stdio},
+    sync::{OnceLock, mpsc},
+    time::Duration,
 };
 
 use rustix::{
     fs::{Mode, OFlags},
-    process::{Resource, Rlimit},
+    process::{Pid, Resource, Rlimit, WaitId, WaitIdOptions, waitid},
 };
 use zeroize::Zeroizing;
 
@@ -111,30 +112,67 @@ impl OwnerSocket {
 }
 
 /// The output of a command. It is split into arguments without a shell, and gets none of this
-/// program's variables.
+/// program's variables. A command that prints too much or takes too long is killed.
 ///
 /// # Errors
-/// When it cannot be run, fails, or prints more than so many bytes or no text.
-pub fn output_of(command: &str, bytes_max: u64) -> io::Result<Zeroizing<String>> {
+/// When it cannot be run, fails, does not end in time, prints more than so many bytes, or no text.
+pub fn output_of(
+    command: &str,
+    bytes_max: u64,
+    time_max: Duration,
+) -> io::Result<Zeroizing<String>> {
     let mut words = command.split_whitespace();
     let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
     let mut run = Command::new(program);
-    run.args(words).stdin(Stdio::null()).stderr(Stdio::inherit());
+    run.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
         run.env_remove(name);
     }
-    let output = run.output()?;
-    if !output.status.success() {
-        return Err(io::Error::other(format!("{program} ended with {}", output.status)));
+    let mut child = run.spawn()?;
+    let read = read_within(&mut child, bytes_max, time_max);
+    if read.is_err() {
+        // It may have ended by itself.
+        let _ = child.kill();
     }
-    let text = Zeroizing::new(String::from_utf8(output.stdout).map_err(|error| {
-        drop(Zeroizing::new(error.into_bytes()));
-        io::Error::other(format!("{program} did not print text"))
-    })?);
-    if text.len() as u64 > bytes_max {
-        return Err(io::Error::other(format!("{program} printed too much")));
+    let status = child.wait()?;
+    let bytes = read.map_err(|why| io::Error::other(format!("{program} {why}")))?;
+    if !status.success() {
+        return Err(io::Error::other(format!("{program} ended with {status}")));
     }
-    Ok(text)
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|_| io::Error::other(format!("{program} did not print text")))?;
+    Ok(Zeroizing::new(text.to_owned()))
+}
+
+/// What a command prints until it ends; it is not reaped. The thread that reads is left behind when
+/// something else keeps the pipe open.
+fn read_within(
+    child: &mut Child,
+    bytes_max: u64,
+    time_max: Duration,
+) -> Result<Zeroizing<Vec<u8>>, String> {
+    let (sender, receiver) = mpsc::channel();
+    let (stdout, pid) = (child.stdout.take(), Pid::from_child(child));
+    std::thread::spawn(move || {
+        // With room for all of it, no copy of a key is left behind in memory.
+        let room = usize::try_from(bytes_max).unwrap_or(usize::MAX).saturating_add(64);
+        let mut bytes = Zeroizing::new(Vec::with_capacity(room));
+        let stdout = stdout.ok_or(io::ErrorKind::BrokenPipe.into());
+        let mut read = stdout.and_then(|pipe| pipe.take(bytes_max + 1).read_to_end(&mut bytes));
+        if read.as_ref().is_ok_and(|read| *read as u64 <= bytes_max) {
+            let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            read = read.and_then(|read| Ok(waitid(WaitId::Pid(pid), ended).map(|_| read)?));
+        }
+        // The receiver is gone when this took too long.
+        let _ = sender.send(read.map(|_| bytes));
+    });
+    match receiver.recv_timeout(time_max) {
+        Ok(Ok(bytes)) if bytes.len() as u64 > bytes_max => {
+            Err(format!("printed more than {bytes_max} bytes"))
+        }
+        Ok(read) => read.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("did not end within {} s", time_max.as_secs_f32())),
+    }
 }
 
 fn is_ours(name: &OsStr) -> bool {
@@ -321,6 +359,24 @@ mod tests {
             assert_eq!(kept(), 1_000, "what it is by itself");
             keep_freed_memory();
             assert_eq!(kept(), 6_000);
+        }
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_or_prints_too_much_is_killed_and_named() {
+        let long = Duration::from_secs(600);
+        let output = output_of("printf abc", 3, long).expect("it prints that");
+        assert_eq!(output.as_str(), "abc");
+        for (command, time_max, expected) in [
+            ("sleep 100000", Duration::from_millis(1), "sleep did not end within 0.001 s"),
+            ("tail -f /dev/null", Duration::from_millis(1), "tail did not end within 0.001 s"),
+            ("yes", long, "yes printed more than 3 bytes"),
+            ("printf abcd", long, "printf printed more than 3 bytes"),
+            ("false", long, "false ended with exit status: 1"),
+            ("printf \\377", long, "printf did not print text"),
+        ] {
+            let error = output_of(command, 3, time_max).expect_err(command).to_string();
+            assert_eq!(error, expected);
         }
     }
 

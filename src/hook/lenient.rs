@@ -2,12 +2,11 @@
 //! too deep or not quite JSON is read as far as possible. It must not interpret events, and never
 //! makes valid JSON worse: callers try the strict parser first.
 
-use std::{
-    borrow::Cow,
-    io::{self, Read},
-};
+use std::io::{self, Read};
 
 use serde_json::{Map, Value};
+
+use crate::wire::json::paired;
 
 const BOUNDS: Bounds = Bounds { bytes_max: 64 << 20, text_bytes_max: 8 << 20 };
 /// Bytes read at most: bounds the input of a program that never stops.
@@ -195,7 +194,7 @@ impl<'a> Reader<'a> {
     /// A string with its valid escapes decoded.
     fn string(&mut self) -> String {
         let (inside, whole) = self.quoted();
-        let inside = mended(inside);
+        let inside = paired(inside);
         // Left are unescaped control characters and invalid escapes.
         let read = serde_json::from_str(&format!("\"{inside}\"")).ok().filter(|_| whole);
         read.unwrap_or_else(|| serde_json::from_str(&spelt(&inside)).unwrap_or(inside.into_owned()))
@@ -239,37 +238,6 @@ impl<'a> Reader<'a> {
         self.rest = "";
         begun
     }
-}
-
-/// The same with U+FFFD for each lone half of a surrogate pair.
-fn mended(inside: &str) -> Cow<'_, str> {
-    let unit = |text: &str| {
-        let digits = text.strip_prefix("\\u")?.get(..4)?;
-        u16::from_str_radix(digits, 16).ok()
-    };
-    let mut out = String::new();
-    let (mut done, mut at) = (0, 0);
-    while let Some(next) = inside.get(at..).and_then(|rest| rest.find('\\')) {
-        at += next;
-        let rest = inside.get(at..).unwrap_or_default();
-        let low = rest.get(6..).and_then(unit);
-        at += match unit(rest) {
-            Some(0xD800..=0xDBFF) if matches!(low, Some(0xDC00..=0xDFFF)) => 12,
-            Some(0xD800..=0xDFFF) => {
-                out.push_str(inside.get(done..at).unwrap_or_default());
-                out.push('\u{fffd}');
-                done = at + 6;
-                6
-            }
-            // The backslash and the character it escapes.
-            _ => 1 + rest.chars().nth(1).map_or(0, char::len_utf8),
-        };
-    }
-    if done == 0 {
-        return Cow::Borrowed(inside);
-    }
-    out.push_str(inside.get(done..).unwrap_or_default());
-    Cow::Owned(out)
 }
 
 /// A JSON string of what is between its quotes, however it is written: known escapes stay, any

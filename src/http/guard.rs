@@ -2,7 +2,6 @@
 //! and the writing out of refusals. It must not look at a body.
 
 use std::{
-    net::IpAddr,
     panic::AssertUnwindSafe,
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -26,15 +25,16 @@ use super::{
 };
 use crate::{
     service::{Code, ServiceError},
-    verbs::routes,
+    verbs::{
+        browser::{FETCH_SITE, is_cross_site, is_loopback},
+        routes,
+    },
 };
 
 /// Header that names a request, in and out.
 const REQUEST_ID: &str = "x-request-id";
 /// The same, going out, under the name clients of Managed Agents look for.
 const REQUEST_ID_HOSTED: &str = "request-id";
-/// Whose page a browser sends a request for.
-const FETCH_SITE: &str = "sec-fetch-site";
 /// Bytes of a request id of a client's.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
@@ -223,20 +223,12 @@ fn origin(headers: &HeaderMap, allowed: &[String]) -> Result<(), ServiceError> {
 /// Refuses what a browser sends for a page of another site. A page that may call names its origin,
 /// which was looked at before.
 fn site(headers: &HeaderMap) -> Result<(), ServiceError> {
-    let is_foreign = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"cross-site");
-    let foreign = headers.get_all(FETCH_SITE).iter().any(is_foreign);
-    if foreign && !headers.contains_key(header::ORIGIN) {
+    let sites = headers.get_all(FETCH_SITE).iter().map(HeaderValue::as_bytes);
+    if is_cross_site(sites, headers.contains_key(header::ORIGIN)) {
         let action = "call from a program, or open the address by itself";
         return Err(forbidden("pages of other sites may not call this server", action));
     }
     Ok(())
-}
-
-/// Whether a host names this machine: `localhost` or a loopback address.
-fn is_loopback(host: &str) -> bool {
-    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    bare.eq_ignore_ascii_case("localhost")
-        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ enum Existing {
     There { metadata: BTreeMap<String, String>, tail: u64 },
 }
 
-/// Cuts events into what one batch may hold.
+/// Cuts events into what one batch may hold, in order; no part is empty.
 pub(super) fn parts(drafts: &[Sent]) -> Vec<&[Sent]> {
     let mut parts = Vec::new();
     let mut rest = drafts;
@@ -79,9 +79,6 @@ pub(super) fn parts(drafts: &[Sent]) -> Vec<&[Sent]> {
         let (part, after) = rest.split_at(fits.max(1));
         parts.push(part);
         rest = after;
-    }
-    if parts.is_empty() {
-        parts.push(drafts);
     }
     parts
 }
@@ -184,7 +181,7 @@ impl<'a> Delivery<'a> {
     }
 
     /// Appends events with independent ids: together when all are new or all are stored, otherwise
-    /// in halves.
+    /// in halves. Each half is smaller than its part, and a single event is not halved.
     async fn deliver_each(&mut self, drafts: &[Sent]) -> Result<Done, ImportError> {
         self.enter().await?;
         while self.holds_another_shape() {
@@ -215,6 +212,7 @@ impl<'a> Delivery<'a> {
                 }
                 (Err(error), _) if is_about_content(&error) => {
                     let (first, second) = part.split_at(part.len() / 2);
+                    assert!(!first.is_empty(), "a part of one event is not halved");
                     left.extend([second, first]);
                 }
                 (Err(error), _) => return Err(error.into()),
@@ -223,8 +221,8 @@ impl<'a> Delivery<'a> {
         Ok(done)
     }
 
-    /// Finds the session, or creates it.
-    async fn enter(&mut self) -> Result<(), ImportError> {
+    /// Finds the session, or creates it without events.
+    pub(super) async fn enter(&mut self) -> Result<(), ImportError> {
         if self.look().await? {
             match self.create(&[]).await {
                 Err(error) if !is(&error, "session_exists") => return Err(error.into()),
@@ -233,6 +231,11 @@ impl<'a> Delivery<'a> {
             self.look().await?;
         }
         Ok(())
+    }
+
+    /// Whether the session was found or created.
+    pub(super) fn is_there(&self) -> bool {
+        matches!(self.found, Some(Existing::There { .. }))
     }
 
     /// Whether the session has events, and not of lines of this form.
@@ -303,6 +306,7 @@ impl<'a> Delivery<'a> {
 
     /// Appends them at that position, or wherever the session ends; `true` when all are there.
     async fn append(&self, drafts: &[Sent], at: Option<u64>) -> Result<bool, ClientError> {
+        assert!(!drafts.is_empty(), "no request without events");
         let body = format!("{{\"events\":{}}}", array(drafts));
         let mut request = from_here(Request::post(session_path(&self.session, "/events")));
         if let Some(position) = at {
@@ -426,23 +430,73 @@ fn first_words(draft: &Draft) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{prelude::*, test_runner::RngSeed};
+
     use super::*;
+
+    fn draft(bytes: usize) -> Sent {
+        let text = "x".repeat(bytes);
+        (1, Draft { id: String::new(), text, named: Named::ByAllBefore })
+    }
+
+    fn sizes(drafts: &[Sent]) -> Vec<usize> {
+        parts(drafts).iter().map(|part| part.len()).collect()
+    }
 
     #[test]
     fn parts_keep_to_the_limits_of_a_batch_and_to_the_order() {
-        let draft = |length: usize| {
-            let text = "x".repeat(length);
-            (1, Draft { id: String::new(), text, named: Named::ByAllBefore })
-        };
         for (drafts, expected) in [
-            (vec![], vec![0]),
+            (vec![], vec![]),
+            (vec![draft(1); 999], vec![999]),
             (vec![draft(1); 1_000], vec![1_000]),
+            (vec![draft(1); 1_001], vec![1_000, 1]),
+            (vec![draft(1); 2_000], vec![1_000, 1_000]),
             (vec![draft(1); 2_001], vec![1_000, 1_000, 1]),
             (vec![draft(6 << 20); 5], vec![2, 2, 1]),
+            (vec![draft(BATCH_BYTES - 1)], vec![1]),
+            (vec![draft(BATCH_BYTES - 1), draft(0)], vec![1, 1]),
             (vec![draft(20 << 20), draft(1)], vec![1, 1]),
         ] {
-            let sizes: Vec<usize> = parts(&drafts).iter().map(|part| part.len()).collect();
-            assert_eq!(sizes, expected);
+            assert_eq!(sizes(&drafts), expected);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: 64,
+            rng_seed: RngSeed::Fixed(1),
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
+        #[test]
+        fn parts_are_never_empty_hold_every_event_in_order_and_keep_to_the_limits(
+            count in prop_oneof![
+                0..3_usize,
+                (limits::BATCH_EVENTS_MAX - 1)..=(limits::BATCH_EVENTS_MAX + 1),
+                (2 * limits::BATCH_EVENTS_MAX - 1)..=(2 * limits::BATCH_EVENTS_MAX + 1),
+            ],
+            large in prop::collection::vec(
+                (any::<prop::sample::Index>(), prop_oneof![
+                    0..3_usize,
+                    (BATCH_BYTES / 2 - 2)..(BATCH_BYTES / 2 + 2),
+                    (BATCH_BYTES - 2)..(BATCH_BYTES + 2),
+                ]),
+                0..4,
+            ),
+        ) {
+            let mut drafts: Vec<Sent> = (0..count).map(|_| draft(1)).collect();
+            for (at, bytes) in large.iter().filter(|_| count > 0) {
+                drafts[at.index(count)] = draft(*bytes);
+            }
+            (1..).zip(&mut drafts).for_each(|(line, sent)| sent.0 = line);
+            let parts = parts(&drafts);
+            prop_assert!(parts.iter().flat_map(|part| part.iter()).eq(&drafts));
+            for part in parts {
+                let bytes: usize = part.iter().map(|sent| sent.1.text.len() + 1).sum();
+                prop_assert!(!part.is_empty() && part.len() <= limits::BATCH_EVENTS_MAX);
+                prop_assert!(part.len() == 1 || bytes <= BATCH_BYTES);
+            }
         }
     }
 }

@@ -11,6 +11,9 @@ use crate::event::{EventType, SessionId};
 /// Bytes of one line at most; a longer one is reported and left out.
 pub const LINE_BYTES_MAX: u64 = 64 << 20;
 
+/// Characters of a refused type that its problem repeats.
+const TYPE_CHARS_SHOWN: usize = 80;
+
 /// A line that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
@@ -154,7 +157,10 @@ impl<'a> Lines<'a> {
         match line.text("type") {
             Some(kind) => match EventType::new(&kind) {
                 Ok(_) => Ok(Content::Event(line)),
-                Err(why) => Err(format!("its `type` {kind:?} is none of an event: {why}")),
+                Err(why) => {
+                    let begins: String = kind.chars().take(TYPE_CHARS_SHOWN).collect();
+                    Err(format!("its `type` {begins:?} is none of an event: {why}"))
+                }
             },
             None => Err("it has no `messages`, no `role` and no `type`".to_owned()),
         }

@@ -175,7 +175,10 @@ impl<'a> Run<'a> {
                 }
                 delivery.describe(about, &drafts);
                 let drafts: Vec<Sent> = drafts.into_iter().map(|draft| (line, draft)).collect();
-                let sent = self.send(&mut delivery, drafts).await;
+                let sent = match drafts.is_empty() {
+                    true => delivery.enter().await,
+                    false => self.send(&mut delivery, drafts).await,
+                };
                 let sent = match sent {
                     Ok(()) => delivery.finish().await,
                     Err(error) => Err(error),
@@ -310,8 +313,10 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Sends the collected events; without any there is no request.
     async fn flush(&mut self) -> Result<(), ImportError> {
-        let Some(mut single) = self.single.take() else { return Ok(()) };
+        let has_events = |single: &mut Single<'_>| !single.drafts.is_empty();
+        let Some(mut single) = self.single.take_if(has_events) else { return Ok(()) };
         let drafts = std::mem::take(&mut single.drafts);
         single.bytes = 0;
         if let Some(transcript) = single.transcript.as_ref().filter(|_| !single.described) {
@@ -333,7 +338,7 @@ impl<'a> Run<'a> {
     async fn finish(&mut self) -> Result<(), ImportError> {
         self.flush().await?;
         match &mut self.single {
-            Some(single) if !single.refused => {
+            Some(single) if !single.refused && single.delivery.is_there() => {
                 self.report.sessions.push(single.delivery.session().clone());
                 single.delivery.finish().await
             }

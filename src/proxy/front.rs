@@ -16,7 +16,7 @@ use axum::{
     Router,
     body::{Body, Bytes},
     extract::{ConnectInfo, Request, State, connect_info::Connected},
-    http::{HeaderMap, HeaderName, Method, StatusCode, header, request::Parts},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
     response::{IntoResponse as _, Response},
     serve::IncomingStream,
 };
@@ -28,11 +28,14 @@ use super::{
     Options,
     desk::{Decision, Desk, Whence},
     lines::LINE_BYTES_MAX,
-    message,
+    message::{self, Outline},
     sse::Events,
     upstream::{Upstream, is_stream},
 };
-use crate::client::Client;
+use crate::{
+    client::Client,
+    verbs::browser::{FETCH_SITE, is_cross_site, is_loopback},
+};
 
 /// Header of a session of the protocol.
 const CONNECTION: &str = "mcp-session-id";
@@ -122,7 +125,10 @@ async fn pass(
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    if !is_local(&parts.headers, header::HOST) || !is_local(&parts.headers, header::ORIGIN) {
+    let headers = &parts.headers;
+    let sites = headers.get_all(FETCH_SITE).iter().map(HeaderValue::as_bytes);
+    let is_foreign = is_cross_site(sites, headers.contains_key(header::ORIGIN));
+    if is_foreign || !is_local(headers, header::HOST) || !is_local(headers, header::ORIGIN) {
         // Forwarded, the server would get this proxy's name in place of the foreign host.
         return (StatusCode::FORBIDDEN, "this host or origin may not ask here").into_response();
     }
@@ -186,11 +192,11 @@ fn caller(parts: &Parts) -> u64 {
 
 /// Whether a header names this machine, or is not there.
 fn is_local(headers: &HeaderMap, name: HeaderName) -> bool {
-    let Some(value) = headers.get(name) else { return true };
-    let text = value.to_str().unwrap_or_default();
-    let address = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-    let host = Url::parse(&address).ok().and_then(|url| url.host_str().map(str::to_owned));
-    host.is_some_and(|host| matches!(&*host, "localhost" | "127.0.0.1" | "[::1]"))
+    headers.get_all(name).iter().all(|value| {
+        let text = value.to_str().unwrap_or_default();
+        let address = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+        Url::parse(&address).is_ok_and(|url| url.host_str().is_some_and(is_loopback))
+    })
 }
 
 impl Front {
@@ -266,18 +272,30 @@ impl Front {
 /// A stream of the server's, event by event, until the client disconnects.
 fn stream(response: reqwest::Response, channel: String, expected: Expected) -> Body {
     let state = (expected, channel, response.bytes_stream(), Events::default());
+    let state = (state, Outline::default());
     let chunks = futures_util::stream::unfold(Some(state), |state| async move {
-        let (expected, channel, mut bytes, mut events) = state?;
+        let ((expected, channel, mut bytes, mut events), mut long) = state?;
         match bytes.next().await {
             Some(Ok(chunk)) => {
                 let mut out = Vec::new();
                 for event in events.push(&chunk) {
+                    if event.data.is_empty() {
+                        // A part of one that is too long to be inspected, or one without data.
+                        long.push(&event.raw);
+                        if long.is_whole {
+                            let whole = std::mem::take(&mut long);
+                            expected.front.desk.server_passed(&channel, &whole);
+                        }
+                        out.extend(&event.raw);
+                        continue;
+                    }
+                    long = Outline::default();
                     match expected.front.look(&channel, event.data.as_bytes()).await {
                         Some(changed) => out.extend(event.with(&changed)),
                         None => out.extend(&event.raw),
                     }
                 }
-                Some((Ok(Bytes::from(out)), Some((expected, channel, bytes, events))))
+                Some((Ok(Bytes::from(out)), Some(((expected, channel, bytes, events), long))))
             }
             Some(Err(error)) => Some((Err(io::Error::other(error)), None)),
             None => Some((Ok(Bytes::from(events.rest())), None)),
@@ -297,6 +315,8 @@ mod tests {
             ("127.0.0.1", true),
             ("[::1]:1", true),
             ("http://localhost:3000", true),
+            ("LOCALHOST:1", true),
+            ("127.0.0.2:1", true),
             ("evil.example.com", false),
             ("http://evil.example.com", false),
             ("localhost.evil.com", false),

@@ -143,18 +143,25 @@ pub(super) fn with(text: &str, mut insertions: Vec<Insertion>) -> String {
     out
 }
 
-/// What a message that is too long to be read is: its id and whether it has a method, from bytes
-/// as they pass.
+/// What a message that is too long to be read is, from its bytes as they pass: its id, whether it
+/// has a method, whether it reports an error, and how long it is.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
     depth: usize,
     quoted: bool,
     escaped: bool,
-    /// The text at the top level since the last member began, as far as it may be a name or an id.
+    /// The text at the first two levels since the last member began, as far as it may be a name or
+    /// an id.
     token: Vec<u8>,
     name: Vec<u8>,
+    /// The member of the top level whose members are being read.
+    within: Vec<u8>,
     pub(super) id: Option<Value>,
     pub(super) has_method: bool,
+    pub(super) is_error: bool,
+    pub(super) bytes: u64,
+    /// Whether the message has begun and ended.
+    pub(super) is_whole: bool,
 }
 
 impl Outline {
@@ -162,6 +169,7 @@ impl Outline {
     const TOKEN_BYTES_MAX: usize = 256;
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
         for byte in bytes {
             let inside = self.quoted;
             match byte {
@@ -169,36 +177,55 @@ impl Outline {
                 b'\\' if inside => self.escaped = true,
                 b'"' => self.quoted = !inside,
                 b'{' | b'[' if !inside => {
-                    self.depth += 1;
+                    self.opens();
                     continue;
                 }
-                b':' if !inside && self.depth == 1 => {
+                b':' if !inside && self.depth <= 2 => {
                     self.name = std::mem::take(&mut self.token);
                     continue;
                 }
                 b',' | b'}' | b']' if !inside => {
-                    if self.depth == 1 {
-                        self.member();
-                    }
+                    self.member();
                     self.depth = self.depth.saturating_sub(usize::from(*byte != b','));
+                    self.is_whole = self.depth == 0;
                     continue;
                 }
                 _ => {}
             }
-            if self.depth == 1 && self.token.len() < Self::TOKEN_BYTES_MAX {
+            let is_near = (1..=2).contains(&self.depth);
+            if is_near && self.token.len() < Self::TOKEN_BYTES_MAX {
                 self.token.push(*byte);
             }
         }
     }
 
+    fn opens(&mut self) {
+        if self.depth == 1 {
+            self.within = std::mem::take(&mut self.name);
+            self.is_error |= is_name(&self.within, "error");
+        }
+        self.token.clear();
+        self.depth += 1;
+    }
+
     fn member(&mut self) {
-        let value = std::mem::take(&mut self.token);
-        match serde_json::from_slice::<String>(&self.name).as_deref() {
-            Ok("id") => self.id = serde_json::from_slice(&value).ok(),
-            Ok("method") => self.has_method = true,
+        if self.depth > 2 {
+            return;
+        }
+        let (name, value) = (std::mem::take(&mut self.name), std::mem::take(&mut self.token));
+        match self.depth {
+            1 if is_name(&name, "id") => self.id = serde_json::from_slice(&value).ok(),
+            1 => self.has_method |= is_name(&name, "method"),
+            2 if is_name(&name, "isError") && is_name(&self.within, "result") => {
+                self.is_error |= value.trim_ascii() == b"true";
+            }
             _ => {}
         }
     }
+}
+
+fn is_name(text: &[u8], name: &str) -> bool {
+    serde_json::from_slice::<String>(text).is_ok_and(|text| text == name)
 }
 
 #[cfg(test)]
@@ -236,14 +263,30 @@ mod tests {
             (r#" { "params" : [{"id":1},"}\\"] , "method":"m", "id" : -17 } "#, json!(-17), true),
             (r#"{"result":{"method":"m"},"id":3}"#, json!(3), false),
             (r#"{"method":"m","params":"\"id\":9"}"#, Value::Null, true),
+            (r#"{"id":4,"result":{"id":5,"a":{"id":6},"method":"m"}}"#, json!(4), false),
         ] {
             for size in [1, 3, 1_000] {
                 let mut outline = Outline::default();
                 text.as_bytes().chunks(size).for_each(|bytes| outline.push(bytes));
                 assert_eq!(outline.id.unwrap_or_default(), id, "{text}");
                 assert_eq!(outline.has_method, has_method, "{text}");
+                assert_eq!((outline.bytes, outline.is_whole), (text.len() as u64, true), "{text}");
             }
         }
+        for (text, is_error) in [
+            (r#"{"id":1,"result":{"content":[{"isError":true}],"isError" : true } }"#, true),
+            (r#"{"id":1,"result":{"content":[{"isError":true}],"isError":false}}"#, false),
+            (r#"{"id":1,"result":{"text":"\"isError\":true"},"error":null}"#, false),
+            (r#"{"id":1,"other":{"isError":true}}"#, false),
+            (r#"{"id":1,"error":{"code":-1}}"#, true),
+        ] {
+            let mut outline = Outline::default();
+            text.as_bytes().chunks(5).for_each(|bytes| outline.push(bytes));
+            assert_eq!(outline.is_error, is_error, "{text}");
+        }
+        let mut outline = Outline::default();
+        outline.push(b"{\"id\":1,\"result\":{}");
+        assert!(!outline.is_whole);
     }
 
     #[test]

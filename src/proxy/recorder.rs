@@ -64,9 +64,27 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Puts a note of its size in the place of each part that is too long to be stored.
+    fn cut(&mut self) {
+        let mut truncated = false;
+        for (_, json) in self.members.iter_mut().filter(|(_, json)| json.len() > PART_BYTES_MAX) {
+            *json = too_long(json.len() as u64);
+            truncated = true;
+        }
+        if truncated {
+            self.members.push(("truncated", "true".to_owned()));
+        }
+    }
+
     fn bytes(&self) -> usize {
         self.members.iter().map(|(_, text)| text.len() + 16).sum::<usize>() + 128
     }
+}
+
+/// Content that says how long the one was that is not recorded.
+pub(super) fn too_long(bytes: u64) -> String {
+    let said = format!("[{bytes} bytes, too long to be recorded]");
+    json!([{ "type": "text", "text": said }]).to_string()
 }
 
 /// A queued event; a later one has a higher number.
@@ -126,8 +144,9 @@ impl Recorder {
         Self { shared: Arc::new(Shared { client, options, lanes, sent, shorter }) }
     }
 
-    /// Queues an event.
-    pub(super) fn push(&self, entry: Entry) -> Record {
+    /// Queues an event, without parts that are too long.
+    pub(super) fn push(&self, mut entry: Entry) -> Record {
+        entry.cut();
         let (home, bytes) = (entry.home.clone(), entry.bytes());
         let mut lanes = self.shared.lanes();
         lanes.pushed += 1;
@@ -347,10 +366,9 @@ impl Shared {
     }
 }
 
-/// The event as recorded: with secrets removed and counted, and without parts that are too long.
+/// The event as recorded: with secrets removed and counted.
 fn event_text(entry: &Entry, secrets: Option<&Recogniser>) -> Box<RawValue> {
     let mut report = Report::default();
-    let mut truncated = false;
     let name = |name: &str| serde_json::Value::from(name).to_string();
     let at = name(&entry.at.to_string());
     let (id, kind) = (name(&entry.id), name(entry.kind));
@@ -359,17 +377,8 @@ fn event_text(entry: &Entry, secrets: Option<&Recogniser>) -> Box<RawValue> {
         text.push_str(&format!(",\"{member}\":{json}"));
     };
     for (member, json) in &entry.members {
-        if json.len() > PART_BYTES_MAX {
-            truncated = true;
-            let said = format!("[{} bytes, too long to be recorded]", json.len());
-            add(member, &json!([{ "type": "text", "text": said }]).to_string());
-            continue;
-        }
         let clean = secrets.and_then(|secrets| secrets.json(json, &mut report));
         add(member, clean.as_deref().unwrap_or(json));
-    }
-    if truncated {
-        add("truncated", "true");
     }
     if !report.is_empty() {
         add("redactions", &report.to_json());
@@ -399,7 +408,9 @@ mod tests {
             r#"{"id":"e","type":"agent.tool_use","created_at":"2026-01-01T00:00:00.000000Z","name":"t","input":{"password": "[redacted:secret-member]", "n": 1.0},"content":[{"type":"text","text":"[redacted:github-token]"}],"redactions":{"github-token":1,"secret-member":1}}"#
         );
         assert!(event_text(&entry, None).get().contains("hunter2"));
-        let long = Entry { members: vec![("content", "1".repeat(PART_BYTES_MAX + 1))], ..entry };
+        let mut long =
+            Entry { members: vec![("content", "1".repeat(PART_BYTES_MAX + 1))], ..entry };
+        long.cut();
         let text = event_text(&long, None);
         assert!(text.get().contains(r#""truncated":true"#) && text.get().len() < 300);
     }

@@ -16,6 +16,7 @@ use super::{
     Options,
     desk::{Call, Decision, Desk, Whence},
     lines::{Lines, Piece},
+    message::Outline,
 };
 use crate::client::Client;
 
@@ -174,7 +175,8 @@ where
                     if let Some(server) = &mut *server {
                         // A write error is ignored: the loss of the server ends the read of its
                         // output.
-                        let _ = pass(server, part, last, &mut lines).await?;
+                        let _ =
+                            pass(server, part, last, &mut lines, &mut Outline::default()).await?;
                     }
                 }
             }
@@ -219,8 +221,10 @@ where
                     }
                 }
                 Piece::Part(part, last) => {
+                    let mut outline = Outline::default();
                     let mut client = self.to_client.lock().await;
-                    pass(&mut *client, part, last, &mut lines).await??;
+                    pass(&mut *client, part, last, &mut lines, &mut outline).await??;
+                    self.desk.server_passed(CHANNEL, &outline);
                 }
             }
         }
@@ -228,18 +232,21 @@ where
     }
 }
 
-/// Forwards a line that is too long to be inspected; returns whether it could be read, and whether
-/// it could be written.
+/// Forwards a line that is too long to be inspected, and outlines it; returns whether it could be
+/// read, and whether it could be written.
 async fn pass<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     to: &mut W,
     mut part: Vec<u8>,
     mut last: bool,
     lines: &mut Lines<R>,
+    outline: &mut Outline,
 ) -> io::Result<io::Result<()>> {
+    outline.push(&part);
     let mut written = to.write_all(&part).await;
     while !last {
         let Some(Piece::Part(next, end)) = lines.next().await? else { break };
         (part, last) = (next, end);
+        outline.push(&part);
         written = written.and(to.write_all(&part).await);
     }
     Ok(written.and(to.flush().await))

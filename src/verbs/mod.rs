@@ -3,6 +3,7 @@
 //! every interface reads it from here. It must not know HTTP's types, MCP or a terminal.
 
 pub mod admin;
+pub mod browser;
 pub mod forks;
 mod place;
 mod query;

@@ -335,7 +335,7 @@ fn a_backup_that_was_changed_anywhere_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn a_restore_that_crashes_leaves_a_whole_store_or_none() {
+fn a_restore_that_crashes_leaves_a_whole_store_or_one_that_says_so_and_is_restored_again() {
     for encrypted in [false, true] {
         let mut filled = Filled::new(13, encrypted);
         let take = LeaseCall::Take { steal: false, ttl: Duration::from_secs(3_600), key: None };
@@ -357,7 +357,16 @@ fn a_restore_that_crashes_leaves_a_whole_store_or_none() {
             restored.heal();
             restored.kill();
             match Local::open_local(&restored.env(), small()) {
-                Err(_) => none += 1,
+                Err(OpenError::Unfinished) => {
+                    let again = to.restore(&restored).unwrap();
+                    assert!(again.repeated && again.verified.damage.is_empty(), "{at}");
+                    let store = Local::open_local(&restored.env(), small()).unwrap();
+                    for (key, known) in &filled.acknowledged {
+                        assert_eq!(bodies(&store, key), known[..], "{at}, repeated");
+                    }
+                    none += 1;
+                }
+                Err(error) => panic!("{at}: {error}"),
                 Ok(store) if store.recovery().sessions == 0 => none += 1,
                 Ok(store) => {
                     for (key, known) in &filled.acknowledged {

@@ -63,6 +63,72 @@ fn a_store_in_use_is_backed_up_and_brought_back_by_its_program() {
     }
 }
 
+#[test]
+fn an_interrupted_restore_is_no_store_and_is_repeated() {
+    let place = Place::new();
+    fill(&place, None, "trip");
+    let before = place.run(&["events", "trip"]).ok();
+    let from = place.path("copy").display().to_string();
+    place.run(&["backup", "create", &from]).ok();
+    // What a kill may leave: nothing but the mark, a part, and everything.
+    for left in [&[][..], &["settled"], &["settled", "journal"], &["settled", "journal", "STORE"]] {
+        let name = format!("back{}", left.len());
+        let back = place.path(&name);
+        for path in left {
+            copy(&place.path("copy").join("data").join(path), &back.join(path));
+        }
+        std::fs::create_dir_all(&back).unwrap();
+        std::fs::write(back.join("RESTORING"), "").unwrap();
+        for verb in [&["sessions"][..], &["append", "new", "--create"], &["serve"]] {
+            let refused = run(&place, None, &name, &[verb, &["--json"]].concat());
+            assert!(refused.out.contains("interrupted"), "{verb:?}: {refused:?}");
+            assert_eq!(refused.refused(1), "invalid_request");
+        }
+        let told = run(&place, None, &name, &["backup", "restore", &from, "--json"]).json();
+        assert_eq!((&told["repeated"], &told["verified"]["damage"]), (&json!(true), &json!([])));
+        assert_eq!(run(&place, None, &name, &["events", "trip"]).ok(), before);
+        end(&place, &name);
+        let over = run(&place, None, &name, &["backup", "restore", &from, "--json"]);
+        assert_eq!(over.refused(1), "invalid_request");
+    }
+    // Files of other programs are not removed, whatever the mark says.
+    let other = place.path("other");
+    std::fs::create_dir_all(&other).unwrap();
+    std::fs::write(other.join("RESTORING"), "").unwrap();
+    std::fs::write(other.join("notes.txt"), "mine").unwrap();
+    let refused = run(&place, None, "other", &["backup", "restore", &from, "--json"]);
+    assert_eq!(refused.refused(1), "invalid_request");
+    assert_eq!(std::fs::read_to_string(other.join("notes.txt")).unwrap(), "mine");
+}
+
+/// Copies a file, or a directory of files.
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+    if from.is_file() {
+        std::fs::copy(from, to).unwrap();
+        return;
+    }
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        copy(&entry.path(), &to.join(entry.file_name()));
+    }
+}
+
+#[test]
+fn a_backup_into_the_data_directory_is_refused_however_it_is_spelled() {
+    let place = Place::new();
+    fill(&place, None, "trip");
+    std::os::unix::fs::symlink(place.data_dir(), place.path("link")).unwrap();
+    for inside in ["data/copy", "data/segments/a/b", "data/../data/copy", "link/copy", "data"] {
+        let refused = place.run(&["backup", "create", inside, "--json"]);
+        assert!(refused.out.contains("inside the data directory"), "{inside}: {refused:?}");
+        assert_eq!(refused.refused(1), "invalid_request");
+    }
+    assert!(!place.data_dir().join("copy").exists());
+    place.run(&["backup", "create", "data-copy", "--json"]).json();
+}
+
 fn refusals(place: &Place, key: Option<&str>, from: &str) {
     // Nothing is written over, in either direction.
     let again = run(place, key, "data", &["backup", "create", from, "--json"]);

@@ -90,6 +90,10 @@ fn a_key_comes_from_a_private_file_or_a_command_and_a_store_in_plaintext_takes_n
     let command = format!("cat {path}");
     let (code, said) = run(&place, &["events", "trip"], &[("SESSIONLOG_KEY_COMMAND", &command)]);
     assert!(code == Some(0) && said.contains(CANARY), "{said}");
+    let serve = ["serve", "--listen", "127.0.0.1:0"];
+    let (code, said) = run(&place, &serve, &[("SESSIONLOG_KEY_COMMAND", "yes")]);
+    let expected = "key_command: yes printed more than 4096 bytes";
+    assert!(code == Some(1) && said.contains(expected), "{said}");
     let both = [("SESSIONLOG_KEY", KEY), ("SESSIONLOG_KEY_FILE", path)];
     let (code, said) = run(&place, &["config"], &both);
     assert!(code == Some(2) && said.contains("two of them"), "{said}");

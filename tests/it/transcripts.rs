@@ -377,3 +377,88 @@ fn real_conversations_go_to_the_other_api_and_back() {
     }
     assert!(calls > 200, "{calls} calls of tools");
 }
+
+/// The lines of a transcript of Claude Code with that many characters in each message.
+fn claude_lines(name: &str, messages: &[usize]) -> String {
+    let line = |(number, chars): (usize, &usize)| {
+        let content = "x".repeat(*chars);
+        let message = json!({ "role": "user", "content": content });
+        let line = json!({
+            "type": "user", "uuid": format!("u{number}"), "sessionId": name, "message": message,
+        });
+        format!("{line}\n")
+    };
+    messages.iter().enumerate().map(line).collect()
+}
+
+#[test]
+fn an_import_ends_when_its_last_line_fills_a_batch_exactly() {
+    let place = Place::new();
+    let mib = 1 << 20;
+    for (name, messages) in [
+        ("m999", vec![1; 999]),
+        ("m1000", vec![1; 1_000]),
+        ("m1001", vec![1; 1_001]),
+        ("m2000", vec![1; 2_000]),
+        ("below-8mib", vec![100_000; 83]),
+        ("over-8mib", vec![100_000; 84]),
+        ("line-of-9mb", vec![9_000_000]),
+        ("line-of-10mib", vec![10 * mib, 1]),
+    ] {
+        let text = claude_lines(name, &messages);
+        let (code, report) = imported(&place, &format!("{name}.jsonl"), &text, &[]);
+        let found = (code, &report["session_ids"], &report["records"], &report["bad_lines"]);
+        assert_eq!(found, (0, &json!([name]), &json!(messages.len()), &json!([])), "{report}");
+        let back = place.run(&["export", name, "--format", "claude-code"]).ok();
+        assert!(back == text, "{name} does not come back as it was");
+    }
+}
+
+#[test]
+fn an_import_of_native_lines_and_of_messages_ends_at_a_full_batch_and_a_long_line_is_named() {
+    let place = Place::new();
+    for (name, line) in [
+        ("native", r#"{"type":"user.message","content":"?"}"#),
+        ("messages", r#"{"role":"user","content":"?"}"#),
+    ] {
+        let text = format!("{line}\n").repeat(1_000);
+        let (code, report) = imported(&place, &format!("{name}.jsonl"), &text, &[]);
+        assert_eq!((code, &report["added"]), (0, &json!(1_000)), "{report}");
+        let long = line.replace('?', &"x".repeat(9_000_000));
+        let (code, report) = imported(&place, &format!("{name}-long.jsonl"), &long, &[]);
+        let bad = &report["bad_lines"][0];
+        assert_eq!((code, &bad["line"], &report["sessions"]), (1, &json!(1), &json!(0)));
+        assert!(bad["problem"].as_str().unwrap().contains("4194304 are allowed"), "{report}");
+    }
+    let long = format!("{{\"type\":\"{}\"}}", "x".repeat(9_000_000));
+    let (_, report) = imported(&place, "type.jsonl", &long, &[]);
+    let problem = report["bad_lines"][0]["problem"].as_str().unwrap();
+    assert!(problem.len() < 300, "the problem repeats the line: {} bytes", problem.len());
+}
+
+#[test]
+fn a_conversation_without_messages_becomes_an_empty_session() {
+    let place = Place::new();
+    let line = "{\"id\":\"empty\",\"messages\":[]}\n";
+    for _ in 0..2 {
+        let (code, report) = imported(&place, "a.jsonl", line, &[]);
+        assert_eq!((code, &report["session_ids"]), (0, &json!(["empty"])), "{report}");
+        assert_eq!((&report["added"], &report["known"]), (&json!(0), &json!(0)));
+        assert!(place.events("empty").is_empty());
+    }
+}
+
+#[test]
+fn a_recorded_half_of_a_surrogate_pair_is_shown_as_a_replacement_and_kept_as_it_came() {
+    let place = Place::new();
+    let line = r#"{"type":"user.message","content":"half \ud83d of \\ud83d and \ud83d\ude00"}"#;
+    place.run_with(&["append", "--create", "half"], line).ok();
+    for view in ["index", "summary", "continuation", "window", "usage", "compactions"] {
+        place.run(&["view", "half", view]).ok();
+    }
+    let shown = place.run(&["view", "half", "window"]).ok();
+    assert!(shown.contains("half \u{fffd} of \\ud83d and \u{1f600}"), "{shown}");
+    let printed = place.run(&["events", "half", "--json"]).ok();
+    assert!(printed.contains(r"half \ud83d of \\ud83d and \ud83d\ude00"), "{printed}");
+    place.run(&["rewind", "half", "--to", "end"]).ok();
+}

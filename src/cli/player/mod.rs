@@ -29,6 +29,7 @@ use super::{
 use crate::{
     client::{Client, Tail, Told},
     event::{SessionId, kinds},
+    wire::json,
 };
 use rows::{Link, PAGE_EVENTS, Row};
 use state::{Hit, Hunt, Key, News, Player, Shown, Want};
@@ -220,7 +221,7 @@ fn lost_row(position: u64, text: String) -> Row {
 }
 
 fn row(event: &str) -> Option<Row> {
-    let event: Value = serde_json::from_str(event).ok()?;
+    let event: Value = json::shown(event.as_bytes()).ok()?;
     let kind = words::word(&event, "type").to_owned();
     let own = words::word(&event, "id").to_owned();
     let id = event.as_object().and_then(words::call_id).map(str::to_owned);
@@ -250,7 +251,7 @@ async fn seen(client: &Client, session: &SessionId, shown: Shown, at: u64) -> Ou
             _ => request,
         }
     });
-    let mut view: Value = serde_json::from_slice(&view.await?).map_err(io::Error::from)?;
+    let mut view: Value = json::shown(&view.await?).map_err(io::Error::from)?;
     // The title of the pane shows the error.
     if let Some(members) = view.as_object_mut() {
         members.remove("position");

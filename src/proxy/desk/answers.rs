@@ -60,7 +60,8 @@ impl Desk {
         let meta = result.entry("_meta").or_insert_with(|| json!({}));
         meta.as_object_mut()?.insert(META_CACHE.to_owned(), mark);
         self.record_call(call, Some(&cached));
-        self.record_result(&call.open, &content.to_string(), None, false, Some(&cached));
+        let cached = ("cached", cached.to_string());
+        self.record_result(&call.open, &content.to_string(), None, false, Some(cached));
         Some(Value::Object(result))
     }
 

@@ -21,7 +21,7 @@ use self::{
 };
 use super::{
     Options,
-    message::{self, CallParams, Insertion, ListParams, ListResult, Message},
+    message::{self, CallParams, Insertion, ListParams, ListResult, Message, Outline},
     recent::Recent,
     recorder::{Home, Record, Recorder},
 };
@@ -271,6 +271,18 @@ impl Desk {
             back.changed = Some(message::with(text, insertions));
         }
         back
+    }
+
+    /// Notes a message of the server that was forwarded and is too long to be inspected; returns
+    /// its record, if it answers a call.
+    pub(super) fn server_passed(&self, channel: &str, outline: &Outline) -> Option<Record> {
+        let id = outline.id.as_ref().filter(|_| outline.is_whole && !outline.has_method)?;
+        let pending = self.state().pending.remove(&format!("{channel} {id}"));
+        match pending {
+            Some(Pending::Call(open)) => Some(self.record_passed(&open, outline)),
+            // Tools that are not known are forwarded like any other.
+            _ => None,
+        }
     }
 
     /// Records the server's name, from its answer to `initialize` or `server/discover`.

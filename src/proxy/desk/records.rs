@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json, value::RawValue};
 use super::{Answered, Call, Desk, Open, Pending};
 use crate::event::kinds;
 use crate::proxy::{
-    message::{self, CallResult, Insertion, Message},
-    recorder::{Entry, Record},
+    message::{self, CallResult, Insertion, Message, Outline},
+    recorder::{Entry, Record, too_long},
 };
 
 impl Desk {
@@ -59,7 +59,7 @@ impl Desk {
         content: &str,
         rest: Option<String>,
         is_error: bool,
-        cached: Option<&Value>,
+        more: Option<(&'static str, String)>,
     ) -> Record {
         let took = self.options.clock.monotonic().saturating_sub(open.began).as_millis();
         let mut members = vec![
@@ -69,7 +69,7 @@ impl Desk {
             ("content", content.to_owned()),
         ];
         members.extend(rest.map(|rest| ("result", rest)));
-        members.extend(cached.map(|cached| ("cached", cached.to_string())));
+        members.extend(more);
         let record = self.record(open, kinds::AGENT_TOOL_RESULT, "result", members);
         let reads = self.state().tools.reads(&open.name);
         self.note_change(!reads, &record);
@@ -81,6 +81,13 @@ impl Desk {
         let said = json!([{ "type": "text", "text": why }]).to_string();
         let rest = cancelled.then(|| json!({ "cancelled": true }).to_string());
         self.record_result(open, &said, rest, true, None);
+    }
+
+    /// Records an answer that was forwarded and is too long to be inspected, by its size.
+    pub(super) fn record_passed(&self, open: &Open, outline: &Outline) -> Record {
+        let said = too_long(outline.bytes);
+        let cut = ("truncated", json!({ "bytes": outline.bytes }).to_string());
+        self.record_result(open, &said, None, outline.is_error, Some(cut))
     }
 
     /// Records an answer; returns what is to be added to it.

@@ -12,6 +12,8 @@ use crate::{
 pub(super) const STORE: &str = "STORE";
 /// The file that makes a directory a backup.
 pub(super) const BACKUP: &str = "BACKUP";
+/// The file of a directory that a backup is being brought back into: it is no store yet.
+pub(super) const RESTORING: &str = "RESTORING";
 pub(super) const JOURNAL: &str = "journal";
 pub(super) const SETTLED: &str = "settled";
 pub(super) const SEGMENTS: &str = "segments";

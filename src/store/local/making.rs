@@ -5,7 +5,8 @@ use std::io;
 use super::{
     keys,
     layout::{
-        BACKUP, JOURNAL, QUARANTINE, SEGMENTS, SETTLED, STORE, doing, known, replace, settled_path,
+        BACKUP, JOURNAL, QUARANTINE, RESTORING, SEGMENTS, SETTLED, STORE, doing, known, replace,
+        settled_path,
     },
     options::OpenError,
 };
@@ -23,6 +24,9 @@ pub(super) fn identify(env: &Env) -> Result<StoreFile, OpenError> {
     let names = storage.list("").map_err(doing("listing the data directory"))?;
     if names.iter().any(|entry| entry.name == BACKUP) {
         return Err(OpenError::Backup);
+    }
+    if names.iter().any(|entry| entry.name == RESTORING) {
+        return Err(OpenError::Unfinished);
     }
     if !names.iter().any(|entry| entry.name == STORE) {
         // STORE is durable before any of these has an entry.

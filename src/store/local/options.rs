@@ -63,6 +63,9 @@ pub enum OpenError {
     /// It is a backup, not a store.
     #[error("it is a backup: it is brought back with `sessionlog backup restore`")]
     Backup,
+    /// A restore into it has not ended: it is no store yet.
+    #[error("a backup was being restored into it, and that was interrupted")]
+    Unfinished,
     /// STORE is there and no generation of `settled/` is, or the journal has a hole before it.
     #[error("the data directory is damaged: {what}")]
     Damaged {

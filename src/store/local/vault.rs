@@ -7,7 +7,10 @@ use std::{collections::BTreeSet, io, time::Duration};
 
 use super::{
     engine::Local,
-    layout::{self, BACKUP, JOURNAL, KEYS, SEGMENTS, SETTLED, STORE},
+    layout::{
+        self, BACKUP, JOURNAL, KEYS, PROBE, QUARANTINE, RESERVE, RESTORING, SEGMENTS, SETTLED,
+        STORE,
+    },
     open,
     options::{OpenError, Options},
 };
@@ -75,6 +78,8 @@ pub struct Restored {
     pub manifest: Manifest,
     /// What was found when everything was read back.
     pub verified: Verified,
+    /// Whether what an interrupted restore had left there was removed first.
+    pub repeated: bool,
 }
 
 fn at(path: &str) -> impl Fn(io::Error) -> NoBackup + '_ {
@@ -270,12 +275,12 @@ fn each_piece(inner: &Env, kept: &Kept, take: TakePiece<'_>) -> Result<(), NoBac
     if whole && hashing.kept(&kept.path) == *kept { Ok(()) } else { Err(damaged()) }
 }
 
-/// Makes a data directory of a backup, reads all of it back, and ends every lease it has. That it
-/// is a store it says last: cut before, there is none. `progress` gets bytes done and to be
-/// done.
+/// Makes a data directory of a backup, reads all of it back, and ends every lease it has. Until all
+/// of that is durable the directory has the file `RESTORING`: it opens as no store, and a restore
+/// into it begins anew. `progress` gets bytes done and to be done.
 ///
 /// # Errors
-/// Why not; a directory that was vacant is so again.
+/// Why not; the directory is vacant again.
 pub async fn restore(
     outer: &Env,
     inner: &Env,
@@ -284,9 +289,7 @@ pub async fn restore(
     progress: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<Restored, NoBackup> {
     let manifest = manifest(outer)?;
-    if !is_vacant(to).map_err(at("."))? {
-        return Err(NoBackup::Occupied);
-    }
+    was_begun(to)?;
     for kept in manifest.files.iter().filter(is_store) {
         each_piece(inner, kept, &mut |_, _| Ok(()))?;
     }
@@ -305,17 +308,46 @@ pub async fn restore(
     }
     let _lock = open::own(to)?;
     // Reading the backup took long: another process may have made a store meanwhile.
-    if any_file(to, &mut |path| path != LOCK_FILE).map_err(at("."))? {
-        return Err(NoBackup::Occupied);
-    }
-    let made = match copy(inner, to, &manifest, &mut told) {
+    let repeated = was_begun(to)?;
+    let begun = begin(to).and_then(|()| copy(inner, to, &manifest, &mut told));
+    let made = match begun {
         Ok(()) => finish(inner, to, options, &manifest).await,
         Err(error) => Err(error),
     };
-    if made.is_err() {
-        vacate(to);
+    if made.is_err() && clear(to).is_ok() {
+        let _ = to.storage.remove(RESTORING);
+        let _ = to.storage.remove(LOCK_FILE);
     }
-    Ok(Restored { verified: made?, manifest })
+    Ok(Restored { verified: made?, manifest, repeated })
+}
+
+/// Whether a restore into a directory was interrupted; otherwise it has no file.
+fn was_begun(to: &Env) -> Result<bool, NoBackup> {
+    let (mut begun, mut left) = (false, false);
+    let foreign = any_file(to, &mut |path| {
+        begun |= path == RESTORING;
+        left |= path != LOCK_FILE && !path.starts_with(RESTORING);
+        !is_of_a_restore(path)
+    });
+    match foreign.map_err(at("."))? || (left && !begun) {
+        true => Err(NoBackup::Occupied),
+        false => Ok(begun),
+    }
+}
+
+/// Whether a restore, or an owner that refused to open what it left, may have made a file.
+fn is_of_a_restore(path: &str) -> bool {
+    let files = [STORE, LOCK_FILE, RESTORING, RESERVE, PROBE, "owner"];
+    let directories = [JOURNAL, SETTLED, KEYS, SEGMENTS, QUARANTINE];
+    let first = path.split(['/', '.']).next().unwrap_or_default();
+    files.contains(&first) || directories.contains(&first)
+}
+
+/// Says durably that a restore is under way, and removes what an interrupted one left.
+fn begin(to: &Env) -> Result<(), NoBackup> {
+    let said = b"A backup is being restored into this directory: it is no store yet.\n";
+    layout::replace(to, RESTORING, &mut |file| file.write_at(0, said)).map_err(at(RESTORING))?;
+    clear(to).map_err(at("."))
 }
 
 fn is_store(kept: &&Kept) -> bool {
@@ -354,8 +386,8 @@ fn copy(
 }
 
 /// Reads the copy back as the store that it is to be, ends the leases of the one it was taken of,
-/// and only then, when all of that is durable, gives it the file `STORE`: before that it does not
-/// open.
+/// gives it the file `STORE`, and only then, when all of that is durable, removes `RESTORING`:
+/// before that it does not open.
 async fn finish(
     inner: &Env,
     to: &Env,
@@ -375,18 +407,25 @@ async fn finish(
         copy_one(inner, to, &mut BTreeSet::new(), kept, &mut |_| {})?;
     }
     to.storage.sync_all().map_err(at("."))?;
+    to.storage.remove(RESTORING).and_then(|()| to.storage.sync_dir("")).map_err(at(RESTORING))?;
     Ok(verified)
 }
 
-/// Removes every file, as far as that can be done; the one that keeps others out last.
-fn vacate(env: &Env) {
-    let walked = any_file(env, &mut |path| {
-        if path != LOCK_FILE {
-            let _ = env.storage.remove(path);
+/// Removes every file but the two that keep others out, durably, as far as that can be done.
+fn clear(env: &Env) -> io::Result<()> {
+    let (mut removed, mut failed) = (false, None);
+    any_file(env, &mut |path| {
+        if path != LOCK_FILE && path != RESTORING {
+            match env.storage.remove(path) {
+                Ok(()) => removed = true,
+                Err(error) => failed = Some(error),
+            }
         }
         false
-    });
-    if walked.is_ok() {
-        let _ = env.storage.remove(LOCK_FILE);
+    })?;
+    match failed {
+        Some(error) => Err(error),
+        None if removed => env.storage.sync_all(),
+        None => Ok(()),
     }
 }

@@ -18,6 +18,8 @@ pub use take::{bare_body, event, events};
 pub(super) use write::write_number;
 pub use write::{event_text, write_event, write_event_line};
 
+use std::borrow::Cow;
+
 use super::scan::{Flaw, Scanner, unescaped};
 use crate::{
     event::limits,
@@ -93,6 +95,52 @@ pub fn check(text: &str) -> ServiceResult<()> {
     let levels = u32::try_from(limits::JSON_DEPTH_MAX).unwrap_or(u32::MAX);
     let checked = scanner.value(levels).and_then(|_| scanner.end());
     checked.map_err(|flaw| Refused::Text(flaw).into_error(""))
+}
+
+/// Reads a recorded text for showing: events keep halves of surrogate pairs, which a reader of JSON
+/// refuses.
+///
+/// # Errors
+/// It is not JSON.
+pub fn shown(text: &[u8]) -> serde_json::Result<serde_json::Value> {
+    let read = serde_json::from_slice(text);
+    match (read, std::str::from_utf8(text)) {
+        (Err(_), Ok(text)) => serde_json::from_str(&paired(text)),
+        (read, _) => read,
+    }
+}
+
+/// A JSON text, or what is between the quotes of a string, with U+FFFD for each lone half of a
+/// surrogate pair.
+#[must_use]
+pub fn paired(inside: &str) -> Cow<'_, str> {
+    let unit = |text: &str| {
+        let digits = text.strip_prefix("\\u")?.get(..4)?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut out = String::new();
+    let (mut done, mut at) = (0, 0);
+    while let Some(next) = inside.get(at..).and_then(|rest| rest.find('\\')) {
+        at += next;
+        let rest = inside.get(at..).unwrap_or_default();
+        let low = rest.get(6..).and_then(unit);
+        at += match unit(rest) {
+            Some(0xD800..=0xDBFF) if matches!(low, Some(0xDC00..=0xDFFF)) => 12,
+            Some(0xD800..=0xDFFF) => {
+                out.push_str(inside.get(done..at).unwrap_or_default());
+                out.push('\u{fffd}');
+                done = at + 6;
+                6
+            }
+            // The backslash and the character it escapes.
+            _ => 1 + rest.chars().nth(1).map_or(0, char::len_utf8),
+        };
+    }
+    if done == 0 {
+        return Cow::Borrowed(inside);
+    }
+    out.push_str(inside.get(done..).unwrap_or_default());
+    Cow::Owned(out)
 }
 
 /// The text of a string member; `None` for null.

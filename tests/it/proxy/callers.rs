@@ -258,3 +258,71 @@ async fn a_stream_passes_event_by_event() {
     assert!(first.starts_with(b"data: {") && first.ends_with(b"\n\n"), "{first:?}");
     proxy.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_answer_over_http_is_recorded_as_answered_and_cut() {
+    // One is inspected and longer than what may wait for the store; the other passes in parts.
+    for (streams, bytes) in [(false, 33 << 20), (true, 65 << 20)] {
+        let script = move |asked: Asked| {
+            let text = "y".repeat(bytes);
+            let result = json!({"content": [{"type": "text", "text": text}]});
+            let answer = asked.answer(result);
+            async move {
+                match streams {
+                    true => super::scripted::open_stream(format!("data: {answer}\n\n")),
+                    false => super::scripted::json_text(answer),
+                }
+            }
+            .boxed()
+        };
+        let (server, store) = (Scripted::start(script).await, Store::start().await);
+        let proxy = Listening::start(&store, server.upstream(), options()).await;
+        let http = crate::say::http_client().build().unwrap();
+        let asked = http.post(&proxy.address).body(call(1, "read").to_string());
+        let mut heard = 0;
+        let mut said = asked.send().await.unwrap().bytes_stream();
+        while heard < bytes {
+            heard += said.next().await.unwrap().unwrap().len();
+        }
+        let session = store.only_session().await;
+        store.holds(&session, 2).await;
+        drop(said);
+        proxy.stop().await;
+        let events = store.events(&session).await;
+        let result = &events[1];
+        assert_eq!(
+            (&result["type"], &result["is_error"]),
+            (&json!("agent.tool_result"), &json!(false))
+        );
+        assert!(!result["truncated"].is_null(), "{result}");
+        let said = result["content"][0]["text"].as_str().unwrap();
+        assert!(said.ends_with(" bytes, too long to be recorded]"), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_another_site_is_refused_by_a_proxy_that_listens() {
+    let script = |asked: Asked| {
+        let answer = asked.answer(json!({"content": []}));
+        async move { super::scripted::json_text(answer) }.boxed()
+    };
+    let (server, store) = (Scripted::start(script).await, Store::start().await);
+    let proxy = Listening::start(&store, server.upstream(), options()).await;
+    let http = crate::say::http_client().build().unwrap();
+    for (headers, status) in [
+        (&[][..], 200),
+        (&[("sec-fetch-site", "same-origin")], 200),
+        (&[("sec-fetch-site", "cross-site"), ("origin", "http://localhost:3000")], 200),
+        (&[("sec-fetch-site", "cross-site")], 403),
+        (&[("sec-fetch-site", "none"), ("sec-fetch-site", "Cross-Site")], 403),
+        (&[("origin", "http://localhost"), ("origin", "http://evil.example")], 403),
+    ] {
+        let mut asked = http.post(&proxy.address).body(call(1, "read").to_string());
+        for (name, value) in headers {
+            asked = asked.header(*name, *value);
+        }
+        assert_eq!(asked.send().await.unwrap().status(), status, "{headers:?}");
+    }
+    assert_eq!(server.asked.lock().unwrap().len(), 3, "what is refused is not forwarded");
+    proxy.stop().await;
+}

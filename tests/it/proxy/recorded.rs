@@ -88,6 +88,41 @@ async fn what_ends_without_an_answer_is_recorded_as_that() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_too_long_to_be_inspected_is_recorded_as_answered_and_cut() {
+    let store = Store::start().await;
+    let long = "y".repeat(33 << 20);
+    let script = move |line: &str| {
+        let message: Value = serde_json::from_str(line).unwrap();
+        let answer =
+            |result: &str| format!("{{\"jsonrpc\":\"2.0\",{result},\"id\":{}}}", message["id"]);
+        let content = format!("\"content\":[{{\"type\":\"text\",\"text\":\"{long}\"}}]");
+        Some(vec![match message["params"]["name"].as_str().unwrap() {
+            "fails" => answer(&format!("\"result\":{{{content},\"isError\":true}}")),
+            "breaks" => answer(&format!("\"error\":{{\"code\":-1,\"message\":\"{long}\"}}")),
+            _ => answer(&format!("\"result\":{{{content}}}")),
+        }])
+    };
+    let mut wrapped = Wrapped::new(&store.server.url("/"), options(), Box::new(script));
+    let mut sizes = Vec::new();
+    for (name, is_error) in [("reads", false), ("fails", true), ("breaks", true)] {
+        let params = json!({"name": name, "arguments": {}});
+        let answer = wrapped.ask("tools/call", params).await;
+        sizes.push((answer.to_string().len() + 1, is_error));
+    }
+    assert!(wrapped.leave().await);
+    let events = store.events(&store.only_session().await).await;
+    let results: Vec<_> =
+        events.iter().filter(|event| event["type"] == "agent.tool_result").collect();
+    assert_eq!(results.len(), sizes.len(), "{results:?}");
+    for (result, (bytes, is_error)) in results.iter().zip(sizes) {
+        assert_eq!(result["truncated"]["bytes"], bytes, "{result}");
+        assert_eq!(result["is_error"], is_error, "{result}");
+        let said = format!("[{bytes} bytes, too long to be recorded]");
+        assert_eq!(result["content"][0]["text"], said);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_answer_waits_for_its_record_where_it_was_told_to() {
     let store = Store::start().await;
     let durable = Options { durable: true, session: Some(session("s")), ..options() };
