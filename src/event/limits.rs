@@ -33,6 +33,8 @@ pub const WORKSPACE_CHARS_MAX: usize = 512;
 pub const PAGE_SESSIONS_DEFAULT: usize = 100;
 /// Sessions of a page at most.
 pub const PAGE_SESSIONS_MAX: usize = 1_000;
+/// Sessions that one request for a list with a filter looks at.
+pub const LISTED_LOOKS_MAX: usize = 20_000;
 /// Default events of a page.
 pub const PAGE_EVENTS_DEFAULT: usize = 1_000;
 /// Events of a page at most.

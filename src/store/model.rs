@@ -18,10 +18,10 @@ use forks::{Ancestor, Lent, family, is_needed, lend, lose, spread};
 use known::{created_before, known_ids, same_batch};
 
 use super::{
-    Aging, Appended, Change, Family, Fill, Gap, Head, Health, Keeps, KeyReport, Lease, LeaseCall,
-    Lifetimes, Listing, Maintain, NewSession, Notes, Placed, Read, Receipt, Recovery, Repaired,
-    SessionInfo, Slice, Stage, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, Work,
-    lifetime::Count,
+    Aging, Appended, Change, Family, Fill, Filling, Gap, Head, Health, Keeps, KeyReport, Lease,
+    LeaseCall, Lifetimes, Listed, Listing, Maintain, NewSession, Notes, Placed, Read, Receipt,
+    Recovery, Repaired, SessionInfo, Slice, Stage, Store, StoreError, StoreResult, Swept, Usage,
+    Verified, Watch, Work, lifetime::Count,
 };
 use crate::{
     env::{Clock, Entropy},
@@ -473,7 +473,7 @@ impl Store for Model {
         &'a self,
         scope: &'a Scope,
         listing: Listing,
-    ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>> {
+    ) -> BoxFuture<'a, StoreResult<Listed>> {
         async move {
             let sessions = self.sessions();
             let mut found: Vec<&SessionInfo> = sessions
@@ -486,7 +486,12 @@ impl Store for Model {
             if !listing.ascending {
                 found.reverse();
             }
-            Ok(found.into_iter().take(listing.limit).cloned().collect())
+            let mut filling = Filling::new(&listing);
+            let _more = found.into_iter().all(|info| {
+                let place = (info.created_at, info.key.session.clone());
+                filling.look(place, Some(info.clone()))
+            });
+            Ok(filling.page())
         }
         .boxed()
     }
