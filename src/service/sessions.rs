@@ -74,7 +74,9 @@ impl Service {
         }
         let first = !new.events.events.is_empty();
         let bytes = if first { super::emit::check_batch(&new.events)? } else { 0 };
-        self.room_for(&caller.scope.tenant, 1, new.events.events.len(), bytes).await?;
+        let records = 1 + new.events.events.len();
+        let room = bytes + new.text_bytes();
+        self.room_for(&caller.scope.tenant, 1, records, room).await?;
         let batch = new.events.clone();
         let follows = Follows::of(&batch);
         let (mut info, mut appended) =
@@ -134,7 +136,7 @@ impl Service {
     /// Changes title and metadata.
     ///
     /// # Errors
-    /// `session_not_found`, `session_deleted`, `invalid_request`.
+    /// `session_not_found`, `session_deleted`, `invalid_request`, `quota_exceeded`.
     pub async fn update_session(
         &self,
         caller: &Caller,
@@ -161,6 +163,7 @@ impl Service {
         }
         check_metadata(&merged)?;
         let change = Change { title, metadata, ..Change::default() };
+        self.room_for(&key.scope.tenant, 0, 1, change.text_bytes()).await?;
         self.durable(self.store.change(&key, change)).await.map_err(unwritten)
     }
 

@@ -278,6 +278,7 @@ impl Store for Model {
             };
             let chain = chains.last().copied().unwrap_or_default();
             let tail = new.parent.as_ref().map_or(Position::ZERO, |point| point.at);
+            let bytes = new.text_bytes() as u64;
             let mut session = Session {
                 info: SessionInfo {
                     key: key.clone(),
@@ -292,7 +293,7 @@ impl Store for Model {
                     used_at: self.counted(),
                     tail,
                     receipt: Receipt { position: tail, chain },
-                    bytes: 0,
+                    bytes,
                     damage: Vec::new(),
                     work: Work::default(),
                     forked_from: new.parent,
@@ -350,6 +351,7 @@ impl Store for Model {
                     None => {}
                 }
                 session.info.used_at = counted;
+                session.info.bytes += change.text_bytes() as u64;
                 if let Some(title) = change.title {
                     session.info.title = title;
                 }

@@ -32,6 +32,16 @@ pub struct NewSession {
     pub parent: Option<ForkPoint>,
 }
 
+impl NewSession {
+    /// Bytes of what the client says about it.
+    #[must_use]
+    pub fn text_bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let pairs = self.metadata.iter().map(|(name, value)| name.len() + value.len());
+        text(&self.title) + text(&self.workspace) + pairs.sum::<usize>()
+    }
+}
+
 /// A position of another session of the same scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForkPoint {
@@ -72,6 +82,16 @@ pub struct Change {
     pub hold: Option<bool>,
     /// Bring it back (`true`) when it has expired, or was deleted and not discarded.
     pub restore: bool,
+}
+
+impl Change {
+    /// Bytes of what the client says in it.
+    #[must_use]
+    pub fn text_bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let pairs = self.metadata.iter().map(|(name, value)| name.len() + text(value));
+        self.title.as_ref().map_or(0, text) + pairs.sum::<usize>()
+    }
 }
 
 /// What a session says about itself; listing needs no more.
