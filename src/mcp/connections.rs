@@ -2,7 +2,7 @@
 //! each client says about itself. It must not refuse a connection: it closes the one that was idle
 //! the longest, whose client opens another.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, io, sync::Arc};
 
 use futures_util::{Stream, StreamExt as _};
 use rmcp::{
@@ -227,7 +227,22 @@ fn shorten(client: &mut InitializeRequestParams) {
 }
 
 fn is_long(part: &impl Serialize) -> bool {
-    serde_json::to_vec(part).is_ok_and(|text| text.len() > limits::MCP_CLIENT_BYTES_MAX)
+    serde_json::to_writer(Room(limits::MCP_CLIENT_BYTES_MAX), part).is_err()
+}
+
+/// Takes so many bytes and keeps none.
+struct Room(usize);
+
+impl io::Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = self.0.checked_sub(bytes.len());
+        self.0 = left.ok_or_else(|| io::Error::other("longer than that"))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
