@@ -161,7 +161,7 @@ async fn ask(store: &dyn Store, request: [u8; 4], number: usize) -> String {
                 ..Listing::default()
             };
             let page = store.list(&key.scope, listing).await;
-            words(page.map(|page| page.iter().map(about).collect::<Vec<_>>()))
+            words(page.map(|page| page.sessions.iter().map(about).collect::<Vec<_>>()))
         }
         _ => worked(store, &key, request, number).await,
     }

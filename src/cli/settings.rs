@@ -78,7 +78,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new("allowed_hosts", "A,B", "host names of the server, besides loopback"),
     Setting::new("allowed_origins", "A,B", "origins whose pages may call, besides loopback"),
     Setting::new("tenant_sessions_max", "N", "maximum sessions of a tenant, 0 for no limit").or("0"),
-    Setting::new("tenant_bytes_max", "SIZE", "maximum bytes of a tenant's events, 0 for no limit").or("0"),
+    Setting::new("tenant_bytes_max", "SIZE", "maximum bytes that a tenant stores, 0 for no limit").or("0"),
     Setting::new("tenant_requests_max", "N", "maximum concurrent requests of a tenant, 0 for no limit")
         .or("0"),
     Setting::new("tenant_readers_max", "N", "maximum streams and long polls of a tenant, 0 for no limit")

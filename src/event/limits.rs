@@ -33,6 +33,8 @@ pub const WORKSPACE_CHARS_MAX: usize = 512;
 pub const PAGE_SESSIONS_DEFAULT: usize = 100;
 /// Sessions of a page at most.
 pub const PAGE_SESSIONS_MAX: usize = 1_000;
+/// Sessions that one request for a list with a filter looks at.
+pub const LISTED_LOOKS_MAX: usize = 20_000;
 /// Default events of a page.
 pub const PAGE_EVENTS_DEFAULT: usize = 1_000;
 /// Events of a page at most.
@@ -41,6 +43,12 @@ pub const PAGE_EVENTS_MAX: usize = 10_000;
 pub const PAGE_BYTES_MAX: usize = 16 << 20;
 /// Readers (streams and long polls) at once.
 pub const READERS_MAX: usize = 10_000;
+/// Connections of MCP over HTTP at once.
+pub const MCP_CONNECTIONS_MAX: usize = 1_000;
+/// Connections of MCP over HTTP of one tenant at once.
+pub const MCP_CONNECTIONS_TENANT_MAX: usize = 256;
+/// Bytes of each of the things that are kept of a client as it described itself to MCP.
+pub const MCP_CLIENT_BYTES_MAX: usize = 4 << 10;
 /// Longest `wait_ms` of a long poll, in milliseconds.
 pub const WAIT_MS_MAX: u64 = 60_000;
 /// How long a batch key is remembered, in microseconds.

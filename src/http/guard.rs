@@ -14,7 +14,7 @@ use axum::{
     middleware::Next,
     response::IntoResponse,
 };
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 
 use super::{
     Door, HttpOptions, Shared,
@@ -22,6 +22,7 @@ use super::{
     gate::{NO_ROUTE, Noted},
     hold::Held,
     refuse::{Refusal, panicked},
+    stream::Reader,
 };
 use crate::{
     service::{Code, ServiceError},
@@ -70,10 +71,17 @@ pub(super) async fn guard(
     let options = &door.app.options;
     let knocked = knock(options, &request).map_err(Refusal::from);
     let let_in = knocked.and_then(|()| door.let_in(route, &mut request)).and_then(|who| {
-        door.queries.check(&method, route, request.headers(), request.uri()).map(|()| who)
+        door.queries.check(&method, route, request.headers(), request.uri())?;
+        let streams = route == routes::MCP.path && method == Method::GET;
+        let reader = streams.then(|| door.admit(&who.who)).transpose()?;
+        Ok((who, reader))
     });
+    let mut reader = None;
     let admitted = match let_in {
-        Ok(who) => admit(&door, route, request.headers()).await.map(|room| (who, room)),
+        Ok((who, reads)) => {
+            reader = reads;
+            admit(&door, route, request.headers()).await.map(|room| (who, room))
+        }
         Err(refusal) => Err(refusal),
     };
     let who = admitted.as_ref().ok().map(|(admitted, _)| Arc::clone(&admitted.who));
@@ -110,7 +118,17 @@ pub(super) async fn guard(
     headers.insert(REQUEST_ID, id.0);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    response
+    match reader {
+        Some(reader) => response.map(|body| until_its_end(body, reader)),
+        None => response,
+    }
+}
+
+/// The body of a stream, which is a reader as long as it is there.
+fn until_its_end(body: Body, reader: Reader) -> Body {
+    Body::from_stream(body.into_data_stream().inspect(move |_| {
+        let _ = &reader;
+    }))
 }
 
 /// One line for what is refused or fails. What goes well is counted, and told only to who looks

@@ -59,6 +59,25 @@ impl Control {
     pub fn is_aside(&self) -> bool {
         matches!(self, Self::Note(_) | Self::Lease(_))
     }
+
+    /// Bytes of it that a client chose: a session takes them beside the bodies of its events.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let bytes = match self {
+            Self::Create(new) => {
+                let pairs = new.metadata.iter().map(|(name, value)| name.len() + value.len());
+                text(&new.title) + text(&new.workspace) + pairs.sum::<usize>()
+            }
+            Self::Change(change) => {
+                let pairs = change.metadata.iter().map(|(name, value)| name.len() + text(value));
+                change.title.as_ref().map_or(0, text) + pairs.sum::<usize>()
+            }
+            Self::Note(note) => note.name.len() + note.body.len(),
+            _ => 0,
+        };
+        bytes as u64
+    }
 }
 
 /// The identity of a session, and what its creator said about it. A fork has a record of its own

@@ -19,11 +19,15 @@ use rmcp::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{backend::InProcess, handler::Handler};
+use super::{
+    backend::InProcess,
+    connections::{Connections, Table as Open},
+    handler::Handler,
+};
 use crate::{
     access::Principal,
     env::sync::Mutex,
-    event::{Scope, limits},
+    event::{Scope, TenantId, limits},
     service::{Service, Via},
     wire::tools::Toolset,
 };
@@ -90,9 +94,11 @@ where
         .with_allowed_origins(origins.chain(options.allowed_origins));
     config.cancellation_token = options.stop;
     config.max_request_body_bytes = limits::BATCH_BYTES_MAX;
-    let open = move || {
+    let all = Arc::new(Open::new());
+    let open = move |tenant: Option<TenantId>| {
         let mut connections = LocalSessionManager::default();
         connections.session_config.keep_alive = Some(IDLE_CONNECTION);
+        let connections = Connections::new(connections, tenant, Arc::clone(&all));
         StreamableHttpService::new(handler.clone(), Arc::new(connections), config.clone())
     };
     let transports = Arc::new(Transports {
@@ -127,9 +133,9 @@ struct Table<H> {
     uses: u64,
 }
 
-type Transport<H> = StreamableHttpService<H, LocalSessionManager>;
+type Transport<H> = StreamableHttpService<H, Connections>;
 
-impl<H, F: Fn() -> Transport<H>> Transports<H, F> {
+impl<H, F: Fn(Option<TenantId>) -> Transport<H>> Transports<H, F> {
     fn of(&self, caller: Option<&Arc<Principal>>) -> Transport<H> {
         let scope = caller.map(|caller| caller.scope.clone());
         let mut table = self.table.lock();
@@ -141,7 +147,8 @@ impl<H, F: Fn() -> Transport<H>> Transports<H, F> {
                 by_scope.remove(&oldest);
             }
         }
-        let (transport, used) = by_scope.entry(scope).or_insert_with(|| ((self.open)(), 0));
+        let tenant = scope.as_ref().map(|scope| scope.tenant.clone());
+        let (transport, used) = by_scope.entry(scope).or_insert_with(|| ((self.open)(tenant), 0));
         *used = *uses;
         transport.clone()
     }

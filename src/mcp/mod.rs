@@ -3,6 +3,7 @@
 //! session: a tool is a verb, and `wire` has its shape.
 
 mod backend;
+mod connections;
 mod conversation;
 mod handler;
 mod http;

@@ -2,7 +2,7 @@
 //! connection used last, the one used last in its working directory. There is no further guess: the
 //! latest sessions are offered. It must not keep a file: the log has what a directory used last.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 
@@ -14,16 +14,13 @@ use super::{
 use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Batch, Position, Scope, SessionId, kinds},
-    store::{Listing, SessionInfo},
+    store::{Listing, Only, SessionInfo},
 };
 
 /// Most connections kept; the least recently used is dropped first.
 const CONNECTIONS_MAX: usize = 10_000;
 /// Sessions offered to a caller who must choose.
 const CANDIDATES_MAX: usize = 5;
-/// Most sessions in one listing, and most listings, when searching for the latest.
-const LISTING_MAX: usize = 1_000;
-const LISTINGS_MAX: usize = 20;
 
 /// What connections used last.
 #[derive(Default)]
@@ -266,28 +263,29 @@ impl Service {
         workspace: Option<&String>,
         count: usize,
     ) -> ServiceResult<Vec<SessionInfo>> {
-        let mut latest: Vec<SessionInfo> = Vec::new();
-        let mut after = None;
-        for _ in 0..LISTINGS_MAX {
-            let listing = Listing {
-                limit: LISTING_MAX,
-                after,
-                workspace: workspace.cloned(),
-                ..Listing::default()
-            };
-            let page = self.store.list(&caller.scope, listing).await?;
-            let full = page.len() == LISTING_MAX;
-            after = page.last().map(|info| (info.created_at, info.key.session.clone()));
-            latest.extend(page);
-            latest.sort_by(|a, b| {
+        let order = move |found: &mut Vec<SessionInfo>| {
+            found.sort_by(|a, b| {
                 let place = |info: &SessionInfo| (info.updated_at, info.created_at);
                 place(b).cmp(&place(a)).then_with(|| b.key.session.cmp(&a.key.session))
             });
-            latest.truncate(count);
-            if !full {
-                break;
+            found.truncate(count);
+        };
+        // The walk looks at each session and lists none.
+        let latest = Arc::new(Mutex::from(Vec::new()));
+        let found = Arc::clone(&latest);
+        let note = move |info: &SessionInfo| {
+            let mut found = found.lock();
+            found.push(info.clone());
+            if found.len() > count.saturating_mul(4) {
+                order(&mut found);
             }
-        }
+            false
+        };
+        let only = Some(Only(Arc::new(note)));
+        let listing = Listing { only, workspace: workspace.cloned(), ..Listing::default() };
+        self.store.list(&caller.scope, listing).await?;
+        let mut latest = std::mem::take(&mut *latest.lock());
+        order(&mut latest);
         Ok(latest)
     }
 }

@@ -11,7 +11,6 @@ use super::{
     notes::{State, text_of},
     page,
     sessions::page_limit,
-    store_error::unwritten,
 };
 use crate::{
     event::{
@@ -114,7 +113,7 @@ impl Service {
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `checkpoint_not_found` for a parent, `body_too_large`,
-    /// `lease_held`, `lease_lost`, and those of the session.
+    /// `lease_held`, `lease_lost`, `quota_exceeded`, and those of the session.
     pub async fn checkpoint(
         &self,
         caller: &Caller,
@@ -141,7 +140,7 @@ impl Service {
         let body = bytes_of(&body);
         let idle = new.trigger == Trigger::Timer;
         let note = NewNote { kind, name: id.clone(), position, body, idle };
-        self.durable(self.store.note(&key, caller.fence, note)).await.map_err(unwritten)?;
+        self.put_note(&key, caller.fence, note).await?;
         let made = self.notes_now(&key, known).await?.ok_or_else(|| not_found(&id))?;
         if let Some(whole) = whole {
             self.keep_state(&key, made.checkpoint.number, &whole).await?;

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 
-use super::{Caller, Code, Service, ServiceError, ServiceResult, store_error::unwritten};
+use super::{Caller, Code, Service, ServiceError, ServiceResult};
 use crate::{
     event::{NewNote, NoteKind, Point, Position, SessionId, SessionKey, Timestamp, limits},
     projection::checkpoints::{Checkpoints, Cursor},
@@ -27,8 +27,8 @@ impl Service {
     /// Sets a cursor to a point. Writes nothing if it is there already.
     ///
     /// # Errors
-    /// `invalid_request` for an invalid name, `point_not_found`, `limit_reached`, and those of the
-    /// session.
+    /// `invalid_request` for an invalid name, `point_not_found`, `limit_reached`, `quota_exceeded`,
+    /// and those of the session.
     pub async fn put_cursor(
         &self,
         caller: &Caller,
@@ -125,8 +125,7 @@ impl Service {
     ) -> ServiceResult<()> {
         let (kind, name) = (NoteKind::Cursor, name.to_owned());
         let note = NewNote { kind, name, position, body, idle: false };
-        self.durable(self.store.note(key, None, note)).await.map_err(unwritten)?;
-        Ok(())
+        self.put_note(key, None, note).await
     }
 }
 

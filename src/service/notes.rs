@@ -5,9 +5,9 @@ use std::{collections::HashSet, sync::Arc};
 
 use serde_json::{Map, Value};
 
-use super::{Code, Service, ServiceError, ServiceResult};
+use super::{Code, Service, ServiceError, ServiceResult, store_error::unwritten};
 use crate::{
-    event::{Lsn, SessionKey},
+    event::{Fence, Lsn, NewNote, SessionKey},
     projection::checkpoints::{self, CheckpointBody, Checkpoints},
     store::{Notes, SessionInfo},
 };
@@ -21,6 +21,22 @@ const READ_NOTES: usize = 256;
 const READ_BYTES: usize = 8 << 20;
 
 impl Service {
+    /// Writes a note on behalf of a caller, where its tenant has room for it.
+    pub(super) async fn put_note(
+        &self,
+        key: &SessionKey,
+        fence: Option<Fence>,
+        note: NewNote,
+    ) -> ServiceResult<()> {
+        // To delete a cursor takes no room.
+        if note.position.is_some() || note.kind.is_checkpoint() {
+            let bytes = note.name.len() + note.body.len();
+            self.room_for(&key.scope.tenant, 0, 1, bytes).await?;
+        }
+        self.durable(self.store.note(key, fence, note)).await.map_err(unwritten)?;
+        Ok(())
+    }
+
     /// Runs `look` on the current notes of a session.
     pub(super) async fn notes_now<T>(
         &self,

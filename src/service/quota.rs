@@ -18,8 +18,8 @@ use crate::{
     event::{TenantId, UserId},
 };
 
-/// Most bytes of an event besides its body.
-const EVENT_BYTES: u64 = 256;
+/// Most bytes of a record besides what the client chose.
+const RECORD_BYTES: u64 = 256;
 /// Time before the store of a full tenant is counted again.
 const RECOUNT: Duration = Duration::from_secs(1);
 
@@ -28,7 +28,7 @@ const RECOUNT: Duration = Duration::from_secs(1);
 pub struct Quotas {
     /// Sessions.
     pub sessions_max: u64,
-    /// Bytes of records, before compression.
+    /// Bytes of bodies, checkpoints, cursors, titles and metadata, before compression.
     pub bytes_max: u64,
 }
 
@@ -79,7 +79,7 @@ impl Kept {
         }
         if over(&self.bytes, bytes, quotas.bytes_max) {
             self.sessions.fetch_sub(sessions, Ordering::AcqRel);
-            return Err(full(&format!("the tenant keeps {} bytes of events", quotas.bytes_max)));
+            return Err(full(&format!("the tenant keeps {} bytes", quotas.bytes_max)));
         }
         Ok(())
     }
@@ -101,14 +101,15 @@ impl Service {
         &self,
         tenant: &TenantId,
         sessions: u64,
-        events: usize,
+        records: usize,
         body_bytes: usize,
     ) -> ServiceResult<()> {
         let quotas = self.ledger.quotas.of(tenant);
         if *quotas == Quotas::default() {
             return Ok(());
         }
-        let bytes = (body_bytes as u64).saturating_add((events as u64).saturating_mul(EVENT_BYTES));
+        let bytes =
+            (body_bytes as u64).saturating_add((records as u64).saturating_mul(RECORD_BYTES));
         let kept = self.ledger.of(tenant);
         if kept.is_due(self.clock.monotonic(), true) {
             self.recount(tenant, &kept).await;

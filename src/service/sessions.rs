@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     event::{Batch, SessionId, Timestamp, limits},
-    store::{Appended, Change, Listing, NewSession, SessionInfo, StoreError},
+    store::{Appended, Change, Listed, Listing, NewSession, Only, SessionInfo, StoreError},
 };
 
 /// A pair of metadata that sessions to be listed have.
@@ -74,7 +74,9 @@ impl Service {
         }
         let first = !new.events.events.is_empty();
         let bytes = if first { super::emit::check_batch(&new.events)? } else { 0 };
-        self.room_for(&caller.scope.tenant, 1, new.events.events.len(), bytes).await?;
+        let records = 1 + new.events.events.len();
+        let room = bytes + new.text_bytes();
+        self.room_for(&caller.scope.tenant, 1, records, room).await?;
         let batch = new.events.clone();
         let follows = Follows::of(&batch);
         let (mut info, mut appended) =
@@ -91,7 +93,8 @@ impl Service {
         Ok((info, Emitted::of(&batch.events, appended)))
     }
 
-    /// A page of the caller's sessions, by creation.
+    /// A page of the caller's sessions, by creation. With statuses or metadata wanted, it may have
+    /// fewer than its limit, or none, and a next page: one request looks at so many sessions.
     ///
     /// # Errors
     /// `invalid_request` for a limit out of bounds or a foreign page.
@@ -100,41 +103,21 @@ impl Service {
         caller: &Caller,
         query: SessionQuery,
     ) -> ServiceResult<SessionPage> {
-        let limit = page_limit(query.limit)?;
-        let wanted = |info: &SessionInfo| {
-            let status = Status::of(info).as_str();
-            let has = |pair: &Wanted| {
-                info.metadata.get(&pair.name).or(pair.usual.as_ref()) == Some(&pair.value)
-            };
-            (query.statuses.is_empty() || query.statuses.iter().any(|wanted| wanted == status))
-                && query.metadata.iter().all(has)
-        };
-        let mut after = query.page.as_deref().map(open_page).transpose()?;
         let archived = query.statuses.iter().any(|wanted| wanted == Status::Terminated.as_str());
-        let mut sessions = Vec::new();
-        loop {
-            let listing = Listing {
-                limit: limit + 1,
-                after: after.clone(),
-                ascending: query.ascending,
-                workspace: query.workspace.clone(),
-                include_archived: query.include_archived || archived,
-                created_from: query.created_from,
-                created_to: query.created_to,
-            };
-            let found = self.store.list(&caller.scope, listing).await?;
-            let last = found.len() <= limit;
-            after = found.last().map(|info| (info.created_at, info.key.session.clone()));
-            sessions.extend(found.into_iter().filter(&wanted));
-            if last || sessions.len() > limit {
-                break;
-            }
-        }
-        let more = sessions.len() > limit;
-        sessions.truncate(limit);
-        let next_page = sessions.last().filter(|_| more).map(|info| {
-            page::seal("s", &[&info.created_at.0.to_string(), info.key.session.as_str()])
-        });
+        let listing = Listing {
+            limit: page_limit(query.limit)?,
+            after: query.page.as_deref().map(open_page).transpose()?,
+            ascending: query.ascending,
+            workspace: query.workspace,
+            include_archived: query.include_archived || archived,
+            created_from: query.created_from,
+            created_to: query.created_to,
+            only: only(query.statuses, query.metadata),
+            ..Listing::default()
+        };
+        let Listed { sessions, next } = self.store.list(&caller.scope, listing).await?;
+        let next_page =
+            next.map(|(at, session)| page::seal("s", &[&at.0.to_string(), session.as_str()]));
         Ok(SessionPage { sessions, next_page })
     }
 
@@ -153,7 +136,7 @@ impl Service {
     /// Changes title and metadata.
     ///
     /// # Errors
-    /// `session_not_found`, `session_deleted`, `invalid_request`.
+    /// `session_not_found`, `session_deleted`, `invalid_request`, `quota_exceeded`.
     pub async fn update_session(
         &self,
         caller: &Caller,
@@ -180,6 +163,7 @@ impl Service {
         }
         check_metadata(&merged)?;
         let change = Change { title, metadata, ..Change::default() };
+        self.room_for(&key.scope.tenant, 0, 1, change.text_bytes()).await?;
         self.durable(self.store.change(&key, change)).await.map_err(unwritten)
     }
 
@@ -267,6 +251,21 @@ pub(super) fn page_limit(limit: Option<usize>) -> ServiceResult<usize> {
         return Err(ServiceError::invalid("limit", problem));
     }
     Ok(limit)
+}
+
+/// The filter of a listing, unless every session passes it.
+fn only(statuses: Vec<String>, metadata: Vec<Wanted>) -> Option<Only> {
+    if statuses.is_empty() && metadata.is_empty() {
+        return None;
+    }
+    Some(Only(Arc::new(move |info: &SessionInfo| {
+        let status = Status::of(info).as_str();
+        let has = |pair: &Wanted| {
+            info.metadata.get(&pair.name).or(pair.usual.as_ref()) == Some(&pair.value)
+        };
+        (statuses.is_empty() || statuses.iter().any(|wanted| wanted == status))
+            && metadata.iter().all(has)
+    })))
 }
 
 fn open_page(page: &str) -> ServiceResult<(Timestamp, SessionId)> {

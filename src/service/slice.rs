@@ -294,6 +294,8 @@ impl Service {
             if left.is_empty() {
                 break;
             }
+            // A filter may pass over the whole session.
+            tokio::task::yield_now().await;
         }
         finish(&mut page, plan, end);
         Ok(page)
@@ -524,6 +526,7 @@ impl Follow {
             if quiet.is_elapsed() && self.until.is_none() {
                 return Ok(Step::Quiet(self.tail));
             }
+            tokio::task::yield_now().await;
         }
     }
 }

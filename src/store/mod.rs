@@ -17,10 +17,10 @@ pub use error::{StoreError, StoreResult};
 pub use lifetime::Lifetimes;
 pub use maintain::Maintain;
 pub use values::{
-    Aging, Appended, Backup, Change, Family, Fill, ForkPoint, Gap, Head, Health, Keeps, KeyReport,
-    Lease, LeaseCall, Listing, Mark, NewSession, Notes, Part, Placed, Read, Receipt, Recovery,
-    Relative, Repaired, Scrub, SessionInfo, Slice, Stage, Survival, Swept, Usage, Verified, Watch,
-    Work,
+    Aging, Appended, Backup, Change, Family, Fill, Filling, ForkPoint, Gap, Head, Health, Keeps,
+    KeyReport, Lease, LeaseCall, Listed, Listing, Mark, NewSession, Notes, Only, Part, Place,
+    Placed, Read, Receipt, Recovery, Relative, Repaired, Scrub, SessionInfo, Slice, Stage,
+    Survival, Swept, Usage, Verified, Watch, Work,
 };
 
 pub use crate::event::KeyId;
@@ -88,15 +88,14 @@ pub trait Store: Maintain {
         limit: usize,
     ) -> BoxFuture<'a, StoreResult<Family>>;
 
-    /// A page of the sessions of a scope, without opening one.
+    /// A page of the sessions of a scope, without opening one. Other tasks run meanwhile, however
+    /// many sessions there are. A page with [`Listing::only`] may have fewer sessions than its
+    /// limit, or none, and be followed by another.
     ///
     /// # Errors
     /// Those of the engine.
-    fn list<'a>(
-        &'a self,
-        scope: &'a Scope,
-        listing: Listing,
-    ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>>;
+    fn list<'a>(&'a self, scope: &'a Scope, listing: Listing)
+    -> BoxFuture<'a, StoreResult<Listed>>;
 
     /// Keeps a note of a session; it is durable. One that a caller asked for needs the token of the
     /// lease, unless it is a cursor.

@@ -18,10 +18,10 @@ use forks::{Ancestor, Lent, family, is_needed, lend, lose, spread};
 use known::{created_before, known_ids, same_batch};
 
 use super::{
-    Aging, Appended, Change, Family, Fill, Gap, Head, Health, Keeps, KeyReport, Lease, LeaseCall,
-    Lifetimes, Listing, Maintain, NewSession, Notes, Placed, Read, Receipt, Recovery, Repaired,
-    SessionInfo, Slice, Stage, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, Work,
-    lifetime::Count,
+    Aging, Appended, Change, Family, Fill, Filling, Gap, Head, Health, Keeps, KeyReport, Lease,
+    LeaseCall, Lifetimes, Listed, Listing, Maintain, NewSession, Notes, Placed, Read, Receipt,
+    Recovery, Repaired, SessionInfo, Slice, Stage, Store, StoreError, StoreResult, Swept, Usage,
+    Verified, Watch, Work, lifetime::Count,
 };
 use crate::{
     env::{Clock, Entropy},
@@ -278,6 +278,7 @@ impl Store for Model {
             };
             let chain = chains.last().copied().unwrap_or_default();
             let tail = new.parent.as_ref().map_or(Position::ZERO, |point| point.at);
+            let bytes = new.text_bytes() as u64;
             let mut session = Session {
                 info: SessionInfo {
                     key: key.clone(),
@@ -292,7 +293,7 @@ impl Store for Model {
                     used_at: self.counted(),
                     tail,
                     receipt: Receipt { position: tail, chain },
-                    bytes: 0,
+                    bytes,
                     damage: Vec::new(),
                     work: Work::default(),
                     forked_from: new.parent,
@@ -350,6 +351,7 @@ impl Store for Model {
                     None => {}
                 }
                 session.info.used_at = counted;
+                session.info.bytes += change.text_bytes() as u64;
                 if let Some(title) = change.title {
                     session.info.title = title;
                 }
@@ -473,7 +475,7 @@ impl Store for Model {
         &'a self,
         scope: &'a Scope,
         listing: Listing,
-    ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>> {
+    ) -> BoxFuture<'a, StoreResult<Listed>> {
         async move {
             let sessions = self.sessions();
             let mut found: Vec<&SessionInfo> = sessions
@@ -486,7 +488,12 @@ impl Store for Model {
             if !listing.ascending {
                 found.reverse();
             }
-            Ok(found.into_iter().take(listing.limit).cloned().collect())
+            let mut filling = Filling::new(&listing);
+            let _more = found.into_iter().all(|info| {
+                let place = (info.created_at, info.key.session.clone());
+                filling.look(place, Some(info.clone()))
+            });
+            Ok(filling.page())
         }
         .boxed()
     }

@@ -1,13 +1,14 @@
 //! The values that cross the trait [`super::Store`]: what a caller asks for, what an engine says.
 //! It must not decide anything about a session.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
 use super::KeyId;
 use crate::event::{
     Batch, BatchKey, Event, EventId, Fence, Lsn, Position, Range, SessionId, SessionKey, Timestamp,
+    limits,
 };
 
 /// What the caller says about a new session.
@@ -29,6 +30,16 @@ pub struct NewSession {
     pub key: Option<BatchKey>,
     /// It continues from there: a fork. What is below is read where it was written.
     pub parent: Option<ForkPoint>,
+}
+
+impl NewSession {
+    /// Bytes of what the client says about it.
+    #[must_use]
+    pub fn text_bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let pairs = self.metadata.iter().map(|(name, value)| name.len() + value.len());
+        text(&self.title) + text(&self.workspace) + pairs.sum::<usize>()
+    }
 }
 
 /// A position of another session of the same scope.
@@ -71,6 +82,16 @@ pub struct Change {
     pub hold: Option<bool>,
     /// Bring it back (`true`) when it has expired, or was deleted and not discarded.
     pub restore: bool,
+}
+
+impl Change {
+    /// Bytes of what the client says in it.
+    #[must_use]
+    pub fn text_bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let pairs = self.metadata.iter().map(|(name, value)| name.len() + text(value));
+        self.title.as_ref().map_or(0, text) + pairs.sum::<usize>()
+    }
 }
 
 /// What a session says about itself; listing needs no more.
@@ -230,13 +251,28 @@ pub struct Slice {
     pub tail: Position,
 }
 
+/// A session's place in a listing: when it was created, and its id.
+pub type Place = (Timestamp, SessionId);
+
+/// Which sessions a page of a listing has, besides what an engine selects by itself.
+#[derive(Clone)]
+pub struct Only(pub Arc<dyn Fn(&SessionInfo) -> bool + Send + Sync>);
+
+impl fmt::Debug for Only {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Only")
+    }
+}
+
 /// Which sessions to list. Order is by creation, the newest first unless `ascending`.
 #[derive(Clone, Debug)]
 pub struct Listing {
     /// Sessions at most in one page.
     pub limit: usize,
-    /// Where the page before ended: creation time and id of its last session.
-    pub after: Option<(Timestamp, SessionId)>,
+    /// Sessions at most that `only` is asked about for one page.
+    pub looks: usize,
+    /// Where the page before ended.
+    pub after: Option<Place>,
     /// Oldest first.
     pub ascending: bool,
     /// Only of this workspace.
@@ -247,23 +283,86 @@ pub struct Listing {
     pub created_from: Option<Timestamp>,
     /// Created before.
     pub created_to: Option<Timestamp>,
+    /// Only these.
+    pub only: Option<Only>,
 }
 
 impl Default for Listing {
     fn default() -> Self {
         Self {
             limit: 100,
+            looks: limits::LISTED_LOOKS_MAX,
             after: None,
             ascending: false,
             workspace: None,
             include_archived: false,
             created_from: None,
             created_to: None,
+            only: None,
         }
     }
 }
 
+/// A page of sessions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// The sessions, in the requested order.
+    pub sessions: Vec<SessionInfo>,
+    /// Where the next page begins, unless this is the last one: its [`Listing::after`].
+    pub next: Option<Place>,
+}
+
+/// A page while an engine fills it.
+pub struct Filling<'a> {
+    listing: &'a Listing,
+    page: Listed,
+    looked: usize,
+    last: Option<Place>,
+}
+
+impl<'a> Filling<'a> {
+    /// An empty page.
+    #[must_use]
+    pub fn new(listing: &'a Listing) -> Self {
+        Self { listing, page: Listed::default(), looked: 0, last: None }
+    }
+
+    /// Looks at the next session in order, which may be gone by now. Answers whether the page wants
+    /// another.
+    pub fn look(&mut self, place: Place, info: Option<SessionInfo>) -> bool {
+        if self.looked == self.listing.looks_max() {
+            self.page.next = self.last.take();
+            return false;
+        }
+        self.looked += 1;
+        self.last = Some(place);
+        let wanted =
+            |info: &SessionInfo| self.listing.only.as_ref().is_none_or(|only| only.0(info));
+        let Some(info) = info.filter(wanted) else { return true };
+        let sessions = &mut self.page.sessions;
+        if sessions.len() == self.listing.limit {
+            self.page.next =
+                sessions.last().map(|info| (info.created_at, info.key.session.clone()));
+            return false;
+        }
+        sessions.push(info);
+        true
+    }
+
+    /// The page.
+    #[must_use]
+    pub fn page(self) -> Listed {
+        self.page
+    }
+}
+
 impl Listing {
+    /// Sessions at most that are looked at for a page.
+    #[must_use]
+    pub fn looks_max(&self) -> usize {
+        if self.only.is_some() { self.looks.max(self.limit) } else { self.limit }
+    }
+
     /// Whether a session of the scope belongs on the page, order and limit aside.
     #[must_use]
     pub fn admits(&self, info: &SessionInfo) -> bool {

@@ -148,11 +148,11 @@ async fn an_expired_session_says_so_to_everybody_and_can_be_brought_back() {
             assert!(matches!(refused, StoreError::SessionExpired { .. }), "{refused}");
         }
         let listing = || Listing { limit: 9, ..Listing::default() };
-        assert_eq!(store.list(&Scope::local(), listing()).await.unwrap(), []);
+        assert_eq!(store.list(&Scope::local(), listing()).await.unwrap().sessions, []);
         let restore = || Change { restore: true, ..Change::default() };
         store.change(&key, restore()).await.unwrap();
         assert_eq!(events_of(store, &key).await, before);
-        assert_eq!(store.list(&Scope::local(), listing()).await.unwrap().len(), 1);
+        assert_eq!(store.list(&Scope::local(), listing()).await.unwrap().sessions.len(), 1);
         clock.advance(Duration::from_secs(59));
         assert_eq!(sweep(store).await.expired, [], "bringing it back is using it");
         store.change(&key, restore()).await.expect("of one that is there it changes nothing");

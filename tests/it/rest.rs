@@ -75,7 +75,7 @@ async fn a_session_at_rest_is_like_any_other() {
     for page in &pages {
         listed.push(store.list(&Scope::local(), page.clone()).await.unwrap());
     }
-    let names: Vec<_> = listed[1].iter().map(|info| info.key.session.as_str()).collect();
+    let names: Vec<_> = listed[1].sessions.iter().map(|info| info.key.session.as_str()).collect();
     assert_eq!(names, ["s0", "s3", "s4", "s5", "s6", "s7", "s8"], "the oldest, by creation");
     sim.clock().advance(LONG);
     settle(&store);
@@ -376,7 +376,7 @@ async fn a_base_of_many_parts_reads_back() {
     drop(store);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     let page = Listing { limit: 1_000, ..Listing::default() };
-    let listed = store.list(&Scope::local(), page).await.unwrap();
+    let listed = store.list(&Scope::local(), page).await.unwrap().sessions;
     assert_eq!(listed.len(), 700);
     let whole = |title: &Option<String>, pairs: usize| (title.as_deref(), pairs) == (Some("4"), 16);
     assert!(listed.iter().all(|info| whole(&info.title, info.metadata.len())));
@@ -553,7 +553,7 @@ async fn a_session_that_is_being_opened_holds_up_nobody() {
     });
     tokio::task::block_in_place(|| gated.wait(Gate::SomebodyWaits));
     assert_eq!(store.info(&key("s")).await.unwrap().tail, Position(1));
-    assert_eq!(store.list(&Scope::local(), Listing::default()).await.unwrap().len(), 1);
+    assert_eq!(store.list(&Scope::local(), Listing::default()).await.unwrap().sessions.len(), 1);
     gated.set(Gate::Up);
     assert_eq!(reader.await.unwrap(), 1);
 }

@@ -1,14 +1,21 @@
 //! The conformance suite: what a `Store` promises, run against every engine. It must not depend on
 //! how an engine keeps its bytes; stops are in `reopen` and `crash`.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use sessionlog::{
     env::sim::ManualClock,
     event::{Batch, BatchKey, NewEvent, Origin, Position, Range, Scope, SessionId, Timestamp},
     store::{
-        Change, Fill, Health, Listing, NewSession, Read, Repaired, Slice, Store, StoreError,
-        Verified,
+        Change, Fill, Health, Listing, NewSession, Only, Read, Repaired, SessionInfo, Slice, Store,
+        StoreError, Verified,
     },
 };
 
@@ -110,7 +117,7 @@ async fn a_creation_retried_with_its_key_answers_the_same_session() {
         let later = create(keyed("{}", None)).await.unwrap().0;
         assert_ne!(later.key, first.key, "a key is kept for a day");
         let listing = Listing { limit: 9, ..Listing::default() };
-        assert_eq!(store.list(&Scope::local(), listing).await.unwrap().len(), 2);
+        assert_eq!(store.list(&Scope::local(), listing).await.unwrap().sessions.len(), 2);
     })
     .await;
 }
@@ -517,10 +524,12 @@ async fn pages(store: &dyn Store, mut listing: Listing) -> Vec<String> {
     let mut found = Vec::new();
     loop {
         let page = store.list(&Scope::local(), listing.clone()).await.unwrap();
-        assert!(page.len() <= listing.limit);
-        let Some(last) = page.last() else { return found };
-        listing.after = Some((last.created_at, last.key.session.clone()));
-        found.extend(page.iter().map(|info| info.key.session.to_string()));
+        assert!(page.sessions.len() <= listing.limit);
+        found.extend(page.sessions.iter().map(|info| info.key.session.to_string()));
+        listing.after = page.next;
+        if listing.after.is_none() {
+            return found;
+        }
     }
 }
 
@@ -550,6 +559,42 @@ async fn a_listing_has_each_session_once_in_order_whatever_the_page() {
             for limit in [1, 2, 100] {
                 let found = pages(store, Listing { limit, ..listing.clone() }).await;
                 assert_eq!(found.join(" "), expected, "{limit} {listing:?}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_with_a_filter_looks_at_so_many_sessions_and_the_next_one_continues() {
+    on_every_engine(async |store, clock| {
+        for n in 0..30 {
+            clock.set(Timestamp(1_800_000_000_000_000 + n));
+            let id = Some(SessionId::new(&format!("s{n:02}")).unwrap());
+            let title = (n % 13 == 5).then(|| "wanted".to_owned());
+            let new = NewSession { id, title, ..NewSession::default() };
+            store.create(&Scope::local(), new).await.unwrap();
+        }
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let only = Only(Arc::new(move |info: &SessionInfo| {
+            count.fetch_add(1, Ordering::Relaxed);
+            info.title.is_some()
+        }));
+        for (limit, ascending, pages) in
+            [(2, false, [1, 0, 1]), (2, true, [1, 1, 0]), (1, false, [1, 0, 1])]
+        {
+            let mut after = None;
+            for (page, expected) in pages.into_iter().enumerate() {
+                asked.store(0, Ordering::Relaxed);
+                let only = Some(only.clone());
+                let listing =
+                    Listing { limit, looks: 12, ascending, after, only, ..Listing::default() };
+                let listed = store.list(&Scope::local(), listing).await.unwrap();
+                assert!(asked.load(Ordering::Relaxed) <= 12, "{limit} {ascending} {page}");
+                assert_eq!(listed.sessions.len(), expected, "{limit} {ascending} {page}");
+                after = listed.next;
+                assert_eq!(after.is_some(), page < 2, "{limit} {ascending} {page}");
             }
         }
     })
@@ -639,7 +684,7 @@ async fn a_session_of_another_scope_looks_like_an_unknown_one() {
         append(store, &key("s"), batch([named("e", "{}")])).await.unwrap();
         assert_eq!(refusals(store, &foreign).await, unknown);
         assert!(unknown.iter().all(|text| *text == unknown[0]), "{unknown:?}");
-        assert_eq!(store.list(&other_scope(), Listing::default()).await.unwrap(), []);
+        assert_eq!(store.list(&other_scope(), Listing::default()).await.unwrap().sessions, []);
         assert_eq!(store.verify(&other_scope(), None).await.unwrap().sessions, 0);
     })
     .await;
@@ -655,7 +700,7 @@ async fn a_deleted_session_answers_nothing_but_that_it_was_deleted() {
             assert!(text.contains("deleted"), "{text}");
         }
         let all = Listing { include_archived: true, ..Listing::default() };
-        assert_eq!(store.list(&Scope::local(), all).await.unwrap(), []);
+        assert_eq!(store.list(&Scope::local(), all).await.unwrap().sessions, []);
     })
     .await;
 }

@@ -568,7 +568,7 @@ impl Commit {
         let mut leased = Vec::new();
         let scopes = self.sessions.catalogue().scopes();
         for scope in scopes {
-            self.sessions.catalogue().each_entry(&scope, &mut |entry| {
+            self.sessions.each_entry(&scope, &mut |entry| {
                 let written = !entry.stage.is_discarded() && entry.archived_at.is_none();
                 if entry.work.fence > 0 && written && !entry.stage.is_reclaimed() {
                     leased.extend(key_of(&scope, &entry));

@@ -34,9 +34,9 @@ use crate::{
     log,
     store::{
         Aging, Appended, Backup, Change, Family, Head, Health, KeyReport, Lease, LeaseCall,
-        Lifetimes, Listing, Maintain, NewSession, Notes, Part, Read, Receipt, Recovery, Repaired,
-        SessionInfo, Slice, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch,
-        rules::Ask,
+        Lifetimes, Listed, Listing, Maintain, NewSession, Notes, Part, Read, Receipt, Recovery,
+        Repaired, SessionInfo, Slice, Store, StoreError, StoreResult, Swept, Usage, Verified,
+        Watch, rules::Ask,
     },
 };
 
@@ -330,8 +330,8 @@ impl Store for Local {
         &'a self,
         scope: &'a Scope,
         listing: Listing,
-    ) -> BoxFuture<'a, StoreResult<Vec<SessionInfo>>> {
-        async move { Ok(self.sessions.catalogue().list(scope, &listing)) }.boxed()
+    ) -> BoxFuture<'a, StoreResult<Listed>> {
+        async move { Ok(self.sessions.list(scope, &listing).await) }.boxed()
     }
 
     fn note<'a>(
@@ -504,7 +504,7 @@ impl Store for Local {
         scope: &'a Scope,
         limit: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<Aging>>> {
-        async move { Ok(self.upkeep.aging(scope, limit)) }.boxed()
+        async move { Ok(blocking(|| self.upkeep.aging(scope, limit))) }.boxed()
     }
 
     fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage> {

@@ -15,6 +15,7 @@ impl Model {
         let (info, kind) = (&mut session.info, note.kind);
         let position = note.position.map_or(info.tail, |position| position.min(info.tail));
         info.work.notes += 1;
+        info.bytes += (note.name.len() + note.body.len()) as u64;
         if kind.is_checkpoint() {
             let before = info.work.checkpoint.is_some_and(|mark| mark.open);
             let open = if note.idle { before } else { kind != NoteKind::Final };

@@ -87,6 +87,7 @@ impl Draft {
     fn control(&mut self, said: Control, salt: [u8; 16]) {
         let record = Record::control(&said, self.effect.at, salt);
         record::encode(&record, &mut self.payload);
+        self.effect.weight += said.weight();
         // Its number is its place in the frame until the frame has one.
         self.effect.controls.push((Lsn(self.count.into()), said));
         self.controls.push(record);

@@ -58,6 +58,7 @@ impl Effect {
             }
             effect.control_chain = effect.control_chain.after(lsn.0, record);
             let said = record.to_control();
+            effect.weight += said.as_ref().map_or(0, Control::weight);
             effect.aside &= said.as_ref().is_some_and(Control::is_aside);
             effect.idle &= matches!(&said, Some(Control::Note(note)) if note.idle);
             effect.controls.extend(said.map(|said| (*lsn, said)));

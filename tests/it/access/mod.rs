@@ -2,6 +2,7 @@
 //! log, and malicious clients, each through an interface.
 
 mod audit;
+mod fair;
 mod foreign;
 mod hostile;
 mod house;

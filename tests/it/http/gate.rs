@@ -14,8 +14,8 @@ use sessionlog::{
     },
     store::{
         Aging, Appended, Change, Family, Head, Health, KeyReport, Lease, LeaseCall, Lifetimes,
-        Listing, Maintain, NewSession, Notes, Read, Receipt, Recovery, Repaired, SessionInfo,
-        Slice, Store, StoreResult, Swept, Usage, Verified, Watch,
+        Listed, Listing, Maintain, NewSession, Notes, Read, Receipt, Recovery, Repaired,
+        SessionInfo, Slice, Store, StoreResult, Swept, Usage, Verified, Watch,
     },
 };
 use tokio::sync::watch;
@@ -122,7 +122,7 @@ impl Store for Gate {
         redact(key: &'a SessionKey, event: &'a EventId) -> StoreResult<Option<Position>>;
         sweep() -> StoreResult<Swept>;
         aging(scope: &'a Scope, limit: usize) -> StoreResult<Vec<Aging>>;
-        list(scope: &'a Scope, listing: Listing) -> StoreResult<Vec<SessionInfo>>;
+        list(scope: &'a Scope, listing: Listing) -> StoreResult<Listed>;
         note(key: &'a SessionKey, fence: Option<Fence>, note: NewNote) -> StoreResult<SessionInfo>;
         notes(key: &'a SessionKey, wanted: Notes) -> StoreResult<Vec<Note>>;
         lease(key: &'a SessionKey, call: LeaseCall) -> StoreResult<(Lease, SessionInfo)>;

@@ -4,6 +4,7 @@
 
 pub(super) mod sessions;
 pub(super) mod slots;
+mod walk;
 
 use std::{
     borrow::Borrow,
@@ -22,7 +23,7 @@ use crate::{
         Incarnation, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp, UserId, limits,
     },
     log::{Entry, Packed},
-    store::{Listing, SessionInfo, lifetime::Count},
+    store::{SessionInfo, lifetime::Count},
 };
 
 /// The sessions of a store.
@@ -205,16 +206,43 @@ impl Catalogue {
         (found, None)
     }
 
-    /// Hands out the entry of every session of a scope, whatever became of it.
-    pub(super) fn each_entry(&self, scope: &Scope, take: &mut dyn FnMut(Entry)) {
-        let Some(sessions) = self.scopes.get(scope) else { return };
-        sessions.resting.iter().for_each(|Resting(packed)| take(unpacked(scope, packed)));
-        for session in sessions.awake.values() {
-            let state = session.state();
-            if state.exists() {
-                take(state.entry.clone());
+    /// Hands out up to `count` of a scope's resting sessions behind `after`, by name. Answers the
+    /// name where it stopped; `None` at the end.
+    pub(super) fn resting_of(
+        &self,
+        scope: &Scope,
+        after: Option<&SessionId>,
+        count: usize,
+        take: &mut dyn FnMut(&Packed),
+    ) -> Option<SessionId> {
+        let from = after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.as_str()));
+        let resting = self.scopes.get(scope)?.resting.range::<str, _>((from, Bound::Unbounded));
+        let mut left = count;
+        for Resting(packed) in resting {
+            take(packed);
+            left = left.saturating_sub(1);
+            if left == 0 {
+                return SessionId::new(packed.session()).ok();
             }
         }
+        None
+    }
+
+    /// The sessions of a scope that are in use.
+    pub(super) fn awake_of(&self, scope: &Scope) -> Vec<Arc<Session>> {
+        let awake = self.scopes.get(scope).map(|sessions| sessions.awake.values());
+        awake.into_iter().flatten().map(Arc::clone).collect()
+    }
+
+    /// The record of a session that is to be listed; one at rest stays so.
+    pub(super) fn listed(&self, scope: &Scope, id: &SessionId) -> Option<SessionInfo> {
+        let sessions = self.scopes.get(scope)?;
+        if let Some(session) = sessions.awake.get(id) {
+            return session.visible().ok().map(|state| state.entry.info(&session.key));
+        }
+        let Resting(packed) = sessions.resting.get(id.as_str())?;
+        let key = SessionKey { scope: scope.clone(), session: id.clone() };
+        (!packed.listed().gone).then(|| unpacked(scope, packed).info(&key))
     }
 
     /// Every scope with a session.
@@ -275,37 +303,6 @@ impl Catalogue {
         names.sort();
         names
     }
-
-    /// A page of a scope's sessions.
-    pub(super) fn list(&self, scope: &Scope, listing: &Listing) -> Vec<SessionInfo> {
-        let Some(sessions) = self.scopes.get(scope) else { return Vec::new() };
-        let mut found = Vec::new();
-        for Resting(packed) in &sessions.resting {
-            let told = packed.listed();
-            let at = Timestamp(told.created_at);
-            if !told.gone && listing.takes(at, told.session, told.workspace, told.archived) {
-                found.push((at, told.session, Found::Resting(packed)));
-            }
-        }
-        for (id, session) in &sessions.awake {
-            let Ok(state) = session.visible() else { continue };
-            let (at, workspace) = (Timestamp(state.entry.created_at), &state.entry.workspace);
-            let archived = state.entry.archived_at.is_some();
-            if listing.takes(at, id.as_str(), workspace.as_deref(), archived) {
-                found.push((at, id.as_str(), Found::Awake(session)));
-            }
-        }
-        let order = |a: &(Timestamp, &str, Found<'_>), b: &(Timestamp, &str, Found<'_>)| {
-            let order = (a.0, a.1).cmp(&(b.0, b.1));
-            if listing.ascending { order } else { order.reverse() }
-        };
-        if listing.limit < found.len() {
-            found.select_nth_unstable_by(listing.limit, order);
-            found.truncate(listing.limit);
-        }
-        found.sort_unstable_by(order);
-        found.into_iter().filter_map(|(_, id, one)| one.info(scope, id)).collect()
-    }
 }
 
 /// The settled sessions of a store while they are read: a catalogue of them takes the least room
@@ -352,26 +349,6 @@ impl Settling {
             (scope, sessions)
         });
         Catalogue { scopes: scopes.collect() }
-    }
-}
-
-/// A session that belongs on a page.
-enum Found<'a> {
-    Awake(&'a Arc<Session>),
-    Resting(&'a Packed),
-}
-
-impl Found<'_> {
-    fn info(self, scope: &Scope, id: &str) -> Option<SessionInfo> {
-        match self {
-            Self::Awake(session) => {
-                session.visible().ok().map(|state| state.entry.info(&session.key))
-            }
-            Self::Resting(packed) => {
-                let key = SessionKey { scope: scope.clone(), session: SessionId::new(id).ok()? };
-                Some(unpacked(scope, packed).info(&key))
-            }
-        }
     }
 }
 

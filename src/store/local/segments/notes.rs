@@ -2,7 +2,11 @@
 //! order of their numbers. Of a frame its index says whether it holds any record beside events, so
 //! that no other frame is read. It must not know what a note is for, and must not write.
 
-use std::{collections::VecDeque, io, sync::Arc};
+use std::{
+    collections::{HashSet, VecDeque},
+    io,
+    sync::Arc,
+};
 
 use super::super::{
     session::{
@@ -150,9 +154,11 @@ impl Segments {
         let mut found: Vec<Entry> = Vec::new();
         let latest = |found: &mut Vec<Entry>| {
             found.sort_by(|a, b| (b.updated_at, &b.session).cmp(&(a.updated_at, &a.session)));
+            let mut names = HashSet::new();
+            found.retain(|entry| names.insert(entry.session.clone()));
             found.truncate(limit);
         };
-        self.sessions.catalogue().each_entry(scope, &mut |entry| {
+        self.sessions.each_entry(scope, &mut |entry| {
             let asked = workspace.is_none_or(|name| entry.workspace.as_deref() == Some(name));
             if asked && is_open(&entry) && work_of(&entry.work).is_unfinished() {
                 found.push(entry);
@@ -171,7 +177,7 @@ impl Segments {
         let mut found = Vec::new();
         let scopes = self.sessions.catalogue().scopes();
         for scope in scopes {
-            self.sessions.catalogue().each_entry(&scope, &mut |entry| {
+            self.sessions.each_entry(&scope, &mut |entry| {
                 let marked = entry.work.checkpoint.map_or(0, |mark| mark.position);
                 let changed = entry.tail > marked && entry.updated_at >= since.0;
                 if changed && found.len() < limit && is_open(&entry) {

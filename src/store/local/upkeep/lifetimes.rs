@@ -7,7 +7,7 @@
 //! can meet a frame of it, it is forgotten, and its id is free. A start finds the entry until the
 //! next base is written without it, and takes the steps that are left again.
 
-use std::{io, sync::Arc};
+use std::{collections::HashSet, io, sync::Arc};
 
 use futures_util::future::join_all;
 
@@ -268,9 +268,11 @@ impl Upkeep {
         let mut found: Vec<Aging> = Vec::new();
         let soonest = |found: &mut Vec<Aging>| {
             found.sort_by(Aging::soonest);
+            let mut names = HashSet::new();
+            found.retain(|one| names.insert(one.session.clone()));
             found.truncate(limit);
         };
-        self.sessions.catalogue().each_entry(scope, &mut |entry| {
+        self.sessions.each_entry(scope, &mut |entry| {
             found.extend(self.age(&entry));
             if found.len() > limit.saturating_mul(4) {
                 soonest(&mut found);
@@ -286,7 +288,7 @@ impl Upkeep {
         let scopes = self.sessions.catalogue().scopes();
         let mut usage = Usage::default();
         for scope in scopes.iter().filter(|scope| scope.tenant == *tenant && scope.user != *but) {
-            self.sessions.catalogue().each_entry(scope, &mut |entry| {
+            self.sessions.each_entry(scope, &mut |entry| {
                 usage.sessions += u64::from(entry.stage.is_alive());
                 // What can be restored, or is kept for forks, takes its room still.
                 let stays = !entry.stage.is_discarded() && !entry.stage.is_reclaimed();

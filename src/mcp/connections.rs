@@ -1,0 +1,298 @@
+//! Connections of MCP over HTTP: so many at once, of all and of one tenant, and little kept of what
+//! each client says about itself. It must not refuse a connection: it closes the one that was idle
+//! the longest, whose client opens another.
+
+use std::{collections::HashMap, io, sync::Arc};
+
+use futures_util::{Stream, StreamExt as _};
+use rmcp::{
+    model::{
+        ClientCapabilities, ClientJsonRpcMessage, ClientRequest, Implementation,
+        InitializeRequestParams, ServerJsonRpcMessage,
+    },
+    transport::streamable_http_server::{
+        SessionId, SessionManager,
+        session::{ServerSseMessage, local::LocalSessionManager},
+    },
+};
+use serde::Serialize;
+
+use crate::{
+    env::sync::Mutex,
+    event::{TenantId, limits},
+};
+
+type Local = LocalSessionManager;
+type Failure = <Local as SessionManager>::Error;
+
+/// The connections of one scope.
+pub(super) struct Connections {
+    open: Arc<Local>,
+    tenant: Option<TenantId>,
+    all: Arc<Table<Arc<Local>>>,
+}
+
+/// Every connection of the server.
+pub(super) struct Table<L> {
+    known: Mutex<Known<L>>,
+    /// Connections of all, and of one tenant.
+    max: (usize, usize),
+}
+
+struct Known<L> {
+    by_name: HashMap<SessionId, One<L>>,
+    uses: u64,
+}
+
+/// A connection.
+struct One<L> {
+    tenant: Option<TenantId>,
+    /// Number of the last use of any connection that was its own.
+    used: u64,
+    /// Streams that are open, requests under way among them.
+    streams: usize,
+    place: L,
+}
+
+impl<L> Table<L> {
+    pub(super) fn new() -> Self {
+        Self::of(limits::MCP_CONNECTIONS_MAX, limits::MCP_CONNECTIONS_TENANT_MAX)
+    }
+
+    fn of(all: usize, of_tenant: usize) -> Self {
+        let known = Known { by_name: HashMap::new(), uses: 0 };
+        Self { known: Mutex::from(known), max: (all, of_tenant) }
+    }
+
+    /// Enters a new connection. Answers the one to be closed for it: of its own tenant where that
+    /// has too many, else of the tenant that has most.
+    fn enter(&self, name: SessionId, tenant: Option<TenantId>, place: L) -> Option<(SessionId, L)> {
+        let mut known = self.known.lock();
+        known.uses += 1;
+        let used = known.uses;
+        let mut counts: HashMap<&Option<TenantId>, usize> = HashMap::new();
+        known.by_name.values().for_each(|one| *counts.entry(&one.tenant).or_default() += 1);
+        let of = if counts.get(&tenant).is_some_and(|count| *count >= self.max.1) {
+            Some(tenant.clone())
+        } else if known.by_name.len() >= self.max.0 {
+            counts.into_iter().max_by_key(|(_, count)| *count).map(|(most, _)| most.clone())
+        } else {
+            None
+        };
+        let idle = |one: &One<L>| (one.streams > 0, one.used);
+        let theirs = known.by_name.iter().filter(|(_, one)| of.as_ref() == Some(&one.tenant));
+        let oldest = theirs.min_by_key(|(_, one)| idle(one)).map(|(name, _)| name.clone());
+        let closed = oldest.and_then(|name| known.by_name.remove_entry(&name));
+        known.by_name.insert(name, One { tenant, used, streams: 0, place });
+        closed.map(|(name, one)| (name, one.place))
+    }
+
+    /// Notes a use of a connection, and with it how many streams it opened or ended.
+    fn note(&self, name: &SessionId, streams: isize) {
+        let mut known = self.known.lock();
+        known.uses += 1;
+        let used = known.uses;
+        if let Some(one) = known.by_name.get_mut(name) {
+            one.used = used;
+            one.streams = one.streams.saturating_add_signed(streams);
+        }
+    }
+
+    fn leave(&self, name: &SessionId) {
+        self.known.lock().by_name.remove(name);
+    }
+}
+
+/// A stream of a connection, which is not idle meanwhile.
+struct Busy {
+    all: Arc<Table<Arc<Local>>>,
+    name: SessionId,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.all.note(&self.name, -1);
+    }
+}
+
+impl Connections {
+    pub(super) fn new(open: Local, tenant: Option<TenantId>, all: Arc<Table<Arc<Local>>>) -> Self {
+        Self { open: Arc::new(open), tenant, all }
+    }
+
+    fn busy(&self, name: &SessionId) -> Busy {
+        self.all.note(name, 1);
+        Busy { all: Arc::clone(&self.all), name: name.clone() }
+    }
+}
+
+/// The stream, and what counts it until its end.
+fn held<S>(stream: S, busy: Busy) -> impl Stream<Item = ServerSseMessage> + Send + Sync + 'static
+where
+    S: Stream<Item = ServerSseMessage> + Send + Sync + 'static,
+{
+    stream.inspect(move |_| {
+        let _ = &busy;
+    })
+}
+
+impl SessionManager for Connections {
+    type Error = Failure;
+    type Transport = <Local as SessionManager>::Transport;
+
+    async fn create_session(&self) -> Result<(SessionId, Self::Transport), Failure> {
+        let (name, transport) = self.open.create_session().await?;
+        let place = Arc::clone(&self.open);
+        if let Some((oldest, place)) = self.all.enter(name.clone(), self.tenant.clone(), place) {
+            tracing::info!("a connection of MCP was closed: it was idle the longest of too many");
+            place.close_session(&oldest).await?;
+        }
+        Ok((name, transport))
+    }
+
+    async fn initialize_session(
+        &self,
+        name: &SessionId,
+        mut message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, Failure> {
+        if let ClientJsonRpcMessage::Request(request) = &mut message
+            && let ClientRequest::InitializeRequest(initialize) = &mut request.request
+        {
+            shorten(&mut initialize.params);
+        }
+        let _busy = self.busy(name);
+        self.open.initialize_session(name, message).await
+    }
+
+    async fn has_session(&self, name: &SessionId) -> Result<bool, Failure> {
+        self.open.has_session(name).await
+    }
+
+    async fn close_session(&self, name: &SessionId) -> Result<(), Failure> {
+        self.all.leave(name);
+        self.open.close_session(name).await
+    }
+
+    async fn create_stream(
+        &self,
+        name: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Failure> {
+        let busy = self.busy(name);
+        Ok(held(self.open.create_stream(name, message).await?, busy))
+    }
+
+    async fn accept_message(
+        &self,
+        name: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<(), Failure> {
+        self.all.note(name, 0);
+        self.open.accept_message(name, message).await
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        name: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Failure> {
+        let busy = self.busy(name);
+        Ok(held(self.open.create_standalone_stream(name).await?, busy))
+    }
+
+    async fn resume(
+        &self,
+        name: &SessionId,
+        last: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Failure> {
+        let busy = self.busy(name);
+        Ok(held(self.open.resume(name, last).await?, busy))
+    }
+}
+
+/// Cuts what a client says about itself: it is kept as long as the connection, and no answer
+/// depends on it.
+fn shorten(client: &mut InitializeRequestParams) {
+    let info = &client.client_info;
+    if is_long(info) {
+        let short = |text: &str| {
+            let end = text.floor_char_boundary(limits::MCP_CLIENT_BYTES_MAX / 4);
+            text.get(..end).unwrap_or_default().to_owned()
+        };
+        client.client_info = Implementation::new(short(&info.name), short(&info.version));
+    }
+    if is_long(&client.capabilities) {
+        client.capabilities = ClientCapabilities::default();
+    }
+    client.meta = client.meta.take().filter(|meta| !is_long(meta));
+}
+
+fn is_long(part: &impl Serialize) -> bool {
+    serde_json::to_writer(Room(limits::MCP_CLIENT_BYTES_MAX), part).is_err()
+}
+
+/// Takes so many bytes and keeps none.
+struct Room(usize);
+
+impl io::Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = self.0.checked_sub(bytes.len());
+        self.0 = left.ok_or_else(|| io::Error::other("longer than that"))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn too_many_connections_close_the_one_idle_longest_of_the_tenant_that_has_most() {
+        let tenant = |name: &str| Some(TenantId::new(name).expect("a name"));
+        let table = Table::of(5, 3);
+        let enter = |tenant: Option<TenantId>, name: &str| {
+            table.enter(name.into(), tenant, ()).map(|(closed, ())| closed.to_string())
+        };
+        for name in ["a1", "a2", "a3"] {
+            assert_eq!(enter(tenant("a"), name), None);
+        }
+        assert_eq!(enter(tenant("b"), "b1"), None);
+        // Used since, and a stream that is open.
+        table.note(&"a1".into(), 0);
+        table.note(&"a2".into(), 1);
+        table.note(&"a3".into(), 0);
+        assert_eq!(enter(tenant("a"), "a4").as_deref(), Some("a1"), "of its own tenant");
+        assert_eq!(enter(tenant("c"), "c1"), None);
+        assert_eq!(enter(None, "d1").as_deref(), Some("a3"), "of the tenant that has most");
+        table.note(&"a2".into(), -1);
+        table.leave(&"c1".into());
+        assert_eq!(enter(tenant("b"), "b2"), None, "one left");
+    }
+
+    #[test]
+    fn what_a_client_says_about_itself_is_cut() {
+        let long = "é".repeat(100_000);
+        let said = json!({
+            "protocolVersion": "2025-11-25",
+            "clientInfo": {"name": long, "version": long, "title": long, "websiteUrl": long},
+            "capabilities": {"experimental": {"x": {"y": long}}},
+            "_meta": {"z": long},
+        });
+        let mut client: InitializeRequestParams = serde_json::from_value(said).expect("a client");
+        shorten(&mut client);
+        let kept = serde_json::to_vec(&client).expect("JSON");
+        assert!(kept.len() <= limits::MCP_CLIENT_BYTES_MAX, "{}", kept.len());
+        assert!(client.client_info.name.starts_with('é'), "{}", client.client_info.name);
+        let said = json!({"protocolVersion": "2025-11-25", "capabilities": {"roots": {}},
+            "clientInfo": {"name": "c", "version": "1"}});
+        let mut client: InitializeRequestParams = serde_json::from_value(said).expect("a client");
+        let before = client.clone();
+        shorten(&mut client);
+        assert_eq!(client, before, "one of usual size stays as it is");
+    }
+}

@@ -1,0 +1,173 @@
+//! Going over the sessions of a scope, however many there are: a slice of them at a time, and between
+//! slices the catalogue is free and other tasks run. It must not wake a session at rest.
+
+use std::sync::Arc;
+
+use super::{super::session::Session, Catalogue, sessions::Sessions, unpacked};
+use crate::{
+    event::{Scope, SessionId, Timestamp},
+    log::{Entry, Packed},
+    store::{Filling, Listed, Listing, Place},
+};
+
+/// Sessions of which little is read before the catalogue is free again.
+const SLICE: usize = 1_000;
+/// Sessions whose whole record is read before.
+const SLICE_WHOLE: usize = 200;
+
+/// A walk over the sessions of a scope. One that wakes meanwhile may come twice; each comes.
+struct Walk<'a> {
+    sessions: &'a Sessions,
+    scope: &'a Scope,
+    /// Those in use when it began: held, so that none of them rests before it is looked at.
+    held: Vec<Arc<Session>>,
+    place: At,
+}
+
+/// Where a walk is.
+enum At {
+    /// Behind this resting session.
+    Resting(Option<SessionId>),
+    /// Among those in use.
+    Awake(std::vec::IntoIter<Arc<Session>>),
+}
+
+/// A session on the way.
+enum Met<'a> {
+    Resting(&'a Packed),
+    Awake(&'a Session),
+}
+
+impl<'a> Walk<'a> {
+    fn new(sessions: &'a Sessions, scope: &'a Scope) -> Self {
+        let held = sessions.catalogue().awake_of(scope);
+        Self { sessions, scope, held, place: At::Resting(None) }
+    }
+
+    /// Hands out the next slice. Answers whether there may be another.
+    fn slice(&mut self, count: usize, take: &mut dyn FnMut(Met<'_>)) -> bool {
+        match &mut self.place {
+            At::Resting(after) => {
+                let rest = &mut |packed: &Packed| take(Met::Resting(packed));
+                let catalogue = self.sessions.catalogue();
+                let last = catalogue.resting_of(self.scope, after.as_ref(), count, rest);
+                if last.is_some() {
+                    *after = last;
+                } else {
+                    let awake = catalogue.awake_of(self.scope);
+                    drop(catalogue);
+                    self.held = Vec::new();
+                    self.place = At::Awake(awake.into_iter());
+                }
+                true
+            }
+            At::Awake(awake) => {
+                awake.by_ref().take(count).for_each(|session| take(Met::Awake(&session)));
+                awake.len() > 0
+            }
+        }
+    }
+}
+
+impl Sessions {
+    /// Hands out the entry of every session of a scope, whatever became of it; of one that wakes
+    /// meanwhile maybe twice.
+    pub(crate) fn each_entry(&self, scope: &Scope, take: &mut dyn FnMut(Entry)) {
+        let mut walk = Walk::new(self, scope);
+        let entry = &mut |met: Met<'_>| match met {
+            Met::Resting(packed) => take(unpacked(scope, packed)),
+            Met::Awake(session) => {
+                let state = session.state();
+                if state.exists() {
+                    take(state.entry.clone());
+                }
+            }
+        };
+        while walk.slice(SLICE_WHOLE, entry) {}
+    }
+
+    /// A page of a scope's sessions: one walk finds the places of those that may be on it, then
+    /// their records are looked at in order.
+    pub(crate) async fn list(&self, scope: &Scope, listing: &Listing) -> Listed {
+        let places = self.places(scope, listing).await;
+        let mut filling = Filling::new(listing);
+        for slice in places.chunks(SLICE_WHOLE) {
+            let more = look(&self.catalogue(), scope, slice, &mut filling);
+            if !more {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        filling.page()
+    }
+
+    /// The first places of a page, and the one behind them.
+    async fn places(&self, scope: &Scope, listing: &Listing) -> Vec<Place> {
+        let most = listing.looks_max().saturating_add(1);
+        let order = |a: &Place, b: &Place| {
+            let order = a.cmp(b);
+            if listing.ascending { order } else { order.reverse() }
+        };
+        let mut places: Vec<Place> = Vec::new();
+        // Behind this one none is wanted any more.
+        let mut last: Option<Place> = None;
+        let mut walk = Walk::new(self, scope);
+        loop {
+            let more = walk.slice(SLICE, &mut |met| {
+                let place = met.place(listing, last.as_ref());
+                places.extend(place);
+            });
+            if !more || places.len() >= most.saturating_mul(2).max(SLICE) {
+                if most < places.len() {
+                    places.select_nth_unstable_by(most.saturating_sub(1), order);
+                    places.truncate(most);
+                    last = places.last().cloned();
+                }
+                if !more {
+                    break;
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+        places.sort_unstable_by(order);
+        places.dedup();
+        places
+    }
+}
+
+impl Met<'_> {
+    /// Its place, if it belongs on a page that ends at `last` at the latest.
+    fn place(&self, listing: &Listing, last: Option<&Place>) -> Option<Place> {
+        let place = |at: Timestamp, id: &str, workspace: Option<&str>, archived: bool| {
+            let beyond = last.is_some_and(|(end, last)| {
+                let (place, end) = ((at, id), (*end, last.as_str()));
+                if listing.ascending { place > end } else { place < end }
+            });
+            !beyond && listing.takes(at, id, workspace, archived)
+        };
+        match self {
+            Met::Resting(packed) => {
+                let one = packed.listed();
+                let at = Timestamp(one.created_at);
+                let wanted = !one.gone && place(at, one.session, one.workspace, one.archived);
+                wanted.then(|| SessionId::new(one.session).ok().map(|id| (at, id))).flatten()
+            }
+            Met::Awake(session) => {
+                let state = session.visible().ok()?;
+                let (entry, id) = (&state.entry, &session.key.session);
+                let (at, archived) = (Timestamp(entry.created_at), entry.archived_at.is_some());
+                place(at, id.as_str(), entry.workspace.as_deref(), archived)
+                    .then(|| (at, id.clone()))
+            }
+        }
+    }
+}
+
+/// Looks at the sessions of these places. Answers whether the page wants more of them.
+fn look(catalogue: &Catalogue, scope: &Scope, places: &[Place], filling: &mut Filling<'_>) -> bool {
+    places.iter().all(|place| {
+        // Another one may have its name by now.
+        let info = catalogue.listed(scope, &place.1).filter(|info| info.created_at == place.0);
+        filling.look(place.clone(), info)
+    })
+}
