@@ -227,3 +227,53 @@ async fn a_damaged_session_is_written_again_once_a_person_accepts_the_loss() {
     let store = house.post("/v1/admin/repair", &json!({"store": true})).await.json();
     assert_eq!((&store["accepted"], &store["unnamed"]), (&json!(false), &json!([])));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_full_disk_leaves_of_a_redaction_or_an_erasure_is_said_and_goes_when_there_is_room()
+{
+    let body = |sim: &Sim, text: &str| {
+        let holds = |path: &String| {
+            let bytes = sim.read_durable(path).unwrap_or_default();
+            bytes.windows(text.len()).any(|part| part == text.as_bytes())
+        };
+        sim.files().iter().any(holds)
+    };
+    for (path, gone) in [("s/events/x/redact", false), ("s/erase", true)] {
+        let sim = Sim::new(16);
+        let store = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
+        let house =
+            House::over(store.clone(), Arc::new(ManualClock::default()), Plan::default()).await;
+        for session in ["s", "t"] {
+            house.session(session, 3).await;
+        }
+        let event = json!({"events": [{"type": "a.b", "id": "x", "text": "the secret"}]});
+        assert_eq!(house.post(EVENTS, &event).await.status, 200);
+        sim.fail_writing("segments", Fault::Full);
+        let path = format!("/v1/sessions/{path}");
+        let refused = house.post(&path, &json!({})).await;
+        assert_eq!(
+            (refused.status, refused.code()),
+            (503, "not_finished".to_owned()),
+            "{}",
+            refused.text
+        );
+        assert!(!refused.text.contains("nothing was kept"), "{}", refused.text);
+        assert!(
+            refused.json()["error"]["message"].to_string().contains("accepted"),
+            "{}",
+            refused.text
+        );
+        assert!(body(&sim, "the secret"), "{path}: it is left");
+        let served = house.get(&format!("{EVENTS}?from=3&to=4")).await;
+        match gone {
+            true => assert_eq!(served.status, 410),
+            false => assert_eq!(served.json()["data"][0]["redacted"], true, "{}", served.text),
+        }
+        sim.heal();
+        sim.clock().advance(std::time::Duration::from_secs(60));
+        store.settle().unwrap();
+        assert!(!body(&sim, "the secret"), "{path}: it went without another request");
+        let again = house.post(&path, &json!({})).await;
+        assert_eq!(again.status, 200, "{}", again.text);
+    }
+}

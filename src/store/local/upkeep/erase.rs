@@ -57,7 +57,7 @@ impl Upkeep {
             return Ok(());
         }
         self.sessions.note_erasing(session);
-        let failed = |source| StoreError::Io { doing: "erasing a session", source };
+        let failed = |source| StoreError::Unfinished { what: "erasure", source };
         blocking(|| {
             let mut finished = self.clearing.finish_erasures();
             if finished.as_ref().is_err_and(LogError::was_unreadable) {

@@ -73,7 +73,7 @@ impl Upkeep {
             return Ok(Some(position));
         }
         let source = finished.err().unwrap_or_else(|| io::Error::other("its body may be left"));
-        Err(StoreError::Io { doing: "redacting an event", source })
+        Err(StoreError::Unfinished { what: "redaction", source })
     }
 }
 
