@@ -366,6 +366,21 @@ mod tests {
     }
 
     #[test]
+    fn a_change_of_a_state_that_is_lost_makes_no_state() {
+        let notes = [
+            note(1, "a", &json!({"base":{"n":1}})),
+            note(3, "c", &json!({"parent":"b","delta":{"n":3}})),
+            note(4, "d", &json!({"parent":"c","delta":{"n":4}})),
+            note(5, "e", &json!({"base":{"n":5}})),
+        ];
+        let folded = folded(&notes);
+        let chain = |id: &str| folded.chain(folded.find(id).unwrap());
+        assert_eq!(chain("c"), [0, 3].map(Lsn), "no note has the number 0");
+        assert_eq!((chain("d"), chain("e")), (vec![Lsn(0), Lsn(3), Lsn(4)], vec![Lsn(5)]));
+        assert!(folded.parent(folded.find("c").unwrap()).is_none());
+    }
+
+    #[test]
     fn a_cursor_is_where_it_was_put_last_until_it_is_taken_away() {
         let cursor = |number: u64, name: &str, body: &str| Note {
             kind: NoteKind::Cursor,
