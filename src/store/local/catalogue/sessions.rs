@@ -267,7 +267,7 @@ impl Sessions {
     }
 
     /// Refuses to take away what a session wrote, all of it or the event at a position, while a
-    /// fork is held that reads it, whatever lies between the two.
+    /// fork is held that reads it, directly or through other forks.
     ///
     /// # Errors
     /// [`StoreError::SessionHeld`] with the fork.
