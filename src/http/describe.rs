@@ -170,6 +170,6 @@ const REFUSALS: &[(&str, &str)] = &[
     ("423", "Damaged or held (`session_damaged`, `session_held`)"),
     ("429", "Too much at once (`rate_limited`, `limit_reached`, `quota_exceeded`)"),
     ("500", "A defect of the server (`internal_error`)"),
-    ("503", "Not now (`outcome_unknown`, `store_read_only`, `owner_unavailable`)"),
+    ("503", "Not now (`outcome_unknown`, `not_finished`, `store_read_only`, `owner_unavailable`)"),
     ("507", "The disk is full (`disk_full`)"),
 ];

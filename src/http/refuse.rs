@@ -50,7 +50,7 @@ fn status_of(code: Code) -> StatusCode {
             StatusCode::TOO_MANY_REQUESTS
         }
         Code::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
-        Code::OutcomeUnknown | Code::StoreReadOnly | Code::OwnerUnavailable => {
+        Code::OutcomeUnknown | Code::NotFinished | Code::StoreReadOnly | Code::OwnerUnavailable => {
             StatusCode::SERVICE_UNAVAILABLE
         }
         Code::DiskFull => StatusCode::INSUFFICIENT_STORAGE,

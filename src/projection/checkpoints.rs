@@ -38,6 +38,8 @@ pub struct Checkpoint {
     bytes: usize,
     /// Bytes of the whole state they begin with.
     base_bytes: usize,
+    /// Its state is a change of the state at a checkpoint that is lost.
+    orphan: bool,
 }
 
 /// Where a reader continues.
@@ -85,7 +87,10 @@ impl Checkpoints {
         let body: CheckpointBody = serde_json::from_slice(&note.body).unwrap_or_default();
         let index = self.all.len();
         let named = body.parent.as_ref().and_then(|id| self.ids.get(id).copied());
-        let parent = named.or_else(|| self.threads.get(&body.thread).copied());
+        let changes = body.base.is_none() && body.delta.is_some();
+        let orphan = changes && named.is_none() && body.parent.is_some();
+        let latest = || self.threads.get(&body.thread).copied().filter(|_| !orphan);
+        let parent = named.or_else(latest);
         let before = parent.and_then(|at| self.all.get(at));
         let (state, depth, bytes, base_bytes) = match (&body.base, &body.delta, before) {
             (Some(_), _, _) => (Some(index), 1, note.body.len(), note.body.len()),
@@ -120,6 +125,7 @@ impl Checkpoints {
             depth,
             bytes,
             base_bytes,
+            orphan,
         });
     }
 
@@ -152,18 +158,30 @@ impl Checkpoints {
     }
 
     /// Numbers of the notes that make up the state at a checkpoint, the oldest first; the first is
-    /// a whole state, or has no parent.
+    /// a whole state, or has no parent. Where it is lost the first is 0, which no note has.
     #[must_use]
     pub fn chain(&self, of: &Checkpoint) -> Vec<Lsn> {
         let mut numbers = Vec::with_capacity(of.depth);
-        let mut next = of.state;
-        while let Some(found) = next.and_then(|at| self.all.get(at)) {
-            numbers.push(found.number);
-            let before = found.parent.and_then(|at| self.all.get(at));
-            next = before.filter(|_| found.depth > 1).and_then(|before| before.state);
+        for link in self.links(of) {
+            numbers.push(link.number);
+            numbers.extend(link.orphan.then_some(Lsn(0)));
         }
         numbers.reverse();
         numbers
+    }
+
+    /// The checkpoints that make up the state at one, the latest first.
+    fn links(&self, of: &Checkpoint) -> impl Iterator<Item = &Checkpoint> {
+        let at = |index: Option<usize>| index.and_then(|index| self.all.get(index));
+        std::iter::successors(at(of.state), move |found| {
+            at(found.parent).filter(|_| found.depth > 1).and_then(|before| at(before.state))
+        })
+    }
+
+    /// Whether a checkpoint, or a part of its state, was made by then.
+    #[must_use]
+    pub fn rests_on(&self, of: &Checkpoint, then: Timestamp) -> bool {
+        std::iter::once(of).chain(self.links(of)).any(|one| one.at <= then)
     }
 
     /// Whether the next state after a checkpoint should be stored whole: this bounds the notes of a
@@ -345,6 +363,21 @@ mod tests {
         ] {
             assert_eq!(chain(id), wanted, "{id}");
         }
+    }
+
+    #[test]
+    fn a_change_of_a_state_that_is_lost_makes_no_state() {
+        let notes = [
+            note(1, "a", &json!({"base":{"n":1}})),
+            note(3, "c", &json!({"parent":"b","delta":{"n":3}})),
+            note(4, "d", &json!({"parent":"c","delta":{"n":4}})),
+            note(5, "e", &json!({"base":{"n":5}})),
+        ];
+        let folded = folded(&notes);
+        let chain = |id: &str| folded.chain(folded.find(id).unwrap());
+        assert_eq!(chain("c"), [0, 3].map(Lsn), "no note has the number 0");
+        assert_eq!((chain("d"), chain("e")), (vec![Lsn(0), Lsn(3), Lsn(4)], vec![Lsn(5)]));
+        assert!(folded.parent(folded.find("c").unwrap()).is_none());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
-    notes::{State, text_of},
+    notes::{State, text_of, uncertain_until},
     page,
     sessions::page_limit,
 };
@@ -60,6 +60,8 @@ pub struct CheckpointAt {
     pub parent: Option<String>,
     /// The tail of the session.
     pub tail: Position,
+    /// A later checkpoint, or a part of its state, may be among a loss that was accepted.
+    pub uncertain: bool,
 }
 
 /// A checkpoint with the agent's state.
@@ -97,9 +99,15 @@ pub struct Resumed {
 }
 
 /// A checkpoint with its relations to the others.
-pub(super) fn at(notes: &Checkpoints, checkpoint: &Checkpoint, tail: Position) -> CheckpointAt {
+pub(super) fn at(notes: &Checkpoints, checkpoint: &Checkpoint, info: &SessionInfo) -> CheckpointAt {
     let parent = notes.parent(checkpoint).map(|parent| parent.id.clone());
-    CheckpointAt { checkpoint: checkpoint.clone(), parent, tail }
+    let uncertain = is_uncertain(notes, checkpoint, info);
+    CheckpointAt { checkpoint: checkpoint.clone(), parent, tail: info.tail, uncertain }
+}
+
+/// Whether a checkpoint, or a part of its state, may be older than what was acknowledged.
+fn is_uncertain(notes: &Checkpoints, checkpoint: &Checkpoint, info: &SessionInfo) -> bool {
+    uncertain_until(info).is_some_and(|until| notes.rests_on(checkpoint, until))
 }
 
 fn not_found(name: &str) -> ServiceError {
@@ -130,7 +138,7 @@ impl Service {
         let id = self.checkpoint_id(&info, new.key.as_ref());
         let known = |notes: &Checkpoints, info: &SessionInfo| {
             let known = notes.find(&id).filter(|found| found.id == id);
-            known.map(|found| at(notes, found, info.tail))
+            known.map(|found| at(notes, found, info))
         };
         if let Some(known) = self.notes_now(&key, known).await? {
             return Ok(known);
@@ -155,17 +163,20 @@ impl Service {
         new: &NewCheckpoint,
     ) -> ServiceResult<(CheckpointBody, Option<Arc<State>>)> {
         let found = self
-            .notes_now(key, |notes, _| {
+            .notes_now(key, |notes, info| {
                 match &new.parent {
                     Some(name) => notes.find(name).map(Some).ok_or_else(|| not_found(name)),
                     None => Ok(notes.latest(Some(&new.thread))),
                 }
-                .map(|found| found.map(|found| (found.clone(), notes.chain(found))))
+                .map(|found| {
+                    let uncertain = |found| is_uncertain(notes, found, info);
+                    found.map(|found| (found.clone(), notes.chain(found), uncertain(found)))
+                })
             })
             .await??;
-        let (before, chain) = match found {
-            Some((before, chain)) => (Some(before), chain),
-            None => (None, Vec::new()),
+        let (before, chain, uncertain) = match found {
+            Some((before, chain, uncertain)) => (Some(before), chain, uncertain),
+            None => (None, Vec::new(), false),
         };
         let (label, thread) = (new.label.clone(), new.thread.clone());
         let says = CheckpointBody { trigger: new.trigger, label, thread, ..Default::default() };
@@ -185,6 +196,10 @@ impl Service {
         match (&new.state, &new.delta) {
             (Some(state), _) => {
                 let state = Arc::new(state.clone());
+                if uncertain {
+                    // What it is compared with may not be what was acknowledged.
+                    return whole(state);
+                }
                 let old = self.state_at(key, &chain).await?;
                 if old == state && before.is_some() {
                     return Ok((alone, None));
@@ -253,7 +268,7 @@ impl Service {
                 thread.is_none_or(|thread| one.thread.as_deref() == Some(thread))
             });
             let mut found: Vec<(usize, CheckpointAt)> =
-                asked.take(limit + 1).map(|(n, one)| (n, at(notes, one, info.tail))).collect();
+                asked.take(limit + 1).map(|(n, one)| (n, at(notes, one, info))).collect();
             let more = found.len() > limit;
             found.truncate(limit);
             let last = found.last().filter(|_| more).map(|(index, _)| index.to_string());
@@ -290,7 +305,7 @@ impl Service {
                 Some(name) => notes.find(name),
                 None => notes.latest(None),
             };
-            found.map(|found| (at(notes, found, info.tail), notes.chain(found)))
+            found.map(|found| (at(notes, found, info), notes.chain(found)))
         };
         let Some((at, chain)) = self.notes_now(key, look).await? else { return Ok(None) };
         let state = self.state_at(key, &chain).await?;

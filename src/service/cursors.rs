@@ -3,7 +3,10 @@
 
 use bytes::Bytes;
 
-use super::{Caller, Code, Service, ServiceError, ServiceResult};
+use super::{
+    Caller, Code, Service, ServiceError, ServiceResult,
+    notes::{uncertain_until, unnamed},
+};
 use crate::{
     event::{NewNote, NoteKind, Point, Position, SessionId, SessionKey, Timestamp, limits},
     projection::checkpoints::{Checkpoints, Cursor},
@@ -21,6 +24,8 @@ pub struct CursorAt {
     pub at: Timestamp,
     /// The tail of the session.
     pub tail: Position,
+    /// A later place of it may be among a loss that was accepted.
+    pub uncertain: bool,
 }
 
 impl Service {
@@ -40,10 +45,14 @@ impl Service {
         let name = checked(name)?;
         let tail = self.store.used(&key).await?.tail;
         let position = self.position_of(&key, point, tail).await?.min(tail);
-        let (old, count) =
-            self.notes_now(&key, |notes, _| (notes.cursor(&name), notes.cursors().len())).await?;
-        if let Some(Cursor { at, .. }) = old.filter(|old| old.position == position) {
-            return Ok(CursorAt { name, position, at, tail });
+        let known = |notes: &Checkpoints, info: &SessionInfo| {
+            let old = notes.cursor(&name).map(|old| cursor_at(&name, old, info));
+            (old, notes.cursors().len())
+        };
+        let (old, count) = self.notes_now(&key, known).await?;
+        let there = |old: &&CursorAt| old.position == position && !old.uncertain;
+        if let Some(old) = old.as_ref().filter(there) {
+            return Ok(CursorAt { tail, ..old.clone() });
         }
         if old.is_none() && count >= limits::CURSORS_MAX {
             let message = format!("the session has {count} cursors; so many are allowed");
@@ -82,9 +91,8 @@ impl Service {
         let key = caller.key(session);
         self.store.used(&key).await?;
         let all = |notes: &Checkpoints, info: &SessionInfo| {
-            let cursor_at =
-                |(name, cursor): (&String, &Cursor)| cursor_at(name, *cursor, info.tail);
-            notes.cursors().iter().map(cursor_at).collect()
+            let all = notes.cursors().iter();
+            all.map(|(name, cursor)| cursor_at(name, *cursor, info)).collect()
         };
         self.notes_now(&key, all).await
     }
@@ -107,13 +115,15 @@ impl Service {
 
     /// A cursor's position, for a caller that holds the session in use.
     async fn cursor(&self, key: &SessionKey, name: &str) -> ServiceResult<CursorAt> {
-        let (found, tail) =
-            self.notes_now(key, |notes, info| (notes.cursor(name), info.tail)).await?;
-        let found = found.map(|cursor| cursor_at(name, cursor, tail));
-        found.ok_or_else(|| {
-            ServiceError::point_not_found(&Point::Cursor(name.to_owned()), tail)
-                .action("list the session's cursors for their names")
-        })
+        let found = |notes: &Checkpoints, info: &SessionInfo| {
+            let found = notes.cursor(name).map(|cursor| cursor_at(name, cursor, info));
+            found.ok_or_else(|| {
+                let point = Point::Cursor(name.to_owned());
+                let error = ServiceError::point_not_found(&point, info.tail);
+                unnamed(error, info, "list the session's cursors for their names")
+            })
+        };
+        self.notes_now(key, found).await?
     }
 
     async fn write_cursor(
@@ -129,8 +139,9 @@ impl Service {
     }
 }
 
-fn cursor_at(name: &str, cursor: Cursor, tail: Position) -> CursorAt {
-    CursorAt { name: name.to_owned(), position: cursor.position, at: cursor.at, tail }
+fn cursor_at(name: &str, Cursor { position, at }: Cursor, info: &SessionInfo) -> CursorAt {
+    let uncertain = uncertain_until(info).is_some_and(|until| at <= until);
+    CursorAt { name: name.to_owned(), position, at, tail: info.tail, uncertain }
 }
 
 /// A cursor's name is used in paths and points, so it has the form of a session id.

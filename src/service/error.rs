@@ -57,6 +57,8 @@ codes! {
     LeaseLost = "lease_lost",
     /// A limit of the store.
     LimitReached = "limit_reached",
+    /// Accepted; bytes that it takes away are left on the disk.
+    NotFinished = "not_finished",
     /// The append may or may not survive.
     OutcomeUnknown = "outcome_unknown",
     /// No owner could be reached or started.

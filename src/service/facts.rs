@@ -244,9 +244,12 @@ impl Service {
         while kept.notes.count < info.work.notes {
             let wanted =
                 Notes { after: kept.notes.last, notes_max: FOLD_EVENTS, bytes_max: FOLD_BYTES };
-            let notes = self.store.notes(key, wanted).await?;
+            let notes = self.store.notes(key, wanted).await.inspect_err(|_| {
+                // A person may accept a loss before the rest is read.
+                (kept.notes, kept.state) = (Checkpoints::default(), None);
+            })?;
             if notes.is_empty() {
-                // The others are lost.
+                // The others are lost, and a person accepted that.
                 break;
             }
             notes.iter().for_each(|note| kept.notes.fold(note));

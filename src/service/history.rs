@@ -103,9 +103,8 @@ impl Service {
     }
 
     async fn last_checkpoint(&self, key: &SessionKey) -> ServiceResult<Option<CheckpointAt>> {
-        let last = |notes: &Checkpoints, info: &SessionInfo| {
-            Some(at(notes, notes.latest(None)?, info.tail))
-        };
+        let last =
+            |notes: &Checkpoints, info: &SessionInfo| Some(at(notes, notes.latest(None)?, info));
         self.notes_now(key, last).await
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Code, Service, ServiceError, ServiceResult, store_error::unwritten};
 use crate::{
-    event::{Fence, Lsn, NewNote, SessionKey},
+    event::{Fence, Lsn, NewNote, SessionKey, Timestamp},
     projection::checkpoints::{self, CheckpointBody, Checkpoints},
     store::{Notes, SessionInfo},
 };
@@ -108,6 +108,22 @@ impl Service {
         let bytes = 4 * text_of(state).len();
         let kept = (number, Arc::clone(state), bytes);
         self.with_notes(key, self.store.info(key).await, |_, all| all.state = Some(kept)).await
+    }
+}
+
+/// When a loss of a session was accepted last. What is known until then may be older than what was
+/// acknowledged: a note that replaced it may be lost.
+pub(super) fn uncertain_until(info: &SessionInfo) -> Option<Timestamp> {
+    info.damage.iter().filter_map(|gap| gap.accepted_at).max()
+}
+
+/// What to do about a name that is not there; where a loss was accepted it may be among it.
+pub(super) fn unnamed(error: ServiceError, info: &SessionInfo, action: &str) -> ServiceError {
+    match uncertain_until(info) {
+        None => error.action(action),
+        Some(_) => {
+            error.action(format!("{action}; a loss of this session was accepted, with notes"))
+        }
     }
 }
 

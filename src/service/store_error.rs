@@ -61,6 +61,10 @@ impl From<StoreError> for ServiceError {
                 .action("nothing was kept of this append; wait a moment, then emit again"),
             StoreError::DiskFull => retry(plain(Code::DiskFull))
                 .action("nothing was kept of this append; free space, then emit again"),
+            StoreError::Unfinished { .. } => retry(plain(Code::NotFinished)).action(
+                "what was to go is not served any more; free space: the store takes the bytes away \
+                 when there is room, or at once when this is sent again",
+            ),
             StoreError::NotOffered { what } => {
                 Self::invalid(what, message).action("use the means of the engine itself")
             }

@@ -142,6 +142,14 @@ pub enum StoreError {
     /// No space is left, or a file may not grow; nothing of the append was kept.
     #[error("the disk is full, or a limit of file sizes is met")]
     DiskFull,
+    /// It is accepted and holds; bytes that it takes away are left on the disk.
+    #[error("the {what} is accepted and not finished, bytes are left on the disk: {source}")]
+    Unfinished {
+        /// What was accepted.
+        what: &'static str,
+        /// What the file system said.
+        source: io::Error,
+    },
     /// This engine has no such thing.
     #[error("this engine does not offer {what}")]
     NotOffered {

@@ -14,7 +14,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 
-use forks::{Ancestor, Lent, family, is_needed, lend, lose, spread};
+use forks::{Ancestor, Lent, check_readers, family, is_needed, lend, lose, spread};
 use known::{created_before, known_ids, same_batch};
 
 use super::{
@@ -403,6 +403,9 @@ impl Store for Model {
         async move {
             let unknown = || StoreError::SessionNotFound { session: key.session.clone() };
             let mut sessions = self.sessions();
+            if sessions.get(key).is_some_and(|session| !session.erased) {
+                check_readers(&sessions, key, None)?;
+            }
             let session = sessions.get_mut(key).ok_or_else(unknown)?;
             if session.info.held_at.is_some() {
                 return Err(StoreError::SessionHeld { session: key.session.clone() });
@@ -423,27 +426,31 @@ impl Store for Model {
     ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
         async move {
             let now = self.clock.now();
-            let redacted = self.with(key, |session| {
-                let own = usize::try_from(session.base().0).unwrap_or(usize::MAX);
-                let found = session.events.iter_mut().skip(own).find(|one| one.id == *event);
-                let Some(found) = found else { return Ok(None) };
-                if session.info.held_at.is_some() {
-                    return Err(StoreError::SessionHeld { session: key.session.clone() });
-                }
-                let at = found.position;
-                found.body = Bytes::from_static(REDACTED);
-                if session.redacted.insert(at) {
-                    session.info.updated_at = now.max(session.info.updated_at);
-                }
-                for (batch, answer) in session.batches.values_mut() {
-                    if answer.events.iter().any(|placed| placed.position == at) {
-                        batch.events = Arc::default();
-                    }
-                }
-                Ok(Some(at))
+            let found = self.with(key, |session| {
+                let found = session.whole().find(|one| one.id == *event);
+                Ok(found.map(|one| (session.writer_of(one.position), one.position)))
             })?;
-            redacted.into_iter().for_each(|at| spread(&mut self.sessions(), key, at));
-            Ok(redacted)
+            let Some((writer, at)) = found else { return Ok(None) };
+            let mut sessions = self.sessions();
+            check_readers(&sessions, &writer, Some(at))?;
+            let unknown = || StoreError::SessionNotFound { session: writer.session.clone() };
+            let session = sessions.get_mut(&writer).ok_or_else(unknown)?;
+            if session.info.held_at.is_some() {
+                return Err(StoreError::SessionHeld { session: writer.session });
+            }
+            if let Some(found) = session.events.get_mut(at.0 as usize) {
+                found.body = Bytes::from_static(REDACTED);
+            }
+            if session.redacted.insert(at) {
+                session.info.updated_at = now.max(session.info.updated_at);
+            }
+            for (batch, answer) in session.batches.values_mut() {
+                if answer.events.iter().any(|placed| placed.position == at) {
+                    batch.events = Arc::default();
+                }
+            }
+            spread(&mut sessions, &writer, at);
+            Ok(Some(at))
         }
         .boxed()
     }

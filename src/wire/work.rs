@@ -39,6 +39,9 @@ pub struct Cursor {
     pub tail: u64,
     /// Events its reader has not read.
     pub behind: u64,
+    /// A later place of it may be lost: a person accepted a loss of the session since it was set.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uncertain: bool,
 }
 
 /// Every cursor of a session, by name.
@@ -68,6 +71,7 @@ impl From<CursorAt> for Cursor {
             updated_at: cursor.at.to_string(),
             tail: cursor.tail.0,
             behind: cursor.tail.0.saturating_sub(cursor.position.0),
+            uncertain: cursor.uncertain,
         }
     }
 }
@@ -127,6 +131,10 @@ pub struct Checkpoint {
     /// Whether it marks the work as done.
     #[serde(rename = "final")]
     pub done: bool,
+    /// A later checkpoint, or a part of this one's state, may be lost: a person accepted a loss of
+    /// the session since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uncertain: bool,
 }
 
 impl From<&CheckpointAt> for Checkpoint {
@@ -142,6 +150,7 @@ impl From<&CheckpointAt> for Checkpoint {
             thread: one.thread.clone(),
             parent: at.parent.clone(),
             done: one.done,
+            uncertain: at.uncertain,
         }
     }
 }

@@ -354,7 +354,7 @@ fn a_copy_that_may_not_be_opened_is_no_damage_and_waits() {
         sim.write_durable("quarantine/foreign", 0, b"whole, and it names nobody");
         sim.fail_next(Op::OpenRead, Fault::Denied, true);
         let failed = store.erase(&key("gone")).await;
-        assert!(matches!(failed, Err(StoreError::Io { .. })), "{failed:?}");
+        assert!(matches!(failed, Err(StoreError::Unfinished { .. })), "{failed:?}");
         sim.heal();
         store.erase(&key("gone")).await.unwrap();
         assert_eq!(holding(&sim, CANARY), Vec::<String>::new());
@@ -516,7 +516,7 @@ fn an_erasure_that_cannot_be_finished_stops_nobody_and_a_later_start_finishes_it
             sim.write_durable("quarantine/begun.new", 0, CANARY.as_bytes());
             hinder();
             let failed = store.erase(&key("gone")).await;
-            assert!(matches!(failed, Err(StoreError::Io { .. })), "{told}: {failed:?}");
+            assert!(matches!(failed, Err(StoreError::Unfinished { .. })), "{told}: {failed:?}");
             for start in 0..2 {
                 let told = format!("{told}, start {start}");
                 others_go_on(&store, &told).await;

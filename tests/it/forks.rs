@@ -2,6 +2,8 @@
 //! any stop; no byte is copied; a parent stays for its forks, and is removed with the last of them.
 //! It must not depend on an interface.
 
+mod reach;
+
 use std::sync::Arc;
 
 use sessionlog::{

@@ -233,7 +233,7 @@ async fn a_frozen_store_finishes_no_redaction() {
     sim.fail_writing("segments", Fault::Io);
     let secret = EventId::new("secret").unwrap();
     let failed = store.redact(&key("other"), &secret).await;
-    assert!(matches!(failed, Err(StoreError::Io { .. })), "{failed:?}");
+    assert!(matches!(failed, Err(StoreError::Unfinished { .. })), "{failed:?}");
     store.idle();
     sim.heal();
     sim.power_loss();

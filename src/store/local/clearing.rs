@@ -3,10 +3,15 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use super::{base::Base, catalogue::sessions::Sessions, segments::Segments};
+use super::{
+    base::Base,
+    catalogue::sessions::{Sessions, is_full},
+    segments::Segments,
+};
 use crate::env::sync::{Mutex, atomic::Ordering};
 
-/// What failed is tried again after so long, and then after twice as long, up to...
+/// What failed is tried again after so long, each time where it found no room; else after twice as
+/// long each time, up to...
 const PAUSE_MIN: Duration = Duration::from_secs(5);
 /// ...so long.
 const PAUSE_MAX: Duration = Duration::from_secs(3_600);
@@ -27,6 +32,7 @@ impl Pause {
         }
         self.length = match run() {
             Ok(()) => Duration::ZERO,
+            Err(error) if is_full(&error) => PAUSE_MIN,
             Err(_) => (self.length * 2).clamp(PAUSE_MIN, PAUSE_MAX),
         };
         self.until = now + self.length;

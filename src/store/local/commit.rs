@@ -46,6 +46,9 @@ pub(super) struct Commit {
     pub(super) clearing: Arc<Clearing>,
     /// Held by the one writer that settles because writers are faster than settling.
     pub(super) relief: Mutex<()>,
+    /// Held while a fork is put on hold, and while bytes are taken away that forks may read: a hold
+    /// that was acknowledged is seen by every later erasure and redaction.
+    pub(super) holds: tokio::sync::Mutex<()>,
 }
 
 /// What became of a request so far.
@@ -98,7 +101,10 @@ impl Commit {
         // A deleted fork does not need its parent, which may be deleted with it.
         drop(session.visible()?);
         let find = |name: &Name| match name.given() {
-            Some(hash) => self.segments.find_inherited(session, &hash),
+            Some(hash) => {
+                let found = self.segments.find_inherited(session, &hash)?;
+                Ok(found.map(|(_, at)| at))
+            }
             None => Ok(None),
         };
         request.inherited = request.names.iter().map(find).collect::<StoreResult<_>>()?;
@@ -114,6 +120,7 @@ impl Commit {
         let state = match request.ask.sees() {
             Sees::Kept => session.kept_whole()?,
             Sees::Restorable => session.restorable()?,
+            Sees::Read => self.segments.opened_kept(session)?.ok_or_else(|| session.not_found())?,
             Sees::Visible if request.ask.mends() => session.visible()?,
             Sees::Visible => self.segments.opened(session)?,
         };

@@ -290,6 +290,8 @@ impl Store for Local {
         async move {
             let session = self.sessions.session(key)?;
             let change = change_of(change);
+            let holds_fork = change.life.hold == Some(true) && session.origin.is_some();
+            let _held = if holds_fork { Some(self.commit.holds.lock().await) } else { None };
             if change.discards() {
                 self.commit.discard(&session, change).await?;
             } else {

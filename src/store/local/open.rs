@@ -144,6 +144,7 @@ fn parts(
         segments: Arc::clone(&segments),
         clearing: Arc::clone(&clearing),
         relief: Mutex::new(rank::RELIEF, ()),
+        holds: tokio::sync::Mutex::default(),
     });
     Upkeep {
         base,

@@ -35,6 +35,12 @@ impl Session {
         self.ancestors.last().map_or(Position::ZERO, |parent| parent.at)
     }
 
+    /// The session that wrote the event at a position: itself, or the one it has it of.
+    pub(super) fn writer_of(&self, at: Position) -> SessionKey {
+        let found = self.ancestors.iter().find(|one| one.range.contains(at));
+        found.map_or(&self.info.key, |one| &one.writer).clone()
+    }
+
     pub(super) fn lost_at(&self, at: Position) -> Option<Range> {
         self.lost.iter().copied().find(|range| range.contains(at))
     }
@@ -128,11 +134,33 @@ pub(super) fn family(sessions: &Sessions, key: &SessionKey, limit: usize) -> Sto
     })
 }
 
+impl Ancestor {
+    /// Whether a fork has the event at that position from it, or any of its events.
+    fn lends(&self, writer: &SessionKey, at: Option<Position>) -> bool {
+        let has = at.map_or(!self.range.is_empty(), |at| self.range.contains(at));
+        self.writer == *writer && has
+    }
+}
+
+/// Refuses to take away what a session wrote, all of it or the event at a position, while a fork is
+/// held that has it.
+pub(super) fn check_readers(
+    sessions: &Sessions,
+    writer: &SessionKey,
+    at: Option<Position>,
+) -> StoreResult<()> {
+    let held = sessions.values().find(|one| {
+        one.info.held_at.is_some() && one.ancestors.iter().any(|up| up.lends(writer, at))
+    });
+    held.map_or(Ok(()), |fork| {
+        Err(StoreError::SessionHeld { session: fork.info.key.session.clone() })
+    })
+}
+
 /// Takes the body of a redacted event from the forks that have it.
 pub(super) fn spread(sessions: &mut Sessions, key: &SessionKey, at: Position) {
     for fork in sessions.values_mut() {
-        let mut ancestors = fork.ancestors.iter();
-        let has = ancestors.any(|one| one.writer == *key && one.range.contains(at));
+        let has = fork.ancestors.iter().any(|one| one.lends(key, Some(at)));
         if let Some(event) = fork.events.get_mut(at.0 as usize).filter(|_| has) {
             event.body = Bytes::from_static(REDACTED);
             fork.redacted.insert(at);

@@ -40,6 +40,8 @@ pub(crate) enum Sees {
     Visible,
     /// Those that readers see, and expired or deleted ones that can be restored.
     Restorable,
+    /// Those that readers see, and those that forks of them read.
+    Read,
     /// All whose files are there.
     Kept,
 }
@@ -51,6 +53,7 @@ impl Ask {
             Self::Change(change) if change.life.restore || change.discards() => Sees::Restorable,
             Self::Lease(LeaseCall::Void) => Sees::Restorable,
             Self::Create(_) | Self::Expire | Self::Erase => Sees::Kept,
+            Self::Redact(_) => Sees::Read,
             _ => Sees::Visible,
         }
     }

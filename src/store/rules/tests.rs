@@ -201,7 +201,8 @@ fn states() -> Vec<(&'static str, Entry)> {
 fn outcome(entry: &Entry, ahead: &Ahead, request: &mut Request, looked: Looked) -> String {
     let session = id();
     let seen = match request.ask.sees() {
-        Sees::Visible => entry.visible(&session),
+        // It has no forks.
+        Sees::Visible | Sees::Read => entry.visible(&session),
         Sees::Restorable => entry.restorable(&session),
         Sees::Kept => Ok(()),
     };

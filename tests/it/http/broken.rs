@@ -227,3 +227,135 @@ async fn a_damaged_session_is_written_again_once_a_person_accepts_the_loss() {
     let store = house.post("/v1/admin/repair", &json!({"store": true})).await.json();
     assert_eq!((&store["accepted"], &store["unnamed"]), (&json!(false), &json!([])));
 }
+
+/// A machine whose session `s` has a cursor at 1 and then at 3 and two checkpoints, and whose last
+/// notes are damaged, or its segment gone.
+async fn damaged_notes(gone: bool) -> Sim {
+    let sim = Sim::new(15);
+    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let house = House::over(store.clone(), Arc::new(ManualClock::default()), Plan::default()).await;
+    house.session("s", 3).await;
+    for (at, v) in [(1, 1), (3, 2)] {
+        let cursor = json!({ "position": at }).to_string().into_bytes();
+        let headers = [("content-type", "application/json")];
+        let put = house.call("PUT", "/v1/sessions/s/cursors/me", &headers, Some(cursor)).await;
+        assert_eq!(put.status, 200, "{}", put.text);
+        let made = house.post("/v1/sessions/s/checkpoints", &json!({"state": {"v": v}})).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+        sim.clock().advance(std::time::Duration::from_secs(1));
+    }
+    store.close().await;
+    drop(house);
+    sim.power_loss();
+    let segment = sim.files().into_iter().find(|path| path.starts_with("segments/")).unwrap();
+    let bytes = sim.read_durable(&segment).unwrap().len() as u64;
+    match gone {
+        true => sim.env().storage.remove(&segment).unwrap(),
+        false => [40, 2].iter().for_each(|back| sim.flip(&segment, bytes - back, 3)),
+    }
+    sim
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn notes_behind_damage_are_no_answer_and_once_the_loss_is_accepted_older_ones_say_so() {
+    for gone in [false, true] {
+        let sim = damaged_notes(gone).await;
+        let house = house(&sim, small()).await;
+        let paths = ["cursors/me", "cursors", "checkpoints", "checkpoints/none"];
+        let paths = paths.map(|path| format!("/v1/sessions/s/{path}"));
+        for path in &paths {
+            let refused = house.get(path).await;
+            assert_eq!(
+                (refused.status, refused.code()),
+                (423, "session_damaged".to_owned()),
+                "{path}"
+            );
+        }
+        sim.clock().advance(std::time::Duration::from_secs(1));
+        let accept = json!({"session": "s", "accept_loss": true});
+        let repaired = house.post("/v1/admin/repair", &accept).await;
+        assert_eq!(repaired.json()["accepted"], true, "{}", repaired.text);
+        let cursor = house.get(&paths[0]).await;
+        let listed = house.get(&paths[2]).await.json();
+        let all = listed["data"].as_array().unwrap();
+        assert!(all.len() < 2, "the last is lost: {listed}");
+        assert!(all.iter().all(|one| one["uncertain"] == true), "{listed}");
+        match gone {
+            true => {
+                assert_eq!(cursor.status, 404);
+                assert!(
+                    cursor.text.contains("a loss of this session was accepted"),
+                    "{}",
+                    cursor.text
+                );
+            }
+            false => assert_eq!(cursor.json()["uncertain"], true, "{}", cursor.text),
+        }
+        sim.clock().advance(std::time::Duration::from_secs(1));
+        let headers = [("content-type", "application/json")];
+        let at = cursor.json()["position"].as_u64().unwrap_or(1);
+        let body = json!({ "position": at }).to_string().into_bytes();
+        let put = house.call("PUT", &paths[0], &headers, Some(body)).await;
+        assert_eq!((put.status, &put.json()["uncertain"]), (200, &Value::Null), "{}", put.text);
+        let made = house.post("/v1/sessions/s/checkpoints", &json!({"state": {"v": 3}})).await;
+        assert_eq!((made.status, &made.json()["uncertain"]), (201, &Value::Null), "{}", made.text);
+        let id = made.json()["id"].as_str().unwrap().to_owned();
+        let read = house.get(&format!("/v1/sessions/s/checkpoints/{id}")).await.json();
+        assert_eq!(
+            (&read["state"], &read["uncertain"]),
+            (&json!({"v": 3}), &Value::Null),
+            "{read}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_full_disk_leaves_of_a_redaction_or_an_erasure_is_said_and_goes_when_there_is_room()
+{
+    let body = |sim: &Sim, text: &str| {
+        let holds = |path: &String| {
+            let bytes = sim.read_durable(path).unwrap_or_default();
+            bytes.windows(text.len()).any(|part| part == text.as_bytes())
+        };
+        sim.files().iter().any(holds)
+    };
+    for (path, gone) in [("s/events/x/redact", false), ("s/erase", true)] {
+        let sim = Sim::new(16);
+        let store = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
+        let house =
+            House::over(store.clone(), Arc::new(ManualClock::default()), Plan::default()).await;
+        for session in ["s", "t"] {
+            house.session(session, 3).await;
+        }
+        let event = json!({"events": [{"type": "a.b", "id": "x", "text": "the secret"}]});
+        assert_eq!(house.post(EVENTS, &event).await.status, 200);
+        sim.fail_writing("segments", Fault::Full);
+        let path = format!("/v1/sessions/{path}");
+        let refused = house.post(&path, &json!({})).await;
+        assert_eq!(
+            (refused.status, refused.code()),
+            (503, "not_finished".to_owned()),
+            "{}",
+            refused.text
+        );
+        assert!(!refused.text.contains("nothing was kept"), "{}", refused.text);
+        assert!(
+            refused.json()["error"]["message"].to_string().contains("accepted"),
+            "{}",
+            refused.text
+        );
+        assert!(body(&sim, "the secret"), "{path}: it is left");
+        let served = house.get(&format!("{EVENTS}?from=3&to=4")).await;
+        match gone {
+            true => assert_eq!(served.status, 410),
+            false => assert_eq!(served.json()["data"][0]["redacted"], true, "{}", served.text),
+        }
+        sim.heal();
+        sim.clock().advance(std::time::Duration::from_secs(60));
+        store.settle().unwrap();
+        assert!(!body(&sim, "the secret"), "{path}: it went without another request");
+        let again = house.post(&path, &json!({})).await;
+        assert_eq!(again.status, 200, "{}", again.text);
+    }
+}

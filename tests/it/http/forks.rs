@@ -336,3 +336,35 @@ async fn a_model_forks_its_session_and_stays_where_it_is() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_protects_what_a_fork_reads_and_a_redaction_reaches_through_it() {
+    over_every_engine(async |house| {
+        forked(house).await;
+        let call = async |method, path: &str| house.call(method, path, &[], None).await;
+        assert_eq!(call("PUT", "/v1/sessions/f/hold").await.status, 200);
+        for path in ["/v1/sessions/s/erase", "/v1/sessions/s/events/e3/redact"] {
+            let refused = house.post(path, &json!({})).await;
+            assert_eq!(
+                (refused.status, refused.code()),
+                (423, "session_held".to_owned()),
+                "{path}"
+            );
+        }
+        let behind = house.post("/v1/sessions/s/events/e7/redact", &json!({})).await;
+        assert_eq!(behind.status, 200, "{}", behind.text);
+        assert_eq!(call("DELETE", "/v1/sessions/f/hold").await.status, 200);
+        assert_eq!(call("DELETE", "/v1/sessions/s?now=true").await.status, 200);
+        let redacted = house.post("/v1/sessions/f/events/e3/redact", &json!({})).await;
+        assert_eq!(redacted.status, 200, "{}", redacted.text);
+        assert_eq!(
+            (&redacted.json()["position"], &redacted.json()["redacted"]),
+            (&json!(3), &json!(true))
+        );
+        let served = house.get("/v1/sessions/f/events?from=3&to=4").await.json();
+        assert_eq!(served["data"][0]["redacted"], true, "{served}");
+        let unknown = house.post("/v1/sessions/f/events/e8/redact", &json!({})).await;
+        assert_eq!((unknown.status, unknown.code()), (404, "event_not_found".to_owned()));
+    })
+    .await;
+}

@@ -25,7 +25,7 @@ use crate::{
             atomic::{AtomicBool, AtomicU64, Ordering},
         },
     },
-    event::{SessionHash, SessionKey},
+    event::{Position, SessionHash, SessionId, SessionKey},
     log::Entry,
     store::{StoreError, StoreResult, rules::Effect},
 };
@@ -264,6 +264,35 @@ impl Sessions {
             return false;
         }
         hash_of(entry).is_some_and(|hash| self.is_needed(hash))
+    }
+
+    /// Refuses to take away what a session wrote, all of it or the event at a position, while a
+    /// fork is held that reads it, directly or through other forks.
+    ///
+    /// # Errors
+    /// [`StoreError::SessionHeld`] with the fork.
+    pub(crate) fn check_readers(
+        &self,
+        writer: &Session,
+        position: Option<Position>,
+    ) -> StoreResult<()> {
+        let reads = |below: Position| position.map_or(writer.base() < below, |at| at < below);
+        let mut writers = vec![writer.hash];
+        while let Some(parent) = writers.pop() {
+            let forks: Vec<SessionId> = self.forks.lock().children(parent).cloned().collect();
+            for id in forks {
+                let key = SessionKey { scope: writer.key.scope.clone(), session: id };
+                let Ok(fork) = self.session(&key) else { continue };
+                if !reads(fork.base()) {
+                    continue;
+                }
+                if fork.state().entry.held_at.is_some() {
+                    return Err(StoreError::SessionHeld { session: key.session });
+                }
+                writers.push(fork.hash);
+            }
+        }
+        Ok(())
     }
 
     /// The session that another one was forked from, unless it is gone.

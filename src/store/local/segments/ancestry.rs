@@ -32,11 +32,6 @@ pub(crate) struct Part {
 }
 
 impl Session {
-    /// Its first own position: what is below is its parent's.
-    pub(crate) fn base(&self) -> Position {
-        self.origin.as_ref().map_or(Position::ZERO, |origin| origin.base)
-    }
-
     /// The session as a fork of it may read it, though other callers may not; `None` once it was
     /// erased.
     pub(crate) fn kept(&self) -> Option<MutexGuard<'_, State>> {
@@ -80,19 +75,28 @@ impl Segments {
         session: &Arc<Session>,
         id: &EventId,
     ) -> StoreResult<Option<Position>> {
+        Ok(self.find_with_writer(session, id)?.map(|(_, at)| at))
+    }
+
+    /// Position of the event of that id, and the session that wrote it.
+    pub(crate) fn find_with_writer(
+        &self,
+        session: &Arc<Session>,
+        id: &EventId,
+    ) -> StoreResult<Option<(Arc<Session>, Position)>> {
         match self.position_of(session, id)? {
             None => self.find_inherited(session, &name_hash(id.as_str())),
-            own => Ok(own),
+            Some(own) => Ok(Some((Arc::clone(session), own))),
         }
     }
 
-    /// Position of the event of that id hash in what a fork reads of others. What was erased has no
-    /// ids any more.
+    /// Position of the event of that id hash in what a fork reads of others, and which of these
+    /// wrote it. What was erased has no ids any more.
     pub(crate) fn find_inherited(
         &self,
         session: &Arc<Session>,
         hash: &[u8; 16],
-    ) -> StoreResult<Option<Position>> {
+    ) -> StoreResult<Option<(Arc<Session>, Position)>> {
         let (mut bound, mut level) = (session.base(), self.sessions.parent_of(session));
         while let Some(writer) = level.filter(|_| bound > Position::ZERO) {
             if writer.base() < bound {
@@ -101,7 +105,7 @@ impl Segments {
                     Some(mut state) => state.opened.as_mut().and_then(|opened| opened.find(hash)),
                 };
                 if let Some(at) = found.filter(|at| *at < bound) {
-                    return Ok(Some(at));
+                    return Ok(Some((writer, at)));
                 }
             }
             bound = bound.min(writer.base());

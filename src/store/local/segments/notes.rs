@@ -50,13 +50,20 @@ struct Read {
 }
 
 impl Segments {
-    /// Notes of a session, the oldest first. A segment that was replaced under the read is no
-    /// damage: the notes are read again from the segments as they are now.
+    /// Notes of a session, the oldest first. While something of it is damaged that no person gave
+    /// up there is no answer: a later note may be lost that replaced an earlier one. A segment that
+    /// was replaced under the read is no damage: the notes are read again from the segments as they
+    /// are now.
     pub(crate) fn notes(&self, session: &Arc<Session>, wanted: Notes) -> StoreResult<Vec<Note>> {
         const TRIES: usize = 8;
         for _ in 0..TRIES {
             let (places, segments, cipher) = {
                 let mut state = self.opened(session)?;
+                if state.is_degraded() {
+                    let damaged = session.damaged(&state);
+                    state.close_unread();
+                    return Err(damaged);
+                }
                 if state.entry.work.notes == 0 {
                     return Ok(Vec::new());
                 }
@@ -78,7 +85,7 @@ impl Segments {
             let mut state = session.state();
             if state.entry.segments == segments {
                 let unread = self.note_all(session, &mut state, read.lost);
-                if !unread.is_empty() {
+                if !unread.is_empty() || state.is_degraded() {
                     return Err(session.damaged_with(&state, unread));
                 }
                 return Ok(read.notes);

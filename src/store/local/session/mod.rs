@@ -181,6 +181,11 @@ impl Session {
         self.state.lock()
     }
 
+    /// Its first own position: what is below is its parent's.
+    pub(super) fn base(&self) -> Position {
+        self.origin.as_ref().map_or(Position::ZERO, |origin| origin.base)
+    }
+
     pub(super) fn subscribe(&self) -> watch::Receiver<Position> {
         self.tail.subscribe()
     }

@@ -46,12 +46,18 @@ impl Upkeep {
             let failed = |source| StoreError::Io { doing: "settling before an erasure", source };
             blocking(|| self.clearing.settle(false)).map_err(failed)?;
         }
-        self.commit.drive(session, &mut self.commit.ask(Ask::Erase)).await?;
+        {
+            let _held = self.commit.holds.lock().await;
+            if !session.state().entry.stage.is_erased() {
+                self.sessions.check_readers(session, None)?;
+            }
+            self.commit.drive(session, &mut self.commit.ask(Ask::Erase)).await?;
+        }
         if !session.state().entry.stage.is_erasing() {
             return Ok(());
         }
         self.sessions.note_erasing(session);
-        let failed = |source| StoreError::Io { doing: "erasing a session", source };
+        let failed = |source| StoreError::Unfinished { what: "erasure", source };
         blocking(|| {
             let mut finished = self.clearing.finish_erasures();
             if finished.as_ref().is_err_and(LogError::was_unreadable) {
@@ -100,9 +106,12 @@ impl Clearing {
         // room.
         let settled = if zeroes { self.settle_to_zero() } else { Ok(()) };
         for one in taken {
-            let finished = match settled.is_ok() {
-                true => self.clear_away(&one.session, zeroes),
-                false => Err(io::Error::other("what waits in the journal could not be settled")),
+            let finished = match &settled {
+                Ok(()) => self.clear_away(&one.session, zeroes),
+                Err(error) => {
+                    let what = format!("what waits in the journal could not be settled: {error}");
+                    Err(io::Error::new(error.kind(), what))
+                }
             };
             if !take(&one.session, finished) {
                 self.sessions.note_begun(one);

@@ -49,27 +49,31 @@ impl Segments {
 }
 
 impl Upkeep {
-    /// Redacts an event; no file has its body once this returns.
+    /// Redacts an event, in the session that wrote it; no file has its body once this returns.
     pub(crate) async fn redact(
         &self,
         session: &Arc<Session>,
         id: &EventId,
     ) -> StoreResult<Option<Position>> {
-        let Some(position) = self.segments.position_of(session, id)? else {
+        let Some((writer, position)) = self.segments.find_with_writer(session, id)? else {
             let state = session.visible()?;
             // It may be where the device cannot read.
             return if state.is_degraded() { Err(session.damaged(&state)) } else { Ok(None) };
         };
-        self.commit.drive(session, &mut self.commit.ask(Ask::Redact(position))).await?;
-        self.sessions.backlog.redacting.lock().push(Arc::clone(session));
+        {
+            let _held = self.commit.holds.lock().await;
+            self.sessions.check_readers(&writer, Some(position))?;
+            self.commit.drive(&writer, &mut self.commit.ask(Ask::Redact(position))).await?;
+        }
+        self.sessions.backlog.redacting.lock().push(Arc::clone(&writer));
         let finished = blocking(|| self.clearing.finish_redactions());
-        let state = session.visible()?;
+        let state = writer.state();
         let mut those = state.entry.redacted.iter().filter(|one| one.position == position.0);
         if those.all(|one| one.cleared) {
             return Ok(Some(position));
         }
         let source = finished.err().unwrap_or_else(|| io::Error::other("its body may be left"));
-        Err(StoreError::Io { doing: "redacting an event", source })
+        Err(StoreError::Unfinished { what: "redaction", source })
     }
 }
 
