@@ -180,7 +180,8 @@ impl BatchKey {
         let half = hash.as_bytes().first_chunk();
         let mut both: [u8; 16] = *half.expect("a hash has twice as many bytes");
         if let Some(call) = self.call {
-            both[8..].copy_from_slice(&call);
+            let (_, of_call) = both.split_at_mut(8);
+            of_call.copy_from_slice(&call);
         }
         both
     }
@@ -190,7 +191,7 @@ impl BatchKey {
     /// decides it for calls whose content is not stored to compare with.
     #[must_use]
     pub fn retries(known: [u8; 16], sent: [u8; 16]) -> Option<bool> {
-        (known[..8] == sent[..8]).then_some(known == sent)
+        (known.first_chunk::<8>() == sent.first_chunk::<8>()).then_some(known == sent)
     }
 }
 

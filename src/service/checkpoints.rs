@@ -170,9 +170,11 @@ impl Service {
     ) -> ServiceResult<Option<CheckpointAt>> {
         let Some(call) = call else { return Ok(None) };
         let sent = call.digest();
+        let id = keyed_id(sent);
+        let begin = id.get(..KEY_CHARS).unwrap_or(&id);
         let known = |notes: &Checkpoints, info: &SessionInfo| {
             let mut other = false;
-            for found in notes.beginning(&keyed_id(sent)[..KEY_CHARS]) {
+            for found in notes.beginning(begin) {
                 match digest_of(&found.id).and_then(|known| BatchKey::retries(known, sent)) {
                     Some(true) => return Ok(Some(at(notes, found, info.tail))),
                     same => other |= same.is_some(),

@@ -80,6 +80,7 @@ pub trait Verb: Send + Sync + Sized + 'static {
 
 /// The key of a call of a verb: a call that differs in its verb, place, query or body is another
 /// one.
+#[must_use]
 pub fn keyed<V: Verb>(
     key: BatchKey,
     place: &V::Place,
