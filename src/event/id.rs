@@ -119,8 +119,8 @@ id!(
     EventId,
     check_text
 );
-/// A client's name for one call (`Idempotency-Key`): of a batch, remembered for 24 h. With it comes a
-/// digest of the call, where nothing else that is stored says what the call was.
+/// A client's name for one call (`Idempotency-Key`): of a batch, remembered for 24 h. With it comes
+/// a digest of the call, where nothing else that is stored says what the call was.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BatchKey {
     text: Arc<str>,
