@@ -119,19 +119,85 @@ id!(
     EventId,
     check_text
 );
-id!(
-    /// A client's name for one batch (`Idempotency-Key`), remembered for 24 h.
-    BatchKey,
-    check_text
-);
+/// A client's name for one call (`Idempotency-Key`): of a batch, remembered for 24 h. With it comes
+/// a digest of the call, where nothing else that is stored says what the call was.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BatchKey {
+    text: Arc<str>,
+    call: Option<[u8; 8]>,
+}
+
+/// Stands between a key and the digest of its call where both are stored as one text. No key has a
+/// control character.
+const CALL: char = '\0';
 
 impl BatchKey {
-    /// A 16-byte hash of the key.
+    /// Checks the text.
+    ///
+    /// # Errors
+    /// [`IdError`] says what is wrong with it.
+    pub fn new(text: &str) -> Result<Self, IdError> {
+        check_text(text).map(|()| Self { text: text.into(), call: None })
+    }
+
+    /// The key of that call: the first half of the digest stands for everything it asks for.
+    #[must_use]
+    pub fn of_call(self, digest: blake3::Hash) -> Self {
+        Self { call: digest.as_bytes().first_chunk().copied(), ..self }
+    }
+
+    /// The key as the client wrote it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The key with the digest of its call, as one text.
+    #[must_use]
+    pub fn stored(&self) -> String {
+        match self.call {
+            None => self.text.to_string(),
+            Some(call) => format!("{}{CALL}{:016x}", self.text, u64::from_be_bytes(call)),
+        }
+    }
+
+    /// The key that was [stored](Self::stored).
+    ///
+    /// # Errors
+    /// [`IdError`] when it is no key.
+    pub fn of_stored(text: &str) -> Result<Self, IdError> {
+        let (text, call) = match text.split_once(CALL) {
+            None => (text, None),
+            Some((text, call)) => (text, u64::from_str_radix(call, 16).ok()),
+        };
+        Ok(Self { call: call.map(u64::to_be_bytes), ..Self::new(text)? })
+    }
+
+    /// 16 bytes that stand for the key and its call: half of them for each.
     #[must_use]
     pub fn digest(&self) -> [u8; 16] {
-        let hash = blake3::hash(self.0.as_bytes());
+        let hash = blake3::hash(self.text.as_bytes());
         let half = hash.as_bytes().first_chunk();
-        *half.expect("a hash has twice as many bytes")
+        let mut both: [u8; 16] = *half.expect("a hash has twice as many bytes");
+        if let Some(call) = self.call {
+            let (_, of_call) = both.split_at_mut(8);
+            of_call.copy_from_slice(&call);
+        }
+        both
+    }
+
+    /// What a call with the digest `sent` is to one with the digest `known`: `None` when their
+    /// keys differ, else whether it is the same call, and so a retry. This is the one place that
+    /// decides it for calls whose content is not stored to compare with.
+    #[must_use]
+    pub fn retries(known: [u8; 16], sent: [u8; 16]) -> Option<bool> {
+        (known.first_chunk::<8>() == sent.first_chunk::<8>()).then_some(known == sent)
+    }
+}
+
+impl fmt::Display for BatchKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
     }
 }
 

@@ -29,7 +29,7 @@ use super::{
     params::Params,
     refuse::Refusal,
 };
-use crate::verbs::{Asks, Call, Fencing, Method, Place as _, Serve, Verb, read_query};
+use crate::verbs::{Asks, Call, Fencing, Method, Place as _, Serve, Verb, keyed, read_query};
 
 /// The handler of a verb and its description.
 pub(super) fn route<V: Serve>() -> UtoipaMethodRouter<Arc<Door>> {
@@ -69,6 +69,7 @@ async fn handle<V: Serve>(State(door): Shared, request: Request) -> Result<Respo
             JsonBody::from_request(Request::from_parts(parts, body), &door).await?.0
         }
     };
+    let key = key.map(|key| keyed::<V>(key, &place, &query, &body));
     let held = match V::answer_bytes(&query) {
         Some(bytes) => Some(door.room.ask(bytes).await?),
         None => None,

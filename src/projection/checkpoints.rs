@@ -2,7 +2,10 @@
 //! notes that make up an agent's state at a checkpoint. Pure; a body that does not fit folds to a
 //! checkpoint without a state. It must not read a note again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Bound,
+};
 
 use serde_json::{Map, Value};
 
@@ -59,7 +62,7 @@ pub struct Checkpoints {
     /// The last of them.
     pub last: Lsn,
     all: Vec<Checkpoint>,
-    ids: HashMap<String, usize>,
+    ids: BTreeMap<String, usize>,
     labels: HashMap<String, usize>,
     threads: HashMap<Option<String>, usize>,
     cursors: BTreeMap<String, Cursor>,
@@ -140,6 +143,12 @@ impl Checkpoints {
     pub fn find(&self, name: &str) -> Option<&Checkpoint> {
         let at = self.ids.get(name).or_else(|| self.labels.get(name))?;
         self.all.get(*at)
+    }
+
+    /// The checkpoints whose ids begin so.
+    pub fn beginning(&self, with: &str) -> impl Iterator<Item = &Checkpoint> {
+        let ids = self.ids.range::<str, _>((Bound::Included(with), Bound::Unbounded));
+        ids.take_while(move |(id, _)| id.starts_with(with)).filter_map(|(_, at)| self.all.get(*at))
     }
 
     /// The last checkpoint, or that of a thread.

@@ -110,6 +110,19 @@ fn is_uncertain(notes: &Checkpoints, checkpoint: &Checkpoint, info: &SessionInfo
     uncertain_until(info).is_some_and(|until| notes.rests_on(checkpoint, until))
 }
 
+/// Characters of the id of a checkpoint that stand for its key; those behind stand for the call.
+const KEY_CHARS: usize = "chk_".len() + 16;
+
+/// The id of a checkpoint that was made with a key.
+fn keyed_id(digest: [u8; 16]) -> String {
+    format!("chk_{:032x}", u128::from_be_bytes(digest))
+}
+
+fn digest_of(id: &str) -> Option<[u8; 16]> {
+    let hex = id.strip_prefix("chk_").filter(|hex| hex.len() == 32)?;
+    u128::from_str_radix(hex, 16).ok().map(u128::to_be_bytes)
+}
+
 fn not_found(name: &str) -> ServiceError {
     let message = format!("the session has no checkpoint {name:?}");
     ServiceError::new(Code::CheckpointNotFound, message)
@@ -136,13 +149,13 @@ impl Service {
             None => None,
         };
         let id = self.checkpoint_id(&info, new.key.as_ref());
+        if let Some(known) = self.made_before(&key, new.key.as_ref()).await? {
+            return Ok(known);
+        }
         let known = |notes: &Checkpoints, info: &SessionInfo| {
             let known = notes.find(&id).filter(|found| found.id == id);
             known.map(|found| at(notes, found, info))
         };
-        if let Some(known) = self.notes_now(&key, known).await? {
-            return Ok(known);
-        }
         let (body, whole) = self.body_of(&key, &new).await?;
         let kind = if new.done { NoteKind::Final } else { NoteKind::Checkpoint };
         let body = bytes_of(&body);
@@ -154,6 +167,31 @@ impl Service {
             self.keep_state(&key, made.checkpoint.number, &whole).await?;
         }
         Ok(made)
+    }
+
+    /// The checkpoint that the same call made with this key.
+    async fn made_before(
+        &self,
+        key: &SessionKey,
+        call: Option<&BatchKey>,
+    ) -> ServiceResult<Option<CheckpointAt>> {
+        let Some(call) = call else { return Ok(None) };
+        let sent = call.digest();
+        let id = keyed_id(sent);
+        let begin = id.get(..KEY_CHARS).unwrap_or(&id);
+        let known = |notes: &Checkpoints, info: &SessionInfo| {
+            let mut other = false;
+            for found in notes.beginning(begin) {
+                match digest_of(&found.id).and_then(|known| BatchKey::retries(known, sent)) {
+                    Some(true) => return Ok(Some(at(notes, found, info.tail))),
+                    same => other |= same.is_some(),
+                }
+            }
+            if other { Err(()) } else { Ok(None) }
+        };
+        let conflict =
+            || StoreError::IdempotencyConflict { what: call.to_string(), position: None };
+        self.notes_now(key, known).await?.map_err(|()| conflict().into())
     }
 
     /// The body of a checkpoint's note, and the whole state when it is in memory.
@@ -232,7 +270,7 @@ impl Service {
     /// A name for a new checkpoint; the same for the same key.
     fn checkpoint_id(&self, info: &SessionInfo, key: Option<&BatchKey>) -> String {
         match key {
-            Some(key) => format!("chk_{:032x}", u128::from_be_bytes(key.digest())),
+            Some(key) => keyed_id(key.digest()),
             None => {
                 let name = self.counters.names.fetch_add(1, Ordering::Relaxed);
                 format!("chk_{:014x}{name:x}_{:x}", self.now().0, info.work.notes)
@@ -346,12 +384,15 @@ impl Service {
         let from = self.checkpoint_state(&session_key, name).await?;
         let from = from.ok_or_else(|| not_found(name.unwrap_or("(any)")))?;
         let one = &from.at.checkpoint;
+        let again = self.made_before(&session_key, key.as_ref()).await?;
         let last = self
             .notes_now(&session_key, |notes, _| {
                 notes.latest(Some(&one.thread)).is_some_and(|last| last.id == one.id)
             })
             .await?;
-        let as_checkpoint = if last {
+        let as_checkpoint = if let Some(again) = again {
+            again
+        } else if last {
             from.at.clone()
         } else {
             let back = NewCheckpoint {

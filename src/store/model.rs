@@ -257,7 +257,9 @@ impl Store for Model {
             let now = self.clock.now();
             let live = self.count.earliest(&*self.clock, limits::BATCH_KEY_MICROS);
             let known = self.sessions().values().find_map(|old| {
-                let same = new.key.is_some() && old.key == new.key && old.info.key.scope == *scope;
+                let keys = old.key.as_ref().zip(new.key.as_ref());
+                let same = keys.is_some_and(|(old, new)| old.as_str() == new.as_str())
+                    && old.info.key.scope == *scope;
                 (same && old.info.created_at >= live).then(|| created_before(old, &new))
             });
             if let Some(answer) = known {

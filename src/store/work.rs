@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{Lease, LeaseCall, StoreError, StoreResult, Work};
-use crate::event::{Fence, SessionId, Timestamp};
+use crate::event::{BatchKey, Fence, SessionId, Timestamp};
 
 /// How far tokens jump in a store that was brought back from a copy.
 const JUMP: u64 = 1 << 32;
@@ -44,7 +44,8 @@ impl Work {
     /// The lease as it is after the call, and whether the call changes it.
     ///
     /// # Errors
-    /// Those of [`Self::admit`].
+    /// Those of [`Self::admit`], and [`StoreError::IdempotencyConflict`] for another call with the
+    /// key of the lease that holds.
     pub fn call(
         &self,
         session: &SessionId,
@@ -58,9 +59,11 @@ impl Work {
         let lease = Lease { fence: self.fence, until: self.until, key: self.key };
         match call {
             LeaseCall::Take { key, .. }
-                if key.is_some() && key == self.key && self.is_leased(counted) =>
+                if let Some(same) = self.retried(key).filter(|_| self.is_leased(counted)) =>
             {
-                Ok((lease, false))
+                let what = || "the key of the lease".to_owned();
+                let conflict = || StoreError::IdempotencyConflict { what: what(), position: None };
+                same.then_some((lease, false)).ok_or_else(conflict)
             }
             LeaseCall::Take { steal: false, .. } if self.is_leased(counted) => {
                 Err(self.held(session, counted))
@@ -82,6 +85,11 @@ impl Work {
             }
             LeaseCall::Release { .. } => Err(StoreError::LeaseLost { session: session.clone() }),
         }
+    }
+
+    /// Whether a call with that key is the one that took the lease; `None` with another key.
+    fn retried(&self, key: Option<[u8; 16]>) -> Option<bool> {
+        BatchKey::retries(self.key?, key?)
     }
 
     fn held(&self, session: &SessionId, counted: Timestamp) -> StoreError {

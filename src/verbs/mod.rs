@@ -17,7 +17,7 @@ pub mod views;
 pub mod work;
 mod written;
 
-use std::{collections::HashMap, future::Future};
+use std::{collections::HashMap, future::Future, io};
 
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
@@ -69,6 +69,30 @@ pub trait Verb: Send + Sync + Sized + 'static {
     fn answer_bytes(_: &Self::Query) -> Option<usize> {
         None
     }
+
+    /// Writes what of its body an idempotency key stands for.
+    ///
+    /// # Errors
+    /// That of the writer.
+    fn content(body: &Self::Body, to: impl io::Write) -> serde_json::Result<()> {
+        serde_json::to_writer(to, body)
+    }
+}
+
+/// The key of a call of a verb: a call that differs in its verb, place, query or body is another
+/// one.
+#[must_use]
+pub fn keyed<V: Verb>(
+    key: BatchKey,
+    place: &V::Place,
+    query: &V::Query,
+    body: &V::Body,
+) -> BatchKey {
+    let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 call of a verb");
+    let asked = (V::ROUTE.id, place.parts(), query);
+    let written = serde_json::to_writer(&mut hasher, &asked);
+    written.and_then(|()| V::content(body, &mut hasher)).expect("a call is JSON");
+    key.of_call(hasher.finalize())
 }
 
 /// What a verb takes as its body.

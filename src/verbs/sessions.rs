@@ -3,6 +3,8 @@
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
+use std::io;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -42,6 +44,23 @@ impl Verb for Create {
     type Query = NoQuery;
     type Body = types::CreateSession;
     type Answer = types::Session;
+
+    /// All but its events, whose bodies may be redacted: the store compares those it still has.
+    fn content(body: &Self::Body, to: impl io::Write) -> serde_json::Result<()> {
+        let types::CreateSession {
+            id,
+            title,
+            metadata,
+            workspace,
+            ttl_seconds,
+            initial_events,
+            agent,
+            environment_id,
+        } = body;
+        let events = initial_events.as_ref().map(Vec::len);
+        let said = (id, title, metadata, workspace, ttl_seconds, agent, environment_id);
+        serde_json::to_writer(to, &(said, events))
+    }
 }
 
 impl Serve for Create {

@@ -22,8 +22,8 @@ use crate::{
         sync::{Mutex, MutexGuard},
     },
     event::{
-        Batch, Event, Incarnation, Position, Range, Scope, SessionHash, SessionId, SessionKey,
-        limits,
+        Batch, BatchKey, Event, Incarnation, Position, Range, Scope, SessionHash, SessionId,
+        SessionKey, limits,
     },
     log::{
         Create, Entry, KnownBatch, Lineage, REDACTED, SegmentEntry, TAG_BYTES,
@@ -404,8 +404,8 @@ impl Commit {
         lineage: StoreResult<Option<Lineage>>,
     ) -> StoreResult<Entered> {
         let mut catalogue = self.sessions.catalogue_mut();
-        let create_key = new.key.as_ref().map(|key| key.as_str().to_owned());
-        if let Some(known) = create_key.as_ref().and_then(|key| catalogue.created_by(scope, key)) {
+        let asked = new.key.as_ref();
+        if let Some(known) = asked.and_then(|key| catalogue.created_by(scope, key.as_str())) {
             let state = known.state();
             let live = keys_live_from(&self.base.count, &*self.base.env.clock);
             if !state.exists() {
@@ -441,7 +441,7 @@ impl Commit {
             metadata: new.metadata.clone(),
             workspace: new.workspace.clone(),
             ttl_seconds: new.ttl_seconds,
-            key: create_key.clone(),
+            key: asked.map(BatchKey::stored),
             lineage,
         };
         let hash = SessionHash::of(&key, Incarnation(create.incarnation));
@@ -550,7 +550,10 @@ impl Commit {
             allow_gaps: false,
         };
         let stored = self.segments.slice(session, &read)?.events;
-        let redacted = session.state().entry.redacted.clone();
+        let (redacted, key) = {
+            let entry = &session.state().entry;
+            (entry.redacted.clone(), entry.create_key.clone())
+        };
         let same_events = stored.len() == events.len()
             && stored.iter().zip(events.iter()).all(|(old, new)| {
                 let gone = is_redacted(&redacted, old.position);
@@ -558,8 +561,15 @@ impl Commit {
                     && new.id.as_ref().is_none_or(|id| *id == old.id)
             });
         let same_parent = ForkPoint::repeats(info.forked_from.as_ref(), new.parent.as_ref());
-        let same = same_events && same_parent;
-        if same && new.id.as_ref().is_none_or(|id| *id == session.key.session) {
+        let first = key.as_deref().and_then(|key| BatchKey::of_stored(key).ok());
+        let same_call = first.zip(new.key.as_ref()).is_none_or(|(first, key)| {
+            BatchKey::retries(first.digest(), key.digest()) == Some(true)
+        });
+        if same_events
+            && same_parent
+            && same_call
+            && new.id.as_ref().is_none_or(|id| *id == session.key.session)
+        {
             return Ok((info.clone(), Appended::repeated(&stored, info.receipt)));
         }
         let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();

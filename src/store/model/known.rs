@@ -2,7 +2,7 @@
 
 use super::{Session, gone};
 use crate::{
-    event::{Batch, Event, NewEvent},
+    event::{Batch, BatchKey, Event, NewEvent},
     store::{Appended, ForkPoint, NewSession, Placed, SessionInfo, StoreError, StoreResult},
 };
 
@@ -24,6 +24,11 @@ pub(super) fn created_before(
     let stored =
         stored.filter(|stored| stored.iter().zip(sent.iter()).all(|(old, new)| same(old, new)));
     let parents = (known.info.forked_from.as_ref(), new.parent.as_ref());
+    let same_call =
+        known.key.as_ref().zip(new.key.as_ref()).is_none_or(|(first, key)| {
+            BatchKey::retries(first.digest(), key.digest()) == Some(true)
+        });
+    let stored = stored.filter(|_| same_call);
     let stored = stored.filter(|_| ForkPoint::repeats(parents.0, parents.1));
     let Some(stored) = stored.filter(|_| new.id.as_ref().is_none_or(|id| *id == session)) else {
         let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();

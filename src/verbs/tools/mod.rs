@@ -112,6 +112,8 @@ pub struct ToolCall<'a> {
 /// there is one.
 pub async fn call(call: ToolCall<'_>, name: &str, arguments: Value) -> ServiceResult<ToolAnswer> {
     let asked = Asked::of(name, &arguments);
+    let key = call.key.map(|key| keyed(key, name, &arguments));
+    let call = ToolCall { key: key.as_ref(), ..call };
     match call.dispatch(name, arguments).await {
         Err(error) => {
             let mut error = call.service.offer(call.caller, call.via, error).await;
@@ -120,6 +122,17 @@ pub async fn call(call: ToolCall<'_>, name: &str, arguments: Value) -> ServiceRe
         }
         answer => answer,
     }
+}
+
+/// The key of a call of a tool. Events are stored and compared, and what is redacted of them must
+/// not be known by a digest.
+fn keyed(key: &BatchKey, name: &str, arguments: &Value) -> BatchKey {
+    if !matches!(name, "continue_session" | "fork_session" | "checkpoint" | "resume") {
+        return key.clone();
+    }
+    let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 call of a tool");
+    serde_json::to_writer(&mut hasher, &(name, arguments)).expect("a call is JSON");
+    key.clone().of_call(hasher.finalize())
 }
 
 impl ToolCall<'_> {

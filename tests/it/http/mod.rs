@@ -8,6 +8,7 @@ mod broken;
 mod forks;
 mod gate;
 pub mod house;
+mod keys;
 mod knock;
 mod lifetimes;
 mod refused;

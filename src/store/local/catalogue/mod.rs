@@ -20,7 +20,8 @@ use super::session::{Session, hash_of};
 use crate::{
     env::Clock,
     event::{
-        Incarnation, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp, UserId, limits,
+        BatchKey, Incarnation, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp,
+        UserId, limits,
     },
     log::{Entry, Packed},
     store::{SessionInfo, lifetime::Count},
@@ -355,10 +356,10 @@ impl Settling {
 impl Sessions {
     /// Notes who was created with a key; of two the younger.
     fn remember(&mut self, key: Option<String>, at: Timestamp, session: &SessionId) {
-        let Some(key) = key else { return };
+        let Some(key) = key.and_then(|key| BatchKey::of_stored(&key).ok()) else { return };
         let known = self.created.get(key.as_str());
         if known.is_none_or(|(before, _)| *before <= at) {
-            self.created.insert(key.into(), (at, session.clone()));
+            self.created.insert(key.as_str().into(), (at, session.clone()));
         }
     }
 }
