@@ -284,6 +284,13 @@ impl Known<'_> {
     /// How many of a class there are in all.
     fn total(&self, class: Class) -> u64 {
         let research = &self.facts.research;
+        let [files, failures, changes] = self.facts.work.forgotten();
+        let forgotten = match class {
+            Class::File => files,
+            Class::Failure => failures,
+            Class::Change => changes,
+            _ => 0,
+        };
         let count = match class {
             // The list of steps starts before the last steps, which are shown whole.
             Class::StepLine => research.steps().len() - self.lines_hidden,
@@ -294,7 +301,7 @@ impl Known<'_> {
             Class::Event | Class::Count => 0,
             _ => self.count(class),
         };
-        count as u64
+        count as u64 + forgotten
     }
 
     /// The cursor of the items left out: after the newest of them.

@@ -609,7 +609,7 @@ mod tests {
             ),
             (
                 "--- FAIL: TestTax (0.00s)\n    cart_test.go:12: got 3\nFAIL\nFAIL\tshop/cart\t0.01s",
-                "TestTax",
+                "shop/cart > TestTax",
             ),
             ("ok 1 - adds\nnot ok 2 - adds tax\n# failed 1", "adds tax"),
             ("CartTest > addsTax() FAILED\n2 tests completed, 1 failed", "CartTest > addsTax()"),

@@ -96,9 +96,17 @@ pub struct Work {
     files: VecDeque<FileFact>,
     commands: VecDeque<CommandFact>,
     effects: VecDeque<Effect>,
+    /// Files, failing commands and effects that found no room.
+    forgotten: [u64; 3],
 }
 
 impl Work {
+    /// How many files, failing commands and effects there were beyond those that are kept.
+    #[must_use]
+    pub fn forgotten(&self) -> [u64; 3] {
+        self.forgotten
+    }
+
     /// The files that were changed, the least recently changed first; at most 256.
     pub fn files(&self) -> impl DoubleEndedIterator<Item = &FileFact> {
         self.files.iter()
@@ -144,6 +152,7 @@ impl Work {
     fn begin(&mut self, call: &Call) {
         if self.effects.len() == EFFECTS_MAX {
             self.effects.pop_front();
+            self.forgotten[2] += 1;
         }
         self.effects.push_back(Effect {
             position: call.position,
@@ -199,6 +208,7 @@ impl Work {
         file.state = FileState::Changed;
         if self.files.len() == FILES_MAX {
             self.files.pop_front();
+            self.forgotten[0] += 1;
         }
         self.files.push_back(file);
     }
@@ -280,6 +290,7 @@ impl Work {
     fn keep(&mut self, fact: CommandFact) {
         if self.commands.len() == COMMANDS_MAX {
             let mended = self.commands.iter().position(|fact| !fact.failed);
+            self.forgotten[1] += u64::from(mended.is_none());
             self.commands.remove(mended.unwrap_or(0));
         }
         self.commands.push_back(fact);

@@ -350,3 +350,15 @@ fn tests_that_fail_again_and_again_are_no_pattern_of_errors() {
     assert!(shown["failures"][0].as_str().unwrap().contains("test_one"), "{shown}");
     assert_eq!(shown["errorPatterns"], Value::Null, "{shown}");
 }
+
+#[test]
+fn changes_beyond_those_that_are_kept_are_counted_as_left_out() {
+    let place = Place::new();
+    let call =
+        |n: usize| json!({ "type": "agent.tool_use", "name": "send_mail", "input": { "n": n } });
+    let calls: Vec<String> = (0..100).map(|n| call(n).to_string()).collect();
+    place.run_with(&["append", "s", "--create"], &calls.join("\n")).ok();
+    let view = view(&place, "s");
+    let shown = lines(&view, "changes").len();
+    assert_eq!(view["left_out"]["changes"], json!(100 - shown), "{view}");
+}
