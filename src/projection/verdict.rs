@@ -1,5 +1,5 @@
-//! A line of a test run's report that says how one test ended, in the words of many runners. It must
-//! not look at other lines.
+//! A line of a test run's report that says how one test ended, in the words of many runners. It
+//! must not look at other lines.
 
 /// A test that a line reports as passed or failed.
 pub(super) fn verdict(line: &str) -> Option<(bool, &str)> {

@@ -79,8 +79,8 @@ failures:
 
 test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.17s
 ";
-const CARGO_NONE: &str = "\nrunning 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 \
-                          measured; 2 filtered out; finished in 0.00s\n";
+const CARGO_NONE: &str = "\nrunning 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; \
+                          0 measured; 2 filtered out; finished in 0.00s\n";
 const CARGO_QUIET: &str = "\nrunning 1 test\n.\ntest result: ok. 1 passed; 0 failed; 0 ignored; \
                            0 measured; 1 filtered out; finished in 0.00s\n";
 const GO: &str = "--- FAIL: TestTax (0.00s)\n    cart_test.go:12: got 3, want 4\nFAIL\n\
@@ -120,49 +120,79 @@ const JEST_NAMES: &str = "PASS j/cart.test.cjs\n  ✓ alone (1 ms)\n  cart\n    
                           ✓ adds tax (1 ms)\n\nTest Suites: 1 passed, 1 total\nTests:       3 \
                           passed, 3 total\n";
 
+/// A session: what it is about, its commands, tests that fail in the end, tests that do not.
+type Case<'a> = (&'a str, &'a [Run<'a>], &'a [&'a str], &'a [&'a str]);
+
+fn passed(command: &str) -> Run<'_> {
+    (command, "4 passed in 0.04s\n", false)
+}
+
+const FAILS: Run<'_> = ("pytest -q", PYTEST, true);
+const ONE: &str = "test_a.py::test_one";
+const PAR: &str = "test_par[a b]";
+const SUM_TEST: &str = "TestB::test_sum";
+
 #[test]
-fn a_test_has_its_last_outcome_whichever_command_ran_it() {
-    let place = Place::new();
-    let fails = ("pytest -q", PYTEST, true);
-    let passed = |command| (command, "4 passed in 0.04s\n", false);
-    let (one, par, sum) = ("test_a.py::test_one", "test_par[a b]", "TestB::test_sum");
-    let cases: &[(&str, &[Run<'_>], &[&str], &[&str])] = &[
-        ("a directory of them", &[fails, passed("pytest -q tests/orders")], &[sum], &[one, par]),
+fn a_test_that_failed_is_mended_by_a_run_that_selects_it_whichever_command_it_is() {
+    each(&[
+        (
+            "a directory of them",
+            &[FAILS, passed("pytest -q tests/orders")],
+            &[SUM_TEST],
+            &[ONE, PAR],
+        ),
         (
             "with options",
-            &[fails, passed("pytest -xvs --tb=short -n 4 tests/orders/")],
-            &[sum],
-            &[one],
+            &[FAILS, passed("pytest -xvs --tb=short -n 4 tests/orders/")],
+            &[SUM_TEST],
+            &[ONE],
         ),
         (
             "one of them",
-            &[fails, passed("pytest tests/orders/test_a.py::test_one")],
-            &[par],
-            &[one],
+            &[FAILS, passed("pytest tests/orders/test_a.py::test_one")],
+            &[PAR],
+            &[ONE],
         ),
-        ("by a keyword", &[fails, passed("python -m pytest -k 'one or sum'")], &[par], &[one, sum]),
+        (
+            "by a keyword",
+            &[FAILS, passed("python -m pytest -k 'one or sum'")],
+            &[PAR],
+            &[ONE, SUM_TEST],
+        ),
         (
             "by a path from the root",
-            &[fails, passed("cd /home/ada/proj && uv run pytest /home/ada/proj/tests/orders")],
-            &[sum],
-            &[one, par],
+            &[FAILS, passed("cd /home/ada/proj && uv run pytest /home/ada/proj/tests/orders")],
+            &[SUM_TEST],
+            &[ONE, PAR],
         ),
-        ("others", &[fails, passed("pytest tests/test_c.py")], &[one, par, sum], &[]),
-        ("with a mark", &[fails, passed("pytest -m fast")], &[one, par, sum], &[]),
+        ("others", &[FAILS, passed("pytest tests/test_c.py")], &[ONE, PAR, SUM_TEST], &[]),
+        ("with a mark", &[FAILS, passed("pytest -m fast")], &[ONE, PAR, SUM_TEST], &[]),
+    ]);
+}
+
+#[test]
+fn a_test_that_fails_in_another_run_is_shown_once_and_a_run_that_stops_early_mends_none() {
+    each(&[
         (
             "all, but one fails again",
             &[("pytest tests/orders", PYTEST, true), ("pytest -q", SUM, true)],
-            &[sum],
-            &[one, par],
+            &[SUM_TEST],
+            &[ONE, PAR],
         ),
-        ("stopped early", &[fails, ("pytest -x tests", SUM, true)], &[one, par, sum], &[]),
-        ("by a target", &[fails, passed("make test")], &[], &[one, par, sum]),
+        ("stopped early", &[FAILS, ("pytest -x tests", SUM, true)], &[ONE, PAR, SUM_TEST], &[]),
+        ("by a target", &[FAILS, passed("make test")], &[], &[ONE, PAR, SUM_TEST]),
         (
             "one whose target passes",
             &[("make test", PYTEST, true), passed("pytest tests")],
             &[],
-            &[one],
+            &[ONE],
         ),
+    ]);
+}
+
+#[test]
+fn a_cargo_test_is_mended_by_a_run_that_ran_it() {
+    each(&[
         (
             "cargo by name",
             &[
@@ -184,6 +214,12 @@ fn a_test_has_its_last_outcome_whichever_command_ran_it() {
             &["cart::tax"],
             &[],
         ),
+    ]);
+}
+
+#[test]
+fn a_go_test_is_mended_with_its_package() {
+    each(&[
         (
             "go by package",
             &[
@@ -211,6 +247,12 @@ fn a_test_has_its_last_outcome_whichever_command_ran_it() {
             &["TestTax"],
             &[],
         ),
+    ]);
+}
+
+#[test]
+fn a_test_of_vitest_or_jest_is_mended_by_its_file_or_its_name() {
+    each(&[
         (
             "vitest by file",
             &[
@@ -248,17 +290,22 @@ fn a_test_has_its_last_outcome_whichever_command_ran_it() {
             &["j/cart.test.cjs > cart › adds tax"],
             &[],
         ),
-    ];
+    ]);
+}
+
+#[track_caller]
+fn each(cases: &[Case<'_>]) {
+    let place = Place::new();
     for (at, (name, runs, failing, mended)) in cases.iter().enumerate() {
         let view = after(&place, &format!("s{at}"), runs);
         let failures = lines(&view, "failures");
         for test in *failing {
-            let told = failures.iter().filter(|line| line.contains(test)).count();
-            assert_eq!(told, 1, "{name}: {test} fails: {view}");
+            let count = failures.iter().filter(|line| line.contains(test)).count();
+            assert_eq!(count, 1, "{name}: {test} fails: {view}");
         }
         for test in *mended {
-            let told = failures.iter().any(|line| line.contains(test));
-            assert!(!told, "{name}: {test} is mended: {failures:?}");
+            let fails = failures.iter().any(|line| line.contains(test));
+            assert!(!fails, "{name}: {test} is mended: {failures:?}");
         }
         if failing.is_empty() {
             assert_eq!(failures, [""; 0], "{name}");
