@@ -183,8 +183,9 @@ const CUT: [&str; 9] = [
 pub(super) struct Report<'a> {
     /// Tests that failed, in the order of the report; at most 32.
     pub(super) failing: Vec<String>,
-    /// Tests that passed.
-    pub(super) passing: BTreeSet<String>,
+    /// Tests that passed, and the last parts of their names.
+    passing: BTreeSet<String>,
+    leaves: BTreeSet<String>,
     /// Files and packages all of whose tests passed.
     pub(super) places: BTreeSet<&'a str>,
     /// Which kind of runner wrote it, as far as it shows.
@@ -247,6 +248,11 @@ impl<'a> Report<'a> {
         whole && (1..NAMES_MAX).contains(&named) && !self.is_cut && !self.says_broken
     }
 
+    /// Whether it names a test as passed.
+    pub(super) fn passed(&self, name: &str) -> bool {
+        self.leaves.contains(leaf(name)) && self.passing.iter().any(|one| same_test(one, name))
+    }
+
     /// Whether no test was run.
     pub(super) fn is_empty(&self) -> bool {
         self.counted == Some((0, 0))
@@ -268,6 +274,7 @@ impl<'a> Report<'a> {
         };
         let name = self.whole_name(line, name, indent);
         if passed {
+            self.leaves.insert(leaf(&name).to_owned());
             self.listed.1.push(name.clone());
             self.passing.insert(name);
             return;
@@ -435,6 +442,9 @@ pub(super) fn error(failing: &[impl AsRef<str>], reason: Option<&str>) -> String
 
 /// Whether two names in reports are of one test: one may lack its file, or the suites around it.
 pub(super) fn same_test(one: &str, other: &str) -> bool {
+    if leaf(one) != leaf(other) {
+        return false;
+    }
     let (one, other) = (one.replace(" › ", " > "), other.replace(" › ", " > "));
     let ends = |long: &str, short: &str| {
         let before = long.strip_suffix(short);
@@ -449,6 +459,13 @@ pub(super) fn same_test(one: &str, other: &str) -> bool {
         (Some((file, rest)), Some((place, name))) => file == place && either(rest, name),
         _ => either(&one, &other),
     }
+}
+
+/// The last part of a name: equal where two names are of one test.
+fn leaf(name: &str) -> &str {
+    let name = name.rsplit(" › ").next().unwrap_or(name);
+    let name = name.rsplit(" > ").next().unwrap_or(name);
+    name.rsplit('/').next().unwrap_or(name)
 }
 
 /// The file or package of a test, and its name there.

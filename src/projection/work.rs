@@ -359,7 +359,7 @@ impl CommandFact {
         }
         let rest_passed = all_passed || failed && report.is_complete() && test.runs_all();
         let passed = |name: &str| {
-            report.passing.iter().any(|one| report::same_test(one, name))
+            report.passed(name)
                 || report.places.contains(name.split(" > ").next().unwrap_or(name))
                     && test.fits(name)
                 || rest_passed && test.selects(name, own)
