@@ -14,7 +14,7 @@ use super::{
 use crate::{
     client::{Client, ClientError},
     event::SessionId,
-    verbs::{InSession, NoQuery, Nowhere, sessions, views},
+    verbs::{InSession, NoQuery, Nowhere, retention, sessions, views},
     wire::types::{Session, SessionList},
 };
 
@@ -48,7 +48,7 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
     }
     let sessions = all.data;
     if sessions.is_empty() {
-        screen.note("No sessions yet. Try `sessionlog demo`, or `sessionlog import FILE`.");
+        screen.note(&none(client, query.workspace.as_deref()).await);
         return Ok(());
     }
     let titles = titles::of(client, &sessions).await;
@@ -60,6 +60,24 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
         screen.line(row(session, title, &screen.times()).join("\t"))?;
     }
     Ok(())
+}
+
+/// Why a list is empty.
+async fn none(client: &Client, workspace: Option<&str>) -> String {
+    if let Some(workspace) = workspace {
+        return format!("No session in workspace {workspace}.");
+    }
+    // Only an administrator may look.
+    let look = retention::LookQuery::default();
+    let kept = client.call::<retention::Look>(&Nowhere {}, &look, &()).await;
+    let rows = kept.map(|kept| kept.data).unwrap_or_default();
+    match rows.iter().filter(|row| row.stage == "expired").count() {
+        0 => "No sessions yet. Try `sessionlog demo`, or `sessionlog import FILE`.".to_owned(),
+        count => format!(
+            "No session is offered: {} expired. `sessionlog retention --dry-run` lists them.",
+            counted(count, "session")
+        ),
+    }
 }
 
 /// Fields of a session for a pipe.

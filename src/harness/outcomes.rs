@@ -64,10 +64,11 @@ impl ProviderLine {
     }
 }
 
-/// Kinds of failures that came often, the most frequent first.
+/// Kinds of failures of sources and tools that came often, the most frequent first. A command that
+/// fails, as tests do until the work is done, is none.
 pub(super) fn patterns(outcomes: &Outcomes) -> Vec<PatternLine> {
     let mut kinds: BTreeMap<Trouble, Vec<&Outcome>> = BTreeMap::new();
-    for outcome in outcomes.latest().rev() {
+    for outcome in outcomes.latest().rev().filter(|outcome| !outcome.is_command) {
         if let Some(trouble) = outcome.trouble {
             kinds.entry(trouble).or_default().push(outcome);
         }

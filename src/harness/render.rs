@@ -10,7 +10,9 @@ use super::{
 };
 use crate::{
     event::Position,
-    projection::{CommandFact, Effect, Output, PlanStep, Said, text::one_line},
+    projection::{
+        CommandFact, Effect, FileFact, FileState, Output, PlanStep, Said, text::one_line,
+    },
 };
 
 /// Bytes of a step that is shown whole at most.
@@ -30,6 +32,18 @@ fn failure(known: &Known<'_>, one: &CommandFact, form: Form) -> String {
     let times = if one.failures > 1 { format!(", {} times", one.failures) } else { String::new() };
     let error = if error.is_empty() { "failed".to_owned() } else { error };
     format!("{line}: {error} (@{}{times})", one.last)
+}
+
+/// A file: how often it was changed and where, or what took the changes back.
+fn file(file: &FileFact) -> String {
+    let (path, last) = (&file.path, file.last);
+    match (file.state, file.times) {
+        (FileState::Changed, 1) => format!("{path} @{last}"),
+        (FileState::Changed, times) => format!("{path} ({times} times, last @{last})"),
+        (FileState::Reverted, _) => format!("{path} (reverted @{last})"),
+        (FileState::Stashed, _) => format!("{path} (stashed @{last})"),
+        (FileState::Deleted, _) => format!("{path} (deleted @{last})"),
+    }
 }
 
 /// A call that changed something: input, result, and position.
@@ -135,10 +149,7 @@ impl Known<'_> {
                 .mended()
                 .nth(place)
                 .map(|one| self.formed(&one.line, form, INPUT_BYTES).text),
-            Class::File => facts.work.files().nth(place).map(|file| match file.times {
-                1 => format!("{} @{}", file.path, file.last),
-                times => format!("{} ({times} times, last @{})", file.path, file.last),
-            }),
+            Class::File => facts.work.files().nth(place).map(file),
             Class::Change => facts.work.effects().nth(place).map(|one| change(self, one, form)),
             _ => self.quote(class, place, form).map(|quote| quote.cut.text),
         };
@@ -273,6 +284,13 @@ impl Known<'_> {
     /// How many of a class there are in all.
     fn total(&self, class: Class) -> u64 {
         let research = &self.facts.research;
+        let [files, failures, changes] = self.facts.work.forgotten();
+        let forgotten = match class {
+            Class::File => files,
+            Class::Failure => failures,
+            Class::Change => changes,
+            _ => 0,
+        };
         let count = match class {
             // The list of steps starts before the last steps, which are shown whole.
             Class::StepLine => research.steps().len() - self.lines_hidden,
@@ -283,7 +301,7 @@ impl Known<'_> {
             Class::Event | Class::Count => 0,
             _ => self.count(class),
         };
-        count as u64
+        count as u64 + forgotten
     }
 
     /// The cursor of the items left out: after the newest of them.

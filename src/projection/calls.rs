@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{
     body,
-    command::Command,
+    command::{Command, Touch},
     compact::compact,
     conversation::words,
     report,
@@ -57,8 +57,8 @@ pub(super) struct Call {
     /// Its input, in a line.
     pub(super) input: Box<str>,
     pub(super) does: Does,
-    /// The files it changes when it succeeds.
-    pub(super) files: Box<[Box<str>]>,
+    /// What it does to files when it succeeds, in order.
+    pub(super) files: Box<[(Touch, Box<str>)]>,
     pub(super) command: Option<Script>,
     /// The input of a tool that keeps the plan, as JSON.
     pub(super) plan: Option<Box<str>>,
@@ -161,8 +161,9 @@ impl Calls {
         let input = call.input.map_or("", RawValue::get);
         let script = if does == Does::Runs { script(&members) } else { None };
         let command = script.as_ref().map(|script| Command::of(script));
-        let mut files = match does {
-            Does::Edits => paths(&members),
+        let changed = |path: String| (Touch::Changed, path);
+        let mut files: Vec<(Touch, String)> = match does {
+            Does::Edits => paths(&members).into_iter().map(changed).collect(),
             _ => command.iter().flat_map(|command| command.files.clone()).collect(),
         };
         if matches!(does, Does::Edits | Does::Runs) {
@@ -192,7 +193,11 @@ impl Calls {
                 _ => one_line(input, INPUT_CHARS_MAX).into(),
             },
             does,
-            files: files.into_iter().take(FILES_MAX).map(|file| self.relative(&file)).collect(),
+            files: files
+                .into_iter()
+                .take(FILES_MAX)
+                .map(|(touch, file)| (touch, self.relative(&file)))
+                .collect(),
             command: command.or(continued),
             plan: (does == Does::Plan && input.len() <= PLAN_BYTES_MAX).then(|| input.into()),
             is_aside: call.session_thread_id.is_some(),
@@ -268,7 +273,7 @@ impl Calls {
 
     pub(super) fn weight(&self) -> usize {
         let of = |call: &Call| {
-            let files: usize = call.files.iter().map(|file| file.len() + 16).sum();
+            let files: usize = call.files.iter().map(|(_, file)| file.len() + 24).sum();
             let plan = call.plan.as_ref().map_or(0, |plan| plan.len());
             let command = call.command.as_ref().map_or(0, |_| 800);
             size_of::<Call>() + call.id.len() + call.input.len() + files + plan + command
@@ -342,16 +347,20 @@ fn paths(members: &Members<'_>) -> Vec<String> {
     paths
 }
 
-/// The files of a patch in the form of `apply_patch`.
-fn patched(text: &str) -> Vec<String> {
-    const MARKS: [&str; 4] =
-        ["*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: "];
+/// What a patch in the form of `apply_patch` does to files.
+fn patched(text: &str) -> Vec<(Touch, String)> {
+    const DELETES: &str = "*** Delete File: ";
+    const MARKS: [&str; 4] = ["*** Update File: ", "*** Add File: ", DELETES, "*** Move to: "];
     if !text.contains(PATCH) {
         return Vec::new();
     }
-    let file = |line: &'_ str| {
-        let path = MARKS.iter().find_map(|mark| line.strip_prefix(mark))?;
-        Some(path.trim().to_owned())
-    };
-    text.lines().filter_map(file).collect()
+    let mut files = Vec::new();
+    for line in text.lines() {
+        let Some(path) = MARKS.iter().find_map(|mark| line.strip_prefix(mark)) else { continue };
+        files.push((Touch::Changed, path.trim().to_owned()));
+        if line.starts_with(DELETES) {
+            files.push((Touch::Deleted, path.trim().to_owned()));
+        }
+    }
+    files
 }

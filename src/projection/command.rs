@@ -3,6 +3,11 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::{
+    effects,
+    selection::{DRIVERS, Test},
+};
+
 /// Bytes of a command that are read, simple commands in it, and words of one.
 const BYTES_MAX: usize = 16 << 10;
 const PARTS_MAX: usize = 64;
@@ -26,41 +31,6 @@ const LONG_WRAPPERS: [[&str; 2]; 10] = [
     ["python", "-m"],
     ["python3", "-m"],
 ];
-/// Programs that always run tests.
-const RUNNERS: [&str; 15] = [
-    "pytest", "py.test", "unittest", "vitest", "jest", "mocha", "ava", "ctest", "rspec", "phpunit",
-    "tox", "nox", "nextest", "bats", "tap",
-];
-/// Programs that run tests after a certain word.
-const DRIVERS: [&str; 25] = [
-    "cargo",
-    "npm",
-    "pnpm",
-    "yarn",
-    "bun",
-    "go",
-    "mvn",
-    "mvnw",
-    "gradle",
-    "gradlew",
-    "make",
-    "just",
-    "task",
-    "dotnet",
-    "swift",
-    "mix",
-    "rake",
-    "rails",
-    "deno",
-    "bazel",
-    "playwright",
-    "cypress",
-    "zig",
-    "stack",
-    "manage.py",
-];
-/// These words.
-const TEST_WORDS: [&str; 8] = ["test", "tests", "t", "check", "verify", "nextest", "spec", "e2e"];
 /// Programs that build; `cargo` and others above do too.
 const BUILDERS: [&str; 8] = ["tsc", "rustc", "cmake", "ninja", "gcc", "g++", "clang", "javac"];
 /// Programs whose exit code 1 only means that nothing was found, or that something differs.
@@ -69,30 +39,6 @@ const ASKERS: [&str; 12] =
 /// Programs that only print another one's output.
 const FILTERS: [&str; 10] =
     ["tail", "head", "cat", "tee", "less", "grep", "sed", "sort", "wc", "awk"];
-/// Arguments that do not restrict a run.
-const HARMLESS: [&str; 20] = [
-    "-q",
-    "-v",
-    "-vv",
-    "-x",
-    "-s",
-    "--",
-    "--quiet",
-    "--verbose",
-    "--no-fail-fast",
-    "--nocapture",
-    "--release",
-    "--locked",
-    "--offline",
-    "--color",
-    "--watch=false",
-    "--silent",
-    "--run",
-    "./...",
-    ".",
-    "run",
-];
-
 /// A simple command in a command.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Part {
@@ -116,33 +62,28 @@ pub(super) struct Command {
     pub(super) asks: bool,
     /// Whether its exit code may be that of another program than the one that matters.
     pub(super) hides_code: bool,
-    /// The files it plainly writes.
-    pub(super) files: Vec<String>,
+    /// Whether it changes something besides files.
+    pub(super) changes: bool,
+    /// What it plainly does to files, in order.
+    pub(super) files: Vec<(Touch, String)>,
 }
 
-/// A run of tests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Test {
-    runner: Box<str>,
-    arguments: Box<[Box<str>]>,
-}
-
-impl Test {
-    /// Whether the success of this run covers another one: it ran the same tests with fewer
-    /// restrictions.
-    pub(super) fn covers(&self, other: &Self) -> bool {
-        let within = |limit: &str, one: &str| {
-            let rest = one.strip_prefix(limit.trim_end_matches("..."));
-            rest.is_some_and(|rest| {
-                rest.is_empty() || limit.ends_with(['/', '.']) || rest.starts_with(['/', ':', '.'])
-            })
-        };
-        self.runner == other.runner
-            && self
-                .arguments
-                .iter()
-                .all(|limit| other.arguments.iter().any(|one| within(limit, one)))
-    }
+/// What happens to a file. Without a path, to all of the repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Touch {
+    /// It is written.
+    Changed,
+    /// It is removed.
+    Deleted,
+    /// It is as it was committed last.
+    Reverted,
+    /// It is as an older commit has it.
+    Reset,
+    /// Its changes are put away, and come back.
+    Stashed,
+    Returned,
+    /// Its changes are in a commit.
+    Committed,
 }
 
 impl Command {
@@ -151,15 +92,22 @@ impl Command {
         let text = line.get(..line.floor_char_boundary(BYTES_MAX)).unwrap_or_default();
         let (parts, inputs) = parts(text);
         let matters: Vec<&Part> = parts.iter().filter(|part| matters(part)).collect();
-        let test = matters.iter().find_map(|part| test_of(&part.words));
+        let test = matters.iter().find_map(|part| {
+            let words = bare(&part.words);
+            Test::of(words, program(words))
+        });
         let mut hasher = DefaultHasher::new();
         match &test {
-            Some(test) => (&test.runner, &test.arguments).hash(&mut hasher),
+            Some(test) => test.hash(&mut hasher),
             None => {
                 matters.iter().for_each(|part| (&part.words, &part.writes).hash(&mut hasher));
                 (&inputs, line.len() > BYTES_MAX).hash(&mut hasher);
             }
         }
+        let fed =
+            parts.iter().filter(|part| matches!(self::program(&part.words), "echo" | "printf"));
+        let fed = fed.flat_map(|part| part.words.iter().map(String::as_str));
+        let given = fed.chain(inputs.iter().copied()).collect::<Vec<_>>().join("\n");
         let program = |part: &&&Part| program(bare(&part.words)).to_owned();
         let last = matters.last().map(|part| program(&part)).unwrap_or_default();
         let first = matters.first().map(|part| program(&part)).unwrap_or_default();
@@ -168,7 +116,11 @@ impl Command {
             builds: [BUILDERS.as_slice(), &DRIVERS].concat().contains(&&*first),
             asks: ASKERS.contains(&&*last),
             hides_code: parts.len() > 1,
-            files: parts.iter().flat_map(files).collect(),
+            changes: parts.iter().any(|part| {
+                let words = bare(&part.words);
+                effects::changes(words, self::program(words), &given)
+            }),
+            files: parts.iter().flat_map(touched).collect(),
             test,
         }
     }
@@ -220,57 +172,6 @@ fn program(words: &[String]) -> &str {
     words.first().and_then(|word| word.rsplit('/').next()).unwrap_or_default()
 }
 
-/// The test run of a simple command, if it is one.
-fn test_of(words: &[String]) -> Option<Test> {
-    let words = bare(words);
-    let program = program(words);
-    let rest = words.get(1..).unwrap_or_default();
-    let is_flag = |word: &&String| word.starts_with(['-', '+']);
-    let (runner, skip) = if RUNNERS.contains(&program) {
-        (program.to_owned(), None)
-    } else if DRIVERS.contains(&program) {
-        let at = rest.iter().position(|word| {
-            let word = word.split(':').next().unwrap_or_default();
-            TEST_WORDS.contains(&word)
-        })?;
-        let plain = rest.get(..at)?.iter().all(|word| is_flag(&word) || word == "run");
-        let builds = matches!(program, "mvn" | "mvnw" | "gradle" | "gradlew");
-        // `cargo check` builds, `make check` tests.
-        let word = rest.get(at)?;
-        if !(plain || builds) || program == "cargo" && word == "check" {
-            return None;
-        }
-        let name = if matches!(&**word, "t" | "nextest") { "test" } else { word };
-        (format!("{program} {name}"), Some(at))
-    } else {
-        let script = words.iter().take(3).find(|word| {
-            let name = word.rsplit('/').next().unwrap_or_default();
-            let stem = name.split('.').next().unwrap_or_default();
-            let tests = stem.split(['_', '-']).any(|part| matches!(part, "test" | "tests"));
-            tests && (name.contains('.') || word.starts_with("./"))
-        });
-        let runs =
-            matches!(program, "python" | "python3" | "node" | "bash" | "sh" | "ruby" | "php");
-        let script = script.filter(|script| runs || words.first() == Some(script));
-        let node = program == "node" && rest.iter().any(|word| word == "--test");
-        match script {
-            Some(script) => (script.clone(), None),
-            None if node => ("node --test".to_owned(), None),
-            None => return None,
-        }
-    };
-    let arguments = rest.iter().enumerate().filter(|(at, _)| Some(*at) != skip);
-    let arguments = arguments.map(|(_, word)| word.trim_start_matches("./"));
-    let says = |word: &&str| {
-        !HARMLESS.contains(word)
-            && !word.is_empty()
-            && !word.starts_with("--tb=")
-            && *word != runner
-    };
-    let arguments = arguments.filter(says).map(Into::into).collect();
-    Some(Test { runner: runner.into(), arguments })
-}
-
 /// The files that a simple command plainly writes.
 fn files(part: &Part) -> Vec<String> {
     let words = bare(&part.words);
@@ -297,6 +198,71 @@ fn files(part: &Part) -> Vec<String> {
     }
     files.retain(|file| is_file(file));
     files
+}
+
+/// What a simple command does to files.
+fn touched(part: &Part) -> Vec<(Touch, String)> {
+    let mut made: Vec<(Touch, String)> =
+        files(part).into_iter().map(|file| (Touch::Changed, file)).collect();
+    let words = bare(&part.words);
+    let rest = words.get(1..).unwrap_or_default();
+    let is_path = |word: &&String| is_file(word.trim_end_matches('/')) && !word.starts_with('-');
+    let paths = |touch: Touch, words: &[String]| -> Vec<(Touch, String)> {
+        let path = |word: &String| (touch, word.trim_end_matches('/').to_owned());
+        words.iter().filter(is_path).map(path).collect()
+    };
+    match program(words) {
+        "rm" | "unlink" => made.extend(paths(Touch::Deleted, rest)),
+        "mv" => made.extend(paths(
+            Touch::Deleted,
+            rest.get(..rest.len().saturating_sub(1)).unwrap_or_default(),
+        )),
+        "git" => made.extend(of_git(rest, paths)),
+        _ => {}
+    }
+    made
+}
+
+/// The same of `git`.
+fn of_git(
+    words: &[String],
+    paths: impl Fn(Touch, &[String]) -> Vec<(Touch, String)>,
+) -> Vec<(Touch, String)> {
+    let words = match words {
+        [option, _, rest @ ..] if matches!(&**option, "-C" | "-c") => rest,
+        words => words,
+    };
+    let Some((sub, rest)) = words.split_first() else { return Vec::new() };
+    let has = |options: &[&str]| rest.iter().any(|word| options.contains(&&**word));
+    let named = rest.iter().position(|word| word == "--").and_then(|at| rest.get(at + 1..));
+    let all = |touch: Touch| vec![(touch, String::new())];
+    let those = |touch: Touch, words: &[String]| match words.iter().any(|word| word == ".") {
+        true => all(touch),
+        false => paths(touch, words),
+    };
+    match &**sub {
+        "commit" if !has(&["--dry-run"]) => all(Touch::Committed),
+        "rm" if !has(&["--cached"]) => paths(Touch::Deleted, rest),
+        "mv" => paths(Touch::Deleted, rest.get(..rest.len().saturating_sub(1)).unwrap_or_default()),
+        "checkout" if !has(&["-b", "-B", "--orphan", "-p", "--patch"]) => {
+            those(Touch::Reverted, named.unwrap_or(rest))
+        }
+        "restore" if !has(&["--staged", "-S", "-p"]) || has(&["--worktree", "-W"]) => {
+            those(Touch::Reverted, named.unwrap_or(rest))
+        }
+        "stash" => match rest.first().map_or("push", String::as_str) {
+            "pop" | "apply" => all(Touch::Returned),
+            "push" | "save" | "-u" | "-m" | "--include-untracked" | "--" => {
+                named.map_or_else(|| all(Touch::Stashed), |words| those(Touch::Stashed, words))
+            }
+            _ => Vec::new(),
+        },
+        "reset" if has(&["--hard"]) => {
+            let older = rest.iter().any(|word| !word.starts_with('-') && word != "HEAD");
+            all(if older { Touch::Reset } else { Touch::Reverted })
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Both names of a file that was moved; of files moved to a directory, what they were called.
@@ -589,7 +555,10 @@ mod tests {
             ("grep 'a > b' c.rs # > d.rs", ""),
             ("echo a>b.txt&&echo c>|d.txt", "b.txt d.txt"),
         ] {
-            assert_eq!(Command::of(line).files.join(" "), expected, "{line}");
+            let files = Command::of(line).files;
+            let changed = files.iter().filter(|(touch, _)| *touch == Touch::Changed);
+            let changed: Vec<&str> = changed.map(|(_, file)| file.as_str()).collect();
+            assert_eq!(changed.join(" "), expected, "{line}");
         }
     }
 

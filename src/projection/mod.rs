@@ -9,6 +9,7 @@ mod command;
 mod compact;
 mod compactions;
 mod conversation;
+mod effects;
 mod findings;
 mod found;
 mod instructions;
@@ -20,10 +21,12 @@ mod progress;
 pub mod remembered;
 mod report;
 mod research;
+mod selection;
 mod sources;
 pub mod text;
 pub mod tools;
 pub mod usage;
+mod verdict;
 mod work;
 
 pub use body::Confidence;
@@ -41,7 +44,7 @@ pub use remembered::{Memory, Remembered};
 pub use research::{Branch, CallerSummary, KnowledgeGap, LINE_CHARS_MAX, Research, Step};
 pub use sources::{Source, Sources, normalised};
 pub use usage::{Level, Usage};
-pub use work::{CommandFact, Effect, FileFact, Work};
+pub use work::{CommandFact, Effect, FileFact, FileState, Work};
 
 use crate::event::{Event, Position, Timestamp, kinds};
 

@@ -137,6 +137,8 @@ pub struct Outcome {
     pub url: Option<Box<str>>,
     /// When the result came.
     pub at: Timestamp,
+    /// Whether it was a command, whose failure says nothing about the tool that runs it.
+    pub is_command: bool,
 }
 
 /// How the tools of a session fared lately.
@@ -165,6 +167,7 @@ struct Call {
     position: Position,
     provider: Arc<str>,
     url: Option<Box<str>>,
+    is_command: bool,
 }
 
 /// The members of a call that matter, under each of their names.
@@ -239,7 +242,9 @@ impl Outcomes {
         let call: CallBody<'_> = body::read(&event.body)?;
         let name = one_line(&call.name?, NAME_CHARS_MAX);
         let server = call.server.or(call.mcp_server_name);
-        let tool = tools::split(server.as_deref(), &name).1.into();
+        let (by, tool) = tools::split(server.as_deref(), &name);
+        let does = tools::does(by, tool, &tools::members(call.input), None);
+        let (tool, is_command) = (tool.into(), does == tools::Does::Runs);
         let provider = match server {
             Some(server) => format!("{}/{name}", one_line(&server, NAME_CHARS_MAX)).into(),
             None => name.into(),
@@ -251,7 +256,8 @@ impl Outcomes {
         if self.calls.len() == CALLS_MAX {
             self.calls.pop_front();
         }
-        self.calls.push_back(Call { id, tool, position: event.position, provider, url });
+        let position = event.position;
+        self.calls.push_back(Call { id, tool, position, provider, url, is_command });
         Some(())
     }
 
@@ -269,8 +275,13 @@ impl Outcomes {
         if self.latest.len() == OUTCOMES_MAX {
             self.latest.pop_front();
         }
-        let at = event.processed_at;
-        self.latest.push_back(Outcome { provider: call.provider, trouble, url: call.url, at });
+        self.latest.push_back(Outcome {
+            provider: call.provider,
+            trouble,
+            url: call.url,
+            at: event.processed_at,
+            is_command: call.is_command,
+        });
         Some(())
     }
 

@@ -1,11 +1,11 @@
 //! The output of a command: its exit code, failed and passed tests, and the error in a line. It
 //! must not depend on which command it was.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use serde::Deserialize;
 
-use super::text::one_line;
+use super::{selection::Family, text::one_line, verdict::verdict};
 
 /// Bytes at the end of an output that are read for tests and errors.
 const TAIL_BYTES: usize = 64 << 10;
@@ -165,18 +165,47 @@ fn code_of(line: &str) -> Option<i64> {
     rest.get(..end)?.parse().ok()
 }
 
+/// Lines that say that not all tests were run.
+const CUT: [&str; 9] = [
+    "stopping after",
+    "Interrupted: ",
+    "panic: ",
+    "[build failed]",
+    "[setup failed]",
+    "Test suite failed to run",
+    "during collection",
+    "INTERNALERROR",
+    "Bail out!",
+];
+
 /// The report of a test run.
 #[derive(Debug, Default)]
 pub(super) struct Report<'a> {
     /// Tests that failed, in the order of the report; at most 32.
-    pub(super) failing: Vec<&'a str>,
-    /// Tests that passed.
-    pub(super) passing: BTreeSet<&'a str>,
+    pub(super) failing: Vec<String>,
+    /// Tests that passed, and the last parts of their names.
+    passing: BTreeSet<String>,
+    leaves: BTreeSet<String>,
+    /// Files and packages all of whose tests passed.
+    pub(super) places: BTreeSet<&'a str>,
+    /// Which kind of runner wrote it, as far as it shows.
+    pub(super) family: Option<Family>,
     /// Whether it reports failed tests.
     pub(super) says_failed: bool,
     /// Whether it reports a failed build.
     pub(super) says_broken: bool,
     says_passed: bool,
+    /// Whether it says that not all tests were run.
+    is_cut: bool,
+    /// How many tests passed and failed, by its summary.
+    counted: Option<(u64, u64)>,
+    /// The file whose tests are listed, and the suites around them with their indents.
+    place: Option<&'a str>,
+    suites: Option<Vec<(usize, &'a str)>>,
+    /// Files with failures.
+    failed_places: Vec<&'a str>,
+    /// The failed and the passed tests of the package that is listed.
+    listed: (usize, Vec<String>),
     reason: Option<(usize, &'a str)>,
     last: &'a str,
 }
@@ -187,14 +216,21 @@ impl<'a> Report<'a> {
         let from = text.ceil_char_boundary(text.len().saturating_sub(TAIL_BYTES));
         let mut report = Self::default();
         let mut panicked = false;
-        for line in text.get(from..).unwrap_or_default().lines() {
-            let line = line.trim();
+        for whole in text.get(from..).unwrap_or_default().lines() {
+            let line = whole.trim();
             if line.is_empty() {
+                report.suites = None;
                 continue;
             }
-            report.take(line);
+            report.take(line, whole.len() - whole.trim_start().len());
             if std::mem::replace(&mut panicked, line.contains("panicked at ")) {
                 report.reason(0, line);
+            }
+        }
+        // A file that fails without a test of it, as one that does not compile.
+        for place in std::mem::take(&mut report.failed_places) {
+            if !report.failing.iter().any(|name| name.starts_with(place)) {
+                report.fail(place.to_owned());
             }
         }
         // An assertion that failed, and no sign that it was expected.
@@ -203,32 +239,163 @@ impl<'a> Report<'a> {
         report
     }
 
-    fn take(&mut self, line: &'a str) {
+    /// Whether it names all tests that failed of those that were to be run.
+    pub(super) fn is_complete(&self) -> bool {
+        let named = self.failing.len();
+        let counted = self.counted.is_some_and(|(_, failed)| failed == named as u64);
+        let by_count = matches!(self.family, Some(Family::Pytest | Family::Js)) && counted;
+        let whole = by_count || self.family == Some(Family::Go);
+        whole && (1..NAMES_MAX).contains(&named) && !self.is_cut && !self.says_broken
+    }
+
+    /// Whether it names a test as passed.
+    pub(super) fn passed(&self, name: &str) -> bool {
+        self.leaves.contains(leaf(name)) && self.passing.iter().any(|one| same_test(one, name))
+    }
+
+    /// Whether no test was run.
+    pub(super) fn is_empty(&self) -> bool {
+        self.counted == Some((0, 0))
+    }
+
+    fn take(&mut self, line: &'a str, indent: usize) {
         self.last = line;
-        match verdict(line) {
-            Some((true, name)) => {
-                self.passing.insert(name);
-            }
-            Some((false, name)) => {
-                self.says_failed = true;
-                if self.failing.len() < NAMES_MAX && !self.failing.contains(&name) {
-                    self.failing.push(name);
-                }
-                if let Some((_, why)) = line.split_once(" - ").filter(|_| line.contains("::")) {
-                    self.reason(1, why);
-                }
-            }
-            None => {
-                self.says_failed |= counts_failures(line);
-                self.says_passed |=
-                    line == "OK" || line.starts_with("ok ") || line.contains("passed");
-                self.says_broken |= BROKEN_BUILDS.iter().any(|mark| line.starts_with(mark));
-                let rank = REASONS.iter().position(|mark| line.starts_with(mark));
-                if let Some(rank) = rank {
-                    self.reason(rank + 2, line.strip_prefix("E ").unwrap_or(line));
-                }
-            }
+        self.is_cut |= CUT.iter().any(|mark| line.contains(mark));
+        self.summary(line);
+        if self.package(line) || self.file(line) {
+            return;
         }
+        let Some((passed, name)) = verdict(line) else {
+            if let Some(suites) = self.suites.as_mut().filter(|_| indent > 0) {
+                suites.retain(|(above, _)| *above < indent);
+                suites.push((indent, line));
+            }
+            return self.other(line);
+        };
+        let name = self.whole_name(line, name, indent);
+        if passed {
+            self.leaves.insert(leaf(&name).to_owned());
+            self.listed.1.push(name.clone());
+            self.passing.insert(name);
+            return;
+        }
+        self.says_failed = true;
+        self.fail(name);
+        if let Some((_, why)) = line.split_once(" - ").filter(|_| line.contains("::")) {
+            self.reason(1, why);
+        }
+    }
+
+    fn other(&mut self, line: &'a str) {
+        self.says_failed |= counts_failures(line);
+        self.says_passed |= line == "OK" || line.starts_with("ok ") || line.contains("passed");
+        self.says_broken |= BROKEN_BUILDS.iter().any(|mark| line.starts_with(mark));
+        let rank = REASONS.iter().position(|mark| line.starts_with(mark));
+        if let Some(rank) = rank {
+            self.reason(rank + 2, line.strip_prefix("E ").unwrap_or(line));
+        }
+    }
+
+    fn fail(&mut self, name: String) {
+        match self.failing.iter_mut().find(|one| same_test(one, &name)) {
+            Some(known) if known.len() < name.len() => *known = name,
+            Some(_) => {}
+            None => self.failing.push(name),
+        }
+        self.failing.truncate(NAMES_MAX);
+    }
+
+    /// The name of a test with its file and suites, where the report lists it below them.
+    fn whole_name(&self, line: &str, name: &str, indent: usize) -> String {
+        let marked = line.starts_with(['✓', '✕', '×', '●']);
+        let Some(place) = self.place.filter(|place| marked && !name.starts_with(place)) else {
+            return name.to_owned();
+        };
+        let above = self.suites.iter().flatten().filter(|(above, _)| *above < indent);
+        let mut whole = place.to_owned();
+        for (at, part) in above.map(|(_, suite)| *suite).chain([name]).enumerate() {
+            whole.push_str(if at == 0 { " > " } else { " › " });
+            whole.push_str(part);
+        }
+        whole
+    }
+
+    /// Counts of a summary, and which runner writes such.
+    fn summary(&mut self, line: &str) {
+        let count = |word: &str| -> u64 {
+            let before = line.split_once(word).map(|(before, _)| before);
+            let number = before.and_then(|before| before.rsplit([' ', ';', ',', '|', '=']).next());
+            number.and_then(|number| number.parse().ok()).unwrap_or_default()
+        };
+        let family = if line.starts_with("test result: ") || line.contains(" tests run: ") {
+            Family::Cargo
+        } else if line.starts_with("Tests:  ") || line.starts_with("Tests  ") {
+            Family::Js
+        } else if line.contains("s ==") && line.contains(" in ") || is_quiet_pytest(line) {
+            Family::Pytest
+        } else {
+            return;
+        };
+        self.family = Some(family);
+        let (passed, failed) = self.counted.unwrap_or_default();
+        let failed = failed + count(" failed") + count(" error");
+        self.counted = Some((passed + count(" passed"), failed));
+    }
+
+    /// A line of `go test` about a package: its tests were listed before it.
+    fn package(&mut self, line: &'a str) -> bool {
+        let mut words = line.split('\t');
+        let (Some(said @ ("ok  " | "FAIL")), Some(package)) = (words.next(), words.next()) else {
+            return false;
+        };
+        let package = package.split(' ').next().unwrap_or(package);
+        self.family = Some(Family::Go);
+        let (first, passed) = std::mem::take(&mut self.listed);
+        let name = |name: &str| format!("{package} > {name}");
+        for failing in self.failing.iter_mut().skip(first) {
+            *failing = name(failing);
+        }
+        for test in passed {
+            self.passing.remove(&test);
+            self.passing.insert(name(&test));
+        }
+        self.listed.0 = self.failing.len();
+        match said {
+            "FAIL" => self.says_failed = true,
+            _ if line.contains("[no test") => {}
+            _ => drop(self.places.insert(package)),
+        }
+        true
+    }
+
+    /// A line of Vitest or Jest about a file: `PASS a.test.js`, `✓ a.test.ts (2 tests) 5ms`,
+    /// `❯ a.test.ts (2 tests | 1 failed)`. Its tests follow.
+    fn file(&mut self, line: &'a str) -> bool {
+        const MARKS: [(&str, bool); 5] =
+            [("PASS ", true), ("FAIL ", false), ("✓ ", true), ("❯ ", false), ("× ", false)];
+        let Some((rest, passed)) =
+            MARKS.iter().find_map(|(mark, passed)| Some((line.strip_prefix(mark)?, *passed)))
+        else {
+            return false;
+        };
+        let rest = rest.trim_start();
+        let (file, after) = rest.split_once(' ').unwrap_or((rest, ""));
+        let stem = file.rsplit('/').next().unwrap_or_default();
+        let is_file = stem.contains('.') && !stem.contains(':') && !stem.ends_with('.');
+        let jest = line.starts_with(['P', 'F']);
+        if !is_file || !jest && !after.starts_with('(') || after.starts_with("> ") {
+            return false;
+        }
+        self.place = Some(file);
+        self.suites = jest.then(Vec::new);
+        self.family = Some(Family::Js);
+        if passed {
+            self.places.insert(file);
+        } else {
+            self.says_failed = true;
+            self.failed_places.push(file);
+        }
+        true
     }
 
     /// Keeps the surest reason, of equally sure ones the first.
@@ -240,26 +407,95 @@ impl<'a> Report<'a> {
 
     /// The error: the failed tests and the reason, or the last line.
     pub(super) fn error(&self) -> String {
-        let mut names = String::new();
-        for (listed, name) in self.failing.iter().enumerate() {
-            let name = one_line(name, NAME_CHARS_MAX);
-            if names.len() + name.len() > NAMES_CHARS_MAX && listed > 0 {
-                names.push_str(&format!(", {} more", self.failing.len() - listed));
-                break;
-            }
-            if listed > 0 {
-                names.push_str(", ");
-            }
-            names.push_str(&name);
-        }
         let reason = self.reason.map(|(_, reason)| reason);
-        let error = match (names.is_empty(), reason) {
-            (true, reason) => reason.unwrap_or(self.last).to_owned(),
-            (false, Some(reason)) => format!("{names}: {reason}"),
-            (false, None) => names,
-        };
-        one_line(&error, ERROR_CHARS_MAX)
+        let reason = reason.or_else(|| self.failing.is_empty().then_some(self.last));
+        error(&self.failing, reason)
     }
+
+    /// Why the first of them failed.
+    pub(super) fn why(&self) -> Option<&'a str> {
+        self.reason.map(|(_, reason)| reason)
+    }
+}
+
+/// The names of failed tests and a reason in a line.
+pub(super) fn error(failing: &[impl AsRef<str>], reason: Option<&str>) -> String {
+    let mut names = String::new();
+    for (listed, name) in failing.iter().enumerate() {
+        let name = one_line(name.as_ref(), NAME_CHARS_MAX);
+        if names.len() + name.len() > NAMES_CHARS_MAX && listed > 0 {
+            names.push_str(&format!(", {} more", failing.len() - listed));
+            break;
+        }
+        if listed > 0 {
+            names.push_str(", ");
+        }
+        names.push_str(&name);
+    }
+    let error = match (names.is_empty(), reason) {
+        (true, reason) => reason.unwrap_or_default().to_owned(),
+        (false, Some(reason)) => format!("{names}: {reason}"),
+        (false, None) => names,
+    };
+    one_line(&error, ERROR_CHARS_MAX)
+}
+
+/// Whether two names in reports are of one test: one may lack its file, or the suites around it.
+pub(super) fn same_test(one: &str, other: &str) -> bool {
+    if leaf(one) != leaf(other) {
+        return false;
+    }
+    let (one, other) = (one.replace(" › ", " > "), other.replace(" › ", " > "));
+    let ends = |long: &str, short: &str| {
+        let before = long.strip_suffix(short);
+        before.is_some_and(|before| {
+            before.is_empty()
+                || before.ends_with(" > ")
+                || before.ends_with('/') && short.contains(".py::")
+        })
+    };
+    let either = |one: &str, other: &str| ends(one, other) || ends(other, one);
+    match (placed(&one), placed(&other)) {
+        (Some((file, rest)), Some((place, name))) => file == place && either(rest, name),
+        _ => either(&one, &other),
+    }
+}
+
+/// The last part of a name: equal where two names are of one test.
+fn leaf(name: &str) -> &str {
+    let name = name.rsplit(" › ").next().unwrap_or(name);
+    let name = name.rsplit(" > ").next().unwrap_or(name);
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// The file or package of a test, and its name there.
+fn placed(name: &str) -> Option<(&str, &str)> {
+    name.split_once(" > ").filter(|(place, _)| place.contains(['/', '.']))
+}
+
+/// A text without the escape sequences of a terminal.
+pub(super) fn plain(text: &str) -> Cow<'_, str> {
+    if !text.contains('\x1b') {
+        return Cow::Borrowed(text);
+    }
+    let mut parts = text.split('\x1b');
+    let mut made = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = |c: char| !c.is_ascii_digit() && !matches!(c, '[' | ';' | '?');
+        let rest = part.find(end).and_then(|at| part.get(at + 1..));
+        made.push_str(rest.unwrap_or_default());
+    }
+    Cow::Owned(made)
+}
+
+/// `3 failed, 3 passed in 0.06s`, as pytest ends with `-q`.
+fn is_quiet_pytest(line: &str) -> bool {
+    let counted = line.starts_with(|c: char| c.is_ascii_digit());
+    let Some((counts, time)) = line.rsplit_once(" in ").filter(|_| counted) else { return false };
+    let words = [" failed", " passed", " error", " skipped", " deselected"];
+    let took = time.split(' ').next().unwrap_or_default().strip_suffix('s');
+    let is_time = took.is_some_and(|took| took.parse::<f64>().is_ok());
+    is_time && words.iter().any(|word| counts.contains(word))
 }
 
 /// Whether a line counts tests that failed: `2 failed`, `failures=2`, `test result: FAILED`.
@@ -296,110 +532,6 @@ fn counts_failures(line: &str) -> bool {
         count.is_some_and(counts) && (lower.contains("tests") || lower.contains("failures="))
     });
     before || after
-}
-
-/// A test that a line reports as passed or failed.
-fn verdict(line: &str) -> Option<(bool, &str)> {
-    of_cargo(line)
-        .or_else(|| of_python(line))
-        .or_else(|| of_marks(line))
-        .or_else(|| of_others(line))
-}
-
-/// `test a::b ... ok`, `test_x (mod.Class) ... FAIL`; `FAIL [   0.004s] crate a::b`.
-fn of_cargo(line: &str) -> Option<(bool, &str)> {
-    if let Some((name, said)) = line.rsplit_once(" ... ") {
-        let name = name.strip_prefix("test ").unwrap_or(name);
-        let name = name.split(" - should panic").next().unwrap_or(name);
-        let name = name.split(" (").next().unwrap_or(name);
-        return match said.split_whitespace().next()? {
-            "ok" => Some((true, name)),
-            "FAILED" | "FAIL" | "ERROR" => Some((false, name)),
-            _ => None,
-        };
-    }
-    let (said, rest) = line.split_once(" [")?;
-    let name = || rest.split_once("] ").and_then(|(_, name)| name.split_whitespace().last());
-    match said {
-        "PASS" => Some((true, name()?)),
-        "FAIL" => Some((false, name()?)),
-        _ => None,
-    }
-}
-
-/// `FAILED a.py::b - why`, `a.py::b PASSED [ 50%]`, `FAIL: test_x (mod.Class)`.
-fn of_python(line: &str) -> Option<(bool, &str)> {
-    for (mark, passed) in [("FAIL: ", false), ("ERROR: ", false)] {
-        if let Some((name, _)) = line.strip_prefix(mark).and_then(|rest| rest.split_once(" (")) {
-            return (!name.contains(' ')).then_some((passed, name));
-        }
-    }
-    let said = |word: &str| match word {
-        "PASSED" => Some(true),
-        "FAILED" | "ERROR" => Some(false),
-        _ => None,
-    };
-    let mut words = line.split_whitespace();
-    let (first, second) = (words.next()?, words.next()?);
-    let is_name = |word: &str| word.contains("::") || word.ends_with(".py");
-    match (said(first), said(second)) {
-        (Some(passed), _) if is_name(second) => Some((passed, second)),
-        (_, Some(passed)) if is_name(first) => Some((passed, first)),
-        _ => None,
-    }
-}
-
-/// `✓ name (3 ms)`, `✕ name`, `● suite › name`, `--- FAIL: Name (0.00s)`, `not ok 1 - name`.
-fn of_marks(line: &str) -> Option<(bool, &str)> {
-    const MARKS: [(&str, bool); 9] = [
-        ("✓ ", true),
-        ("✔ ", true),
-        ("✕ ", false),
-        ("✖ ", false),
-        ("× ", false),
-        ("✗ ", false),
-        ("● ", false),
-        ("--- FAIL: ", false),
-        ("--- PASS: ", true),
-    ];
-    if let Some((name, passed)) =
-        MARKS.iter().find_map(|(mark, passed)| Some((line.strip_prefix(mark)?, *passed)))
-    {
-        // The duration of a run follows its name.
-        let name = match name.rsplit_once(" (") {
-            Some((name, took)) if took.ends_with("s)") => name,
-            _ => name,
-        };
-        return Some((passed, name.trim()));
-    }
-    let passed = !line.starts_with("not ok ");
-    let rest = line.strip_prefix("not ok ").or_else(|| line.strip_prefix("ok "))?;
-    let (number, name) = rest.split_once(' ')?;
-    number.parse::<u64>().ok()?;
-    Some((passed, name.trim_start_matches("- ")))
-}
-
-/// Vitest and Jest by file, Gradle, `dotnet`, CTest and `RSpec`.
-fn of_others(line: &str) -> Option<(bool, &str)> {
-    for (mark, passed) in [("FAIL ", false), ("PASS ", true)] {
-        if let Some(name) = line.strip_prefix(mark).map(str::trim_start) {
-            let file = name.split_whitespace().next().unwrap_or_default();
-            return file.contains('.').then(|| (passed, name.split(" (").next().unwrap_or(name)));
-        }
-    }
-    if let Some((name, _)) = line.split_once(" FAILED").filter(|(name, _)| name.contains(" > ")) {
-        return Some((false, name));
-    }
-    if let Some(rest) = line.strip_prefix("Failed ").or_else(|| line.strip_prefix("Passed ")) {
-        let (name, _) = rest.split_once(" [")?;
-        return (!name.contains(' ')).then(|| (line.starts_with("Passed"), name));
-    }
-    if let Some((_, name)) = line.strip_prefix("rspec ").and_then(|rest| rest.split_once(" # ")) {
-        return Some((false, name));
-    }
-    let (_, test) = line.split_once("Test ").filter(|_| line.contains("***Failed"))?;
-    let (_, name) = test.split_once(": ")?;
-    Some((false, name.split([' ', '.']).next().unwrap_or(name)))
 }
 
 #[cfg(test)]
@@ -494,7 +626,7 @@ mod tests {
             ),
             (
                 "--- FAIL: TestTax (0.00s)\n    cart_test.go:12: got 3\nFAIL\nFAIL\tshop/cart\t0.01s",
-                "TestTax",
+                "shop/cart > TestTax",
             ),
             ("ok 1 - adds\nnot ok 2 - adds tax\n# failed 1", "adds tax"),
             ("CartTest > addsTax() FAILED\n2 tests completed, 1 failed", "CartTest > addsTax()"),

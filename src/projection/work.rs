@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 
 use super::{
     calls::{Answer, Call, ToolEvent},
-    command::{Command, Test},
+    command::{Command, Touch},
     compact::compact,
-    report::Report,
+    report::{self, Report},
+    selection::Test,
     tools::Does,
 };
 use crate::event::Position;
@@ -26,8 +27,26 @@ pub struct FileFact {
     pub path: Box<str>,
     /// How often it was changed.
     pub times: u64,
-    /// The result of the latest change.
+    /// The result of the latest change, or of what took it back.
     pub last: Position,
+    /// What became of it.
+    pub state: FileState,
+    /// Whether a call made it, so that no commit has it.
+    is_new: bool,
+    is_committed: bool,
+}
+
+/// What became of a file that was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileState {
+    /// It is changed.
+    Changed,
+    /// Its changes were taken back.
+    Reverted,
+    /// Its changes were put away.
+    Stashed,
+    /// It was removed.
+    Deleted,
 }
 
 /// A command that failed at least once.
@@ -48,8 +67,11 @@ pub struct CommandFact {
     pub error: Box<str>,
     key: u64,
     test: Option<Test>,
-    /// Tests that failed in its last run.
+    /// Tests that failed in its last run and in no later run of another command; when mended,
+    /// those that did.
     names: Vec<Box<str>>,
+    /// Why the first of them failed.
+    why: Option<Box<str>>,
 }
 
 /// A call that changed something outside of files.
@@ -74,9 +96,17 @@ pub struct Work {
     files: VecDeque<FileFact>,
     commands: VecDeque<CommandFact>,
     effects: VecDeque<Effect>,
+    /// Files, failing commands and effects that found no room.
+    forgotten: [u64; 3],
 }
 
 impl Work {
+    /// How many files, failing commands and effects there were beyond those that are kept.
+    #[must_use]
+    pub fn forgotten(&self) -> [u64; 3] {
+        self.forgotten
+    }
+
     /// The files that were changed, the least recently changed first; at most 256.
     pub fn files(&self) -> impl DoubleEndedIterator<Item = &FileFact> {
         self.files.iter()
@@ -106,14 +136,14 @@ impl Work {
     /// status.
     pub(super) fn fold(&mut self, tool_event: &mut ToolEvent<'_>) {
         match tool_event {
-            ToolEvent::Call(call, _) if call.does == Does::Changes => self.begin(call),
+            ToolEvent::Call(call, _) if changes(call) => self.begin(call),
             ToolEvent::Call(..) => {}
             ToolEvent::Result(call, answer) => {
-                if call.does == Does::Changes {
-                    self.end(call, answer);
-                }
                 if !answer.is_refusal {
                     self.result(call, answer);
+                }
+                if changes(call) {
+                    self.end(call, answer);
                 }
             }
         }
@@ -122,11 +152,12 @@ impl Work {
     fn begin(&mut self, call: &Call) {
         if self.effects.len() == EFFECTS_MAX {
             self.effects.pop_front();
+            self.forgotten[2] += 1;
         }
         self.effects.push_back(Effect {
             position: call.position,
             tool: call.tool.clone(),
-            input: call.input.clone(),
+            input: call.command.as_ref().map_or(&call.input, |command| &command.0).clone(),
             result: Box::default(),
             failed: false,
             call: call.position,
@@ -149,30 +180,63 @@ impl Work {
         if let Some((line, command)) = call.command.as_deref() {
             answer.failed = self.ran(line, command, answer);
         }
-        if !answer.failed {
-            call.files.iter().for_each(|path| self.changed(path, answer.position));
+        if answer.failed {
+            return;
+        }
+        let makes = call.does == Does::Edits && answer.text.contains("created");
+        for (touch, path) in &call.files {
+            match touch {
+                Touch::Changed => self.changed(path, answer.position, makes),
+                touch => self.touched(*touch, path, answer.position),
+            }
         }
     }
 
-    fn changed(&mut self, path: &str, position: Position) {
+    fn changed(&mut self, path: &str, position: Position, makes: bool) {
         let at = self.files.iter().rposition(|file| *file.path == *path);
         let known = at.and_then(|at| self.files.remove(at));
-        let mut file =
-            known.unwrap_or_else(|| FileFact { path: path.into(), times: 0, last: position });
+        let mut file = known.unwrap_or_else(|| FileFact {
+            path: path.into(),
+            times: 0,
+            last: position,
+            state: FileState::Changed,
+            is_new: makes,
+            is_committed: false,
+        });
         file.times += 1;
         file.last = position;
+        file.state = FileState::Changed;
         if self.files.len() == FILES_MAX {
             self.files.pop_front();
+            self.forgotten[0] += 1;
         }
         self.files.push_back(file);
     }
 
+    /// Folds what undoes changes: of a file, of all below a directory, or of all of the repository.
+    fn touched(&mut self, touch: Touch, path: &str, position: Position) {
+        for file in &mut self.files {
+            let rest = file.path.strip_prefix(path);
+            let inside = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            if path.is_empty() && !file.path.starts_with('/') || inside {
+                file.touch(touch, path.is_empty(), position);
+            }
+        }
+        let files = self.files.make_contiguous();
+        files.sort_by_key(|file| file.last);
+    }
+
     /// Folds the outcome of a command; whether it failed.
     fn ran(&mut self, line: &str, command: &Command, answer: &Answer) -> bool {
-        let report = Report::of(&answer.text);
+        let output = report::plain(&answer.text);
+        let report = Report::of(&output);
         let failed = has_failed(command, answer, &report);
+        let test = command.test.as_ref().map(|test| test.shown_as(report.family));
         let at = self.commands.iter().rposition(|one| one.key == command.key);
         let known = at.and_then(|at| self.commands.remove(at));
+        if let Some(test) = &test {
+            self.judge(test, failed, &report, answer.position);
+        }
         if failed || known.is_some() {
             let mut fact = known.unwrap_or_else(|| CommandFact {
                 line: line.into(),
@@ -182,46 +246,51 @@ impl Work {
                 last: answer.position,
                 error: Box::default(),
                 key: command.key,
-                test: command.test.clone(),
+                test: None,
                 names: Vec::new(),
+                why: None,
             });
             fact.runs += 1;
             fact.line = line.into();
             fact.last = answer.position;
+            fact.test = test;
             if failed {
                 fact.failed = true;
                 fact.failures += 1;
                 fact.error = report.error().into();
-                fact.names = report.failing.iter().map(|name| (*name).into()).collect();
+                fact.names = report.failing.iter().map(|name| name.as_str().into()).collect();
+                fact.why = report.why().map(Into::into);
             } else {
                 fact.mend(answer.position);
             }
             self.keep(fact);
         }
-        if let Some(test) = &command.test {
-            self.passed(test, failed, &report, answer.position);
-        }
         failed
     }
 
-    /// Mends what the success of other tests speaks for.
-    fn passed(&mut self, test: &Test, failed: bool, report: &Report<'_>, position: Position) {
-        for fact in self.commands.iter_mut().filter(|fact| fact.failed && fact.last != position) {
-            let covered = fact.test.as_ref().is_some_and(|other| test.covers(other));
-            if !failed && covered {
-                fact.mend(position);
-            } else if !fact.names.is_empty() && fact.names.len() < super::report::NAMES_MAX {
-                fact.names.retain(|name| !report.passing.contains(&**name));
-                if fact.names.is_empty() {
-                    fact.mend(position);
+    /// Gives the tests that failed in other commands the outcome of a run: those that it reports
+    /// as failing fail there, those that it ran without are mended.
+    fn judge(&mut self, test: &Test, failed: bool, report: &Report<'_>, position: Position) {
+        let fails = |name: &str| report.failing.iter().any(|one| report::same_test(one, name));
+        self.commands.retain_mut(|fact| {
+            if fact.names.iter().any(|name| fails(name)) {
+                fact.names.retain(|name| !fails(name));
+                let superseded = fact.names.is_empty() || !fact.failed;
+                fact.why = None;
+                fact.error = report::error(&fact.names, None).into();
+                if superseded {
+                    return false;
                 }
             }
-        }
+            fact.judge(test, failed, report, position);
+            true
+        });
     }
 
     fn keep(&mut self, fact: CommandFact) {
         if self.commands.len() == COMMANDS_MAX {
             let mended = self.commands.iter().position(|fact| !fact.failed);
+            self.forgotten[1] += u64::from(mended.is_none());
             self.commands.remove(mended.unwrap_or(0));
         }
         self.commands.push_back(fact);
@@ -231,7 +300,7 @@ impl Work {
         let files: usize = self.files.iter().map(|file| file.path.len()).sum();
         let command = |fact: &CommandFact| {
             let names: usize = fact.names.iter().map(|name| name.len() + 16).sum();
-            fact.line.len() + fact.error.len() + names + 400
+            fact.line.len() + fact.error.len() + names + 600
         };
         let effect = |effect: &Effect| effect.input.len() + effect.result.len() + effect.tool.len();
         files
@@ -242,13 +311,74 @@ impl Work {
     }
 }
 
+impl FileFact {
+    fn touch(&mut self, touch: Touch, all: bool, position: Position) {
+        // Of a whole repository, a file that no commit has is left alone.
+        let is_kept = self.is_committed || all && self.is_new;
+        let state = match (touch, self.state) {
+            (Touch::Deleted, _) => FileState::Deleted,
+            (Touch::Reset, _) if !self.is_new || self.is_committed => FileState::Reverted,
+            (Touch::Reverted, FileState::Changed | FileState::Deleted) if !is_kept => {
+                FileState::Reverted
+            }
+            (Touch::Stashed, FileState::Changed | FileState::Deleted) if !is_kept => {
+                FileState::Stashed
+            }
+            (Touch::Returned, FileState::Stashed) => FileState::Changed,
+            (Touch::Committed, state) => {
+                self.is_committed |= matches!(state, FileState::Changed | FileState::Deleted);
+                return;
+            }
+            _ => return,
+        };
+        if state != self.state {
+            self.state = state;
+            self.last = position;
+        }
+    }
+}
+
 impl CommandFact {
     fn mend(&mut self, position: Position) {
         self.failed = false;
         self.last = position;
         self.error = Box::default();
-        self.names.clear();
+        self.why = None;
     }
+
+    /// Mends its tests that passed in a run of another command, and itself when none is left.
+    fn judge(&mut self, test: &Test, failed: bool, report: &Report<'_>, position: Position) {
+        let Some(own) = self.test.as_ref().filter(|_| self.failed) else { return };
+        let all_passed = !failed && !report.is_empty();
+        // Beyond the most that are kept, there may be others.
+        if self.names.is_empty() || self.names.len() == report::NAMES_MAX {
+            if all_passed && test.covers(own) {
+                self.mend(position);
+            }
+            return;
+        }
+        let rest_passed = all_passed || failed && report.is_complete() && test.runs_all();
+        let passed = |name: &str| {
+            report.passed(name)
+                || report.places.contains(name.split(" > ").next().unwrap_or(name))
+                    && test.fits(name)
+                || rest_passed && test.selects(name, own)
+        };
+        let mut left: Vec<Box<str>> = self.names.clone();
+        left.retain(|name| !passed(name));
+        if left.is_empty() {
+            self.mend(position);
+        } else if left.len() < self.names.len() {
+            self.why = self.why.take().filter(|_| left.first() == self.names.first());
+            self.error = report::error(&left, self.why.as_deref()).into();
+            self.names = left;
+        }
+    }
+}
+
+/// Whether a call changes something besides files.
+fn changes(call: &Call) -> bool {
+    call.does == Does::Changes || call.command.as_ref().is_some_and(|command| command.1.changes)
 }
 
 /// Whether a command failed: by the status of the result, or by a clear output where the exit code
@@ -512,6 +642,7 @@ mod tests {
             [
                 (1, "book_reservation", booked, "reservation_id: HATHAT, total: 375", false),
                 (5, "cancel_order", "id: A1", "Error: order A1 is shipped", true),
+                (9, "Bash", "curl -X POST x", "done", false),
             ]
         );
     }

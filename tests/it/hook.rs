@@ -6,6 +6,7 @@ pub mod answered;
 mod events;
 mod install;
 mod made;
+mod outcomes;
 mod told;
 mod trouble;
 

@@ -71,6 +71,30 @@ fn a_verb_that_only_looks_makes_no_store() {
 }
 
 #[test]
+fn an_empty_list_says_whether_there_are_sessions_elsewhere() {
+    let place = Place::new();
+    place.run_with(&["append", "s", "--create"], r#"{"type": "user.message"}"#).ok();
+    let ran = place.run(&["sessions", "--workspace", "shop"]);
+    assert!(ran.code == 0 && ran.err.contains("No session in workspace shop"), "{ran:?}");
+}
+
+#[test]
+fn a_compaction_that_says_what_it_kept_is_shown_so() {
+    let place = Place::new();
+    let lines = [
+        json!({ "type": "user.message" }),
+        json!({ "type": "user.message" }),
+        json!({ "type": "context.compacted", "kept": [[1, 2]] }),
+        json!({ "type": "context.compacted" }),
+    ];
+    let lines = lines.map(|line| line.to_string()).join("\n");
+    place.run_with(&["append", "s", "--create"], &lines).ok();
+    let shown = place.run(&["view", "s", "compactions"]).ok();
+    assert_eq!(shown.matches("the client said what it kept").count(), 1, "{shown}");
+    assert_eq!(shown.matches("did not say what it dropped").count(), 1, "{shown}");
+}
+
+#[test]
 fn what_was_known_is_not_counted_as_appended_and_a_line_twice_is_known() {
     let place = Place::new();
     let append = |arguments: &[&str], lines: &[String]| {

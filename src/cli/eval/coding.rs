@@ -135,10 +135,36 @@ impl Runner {
         }
     }
 
-    /// What a run prints.
-    fn output(self, dice: &mut Dice, passed: &[String], failed: &[String]) -> String {
+    /// A command that runs a test another way: by a part of its name or its file, with options
+    /// that select nothing. `None` where it would run one of the others as well.
+    fn another(self, dice: &mut Dice, test: &str, others: &[String]) -> Option<String> {
+        let part = match self {
+            Self::Cargo => test.rsplit("::").next(),
+            Self::Pytest => test.split("::").next(),
+            Self::Npm | Self::Go => Some(test),
+        }?;
+        if others.iter().any(|other| other.contains(part)) {
+            return None;
+        }
+        let mut of = |all: [&str; 3]| (*dice.of(&all)).to_owned();
+        Some(match self {
+            Self::Cargo => format!("cargo test {}{part}", of(["", "-q ", "--release "])),
+            Self::Pytest => {
+                format!("{} {}{part}", of(["pytest", "python -m pytest", "uv run pytest"]), {
+                    of(["-q ", "--tb=short ", "-x --no-header "])
+                })
+            }
+            Self::Npm => {
+                format!("{} -t '{part}'", of(["npm test --", "npx vitest run", "npx jest"]))
+            }
+            Self::Go => format!("go test ./... {}-run '{part}$'", of(["", "-count=1 ", "-race "])),
+        })
+    }
+
+    /// What a run prints; `quiet`: passed tests are counted and not named.
+    fn output(self, dice: &mut Dice, passed: &[String], failed: &[String], quiet: bool) -> String {
         let mut lines = Vec::new();
-        for test in passed {
+        for test in passed.iter().filter(|_| !quiet) {
             lines.push(match self {
                 Self::Cargo => format!("test {test} ... ok"),
                 Self::Pytest => format!("{test} PASSED"),
@@ -269,17 +295,19 @@ impl Worker {
         let both: Vec<String> = made.failing.iter().chain(&made.mended).cloned().collect();
         let mut at = total / 8;
         acts.insert(at, self.run_all(&both));
-        for test in &made.mended {
+        for (mended, test) in made.mended.iter().enumerate() {
             at += self.dice.between(4, 8);
-            acts.insert(at, self.run_one(test, true));
+            acts.insert(at, self.fail_one(test));
             at += self.dice.between(3, 7);
-            acts.insert(at, self.run_one(test, false));
+            let later = made.mended.iter().skip(mended + 1);
+            let failing: Vec<String> = made.failing.iter().chain(later).cloned().collect();
+            acts.insert(at, self.pass_one(test, &failing));
         }
         at += self.dice.between(3, 8);
         acts.insert(at, self.run_all(&made.failing));
         for test in &made.failing {
             at += self.dice.between(2, 5);
-            acts.insert(at, self.run_one(test, true));
+            acts.insert(at, self.fail_one(test));
         }
         for done in 0..=PLAN_DONE {
             let state = |item: usize| match item {
@@ -300,21 +328,33 @@ impl Worker {
     fn run_all(&mut self, failed: &[String]) -> Act {
         let passed: Vec<String> =
             self.tests.iter().filter(|test| !failed.contains(test)).cloned().collect();
-        let output = self.runner.output(&mut self.dice, &passed, failed);
+        let quiet = self.dice.percent(50);
+        let output = self.runner.output(&mut self.dice, &passed, failed, quiet);
         Act::Run { command: self.runner.all().to_owned(), output, is_error: !failed.is_empty() }
     }
 
-    /// A run of one test; one failing run in four is piped, so that its exit code is lost.
-    fn run_one(&mut self, test: &String, fails: bool) -> Act {
+    /// A run of one test that fails; of four, one is piped, so that its exit code is lost.
+    fn fail_one(&mut self, test: &String) -> Act {
         let mut command = self.runner.one(test);
-        let only = std::slice::from_ref(test);
-        let (passed, failed) = if fails { (&[][..], only) } else { (only, &[][..]) };
-        let output = self.runner.output(&mut self.dice, passed, failed);
-        let is_piped = fails && self.dice.percent(25);
+        let failed = std::slice::from_ref(test);
+        let output = self.runner.output(&mut self.dice, &[], failed, false);
+        let is_piped = self.dice.percent(25);
         if is_piped {
             command.push_str(" 2>&1 | tail -40");
         }
-        Act::Run { command, output, is_error: fails && !is_piped }
+        Act::Run { command, output, is_error: !is_piped }
+    }
+
+    /// A run in which a test passes; most run it another way than the one in which it failed, and
+    /// half name no test that passed.
+    fn pass_one(&mut self, test: &String, failing: &[String]) -> Act {
+        let another = self.dice.percent(70);
+        let another = another.then(|| self.runner.another(&mut self.dice, test, failing)).flatten();
+        let command = another.unwrap_or_else(|| self.runner.one(test));
+        let quiet = self.dice.percent(50);
+        let passed = std::slice::from_ref(test);
+        let output = self.runner.output(&mut self.dice, passed, &[], quiet);
+        Act::Run { command, output, is_error: false }
     }
 
     fn change(&mut self, path: &str) -> Act {
@@ -509,19 +549,33 @@ const WORDS: Words = &[
 mod tests {
     use super::*;
 
-    /// The last outcome of a test in the runs that name it.
+    /// The runs that name a test, each with whether it fails there.
+    fn named(made: &Coding, test: &str) -> Vec<(usize, bool)> {
+        let runs = made.acts.iter().enumerate().filter_map(|(at, act)| match act {
+            Act::Run { output, .. } => Some((at, output)),
+            _ => None,
+        });
+        let line = |(at, output): (usize, &String)| {
+            let line = output.lines().find(|line| line.contains(test))?;
+            Some((at, !["... ok", "PASS", "✓"].iter().any(|word| line.contains(word))))
+        };
+        runs.filter_map(line).collect()
+    }
+
+    /// Whether a test passes in the end: it is not named as failing after a run that passes.
     fn passes_last(made: &Coding, test: &str) -> bool {
-        let runs = made.acts.iter().rev().filter_map(|act| match act {
+        let last = named(made, test).into_iter().rfind(|(_, fails)| *fails);
+        let after = made.acts.iter().skip(last.map_or(0, |(at, _)| at + 1));
+        let mut runs = after.filter_map(|act| match act {
             Act::Run { output, .. } => Some(output),
             _ => None,
         });
-        let line = runs.flat_map(|output| output.lines()).find(|line| line.contains(test));
-        let line = line.unwrap_or_default();
-        ["... ok", "PASS", "✓"].iter().any(|word| line.contains(word))
+        runs.any(|output| ["0 failed", "ok  \t"].iter().any(|word| output.contains(word)))
     }
 
     #[test]
     fn a_session_has_what_it_says_it_has() {
+        let mut commands = std::collections::BTreeSet::new();
         for seed in 1..=40 {
             let made = coding(seed);
             let count =
@@ -534,6 +588,11 @@ mod tests {
             }
             assert_eq!((made.failing.len(), made.mended.len()), (3, 5));
             assert!(!made.failing.iter().any(|test| passes_last(&made, test)), "seed {seed}");
+            let run = |act: &Act| match act {
+                Act::Run { command, .. } => Some(command.clone()),
+                _ => None,
+            };
+            commands.extend(made.acts.iter().filter_map(run));
             assert!(made.mended.iter().all(|test| passes_last(&made, test)), "seed {seed}");
             let changed: std::collections::BTreeSet<&String> = made
                 .acts
@@ -555,6 +614,10 @@ mod tests {
                 .map(|(item, _)| item)
                 .collect();
             assert_eq!(open, made.open.iter().collect::<Vec<_>>(), "seed {seed}");
+        }
+        // Tests pass another way than they failed.
+        for way in ["python -m pytest ", "npx vitest run -t", "cargo test -q ", "-race"] {
+            assert!(commands.iter().any(|command| command.contains(way)), "{way}");
         }
     }
 }

@@ -187,7 +187,11 @@ pub(super) fn compactions(session: &str, view: &Value, paper: &mut Paper) {
         let about: Vec<String> = about.into_iter().filter(|text| !text.is_empty()).collect();
         paper.say(Tone::Plain, &format!("  [{at}] "), &about.join(", "));
         let told = one.get("is_told").and_then(Value::as_bool) == Some(true);
-        let assumed = if told { "" } else { "; the client did not say what it dropped" };
+        let assumed = match (told, list(one, "kept").is_empty()) {
+            (true, _) => "",
+            (false, false) => "; the client said what it kept",
+            (false, true) => "; the client did not say what it dropped",
+        };
         if let Some(dropped) = ranges(list(one, "dropped"), "event") {
             paper.say(Tone::Plain, "      Dropped ", &format!("{dropped}{assumed}"));
         }

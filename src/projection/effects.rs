@@ -1,0 +1,220 @@
+//! Which shell commands change something besides files: databases, repositories, clusters,
+//! containers, packages, services. It must not read an output.
+
+/// Clients of databases, whose statements say whether they write.
+const CLIENTS: [&str; 8] =
+    ["psql", "mysql", "mariadb", "sqlite3", "duckdb", "sqlcmd", "clickhouse-client", "cqlsh"];
+/// Statements that write.
+const WRITES: [&str; 15] = [
+    "insert", "update", "delete", "create", "drop", "alter", "truncate", "replace", "grant",
+    "revoke", "merge", "reindex", "vacuum", "refresh", "call",
+];
+/// Programs, and the words after which they change something.
+const VERBS: [(&[&str], &[&str]); 13] = [
+    (
+        &["git"],
+        &[
+            "commit",
+            "push",
+            "checkout",
+            "switch",
+            "reset",
+            "merge",
+            "rebase",
+            "revert",
+            "restore",
+            "cherry-pick",
+            "pull",
+            "am",
+            "stash",
+            "clean",
+        ],
+    ),
+    (
+        &["kubectl", "oc"],
+        &[
+            "apply", "delete", "create", "patch", "scale", "rollout", "replace", "edit", "set",
+            "label", "annotate", "drain", "cordon", "uncordon", "expose",
+        ],
+    ),
+    (&["helm"], &["install", "upgrade", "uninstall", "rollback"]),
+    (&["terraform", "tofu", "pulumi"], &["apply", "destroy", "import", "up", "taint"]),
+    (
+        &["docker", "podman"],
+        &[
+            "run", "rm", "rmi", "build", "push", "stop", "start", "restart", "kill", "tag",
+            "compose",
+        ],
+    ),
+    (&["docker-compose"], &["up", "down", "rm", "stop", "start", "restart", "build"]),
+    (
+        &["npm", "pnpm", "yarn", "bun", "gem", "bundle", "composer", "go", "cargo", "poetry", "uv"],
+        &[
+            "install",
+            "i",
+            "add",
+            "remove",
+            "uninstall",
+            "ci",
+            "publish",
+            "update",
+            "require",
+            "get",
+        ],
+    ),
+    (
+        &["pip", "pip3", "apt", "apt-get", "brew", "dnf", "yum", "apk", "conda"],
+        &["install", "uninstall", "remove", "purge", "upgrade", "add", "del"],
+    ),
+    (&["systemctl", "service"], &["start", "stop", "restart", "reload", "enable", "disable"]),
+    (&["alembic"], &["upgrade", "downgrade", "stamp"]),
+    (&["manage.py"], &["migrate", "loaddata", "flush"]),
+    (
+        &[
+            "flyway",
+            "liquibase",
+            "prisma",
+            "knex",
+            "sqlx",
+            "diesel",
+            "dbmate",
+            "goose",
+            "migrate",
+            "sequelize",
+        ],
+        &["migrate", "up", "down", "update", "migration", "db", "rollback", "reset"],
+    ),
+    (&["rails", "rake"], &["migrate", "rollback"]),
+];
+/// Words after a verb of the table that only ask.
+const ASKING: [&str; 7] = ["list", "show", "status", "history", "ps", "logs", "pull"];
+
+/// Whether a simple command changes something besides files: its words from the program on, the
+/// name of that, and all that the whole command writes to its programs.
+pub(super) fn changes(words: &[String], name: &str, inputs: &str) -> bool {
+    let rest = words.get(1..).unwrap_or_default();
+    if name == "uv" && rest.first().is_some_and(|word| word == "pip") {
+        return changes(rest, "pip", inputs);
+    }
+    if matches!(name, "python" | "python3") && rest.first().is_some_and(|word| is_manage(word)) {
+        return changes(rest, "manage.py", inputs);
+    }
+    if CLIENTS.contains(&name) {
+        let reads_file = rest.iter().any(|word| matches!(&**word, "-f" | "--file"));
+        return reads_file || writes(inputs) || rest.iter().any(|word| writes(word));
+    }
+    if matches!(name, "curl" | "wget" | "http" | "xh") {
+        return sends(rest);
+    }
+    if name == "gh" {
+        const GH: [&str; 8] =
+            ["create", "merge", "close", "edit", "comment", "delete", "review", "reopen"];
+        return rest.get(1).is_some_and(|word| GH.contains(&&**word));
+    }
+    let Some((_, verbs)) = VERBS.iter().find(|(programs, _)| programs.contains(&name)) else {
+        return false;
+    };
+    // The value of an option may stand before the verb: `kubectl -n prod apply`.
+    let plain = rest.iter().filter(|word| !word.starts_with(['-', '+']));
+    let plain: Vec<&str> = plain.map(|word| word.rsplit(':').next().unwrap_or(word)).collect();
+    let first = rest.first().map_or(1, |word| if word.starts_with('-') { 2 } else { 1 });
+    let at = plain.iter().take(first).position(|word| verbs.contains(word));
+    at.is_some_and(|at| plain.get(at + 1).is_none_or(|next| !ASKING.contains(next)))
+}
+
+fn is_manage(word: &str) -> bool {
+    word.rsplit('/').next() == Some("manage.py")
+}
+
+/// Whether a text has a statement that writes: a word at its beginning, or after `;` or a quote.
+fn writes(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    lower.split([';', '"', '\'', '\n', '(']).any(|part| {
+        let mut words = part.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        WRITES.contains(&first) && words.next().is_some()
+            || first == "with" && part.contains("update ")
+    })
+}
+
+/// Whether a request sends something.
+fn sends(words: &[String]) -> bool {
+    const METHODS: [&str; 4] = ["POST", "PUT", "PATCH", "DELETE"];
+    const DATA: [&str; 11] = [
+        "-d",
+        "--data",
+        "--data-raw",
+        "--data-binary",
+        "--data-urlencode",
+        "--json",
+        "-F",
+        "--form",
+        "-T",
+        "--upload-file",
+        "--post-data",
+    ];
+    let is_get = words.iter().any(|word| matches!(&**word, "-G" | "--get"));
+    words.iter().any(|word| {
+        let method = word.trim_start_matches("-X").trim_start_matches("--request=");
+        let option = word.split('=').next().unwrap_or(word);
+        METHODS.contains(&method) || DATA.contains(&option) && !is_get
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::projection::command::Command;
+
+    #[test]
+    fn a_command_that_changes_something_besides_files_is_known_by_its_words() {
+        for line in [
+            "psql $URL -c 'CREATE INDEX orders_day ON orders (day)'",
+            "psql -h db -U ada <<'EOF'\nBEGIN;\nDROP INDEX orders_day;\nCOMMIT;\nEOF\n",
+            "echo \"delete from carts\" | mysql shop",
+            "sqlite3 shop.db 'update carts set n = 1'",
+            "cd /srv && git commit -am 'test: round the tax'",
+            "git -C /srv push origin main",
+            "git checkout -b tax",
+            "kubectl -n prod apply -f web.yaml",
+            "helm upgrade web ./chart",
+            "terraform apply -auto-approve",
+            "docker compose up -d",
+            "docker run --rm -it web",
+            "npm install left-pad",
+            "uv pip install httpx",
+            "pip install -r requirements.txt",
+            "sudo apt-get install -y jq",
+            "cargo add serde",
+            "curl -s -X POST https://a.example/hooks",
+            "curl https://a.example -d '{\"a\":1}'",
+            "python manage.py migrate",
+            "alembic upgrade head",
+            "bundle exec rails db:migrate",
+            "npx prisma migrate deploy",
+            "gh pr create --fill",
+            "systemctl restart web",
+        ] {
+            assert!(Command::of(line).changes, "{line}");
+        }
+        for line in [
+            "psql $URL -c 'SELECT * FROM updates'",
+            "psql -c '\\d orders'",
+            "git status --short",
+            "git log --grep commit",
+            "git stash list",
+            "kubectl get pods -n apply",
+            "docker ps",
+            "docker compose logs web",
+            "npm test",
+            "npm run build",
+            "cargo build",
+            "curl https://a.example/put",
+            "ls git commit",
+            "echo git push",
+            "go test ./...",
+            "pip list",
+        ] {
+            assert!(!Command::of(line).changes, "{line}");
+        }
+    }
+}
