@@ -89,7 +89,7 @@ where
         .with_allowed_hosts(loopback.into_iter().chain(options.allowed_hosts))
         .with_allowed_origins(origins.chain(options.allowed_origins));
     config.cancellation_token = options.stop;
-    config.max_request_body_bytes = limits::BATCH_BYTES_MAX;
+    config.max_request_body_bytes = limits::MCP_CARRIER_BYTES_MAX;
     let open = move || {
         let mut connections = LocalSessionManager::default();
         connections.session_config.keep_alive = Some(IDLE_CONNECTION);

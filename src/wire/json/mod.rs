@@ -20,7 +20,10 @@ pub use write::{event_text, write_event, write_event_line};
 
 use super::scan::{Flaw, Scanner, unescaped};
 use crate::{
-    event::limits,
+    event::{
+        json::{Weight, weigh},
+        limits,
+    },
     service::{Code, ServiceError, ServiceResult},
 };
 
@@ -93,6 +96,23 @@ pub fn check(text: &str) -> ServiceResult<()> {
     let levels = u32::try_from(limits::JSON_DEPTH_MAX).unwrap_or(u32::MAX);
     let checked = scanner.value(levels).and_then(|_| scanner.end());
     checked.map_err(|flaw| Refused::Text(flaw).into_error(""))
+}
+
+/// How many values a text has, when a tree of it may be built.
+///
+/// # Errors
+/// `invalid_request`: it has too many, or is nested too deep.
+pub fn values(text: &[u8]) -> ServiceResult<usize> {
+    let Weight { values, depth } = weigh(text, usize::MAX);
+    if depth > limits::JSON_DEPTH_MAX {
+        return Err(too_deep(""));
+    }
+    if values > limits::JSON_VALUES_MAX {
+        let problem = format!("it has more than {} values", limits::JSON_VALUES_MAX);
+        let action = "send large data as events or as one text";
+        return Err(ServiceError::invalid("body", problem).action(action));
+    }
+    Ok(values)
 }
 
 /// The text of a string member; `None` for null.
