@@ -6,6 +6,7 @@ mod backend;
 mod conversation;
 mod handler;
 mod http;
+mod lines;
 mod resources;
 mod stdio;
 
