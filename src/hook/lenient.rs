@@ -1,6 +1,7 @@
 //! A lenient reader of what an agent's program wrote: an event that is cut off, too long, nested
-//! too deep or not quite JSON is read as far as possible. It must not interpret events, and never
-//! makes valid JSON worse: callers try the strict parser first.
+//! too deep, has too many values or is not quite JSON is read as far as possible; a member that is
+//! too much for a tree stays text. It must not interpret events, and never makes valid JSON worse:
+//! callers try the strict parser first.
 
 use std::{
     borrow::Cow,
@@ -8,6 +9,8 @@ use std::{
 };
 
 use serde_json::{Map, Value};
+
+use crate::event::{json, limits};
 
 const BOUNDS: Bounds = Bounds { bytes_max: 64 << 20, text_bytes_max: 8 << 20 };
 /// Bytes read at most: bounds the input of a program that never stops.
@@ -103,7 +106,9 @@ impl Shortened {
 
 /// Reads an object as far as it goes; `None` for a text that is not an object.
 pub(super) fn object(text: &str) -> Option<Map<String, Value>> {
-    let mut reader = Reader { rest: text.trim_start_matches('\u{feff}').trim_start() };
+    let rest = text.trim_start_matches('\u{feff}').trim_start();
+    // The object itself is a value, too.
+    let mut reader = Reader { rest, left: limits::JSON_VALUES_MAX - 1 };
     match reader.rest.starts_with('{').then(|| reader.value(0)) {
         Some(Value::Object(members)) => Some(members),
         _ => None,
@@ -122,6 +127,8 @@ pub(super) fn levels(value: &Value) -> usize {
 /// Reads one value at a time. Each step consumes something, or is at the end.
 struct Reader<'a> {
     rest: &'a str,
+    /// Values that may still be read.
+    left: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -140,7 +147,9 @@ impl<'a> Reader<'a> {
     fn value(&mut self, level: usize) -> Value {
         match self.next() {
             None => Value::Null,
-            Some('{' | '[') if level >= LEVELS_MAX => Value::from(self.nested()),
+            Some('{' | '[') if level >= LEVELS_MAX || level == 1 && !self.takes() => {
+                Value::from(shortened(self.nested()))
+            }
             Some('{') => Value::Object(self.members(level)),
             Some('[') => Value::Array(self.values(level)),
             Some('"') => Value::from(self.string()),
@@ -153,10 +162,22 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Whether the list or object of a member is read as a tree; its values are counted then.
+    fn takes(&mut self) -> bool {
+        let text = Reader { rest: self.rest, left: 0 }.nested();
+        let values = json::weigh(text.as_bytes(), usize::MAX).values;
+        let takes = values <= self.left;
+        self.left -= if takes { values } else { 0 };
+        takes
+    }
+
     fn members(&mut self, level: usize) -> Map<String, Value> {
         let mut members = Map::new();
         self.take(1);
         loop {
+            if level == 0 && self.left == 0 {
+                return members;
+            }
             match self.next() {
                 None => return members,
                 Some('}') => {
@@ -167,6 +188,7 @@ impl<'a> Reader<'a> {
                     let name = self.string();
                     if self.next() == Some(':') {
                         self.take(1);
+                        self.left = self.left.saturating_sub(usize::from(level == 0));
                         members.insert(name, self.value(level + 1));
                     }
                 }
@@ -239,6 +261,11 @@ impl<'a> Reader<'a> {
         self.rest = "";
         begun
     }
+}
+
+/// A text of at most as many bytes as the store takes in an event.
+fn shortened(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(limits::EVENT_BYTES_MAX)).unwrap_or(text)
 }
 
 /// The same with U+FFFD for each lone half of a surrogate pair.
