@@ -147,8 +147,12 @@ impl<'a> Reader<'a> {
     fn value(&mut self, level: usize) -> Value {
         match self.next() {
             None => Value::Null,
-            Some('{' | '[') if level >= LEVELS_MAX || level == 1 && !self.takes() => {
-                Value::from(shortened(self.nested()))
+            Some('{' | '[') if level >= LEVELS_MAX => Value::from(shortened(self.nested())),
+            Some('{' | '[')
+                if level == 1
+                    && let Some(text) = self.too_much() =>
+            {
+                Value::from(shortened(text))
             }
             Some('{') => Value::Object(self.members(level)),
             Some('[') => Value::Array(self.values(level)),
@@ -162,13 +166,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether the list or object of a member is read as a tree; its values are counted then.
-    fn takes(&mut self) -> bool {
-        let text = Reader { rest: self.rest, left: 0 }.nested();
-        let values = json::weigh(text.as_bytes(), usize::MAX).values;
-        let takes = values <= self.left;
-        self.left -= if takes { values } else { 0 };
-        takes
+    /// The source text of a member's object or list that has too many values for a tree; the
+    /// values of another are counted.
+    fn too_much(&mut self) -> Option<&'a str> {
+        let begun = self.rest;
+        let text = self.nested();
+        let left = self.left.checked_sub(json::weigh(text.as_bytes(), usize::MAX).values);
+        if let Some(left) = left {
+            (self.rest, self.left) = (begun, left);
+        }
+        left.is_none().then_some(text)
     }
 
     fn members(&mut self, level: usize) -> Map<String, Value> {
@@ -239,27 +246,22 @@ impl<'a> Reader<'a> {
 
     /// The source text of an object or list, up to its end.
     fn nested(&mut self) -> &'a str {
-        let begun = self.rest;
-        let mut open = 0_usize;
-        while let Some(next) = self.rest.find(['"', '{', '}', '[', ']']) {
-            self.take(next);
-            match self.rest.as_bytes().first() {
-                Some(b'"') => drop(self.quoted()),
-                Some(b'{' | b'[') => {
-                    open += 1;
-                    self.take(1);
-                }
-                _ => {
+        let (mut open, mut inside, mut escaped) = (0_usize, false, false);
+        let end = self.rest.bytes().position(|byte| {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if inside => escaped = true,
+                b'"' => inside = !inside,
+                b'{' | b'[' if !inside => open += 1,
+                b'}' | b']' if !inside => {
                     open = open.saturating_sub(1);
-                    self.take(1);
-                    if open == 0 {
-                        return begun.get(..begun.len() - self.rest.len()).unwrap_or(begun);
-                    }
+                    return open == 0;
                 }
+                _ => {}
             }
-        }
-        self.rest = "";
-        begun
+            false
+        });
+        self.take(end.map_or(self.rest.len(), |end| end + 1))
     }
 }
 

@@ -377,3 +377,18 @@ fn real_conversations_go_to_the_other_api_and_back() {
     }
     assert!(calls > 200, "{calls} calls of tools");
 }
+
+#[test]
+fn a_content_of_too_many_values_is_exported_as_text() {
+    let place = Place::new();
+    let content = format!("[{}]", vec!["[]"; 150_000].join(","));
+    let line = format!(r#"{{"type":"agent.tool_result","call_id":"c","content":{content}}}"#);
+    let line = format!("{{\"type\":\"user.message\",\"content\":\"go\"}}\n{line}\n");
+    assert_eq!(place.run_with(&["append", "s", "--create"], &line).code, 0);
+    let made = place.run(&["export", "s", "--format", "anthropic"]).json();
+    let block = &made["messages"].as_array().unwrap().last().unwrap()["content"];
+    let block = block.as_array().unwrap().last().unwrap();
+    assert_eq!(block["content"][0]["text"].as_str(), Some(&*content));
+    let view = place.run(&["view", "s", "window", "--tokens-max", "2000"]);
+    assert_eq!(view.code, 0, "{}", view.err);
+}
