@@ -292,7 +292,7 @@ pub(super) fn restore(config: &Config, path: &Path, screen: &mut Screen) -> Outc
         }))?;
     } else {
         if restored.repeated {
-            screen.note("an earlier restore into it was interrupted: it was begun anew".to_owned());
+            screen.note("an earlier restore into it was interrupted: it was begun anew");
         }
         screen.line(format!(
             "restored {} as of {} into {}",

@@ -19,6 +19,13 @@ pub const FLOW_BATCHES_MAX: usize = 1_024;
 pub const FLOW_BYTES_MAX: usize = 4 << 20;
 /// Nesting depth of a JSON document.
 pub const JSON_DEPTH_MAX: usize = 128;
+/// Values of a JSON text that is read as a tree; beyond it a text stays text, or is refused where
+/// it has to be understood.
+pub const JSON_VALUES_MAX: usize = 100_000;
+/// Bytes of a request of MCP.
+pub const MCP_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a request of MCP that carries an event or a state.
+pub const MCP_CARRIER_BYTES_MAX: usize = EVENT_BYTES_MAX + MCP_BYTES_MAX;
 /// Pairs of metadata of one session.
 pub const METADATA_PAIRS_MAX: usize = 16;
 /// Characters of a metadata key.

@@ -4,6 +4,7 @@
 #[expect(clippy::module_inception, reason = "the room is named after its first word")]
 mod event;
 mod id;
+pub mod json;
 mod key;
 mod kind;
 pub mod kinds;

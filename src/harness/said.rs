@@ -8,7 +8,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    event::{Event, EventType, Position, Range, Timestamp, kinds},
+    event::{Event, EventType, Position, Range, Timestamp, json, kinds},
     projection::{body, text::one_line},
 };
 
@@ -186,13 +186,14 @@ fn speech(event: &Event) -> Option<Speech> {
 
 /// The blocks of a `content`: a text, a list of blocks, or anything else as it is.
 fn blocks(content: &RawValue, position: Position) -> Vec<Block> {
-    let blocks = match serde_json::from_str(content.get()) {
-        Ok(Value::String(text)) => vec![Block::Text(text)],
-        Ok(Value::Array(blocks)) => {
+    let read = json::tree(content.get()).and_then(|text| serde_json::from_str(text).ok());
+    let blocks = match read {
+        Some(Value::String(text)) => vec![Block::Text(text)],
+        Some(Value::Array(blocks)) => {
             blocks.into_iter().map(|block| read_block(block, position)).collect()
         }
-        Ok(Value::Null) => Vec::new(),
-        Ok(_) | Err(_) => vec![Block::Text(content.get().to_owned())],
+        Some(Value::Null) => Vec::new(),
+        Some(_) | None => vec![Block::Text(content.get().to_owned())],
     };
     let says = |block: &Block| !matches!(block, Block::Text(text) if text.trim().is_empty());
     blocks.into_iter().filter(says).collect()

@@ -10,7 +10,7 @@ use super::{
     tokens::Counter,
     unit::Unit,
 };
-use crate::event::Position;
+use crate::event::{Position, json};
 
 /// Fewest exchanges whose outputs stay whole, and tokens of an older one's.
 const KEEP: usize = 3;
@@ -192,7 +192,7 @@ impl Compress {
 /// The language of a file that a call names, where its output is likely that file.
 fn language_of(one: &Said) -> Option<Comments> {
     let Speech::Call(call) = &one.speech else { return None };
-    let input: serde_json::Value = serde_json::from_str(&call.input).ok()?;
+    let input: serde_json::Value = serde_json::from_str(json::tree(&call.input)?).ok()?;
     let path = ["path", "file_path", "file", "filename"].into_iter().find_map(|name| {
         input.get(name).and_then(serde_json::Value::as_str).filter(|path| path.contains('.'))
     });

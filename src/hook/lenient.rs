@@ -1,12 +1,16 @@
 //! A lenient reader of what an agent's program wrote: an event that is cut off, too long, nested
-//! too deep or not quite JSON is read as far as possible. It must not interpret events, and never
-//! makes valid JSON worse: callers try the strict parser first.
+//! too deep, has too many values or is not quite JSON is read as far as possible; a member that is
+//! too much for a tree stays text. It must not interpret events, and never makes valid JSON worse:
+//! callers try the strict parser first.
 
 use std::io::{self, Read};
 
 use serde_json::{Map, Value};
 
-use crate::wire::json::paired;
+use crate::{
+    event::{json, limits},
+    wire::json::paired,
+};
 
 const BOUNDS: Bounds = Bounds { bytes_max: 64 << 20, text_bytes_max: 8 << 20 };
 /// Bytes read at most: bounds the input of a program that never stops.
@@ -102,7 +106,9 @@ impl Shortened {
 
 /// Reads an object as far as it goes; `None` for a text that is not an object.
 pub(super) fn object(text: &str) -> Option<Map<String, Value>> {
-    let mut reader = Reader { rest: text.trim_start_matches('\u{feff}').trim_start() };
+    let rest = text.trim_start_matches('\u{feff}').trim_start();
+    // The object itself is a value, too.
+    let mut reader = Reader { rest, left: limits::JSON_VALUES_MAX - 1 };
     match reader.rest.starts_with('{').then(|| reader.value(0)) {
         Some(Value::Object(members)) => Some(members),
         _ => None,
@@ -121,6 +127,8 @@ pub(super) fn levels(value: &Value) -> usize {
 /// Reads one value at a time. Each step consumes something, or is at the end.
 struct Reader<'a> {
     rest: &'a str,
+    /// Values that may still be read.
+    left: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -139,7 +147,13 @@ impl<'a> Reader<'a> {
     fn value(&mut self, level: usize) -> Value {
         match self.next() {
             None => Value::Null,
-            Some('{' | '[') if level >= LEVELS_MAX => Value::from(self.nested()),
+            Some('{' | '[') if level >= LEVELS_MAX => Value::from(shortened(self.nested())),
+            Some('{' | '[')
+                if level == 1
+                    && let Some(text) = self.too_much() =>
+            {
+                Value::from(shortened(text))
+            }
             Some('{') => Value::Object(self.members(level)),
             Some('[') => Value::Array(self.values(level)),
             Some('"') => Value::from(self.string()),
@@ -152,10 +166,25 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The source text of a member's object or list that has too many values for a tree; the
+    /// values of another are counted.
+    fn too_much(&mut self) -> Option<&'a str> {
+        let begun = self.rest;
+        let text = self.nested();
+        let left = self.left.checked_sub(json::weigh(text.as_bytes(), usize::MAX).values);
+        if let Some(left) = left {
+            (self.rest, self.left) = (begun, left);
+        }
+        left.is_none().then_some(text)
+    }
+
     fn members(&mut self, level: usize) -> Map<String, Value> {
         let mut members = Map::new();
         self.take(1);
         loop {
+            if level == 0 && self.left == 0 {
+                return members;
+            }
             match self.next() {
                 None => return members,
                 Some('}') => {
@@ -166,6 +195,7 @@ impl<'a> Reader<'a> {
                     let name = self.string();
                     if self.next() == Some(':') {
                         self.take(1);
+                        self.left = self.left.saturating_sub(usize::from(level == 0));
                         members.insert(name, self.value(level + 1));
                     }
                 }
@@ -216,28 +246,28 @@ impl<'a> Reader<'a> {
 
     /// The source text of an object or list, up to its end.
     fn nested(&mut self) -> &'a str {
-        let begun = self.rest;
-        let mut open = 0_usize;
-        while let Some(next) = self.rest.find(['"', '{', '}', '[', ']']) {
-            self.take(next);
-            match self.rest.as_bytes().first() {
-                Some(b'"') => drop(self.quoted()),
-                Some(b'{' | b'[') => {
-                    open += 1;
-                    self.take(1);
-                }
-                _ => {
+        let (mut open, mut inside, mut escaped) = (0_usize, false, false);
+        let end = self.rest.bytes().position(|byte| {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if inside => escaped = true,
+                b'"' => inside = !inside,
+                b'{' | b'[' if !inside => open += 1,
+                b'}' | b']' if !inside => {
                     open = open.saturating_sub(1);
-                    self.take(1);
-                    if open == 0 {
-                        return begun.get(..begun.len() - self.rest.len()).unwrap_or(begun);
-                    }
+                    return open == 0;
                 }
+                _ => {}
             }
-        }
-        self.rest = "";
-        begun
+            false
+        });
+        self.take(end.map_or(self.rest.len(), |end| end + 1))
     }
+}
+
+/// A text of at most as many bytes as the store takes in an event.
+fn shortened(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(limits::EVENT_BYTES_MAX)).unwrap_or(text)
 }
 
 /// A JSON string of what is between its quotes, however it is written: known escapes stay, any

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::lenient::{self, Input, LEVELS_MAX};
 use crate::{
-    event::{EventId, SessionId},
+    event::{EventId, SessionId, json, limits},
     secrets::{Recogniser, Report},
 };
 
@@ -64,19 +64,29 @@ impl Agent {
 }
 
 const DEEP: &str = "it is nested deeper than the store takes";
+const MANY: &str = "it has more values or levels than the store takes";
 
 fn levels_fit(value: &Value) -> bool {
     lenient::levels(value) <= LEVELS_MAX
 }
 
-/// The text without its secrets.
-fn clean(
-    text: &str,
-    secrets: Option<&Recogniser>,
-    report: &mut Report,
-) -> Result<Value, serde_json::Error> {
+/// Why an input is not read as it is.
+#[derive(Debug, thiserror::Error)]
+enum Odd {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("{DEEP}")]
+    Deep,
+    #[error("{MANY}")]
+    Many,
+}
+
+/// The text without its secrets, as a tree.
+fn clean(text: &str, secrets: Option<&Recogniser>, report: &mut Report) -> Result<Value, Odd> {
+    let text = json::tree(text).ok_or(Odd::Many)?;
     let clean = secrets.and_then(|secrets| secrets.json(text, report));
-    serde_json::from_str(clean.as_deref().unwrap_or(text))
+    let value = serde_json::from_str(clean.as_deref().unwrap_or(text))?;
+    if levels_fit(&value) { Ok(value) } else { Err(Odd::Deep) }
 }
 
 impl Payload {
@@ -89,19 +99,21 @@ impl Payload {
         let text = String::from_utf8_lossy(&input.bytes);
         let mut report = Report::default();
         let (value, mended) = match clean(&text, secrets, &mut report) {
-            Ok(value) if levels_fit(&value) => {
+            Ok(value) => {
                 let foreign = matches!(text, Cow::Owned(_)).then(|| "it is not UTF-8".to_owned());
                 (value, foreign)
             }
-            other => {
-                let why = other.as_ref().map_or_else(ToString::to_string, |_| DEEP.to_owned());
-                let members = match (lenient::object(&text), other) {
-                    (Some(members), _) => Value::Object(members).to_string(),
-                    (None, Ok(value)) => value.to_string(),
-                    (None, Err(error)) => return Err(error.into()),
+            Err(why) => {
+                let Some(members) = lenient::object(&text) else {
+                    return Err(match why {
+                        Odd::Json(error) => error.into(),
+                        Odd::Deep | Odd::Many => Unreadable::Lacks("members"),
+                    });
                 };
+                let members = Value::Object(members).to_string();
                 report = Report::default();
-                (clean(&members, secrets, &mut report)?, Some(why))
+                let value = clean(&members, secrets, &mut report);
+                (value.map_err(|_| Unreadable::Lacks("members"))?, Some(why.to_string()))
             }
         };
         let redactions = serde_json::from_str(&report.to_json()).ok();
@@ -116,7 +128,9 @@ impl Payload {
         let session = SessionId::new(session)
             .or_else(|_| SessionId::new(&format!("hook-{}", blake3::hash(session.as_bytes()))));
         let session = session.map_err(|_| Unreadable::Lacks("session_id"))?;
-        Ok(Self { members, session, name, redactions, mended, cut_from: input.cut_from })
+        let long = mended.is_some() && input.bytes.len() > limits::EVENT_BYTES_MAX;
+        let cut_from = input.cut_from.or_else(|| long.then_some(input.bytes.len() as u64));
+        Ok(Self { members, session, name, redactions, mended, cut_from })
     }
 
     /// The agent's session.

@@ -8,7 +8,7 @@ use super::{
     delivery::{About, Delivery, Mark},
     payload::Payload,
 };
-use crate::event::{Timestamp, kinds, limits};
+use crate::event::{Timestamp, json, kinds, limits};
 
 /// Most bytes of an event: the limit of the store, less room for what surrounds a body.
 const EVENT_BYTES: usize = limits::EVENT_BYTES_MAX - (64 << 10);
@@ -185,7 +185,8 @@ fn output_has_failed(response: &Value) -> bool {
     const MARKS: [&str; 3] = ["Exit code: ", "Exit code ", "Process exited with code "];
     let Some(text) = response.as_str() else { return false };
     if text.starts_with('{') {
-        return serde_json::from_str::<Value>(text).is_ok_and(|inner| has_failed(&inner));
+        let inner = json::tree(text).and_then(|text| serde_json::from_str::<Value>(text).ok());
+        return inner.is_some_and(|inner| has_failed(&inner));
     }
     let head = text.lines().take_while(|line| *line != "Output:").take(6);
     let code = |line: &'_ str| {

@@ -17,7 +17,7 @@ use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::{Door, gate::Asking, refuse::Refusal, strict};
+use super::{Door, gate::Asking, hold::Held, refuse::Refusal, strict};
 use crate::{
     event::{BatchKey, Fence, Origin, Position, SessionId},
     service::{Caller, Code, ServiceError},
@@ -27,6 +27,11 @@ use crate::{
 
 /// How long a client may pause while it sends a body.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// What a value of a body takes as a tree: measured of lists of one empty list, the worst shape.
+const VALUE_BYTES: usize = 512;
+/// A tree below this size takes no more than a connection buffers anyway.
+const TREE_BYTES_SMALL: usize = 64 << 10;
 
 /// The media type of most bodies.
 const JSON: &str = "application/json";
@@ -110,8 +115,9 @@ impl FromRequest<Arc<Door>> for Payload {
     }
 }
 
-/// A JSON body; an empty one without a content type is the empty object.
-pub(super) struct JsonBody<T>(pub(super) T);
+/// A JSON body, and the room that its tree takes until the request is answered. An empty body
+/// without a content type is the empty object.
+pub(super) struct JsonBody<T>(pub(super) T, pub(super) Option<Held>);
 
 impl<T: DeserializeOwned> FromRequest<Arc<Door>> for JsonBody<T> {
     type Rejection = Refusal;
@@ -121,18 +127,28 @@ impl<T: DeserializeOwned> FromRequest<Arc<Door>> for JsonBody<T> {
         let hosted = strict::is_hosted(request.headers(), request.uri());
         let bytes = read(request, door.app.options.body_bytes_max).await?;
         if bytes.is_empty() {
-            return decode("{}").map(Self);
+            return decode("{}").map(|body| Self(body, None));
         }
         if !json {
             return Err(another_type());
         }
         let text = json::utf8(&bytes)?;
         json::check(text)?;
+        let room = room_of_tree(door, &bytes).await?;
         if !hosted {
             strict::members::<T>(text)?;
         }
-        decode(text).map(Self)
+        decode(text).map(|body| Self(body, room))
     }
+}
+
+/// Room for the tree of a JSON text, which is refused when it has too many values for one.
+pub(super) async fn room_of_tree(door: &Door, text: &[u8]) -> Result<Option<Held>, Refusal> {
+    let bytes = json::values(text)?.saturating_mul(VALUE_BYTES);
+    if bytes <= TREE_BYTES_SMALL {
+        return Ok(None);
+    }
+    door.trees.ask(bytes).await.map(Some)
 }
 
 /// Decodes checked JSON; what does not fit is named by its member.
@@ -172,7 +188,7 @@ pub(super) fn is_of(headers: &HeaderMap, media_type: &str) -> bool {
 }
 
 /// The error of a body beyond its limit.
-fn too_large(bytes_max: usize) -> ServiceError {
+pub(super) fn too_large(bytes_max: usize) -> ServiceError {
     ServiceError::new(Code::BodyTooLarge, format!("the body is larger than {bytes_max} bytes"))
         .action("send less at once, for example the events as several batches")
 }
@@ -188,7 +204,7 @@ pub(super) fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Refusal> {
+pub(super) async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Refusal> {
     let announced = announced(request.headers());
     if announced.is_some_and(|bytes| bytes > bytes_max as u64) {
         return Err(too_large(bytes_max).into());

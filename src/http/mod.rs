@@ -11,6 +11,8 @@ mod events;
 mod gate;
 mod guard;
 mod hold;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod metrics;
 mod params;
 mod progress;
@@ -117,6 +119,8 @@ struct Door {
     readers: Arc<Semaphore>,
     room: hold::Room,
     bodies: hold::Room,
+    /// What bodies take that are read as trees: a quarter of the room for bodies.
+    trees: hold::Room,
     streams: Arc<hold::Room>,
     /// When this door was made: what tells its requests from another's.
     began: Timestamp,
@@ -144,7 +148,12 @@ pub fn router(app: App, more: Router) -> Router {
         readers: Arc::new(Semaphore::new(options.readers_max)),
         room: room(options.answers_bytes_max, options.answers_patience, hold::ANSWERS),
         streams: Arc::new(room(options.streams_bytes_max, Duration::ZERO, hold::STREAMS)),
-        bodies: room(options.bodies_bytes_max, options.bodies_patience, hold::BODIES),
+        bodies: room(
+            options.bodies_bytes_max - options.bodies_bytes_max / 4,
+            options.bodies_patience,
+            hold::BODIES,
+        ),
+        trees: room(options.bodies_bytes_max / 4, options.bodies_patience, hold::BODIES),
         began: app.service.now(),
         requests: AtomicU64::new(0),
         metrics: metrics::Metrics::new(),
@@ -154,10 +163,11 @@ pub fn router(app: App, more: Router) -> Router {
         registered,
         app,
     });
-    let limit = tower_http::limit::RequestBodyLimitLayer::new(door.app.options.body_bytes_max);
+    #[cfg(feature = "mcp")]
+    let more = more.layer(middleware::from_fn_with_state(Arc::clone(&door), mcp::judge));
     routes
         .with_state(Arc::clone(&door))
-        .merge(more.layer(limit))
+        .merge(more)
         .fallback(refuse::no_route)
         .method_not_allowed_fallback(refuse::no_method)
         .layer(middleware::from_fn_with_state(door, guard::guard))

@@ -47,7 +47,7 @@ pub(super) async fn call(
     Path(name): Path<String>,
     headers: HeaderMap,
     conditions: Conditions,
-    JsonBody(arguments): JsonBody<Value>,
+    JsonBody(arguments, _room): JsonBody<Value>,
 ) -> Result<([(HeaderName, &'static str); 1], String), Refusal> {
     // What comes through a tool was caused by a model, whoever runs it.
     let caller = Caller { origin: Origin::Model, ..caller };

@@ -63,10 +63,13 @@ async fn handle<V: Serve>(State(door): Shared, request: Request) -> Result<Respo
         Some(_) => Conditions::from_request_parts(&mut parts, &door).await?.key,
         None => None,
     };
-    let body = match V::ASKS {
-        Asks::Nothing => serde_json::from_str("null").expect("the body of such a verb is ()"),
+    let JsonBody(body, _room) = match V::ASKS {
+        Asks::Nothing => {
+            let body = serde_json::from_str("null").expect("the body of such a verb is ()");
+            JsonBody(body, None)
+        }
         Asks::Maybe(_) | Asks::Body(_) => {
-            JsonBody::from_request(Request::from_parts(parts, body), &door).await?.0
+            JsonBody::from_request(Request::from_parts(parts, body), &door).await?
         }
     };
     let key = key.map(|key| keyed::<V>(key, &place, &query, &body));

@@ -4,7 +4,7 @@
 use serde_json::value::RawValue;
 
 use super::{
-    members::{Members, Object, quote},
+    members::{Members, Object, listed, quote},
     speech::{self, Image, Part},
 };
 use crate::event::kinds;
@@ -19,7 +19,7 @@ pub(super) const FORMAT: &str = "anthropic";
 pub(super) fn message(message: &Members) -> Option<Bodies> {
     let role = message.text("role")?;
     let content = message.some("content")?;
-    let blocks: Vec<Members> = serde_json::from_str(content.get()).ok()?;
+    let blocks: Vec<Members> = listed(content)?;
     blocks.iter().any(|block| Kind::of(block) != Kind::Said).then(|| bodies(&role, content))
 }
 
@@ -52,7 +52,7 @@ pub(super) fn bodies(role: &str, content: &RawValue) -> Bodies {
         "system" | "developer" => kinds::SYSTEM_MESSAGE,
         _ => return Vec::new(),
     };
-    let Ok(blocks) = serde_json::from_str::<Vec<Box<RawValue>>>(content.get()) else {
+    let Some(blocks) = listed::<Box<RawValue>>(content) else {
         return vec![(kind, content_of(content.get()))];
     };
     let mut bodies = Vec::new();
@@ -148,7 +148,7 @@ fn speaks_it(raw: &RawValue) -> bool {
     let Ok(message) = Members::read(raw.get()) else { return false };
     let role = message.text("role");
     let Some(content) = message.some("content") else { return false };
-    let blocks: Vec<Members> = serde_json::from_str(content.get()).unwrap_or_default();
+    let blocks: Vec<Members> = listed(content).unwrap_or_default();
     let theirs =
         |block: &Members| block.text("type").is_some_and(|kind| THEIRS.contains(&kind.as_str()));
     matches!(role.as_deref(), Some("user" | "assistant"))

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{
     anthropic::{self, Bodies},
-    members::{Members, Object, quote},
+    members::{Members, Object, listed, quote},
 };
 use crate::event::kinds;
 
@@ -97,9 +97,8 @@ fn says(line: &Members, name: &str) -> bool {
 /// The lines that a boundary keeps: each one of a list, or all of a segment.
 fn preserved(about: &Members) -> Vec<Preserved> {
     let read = |name: &str| Members::read(about.some(name)?.get()).ok();
-    let listed = read("preservedMessages")
-        .and_then(|listed| serde_json::from_str::<Vec<String>>(listed.some("uuids")?.get()).ok());
-    if let Some(uuids) = listed.filter(|uuids| !uuids.is_empty()) {
+    let uuids = read("preservedMessages").and_then(|kept| listed::<String>(kept.some("uuids")?));
+    if let Some(uuids) = uuids.filter(|uuids| !uuids.is_empty()) {
         let one = |uuid: String| Preserved { head: uuid.clone(), tail: uuid };
         return uuids.into_iter().map(one).collect();
     }
@@ -127,7 +126,7 @@ pub(super) fn text_of(content: &RawValue) -> String {
     if let Ok(text) = serde_json::from_str::<String>(content.get()) {
         return text;
     }
-    let blocks: Vec<Members> = serde_json::from_str(content.get()).unwrap_or_default();
+    let blocks: Vec<Members> = listed(content).unwrap_or_default();
     let texts: Vec<String> = blocks.iter().filter_map(|block| block.text("text")).collect();
     texts.join("\n")
 }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     client::{Client, ClientError, Request, session_path},
-    event::{SessionId, kinds, limits},
+    event::{SessionId, json, kinds, limits},
     verbs::{InSession, NoQuery, Verb as _, sessions},
     wire::types::UpdateSession,
 };
@@ -418,7 +418,7 @@ fn array(drafts: &[Sent]) -> String {
 
 /// A title for people: how the user began.
 fn first_words(draft: &Draft) -> Option<String> {
-    let event: Value = serde_json::from_str(&draft.text).ok()?;
+    let event: Value = serde_json::from_str(json::tree(&draft.text)?).ok()?;
     if event.get("type")?.as_str()? != kinds::USER_MESSAGE {
         return None;
     }

@@ -5,7 +5,7 @@ use std::io::{BufRead, Read};
 
 use serde_json::value::RawValue;
 
-use super::{Members, openai::About, transcript::Program};
+use super::{Members, members::listed, openai::About, transcript::Program};
 use crate::event::{EventType, SessionId};
 
 /// Bytes of one line at most; a longer one is reported and left out.
@@ -129,7 +129,7 @@ impl<'a> Lines<'a> {
 
     fn content(&mut self, value: Box<RawValue>) -> Result<Content, String> {
         if value.get().starts_with('[') {
-            let messages = serde_json::from_str(value.get()).map_err(|error| error.to_string())?;
+            let messages = listed(&value).ok_or("it is not a list of objects that fits")?;
             let session = self.name_of(None)?;
             return Ok(Content::Conversation { session, about: About::array(), messages });
         }
@@ -140,8 +140,7 @@ impl<'a> Lines<'a> {
             return Ok(Content::Entry(program, line, value));
         }
         if let Some(messages) = line.some("messages") {
-            let messages = serde_json::from_str(messages.get())
-                .map_err(|_| "`messages` is not an array".to_owned())?;
+            let messages = listed(messages).ok_or("`messages` is not an array that fits")?;
             let id =
                 line.some("id").map(|id| line.text("id").unwrap_or_else(|| id.get().to_owned()));
             let session = self.name_of(id)?;

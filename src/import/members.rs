@@ -5,9 +5,11 @@ use std::fmt;
 
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
+    de::{DeserializeOwned, Error as _, MapAccess, Visitor},
 };
 use serde_json::{Value, value::RawValue};
+
+use crate::event::{json, limits};
 
 /// Names and values of one object, in order.
 #[derive(Clone, Debug, Default)]
@@ -34,10 +36,10 @@ impl Members {
         serde_json::from_str(self.raw(name)?.get()).ok()
     }
 
-    /// The value of that name, parsed.
+    /// The value of that name, parsed; `None`, too, when it has too many values for a tree.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<Value> {
-        serde_json::from_str(self.raw(name)?.get()).ok()
+        serde_json::from_str(json::tree(self.raw(name)?.get())?).ok()
     }
 
     /// The value of a member, unless it is absent or null.
@@ -71,6 +73,9 @@ impl<'de> Deserialize<'de> for Members {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry()? {
+                    if members.len() == limits::JSON_VALUES_MAX {
+                        return Err(A::Error::custom("it has too many members"));
+                    }
                     members.push(member);
                 }
                 Ok(Members(members))
@@ -104,13 +109,24 @@ impl Object {
     }
 }
 
+/// The elements of a list, each an object or raw text; `None` for another value, and for a list
+/// whose elements and members are too many.
+pub(super) fn listed<T: DeserializeOwned>(list: &RawValue) -> Option<Vec<T>> {
+    serde_json::from_str(json::list(list.get(), 2)?).ok()
+}
+
 /// A text as JSON.
 pub(super) fn quote(text: &str) -> String {
     Value::from(text).to_string()
 }
 
+/// The canonical form of a text; `None` when it is not JSON, or too much for a tree.
+pub(super) fn meaning(text: &str) -> Option<String> {
+    serde_json::from_str(json::tree(text)?).ok().as_ref().map(canonical)
+}
+
 /// JSON text with sorted names and without spaces: equal for equivalent texts.
-pub(super) fn canonical(value: &Value) -> String {
+fn canonical(value: &Value) -> String {
     match value {
         Value::Object(members) => {
             let mut names: Vec<&String> = members.keys().collect();

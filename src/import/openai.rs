@@ -7,7 +7,7 @@ use serde_json::{Value, value::RawValue};
 use super::{
     anthropic,
     draft::{Draft, Named, event},
-    members::{Members, Object, canonical, quote},
+    members::{Members, Object, listed, meaning, quote},
     speech::{self, Image, Part},
     transcript::Program,
 };
@@ -176,8 +176,7 @@ impl Conversation {
 
     fn name(&mut self, text: &str) -> String {
         // Equivalent texts get the same id; an invalid one is hashed as it is.
-        let meaning =
-            serde_json::from_str(text).map_or_else(|_| text.to_owned(), |v| canonical(&v));
+        let meaning = meaning(text).unwrap_or_else(|| text.to_owned());
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 imported message");
         hasher.update(&self.chain);
         hasher.update(meaning.as_bytes());
@@ -232,10 +231,7 @@ fn content(message: &Members) -> Object {
 }
 
 fn calls(message: &Members) -> Vec<Object> {
-    let listed = message
-        .some("tool_calls")
-        .and_then(|calls| serde_json::from_str::<Vec<Members>>(calls.get()).ok())
-        .unwrap_or_default();
+    let listed = message.some("tool_calls").and_then(listed::<Members>).unwrap_or_default();
     let mut calls: Vec<Object> = listed
         .iter()
         .map(|call| {

@@ -3,7 +3,7 @@
 
 use serde_json::value::RawValue;
 
-use super::members::{Members, Object, quote};
+use super::members::{Members, Object, listed, quote};
 use crate::event::kinds;
 
 /// Whether an event is a subagent's, and so of another conversation.
@@ -72,11 +72,11 @@ pub(super) enum Image {
 /// The blocks of a content: a text, or a list of blocks in any format.
 pub(super) fn blocks(content: Option<&RawValue>) -> Vec<(Block, String)> {
     let Some(content) = content else { return Vec::new() };
-    match serde_json::from_str::<Vec<Box<RawValue>>>(content.get()) {
-        Ok(blocks) => {
+    match listed::<Box<RawValue>>(content) {
+        Some(blocks) => {
             blocks.iter().map(|block| (block_of(block), block.get().to_owned())).collect()
         }
-        Err(_) => vec![(Block::Text(text_of(content)), content.get().to_owned())],
+        None => vec![(Block::Text(text_of(content)), content.get().to_owned())],
     }
 }
 

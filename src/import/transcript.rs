@@ -9,7 +9,7 @@ use super::{
     claude::Claude,
     codex,
     draft::{Draft, Named, event},
-    members::{Members, Object, canonical, quote},
+    members::{Members, Object, meaning, quote},
 };
 use crate::event::{Timestamp, kinds, limits};
 
@@ -175,8 +175,7 @@ impl Transcript {
     /// The id of a line. The session in it does not count, because a program that resumes a session
     /// in another file may repeat the line there.
     fn name(&mut self, line: &Members, text: &str) -> String {
-        let meaning = serde_json::from_str(&line.without(&["sessionId"]))
-            .map_or_else(|_| text.to_owned(), |value| canonical(&value));
+        let meaning = meaning(&line.without(&["sessionId"])).unwrap_or_else(|| text.to_owned());
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 line of a transcript");
         hasher.update(meaning.as_bytes());
         let hash = hasher.finalize();

@@ -93,7 +93,7 @@ where
         .with_allowed_hosts(loopback.into_iter().chain(options.allowed_hosts))
         .with_allowed_origins(origins.chain(options.allowed_origins));
     config.cancellation_token = options.stop;
-    config.max_request_body_bytes = limits::BATCH_BYTES_MAX;
+    config.max_request_body_bytes = limits::MCP_CARRIER_BYTES_MAX;
     let all = Arc::new(Open::new());
     let open = move |tenant: Option<TenantId>| {
         let mut connections = LocalSessionManager::default();

@@ -7,6 +7,7 @@ mod connections;
 mod conversation;
 mod handler;
 mod http;
+mod lines;
 mod resources;
 mod stdio;
 

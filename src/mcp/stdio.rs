@@ -11,7 +11,7 @@ use rmcp::{
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{backend::Forwarded, handler::Handler};
+use super::{backend::Forwarded, handler::Handler, lines};
 use crate::{client::Client, event::SessionId, service::Via, wire::tools::Toolset};
 
 /// How this front end is known to the owner, and what it offers.
@@ -65,7 +65,8 @@ where
     let toolsets = if toolsets.is_empty() { vec![Toolset::Research] } else { toolsets };
     let via = Via { session, connection: Some(connection), remembered: None, directory, root };
     let handler = Handler::new(Arc::new(Forwarded { client }), toolsets, via);
-    let running = match handler.serve(streams).await {
+    let (input, output) = streams;
+    let running = match handler.serve((lines::judged(input), output)).await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(StdioError::Opening(error.to_string())),

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Position, Range};
+use crate::event::{Position, Range, json};
 
 /// Which of the open calls, `(id, tool)` from the oldest, a result answers: the latest of its id;
 /// without an id the oldest of its tool; without either the only one.
@@ -162,6 +162,7 @@ pub fn ranges(json: &str) -> Vec<Range> {
         }
         One::Other(_) => None,
     };
+    let Some(json) = json::tree(json) else { return Vec::new() };
     let one = || serde_json::from_str::<One>(json).ok().and_then(range);
     if let Some(range) = one() {
         return vec![range];
@@ -316,6 +317,12 @@ fn is_false(value: &bool) -> bool {
 #[must_use]
 pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
     serde_json::from_slice(body).ok()
+}
+
+/// The body, if it has that shape and a tree of it may be built: for shapes with parts of any form.
+#[must_use]
+pub fn read_tree<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
+    read(json::tree(std::str::from_utf8(body).ok()?)?.as_bytes())
 }
 
 /// The body as stored. Equal values give equal bytes, by which a retry is recognised.

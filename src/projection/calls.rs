@@ -16,7 +16,7 @@ use super::{
     text::one_line,
     tools::{self, Does, Members},
 };
-use crate::event::{Event, Position, kinds};
+use crate::event::{Event, Position, json, kinds};
 
 /// Most calls that wait for their result.
 const CALLS_MAX: usize = 256;
@@ -317,7 +317,7 @@ fn script(members: &Members<'_>) -> Option<String> {
     if let Some(text) = tools::text(value) {
         return Some(text);
     }
-    let words: Vec<String> = serde_json::from_str(value.get()).ok()?;
+    let words: Vec<String> = serde_json::from_str(json::list(value.get(), 1)?).ok()?;
     match &*words {
         [shell, flag, script] if flag.starts_with('-') && shell.ends_with("sh") => {
             Some(script.clone())
@@ -333,7 +333,9 @@ fn paths(members: &Members<'_>) -> Vec<String> {
         let Some(value) = members.get(name) else { continue };
         if let Some(path) = tools::text(value) {
             paths.push(path);
-        } else if let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(value.get()) {
+        } else if let Some(Ok(list)) =
+            json::list(value.get(), 1).map(serde_json::from_str::<Vec<&RawValue>>)
+        {
             let path = |one: &&RawValue| {
                 let members = tools::members(Some(*one));
                 let named = tools::PATHS.iter().find_map(|name| tools::text(members.get(*name)?));

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::text::one_line;
+use crate::event::json;
 
 /// Most values of one JSON text that are read.
 const VALUES_MAX: usize = 400;
@@ -17,7 +18,8 @@ const PAIR_CHARS_MIN: usize = 8;
 pub(super) fn compact(text: &str, chars_max: usize) -> String {
     let trimmed = text.trim();
     let is_json = trimmed.starts_with(['{', '[']);
-    match is_json.then(|| serde_json::from_str::<Value>(trimmed).ok()).flatten() {
+    let read = json::tree(trimmed).filter(|_| is_json);
+    match read.and_then(|text| serde_json::from_str::<Value>(text).ok()) {
         Some(value) => fitted(&value, chars_max),
         None => one_line(text, chars_max),
     }

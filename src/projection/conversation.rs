@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::text::one_line;
-use crate::event::{Event, EventType, Position, Timestamp, kinds};
+use crate::event::{Event, EventType, Position, Timestamp, json, kinds};
 
 /// Types counted apart; further ones are counted together.
 const KINDS_MAX: usize = 64;
@@ -158,9 +158,10 @@ pub(super) fn texts(content: &RawValue) -> Vec<String> {
     if let Some(text) = string(content) {
         return vec![text];
     }
-    match serde_json::from_str::<Vec<Block>>(content.get()) {
-        Ok(blocks) => blocks.into_iter().filter_map(|block| block.text).collect(),
-        Err(_) => vec![content.get().to_owned()],
+    let blocks = json::list(content.get(), 1);
+    match blocks.and_then(|text| serde_json::from_str::<Vec<Block>>(text).ok()) {
+        Some(blocks) => blocks.into_iter().filter_map(|block| block.text).collect(),
+        None => vec![content.get().to_owned()],
     }
 }
 

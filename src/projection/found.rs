@@ -18,7 +18,7 @@ use super::{
     sources::normalised,
     text::one_line,
 };
-use crate::event::{Event, Origin, Position, kinds};
+use crate::event::{Event, Origin, Position, json, kinds};
 
 /// Sources of one result at most, and those that wait at most; the oldest go first.
 const RESULT_MAX: usize = 50;
@@ -121,7 +121,7 @@ impl Findable {
     }
 
     fn fold_call(&mut self, event: &Event) -> Option<()> {
-        let call: CallBody = body::read(&event.body)?;
+        let call: CallBody = body::read_tree(&event.body)?;
         let asked = |name: &str| call.input.get(name).and_then(Value::as_str);
         let url = asked("url").or(asked("uri")).filter(|url| is_address(url)).map(str::to_owned);
         let whole = format!("{} {}", call.server.as_deref().unwrap_or_default(), call.name);
@@ -154,7 +154,8 @@ impl Findable {
             pages.add(url, None);
         }
         for said in [result.content, result.result].into_iter().flatten() {
-            let said: Value = serde_json::from_str(said.get()).unwrap_or_default();
+            let said = json::tree(said.get()).and_then(|said| serde_json::from_str(said).ok());
+            let said: Value = said.unwrap_or_default();
             pages.look(&said, 0);
         }
         let heading = result.content.and_then(|said| heading(&super::conversation::words(said)));
@@ -249,7 +250,7 @@ impl Pages {
             return;
         }
         if text.trim_start().starts_with(['{', '['])
-            && let Ok(value) = serde_json::from_str::<Value>(text)
+            && let Some(Ok(value)) = json::tree(text).map(serde_json::from_str::<Value>)
         {
             self.look(&value, depth + 1);
         } else if self.outside {

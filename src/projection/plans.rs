@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{body, text::one_line, tools};
-use crate::event::{Event, Position};
+use crate::event::{Event, Position, json};
 
 /// Steps of a plan that are kept.
 const PLAN_MAX: usize = 200;
@@ -79,7 +79,7 @@ impl Plans {
 
     /// Folds a recorded plan.
     pub(super) fn fold(&mut self, event: &Event) -> Option<()> {
-        let plan: PlanBody = body::read(&event.body)?;
+        let plan: PlanBody = body::read_tree(&event.body)?;
         let current = plan.current.as_ref().and_then(name_of);
         let steps = plan.steps.iter().take(PLAN_MAX).filter_map(plan_step).collect();
         self.plan = Some(Plan { position: event.position, steps, current });
@@ -90,11 +90,11 @@ impl Plans {
     /// Folds a call of a tool that keeps a plan.
     pub(super) fn call(&mut self, position: Position, tool: &str, input: &RawValue) -> Option<()> {
         if tool.eq_ignore_ascii_case("TaskUpdate") {
-            return self.update(position, serde_json::from_str(input.get()).ok()?);
+            return self.update(position, serde_json::from_str(json::tree(input.get())?).ok()?);
         }
         let members = tools::members(Some(input));
         let list = LISTS.iter().find_map(|name| members.get(*name))?;
-        let listed: Vec<Value> = serde_json::from_str(list.get()).ok()?;
+        let listed: Vec<Value> = serde_json::from_str(json::tree(list.get())?).ok()?;
         let merges = members.get("merge").is_some_and(|merges| merges.get() == "true");
         if !merges {
             self.plan = None;
@@ -114,7 +114,7 @@ impl Plans {
 
     /// Folds the result of `TaskCreate`, which has the id.
     pub(super) fn created(&mut self, position: Position, input: &str, answer: &str) -> Option<()> {
-        let task: TaskInput = serde_json::from_str(input).ok()?;
+        let task: TaskInput = serde_json::from_str(json::tree(input)?).ok()?;
         let text = one_line(&task.subject?, LINE_CHARS_MAX);
         // `Task #3 created successfully: …`, or `{"task":{"id":"3",…}}`.
         let after = answer.split_once('#').or_else(|| answer.split_once("\"id\":"));

@@ -198,7 +198,7 @@ impl Remembered {
     }
 
     fn fold_call(&mut self, event: &Event) -> Option<()> {
-        let call: CallBody = body::read(&event.body)?;
+        let call: CallBody = body::read_tree(&event.body)?;
         let server: Option<Arc<str>> = call.server.as_deref().map(Into::into);
         if call.read_only == Some(false) {
             self.mark_stale(server.as_deref());

@@ -6,6 +6,7 @@ use std::{borrow::Cow, collections::BTreeSet};
 use serde::Deserialize;
 
 use super::{selection::Family, text::one_line, verdict::verdict};
+use crate::event::json;
 
 /// Bytes at the end of an output that are read for tests and errors.
 const TAIL_BYTES: usize = 64 << 10;
@@ -94,7 +95,7 @@ pub(super) fn says_failure(text: &str) -> bool {
     }
     let text = text.trim_start();
     if text.starts_with('{') {
-        let said: Option<Said> = serde_json::from_str(text).ok();
+        let said: Option<Said> = json::tree(text).and_then(|text| serde_json::from_str(text).ok());
         return said.is_some_and(|said| {
             let error = said.error.is_some_and(|error| match error {
                 serde_json::Value::String(text) => !text.is_empty(),

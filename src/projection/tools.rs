@@ -6,6 +6,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::value::RawValue;
 
+use crate::event::json;
+
 /// Our server, and the tools it offers.
 const OWN_SERVER: &str = "sessionlog";
 const OWN_TOOLS: [&str; 12] = [
@@ -289,7 +291,8 @@ pub(super) type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 /// The members of an input; empty when it is not an object.
 pub(super) fn members(input: Option<&RawValue>) -> Members<'_> {
-    input.and_then(|input| serde_json::from_str(input.get()).ok()).unwrap_or_default()
+    let text = input.and_then(|input| json::list(input.get(), 1));
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
 /// The value of a string.

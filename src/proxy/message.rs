@@ -2,8 +2,12 @@
 //! with its range, so that a change is an insertion and every other byte stays. Input that does not
 //! parse is no message. It must not depend on a revision of the protocol.
 
+use std::{borrow::Cow, collections::BTreeMap};
+
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
+
+use crate::event::json;
 
 /// A message with its parts unparsed.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -96,6 +100,16 @@ impl Message<'_> {
         serde_json::from_str(self.method?.get()).ok()
     }
 
+    /// Whether it has a method.
+    pub(super) fn has_method(&self) -> bool {
+        self.method.is_some()
+    }
+
+    /// The id, parsed.
+    pub(super) fn id(&self) -> Option<Value> {
+        serde_json::from_str(json::tree(self.id?.get())?).ok()
+    }
+
     /// The id as a key.
     pub(super) fn key(&self) -> Option<String> {
         self.id.map(|id| id.get().to_owned())
@@ -105,9 +119,21 @@ impl Message<'_> {
 /// The messages of a text: one, those of a batch, or none.
 pub(super) fn read(text: &str) -> Vec<Message<'_>> {
     if text.trim_start().starts_with('[') {
-        return serde_json::from_str(text).unwrap_or_default();
+        let batch = json::list(text, 1).and_then(|text| serde_json::from_str(text).ok());
+        return batch.unwrap_or_default();
     }
     serde_json::from_str(text).map_or_else(|_| Vec::new(), |one| vec![one])
+}
+
+/// A member of an object, as text.
+pub(super) fn member<'a>(object: &'a RawValue, name: &str) -> Option<&'a RawValue> {
+    let members = serde_json::from_str(json::list(object.get(), 1)?);
+    members.ok().and_then(|members: BTreeMap<Cow<'_, str>, &RawValue>| members.get(name).copied())
+}
+
+/// The value of a string.
+pub(super) fn text(value: &RawValue) -> Option<String> {
+    serde_json::from_str(value.get()).ok()
 }
 
 /// Something to be added to a text, and where.

@@ -21,7 +21,7 @@ use super::{
     Options,
     desk::{Call, Decision, Desk, Whence},
     lines::{LINE_BYTES_MAX, Lines, Piece},
-    message::Outline,
+    message::{self, Message, Outline},
     sse::Events,
 };
 use crate::{client::Client, env::sync::Mutex};
@@ -127,6 +127,7 @@ where
 }
 
 /// A message on its way to the server, with what the transport needs of it.
+#[derive(Default)]
 struct Exchange {
     method: Option<String>,
     id: Option<Value>,
@@ -138,14 +139,17 @@ struct Exchange {
 
 impl Exchange {
     fn of(text: &str) -> Self {
-        let message: Value = serde_json::from_str(text).unwrap_or_default();
-        let at = |path: &str| message.pointer(path).and_then(Value::as_str).map(str::to_owned);
-        let meta = message.pointer("/params/_meta").and_then(|meta| meta.get(META_REVISION));
+        let mut messages = message::read(text);
+        let message = messages.pop().filter(|_| !text.trim_start().starts_with('['));
+        let Some(message) = message else { return Self::default() };
+        let param = |name: &str| message::member(message.params?, name);
+        let text = |name: &str| param(name).and_then(message::text);
+        let meta = param("_meta").and_then(|meta| message::member(meta, META_REVISION));
         Self {
-            method: at("/method"),
-            id: message.get("id").filter(|id| !id.is_null()).cloned(),
-            name: at("/params/name").or_else(|| at("/params/uri")),
-            revision: meta.and_then(Value::as_str).map(str::to_owned),
+            method: message.method(),
+            id: message.id(),
+            name: text("name").or_else(|| text("uri")),
+            revision: meta.and_then(message::text),
             gate: None,
         }
     }
@@ -319,9 +323,8 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             return self.follow(response, exchange).await;
         }
         let body = response.text().await.unwrap_or_default();
-        let answers = serde_json::from_str::<Value>(&body).is_ok_and(|body| {
-            body.is_array() || body.get("result").is_some() || body.get("error").is_some()
-        });
+        let says = |one: &Message<'_>| one.result.is_some() || one.error.is_some();
+        let answers = body.trim_start().starts_with('[') || message::read(&body).iter().any(says);
         if answers && exchange.id.is_some() {
             self.hear(&body, exchange).await;
         } else if exchange.is_answered() || !status.is_success() {
@@ -389,14 +392,12 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
     /// Forwards a message of the server; whether it answers the request.
     async fn hear(&self, text: &str, exchange: &mut Exchange) -> bool {
         let text = text.replace(['\n', '\r'], " ");
-        let message: Value = serde_json::from_str(&text).unwrap_or_default();
-        let answers = exchange.id.is_some()
-            && message.get("method").is_none()
-            && message.get("id") == exchange.id.as_ref();
+        let is_answer = |one: &Message<'_>| !one.has_method() && one.id() == exchange.id;
+        let answer = message::read(&text).into_iter().next().filter(is_answer);
+        let answers = exchange.id.is_some() && answer.is_some();
         if answers && exchange.opens() {
-            let mut known = self.known.lock();
-            let revision = message.pointer("/result/protocolVersion").and_then(Value::as_str);
-            known.revision = revision.map(str::to_owned);
+            let revision = answer.and_then(|one| message::member(one.result?, "protocolVersion"));
+            self.known.lock().revision = revision.and_then(message::text);
         }
         let back = self.desk.server_says(CHANNEL, &text);
         for record in back.records.iter().filter(|_| self.durable) {
@@ -412,7 +413,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
                 self.opened.notify_one();
             }
         }
-        answers || message.is_array()
+        answers || text.trim_start().starts_with('[')
     }
 
     async fn failed(&self, exchange: &mut Exchange, reason: &str) {

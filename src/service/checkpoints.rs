@@ -183,7 +183,7 @@ impl Service {
             let mut other = false;
             for found in notes.beginning(begin) {
                 match digest_of(&found.id).and_then(|known| BatchKey::retries(known, sent)) {
-                    Some(true) => return Ok(Some(at(notes, found, info.tail))),
+                    Some(true) => return Ok(Some(at(notes, found, info))),
                     same => other |= same.is_some(),
                 }
             }

@@ -140,7 +140,7 @@ impl Service {
             return Ok((Err(miss), memory));
         }
         let call = self.event_at(&key, found.call).await?;
-        let body = call.and_then(|call| body::read::<CallBody>(&call.body));
+        let body = call.and_then(|call| body::read_tree::<CallBody>(&call.body));
         // Digests of different calls may be alike; the calls are not.
         let same = body.is_some_and(|body| {
             body.name == lookup.name && body.server == lookup.server && body.input == lookup.input

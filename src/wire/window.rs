@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::json::event_text;
 use crate::{
-    event::Point,
+    event::{Point, json},
     harness::{
         Block, Image, Message, Messages, Part, READ_TYPES, Role, Shape, Shown, Tokenizer,
         ToolResult, Transform,
@@ -326,9 +326,9 @@ fn tool_name(name: &str) -> String {
 
 /// Arguments as an object, which this API's calls must have.
 fn object(input: &str) -> Value {
-    match serde_json::from_str(input) {
-        Ok(Value::Object(members)) => Value::Object(members),
-        Ok(other) => json!({ "input": other }),
-        Err(_) => json!({ "input": input }),
+    match json::tree(input).and_then(|input| serde_json::from_str(input).ok()) {
+        Some(Value::Object(members)) => Value::Object(members),
+        Some(other) => json!({ "input": other }),
+        None => json!({ "input": input }),
     }
 }

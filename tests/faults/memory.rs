@@ -95,6 +95,70 @@ fn requests_that_are_all_under_way_at_once_keep_to_their_room() {
     server.kill();
 }
 
+/// A list of empty lists of so many bytes.
+fn nested(bytes: usize) -> String {
+    format!("[{}]", vec!["[]"; bytes / 3].join(","))
+}
+
+#[test]
+fn nested_lists_from_many_clients_at_once_keep_to_their_room() {
+    let home = tempfile::tempdir().unwrap();
+    let mut server = limited(home.path());
+    let address = server.address;
+    let mcp = |tool: &str, arguments: &str| {
+        let params = format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#);
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#)
+    };
+    let event = |bytes| format!(r#"{{"type":"agent.tool_result","content":{}}}"#, nested(bytes));
+    let small = format!(r#"{{"event":{}}}"#, event(290_000));
+    // Path, body, statuses: 400 where the protocol was not opened.
+    let shapes: [(&str, String, &[u16]); 6] = [
+        (
+            "/v1/sessions/s{}/events?create=true",
+            format!(r#"{{"events":[{}]}}"#, event(4_000_000)),
+            &[200],
+        ),
+        ("/mcp", mcp("no_such_tool", &nested(15_000_000)), &[413]),
+        ("/mcp", mcp("emit_event", &nested(4_000_000)), &[422]),
+        ("/mcp?toolsets=events", mcp("emit_event", &small), &[200, 400, 422]),
+        ("/v1/tools/emit_event", nested(15_000_000), &[422]),
+        ("/v1/tools/emit_event", small.clone(), &[200, 422]),
+    ];
+    let full = AtomicU64::new(0);
+    let ask = |client: u64, path: &str, body: &str, expected: &[u16]| {
+        let path = &path.replace("{}", &client.to_string());
+        let mut wire = Wire::new(address).patient(Duration::from_secs(120));
+        let accept = [("accept", "application/json, text/event-stream")];
+        let method = if body.is_empty() { "GET" } else { "POST" };
+        let reply = wire.call(method, path, &accept, body).expect("an answer");
+        match reply.verdict() {
+            (_, code) if code == "limit_reached" => drop(full.fetch_add(1, Ordering::Relaxed)),
+            (status, _) => assert!(expected.contains(&status), "{path}: {}", reply.head),
+        }
+    };
+    let ask = &ask;
+    let at_once = |path: &str, body: &str, expected: &[u16]| {
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                scope.spawn(move || ask(client, path, body, expected));
+            }
+        });
+    };
+    for (path, body, expected) in &shapes {
+        at_once(path, body, expected);
+        eprintln!("{path}: {} MiB resident", server.status("VmHWM") >> 10);
+    }
+    for path in ["export?format=anthropic", "views/window", "views/overview"] {
+        at_once(&format!("/v1/sessions/s{{}}/{path}"), "", &[200]);
+        eprintln!("{path}: {} MiB resident", server.status("VmHWM") >> 10);
+    }
+    assert!(server.is_alive(), "{}", server.said());
+    let peak = server.status("VmHWM") >> 10;
+    assert!(peak < 1_024, "{peak} MiB resident");
+    eprintln!("{} had to come back", full.into_inner());
+    server.kill();
+}
+
 #[test]
 fn clients_that_want_much_do_not_exhaust_a_small_memory() {
     let home = tempfile::tempdir().unwrap();

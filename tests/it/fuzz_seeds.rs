@@ -8,6 +8,9 @@ use sessionlog::env::{Entropy as _, sim::SeededEntropy};
 
 use crate::life::sweep;
 
+#[cfg(feature = "cli")]
+#[path = "../../fuzz/checks/foreign.rs"]
+mod foreign;
 #[path = "../../fuzz/checks/frame.rs"]
 mod frame;
 #[cfg(feature = "cli")]
@@ -50,6 +53,22 @@ fn no_text_makes_the_wire_panic_or_lie() {
 #[test]
 fn no_line_and_no_message_is_read_otherwise_than_others_read_it() {
     replay("lines", lines::check);
+}
+
+/// In a process of its own, whose memory the kernel limits: a failed allocation ends it.
+#[cfg(feature = "cli")]
+#[test]
+fn no_shape_of_foreign_json_takes_memory_without_bound() {
+    const ALONE: &str = "SESSIONLOG_FOREIGN_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return replay("foreign", foreign::check);
+    }
+    let name = "fuzz_seeds::no_shape_of_foreign_json_takes_memory_without_bound";
+    let limited = "ulimit -d 524288 && exec \"$0\" --exact \"$1\" --nocapture";
+    let this = std::env::current_exe().unwrap();
+    let mut alone = std::process::Command::new("sh");
+    let alone = alone.args(["-c", limited]).arg(this).arg(name).env(ALONE, "1").output().unwrap();
+    assert!(alone.status.success(), "{}", String::from_utf8_lossy(&alone.stderr));
 }
 
 #[test]

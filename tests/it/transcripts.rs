@@ -462,3 +462,18 @@ fn a_recorded_half_of_a_surrogate_pair_is_shown_as_a_replacement_and_kept_as_it_
     assert!(printed.contains(r"half \ud83d of \\ud83d and \ud83d\ude00"), "{printed}");
     place.run(&["rewind", "half", "--to", "end"]).ok();
 }
+
+#[test]
+fn a_content_of_too_many_values_is_exported_as_text() {
+    let place = Place::new();
+    let content = format!("[{}]", vec!["[]"; 150_000].join(","));
+    let line = format!(r#"{{"type":"agent.tool_result","call_id":"c","content":{content}}}"#);
+    let line = format!("{{\"type\":\"user.message\",\"content\":\"go\"}}\n{line}\n");
+    assert_eq!(place.run_with(&["append", "s", "--create"], &line).code, 0);
+    let made = place.run(&["export", "s", "--format", "anthropic"]).json();
+    let block = &made["messages"].as_array().unwrap().last().unwrap()["content"];
+    let block = block.as_array().unwrap().last().unwrap();
+    assert_eq!(block["content"][0]["text"].as_str(), Some(&*content));
+    let view = place.run(&["view", "s", "window", "--tokens-max", "2000"]);
+    assert_eq!(view.code, 0, "{}", view.err);
+}

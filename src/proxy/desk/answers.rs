@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{Call, Desk};
 use crate::{
     client::{ClientError, Request},
-    event::SessionId,
+    event::{SessionId, json},
     proxy::own,
     verbs::{InSession, NoQuery, views},
     wire::tool_cache::{LookupAnswer, LookupRequest},
@@ -28,7 +28,7 @@ impl Desk {
         }
         let found = self.asked(self.look_up(call, age_max)).await.flatten();
         let found = found.filter(|found| found.hit)?;
-        let event: Value = serde_json::from_str(found.result?.get()).ok()?;
+        let event: Value = serde_json::from_str(json::tree(found.result?.get())?).ok()?;
         let position = event.get("position")?.as_u64()?;
         let content = event.get("content")?.clone();
         if call.site.caller().is_some() {
@@ -159,8 +159,8 @@ impl Desk {
         };
         let here = format!("{}{}-", self.options.name, call.site.tag);
         let outputs = answer.outputs.iter().filter_map(|output| {
-            let call: Value = serde_json::from_str(output.call.get()).ok()?;
-            let result: Value = serde_json::from_str(output.result.get()).ok()?;
+            let call: Value = serde_json::from_str(json::tree(output.call.get())?).ok()?;
+            let result: Value = serde_json::from_str(json::tree(output.result.get())?).ok()?;
             let text = |name: &str| call.get(name).and_then(Value::as_str);
             let ours = text("call_id").is_some_and(|id| id.starts_with(&here));
             let input = call.get("input").map(Value::to_string).unwrap_or_default();

@@ -1,10 +1,12 @@
 //! The records of a call: the call, its outcome, and which earlier results it makes stale. It must
 //! not wait for the log.
 
-use serde_json::{Map, Value, json, value::RawValue};
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json, value::RawValue};
 
 use super::{Answered, Call, Desk, Open, Pending};
-use crate::event::kinds;
+use crate::event::{json, kinds};
 use crate::proxy::{
     message::{self, CallResult, Insertion, Message, Outline},
     recorder::{Entry, Record, too_long},
@@ -106,10 +108,11 @@ impl Desk {
         let read: Option<CallResult<'_>> = serde_json::from_str(result.get()).ok();
         let content = read.as_ref().and_then(|read| read.content);
         let is_error = read.as_ref().and_then(|read| read.is_error).unwrap_or(false);
-        let mut rest: Map<String, Value> = serde_json::from_str(result.get()).unwrap_or_default();
-        rest.shift_remove("content");
-        rest.shift_remove("isError");
-        let rest = (!rest.is_empty()).then(|| Value::Object(rest).to_string());
+        let members = json::list(result.get(), 1);
+        let members = members.and_then(|text| serde_json::from_str(text).ok());
+        let mut rest: BTreeMap<String, &RawValue> = members.unwrap_or_default();
+        rest.retain(|name, _| !matches!(&**name, "content" | "isError"));
+        let rest = (!rest.is_empty()).then(|| json!(rest).to_string());
         let said = content.map_or("[]", RawValue::get);
         let record = self.record_result(open, said, rest, is_error, None);
         if let Some(same) = &open.same {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::event::json;
 use crate::proxy::{
     message::{ListResult, ListedTool},
     own::{self, Own},
@@ -51,7 +52,7 @@ impl Tools {
         cursor: Option<&str>,
         page: &ListResult<'_>,
     ) -> Option<Option<String>> {
-        let tools: Vec<Value> = serde_json::from_str(page.tools.get()).ok()?;
+        let tools: Vec<Value> = serde_json::from_str(json::tree(page.tools.get())?).ok()?;
         let mut table = match cursor {
             None => Table::new(),
             Some(cursor) => self.begun.remove(cursor).unwrap_or_else(|| self.whole.clone()),

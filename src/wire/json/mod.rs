@@ -22,7 +22,10 @@ use std::borrow::Cow;
 
 use super::scan::{Flaw, Scanner, unescaped};
 use crate::{
-    event::limits,
+    event::{
+        json::{Weight, weigh},
+        limits,
+    },
     service::{Code, ServiceError, ServiceResult},
 };
 
@@ -141,6 +144,23 @@ pub fn paired(inside: &str) -> Cow<'_, str> {
     }
     out.push_str(inside.get(done..).unwrap_or_default());
     Cow::Owned(out)
+}
+
+/// How many values a text has, when a tree of it may be built.
+///
+/// # Errors
+/// `invalid_request`: it has too many, or is nested too deep.
+pub fn values(text: &[u8]) -> ServiceResult<usize> {
+    let Weight { values, depth } = weigh(text, usize::MAX);
+    if depth > limits::JSON_DEPTH_MAX {
+        return Err(too_deep(""));
+    }
+    if values > limits::JSON_VALUES_MAX {
+        let problem = format!("it has more than {} values", limits::JSON_VALUES_MAX);
+        let action = "send large data as events or as one text";
+        return Err(ServiceError::invalid("body", problem).action(action));
+    }
+    Ok(values)
 }
 
 /// The text of a string member; `None` for null.

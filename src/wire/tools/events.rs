@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{NOTICE, TRUST, answer::bound_by};
 use crate::{
-    event::{Event, SessionId},
+    event::{Event, SessionId, json as bounded},
     harness::fit,
     service::{BoundBy, Emitted, EventSlice},
     wire::{convert, json as text},
@@ -164,10 +164,11 @@ impl EventsAnswer {
     }
 }
 
-/// The event as HTTP returns it, and its bytes; `None` when it has a number that no double holds.
+/// The event as HTTP returns it, and its bytes; `None` when it has a number that no double holds, or
+/// too many values for a tree.
 fn whole(event: &Event) -> Option<(Map<String, Value>, usize)> {
     let text = text::event_text(event);
-    let members: Map<String, Value> = serde_json::from_str(&text).ok()?;
+    let members: Map<String, Value> = serde_json::from_str(bounded::tree(&text)?).ok()?;
     // What is sent is the tree written out again, which may be longer than the text was.
     let bytes = serde_json::to_string(&members).ok()?.len();
     Some((members, bytes + 1))

@@ -13,11 +13,30 @@ mod schema;
 pub mod via;
 pub(crate) mod work;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 pub use failure::Failure;
 
 pub use super::{NOTICE, TRUST};
+
+/// Tools whose arguments carry an event or a state of the caller's.
+const CARRIERS: [&str; 2] = ["emit_event", "checkpoint"];
+
+/// Whether a request of MCP calls a tool that carries an event or a state.
+#[must_use]
+pub fn carries(request: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Request {
+        params: Params,
+    }
+    #[derive(Deserialize)]
+    struct Params {
+        name: String,
+    }
+    serde_json::from_slice::<Request>(request)
+        .is_ok_and(|request| CARRIERS.contains(&&*request.params.name))
+}
 
 /// A group of tools that is offered as a whole, to keep the cost of schemas small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

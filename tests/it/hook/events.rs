@@ -1,9 +1,11 @@
 //! Each event of both programs, as their contracts give it, in the words of the log.
 
+use std::{io::Write as _, process::Stdio};
+
 use serde_json::{Value, json};
 
 use super::{PATIENT, SESSION, claude, codex, hook, kinds, of, quiet, waiting_for};
-use crate::program::Place;
+use crate::program::{Place, ran};
 
 /// A day of Claude Code.
 fn day_of_claude() -> Vec<(Value, &'static [&'static str])> {
@@ -306,4 +308,56 @@ fn files_with(directory: &std::path::Path, bytes: &[u8]) -> Vec<std::path::PathB
         }
     }
     found
+}
+
+/// A list of so many empty lists.
+fn nested(count: usize) -> String {
+    format!("[{}]", vec!["[]"; count].join(","))
+}
+
+#[test]
+fn a_member_with_too_many_values_stays_text_and_the_others_are_read() {
+    let place = Place::new();
+    let response = nested(200_000);
+    let event = claude(
+        "PostToolUse",
+        &json!({ "tool_name": "Bash", "tool_use_id": "t", "tool_input": { "command": "ls" } }),
+    );
+    let text = event.to_string();
+    let head = text.strip_suffix('}').unwrap();
+    let text = format!("{head},\"tool_response\":{response},\"last\":[1]}}");
+    let ran = place.run_with(&["hook", "--hook-wait", PATIENT], &text);
+    assert_eq!((ran.code, &*ran.out), (0, ""), "{}", ran.err);
+    let events = place.events(SESSION);
+    let event = &events[0];
+    assert_eq!(event["content"].as_str(), Some(&*response));
+    assert_eq!(event["raw"]["tool_response"].as_str(), Some(&*response));
+    let rest = (&event["raw"]["tool_input"]["command"], &event["raw"]["last"]);
+    assert_eq!(rest, (&json!("ls"), &json!([1])));
+    assert_eq!(event["mended"], "it has more values or levels than the store takes");
+    assert_eq!(event["truncated"], Value::Null);
+}
+
+#[test]
+fn an_input_of_millions_of_values_is_recorded_in_little_memory() {
+    let place = Place::new();
+    let event = json!({
+        "session_id": SESSION, "hook_event_name": "PostToolUse", "tool_name": "Bash",
+        "tool_use_id": "t", "tool_input": { "command": "ls" },
+    });
+    let text = event.to_string();
+    let text =
+        format!("{},\"tool_response\":{}}}", text.strip_suffix('}').unwrap(), nested(8_000_000));
+    // As a tree it would take three times as much.
+    let limited = "ulimit -d 786432 && exec \"$0\" hook --hook-wait 60s";
+    let binary = env!("CARGO_BIN_EXE_sessionlog");
+    let mut child = place.program("sh", &["-c", limited, binary]);
+    child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let ran = ran(child);
+    assert_eq!((ran.code, &*ran.out), (0, ""), "{}", ran.err);
+    let events = place.events(SESSION);
+    assert_eq!(events[0]["truncated"]["bytes"], text.len());
+    assert!(events[0]["content"].as_str().unwrap().starts_with("[[],[],"));
 }

@@ -315,6 +315,27 @@ async fn too_much_at_once_is_refused_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_much_for_a_tree_is_refused_where_it_must_be_read_and_carried_elsewhere() {
+    let house = House::plain().await;
+    house.session("s", 1).await;
+    let many = format!("[{}]", vec!["[]"; 200_000].join(","));
+    let event = format!(r#"{{"events":[{{"type":"a.b","x":{many}}}]}}"#);
+    assert_eq!(house.post_text(E, &event).await.status, 200);
+    let read = house.get(&format!("{E}?from=1")).await;
+    assert!(read.text.contains(&many));
+    let members = vec![r#""x":1"#; 100_000].join(",");
+    for (path, body) in [
+        ("/v1/sessions/s/checkpoints", format!(r#"{{"state":{{"x":{many}}}}}"#)),
+        ("/v1/sessions/s/checkpoints", format!("{{{members}}}")),
+        ("/v1/sessions", format!(r#"{{"metadata":{{"x":{many}}}}}"#)),
+    ] {
+        let reply = house.post_text(path, &body).await;
+        assert_eq!((reply.status, &*reply.code()), (422, "invalid_request"), "{}", reply.text);
+        assert!(reply.text.contains("100000 values"), "{}", reply.text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_reaches_a_client_that_is_still_sending() {
     let house = House::plain().await;
     house.session("s", 0).await;

@@ -5,7 +5,8 @@ use sessionlog::service::{Code, ResearchOptions};
 
 use super::{
     desk::{Desk, assert_no_null, session_of, step, with},
-    door::steps_listed,
+    door::{PATH, steps_listed},
+    server::{Server, Speaker},
 };
 
 /// Bytes of one answer's structured content.
@@ -232,4 +233,47 @@ async fn sources_are_kept_once_and_recovered() {
         let error = desk.refused("add_sources", json!({ "sources": sources })).await;
         assert_eq!(error.hint.field.as_deref(), Some("sources"));
     }
+}
+
+/// A list of so many values.
+pub fn values(count: usize) -> Value {
+    Value::Array(vec![json!([]); count - 1])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_too_much_for_a_tree_is_refused_and_a_large_event_is_taken() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    let mut speaker = Speaker::new(&server, PATH);
+    speaker.initialize("2025-11-25").await;
+    let call = |name: &str, arguments: Value| {
+        let params = json!({"name": name, "arguments": arguments});
+        json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
+    };
+    let deep = (0..130).fold(json!(1), |inner, _| json!([inner]));
+    let large = "x".repeat(3 << 20);
+    for (message, status, code) in [
+        (call("no_such_tool", values(100_000)), 422, "invalid_request"),
+        (call("no_such_tool", deep), 422, "invalid_request"),
+        (call("sequential_search", json!({"searchStep": large})), 413, "body_too_large"),
+        (call("emit_event", json!({"event": {"x": "x".repeat(6 << 20)}})), 413, "body_too_large"),
+    ] {
+        let answer = speaker.post(&message).await;
+        assert_eq!(answer.status, status, "{}", answer.body);
+        assert_eq!(answer.body["error"]["type"], code, "{}", answer.body);
+    }
+    speaker.post(&call("sequential_search", step(1))).await;
+    for event in [json!({"type": "a.b", "x": large}), json!({"type": "a.b", "x": values(90_000)})] {
+        let arguments = json!({"event": event});
+        let answer = speaker.post(&call("emit_event", arguments)).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        assert_eq!(answer.body["result"]["isError"], Value::Null, "{}", answer.body);
+    }
+    // The same tools without the protocol.
+    let url = server.url("/v1/tools/sequential_search");
+    let body = json!({"sessionSummary": values(100_000)}).to_string();
+    let plain = crate::say::http_client().build().unwrap().post(url);
+    let plain = plain.header("content-type", "application/json").body(body).send().await.unwrap();
+    assert_eq!(plain.status().as_u16(), 422);
+    server.stop().await;
 }

@@ -12,6 +12,7 @@ use tokio::{
 };
 
 use super::{
+    bounds::values,
     desk::{Desk, step},
     server::{Server, initialize},
 };
@@ -151,4 +152,21 @@ async fn a_refusal_reads_the_same_through_a_front_end_and_on_http() {
         }
     }
     server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_is_too_much_for_a_tree_is_refused_under_its_id_and_the_next_is_served() {
+    let mut pipes = Pipes::open("http://127.0.0.1:9/", named("alone"));
+    pipes.initialize().await;
+    for arguments in [values(100_000), json!({"searchStep": "x".repeat(2 << 20)})] {
+        let params = json!({"name": "sequential_search", "arguments": arguments});
+        let refused = pipes.ask("tools/call", params).await;
+        assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(9), &json!(-32600)));
+        let why = refused["error"]["message"].as_str().unwrap();
+        assert!(why.contains("100000 values") || why.contains("1048576 bytes"), "{why}");
+    }
+    let listed = pipes.ask("tools/list", json!({})).await;
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 6);
+    drop(pipes.to);
+    pipes.front_end.await.unwrap();
 }
