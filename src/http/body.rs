@@ -28,7 +28,8 @@ use crate::{
 /// How long a client may pause while it sends a body.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// What a value of a body takes as a tree: measured of lists of one empty list, the worst shape.
+/// What a value of a body takes as a tree, estimated from the sizes of its types for lists of one
+/// empty list.
 const VALUE_BYTES: usize = 512;
 /// A tree below this size takes no more than a connection buffers anyway.
 const TREE_BYTES_SMALL: usize = 64 << 10;

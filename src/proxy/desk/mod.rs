@@ -208,7 +208,7 @@ impl Desk {
         let input_text = params.arguments.map_or("{}", RawValue::get).to_owned();
         let (home, site) = self.home(params.meta.as_ref(), from);
         // What is too much for a tree is passed on as text, and no earlier call is found for it.
-        let input = json::tree(&input_text).map(|text| serde_json::from_str(text));
+        let input = json::tree(&input_text).map(serde_json::from_str);
         let repeats = input.is_some() && !params.is_more_than_a_call();
         let age_max = self.age_max(&params.name).filter(|_| repeats);
         let input: Value = input.and_then(Result::ok).unwrap_or_default();
