@@ -58,7 +58,7 @@ pub struct HttpOptions {
     /// Bytes of a request's body at most; default 16 MiB.
     pub body_bytes_max: usize,
     /// Bytes that large requests may take in memory together, while they are sent and until they
-    /// are answered; default 256 MiB.
+    /// are answered; default 256 MiB. Trees of JSON may take a quarter of it, in addition.
     pub bodies_bytes_max: usize,
     /// How long a large request waits for room; default 10 s.
     pub bodies_patience: Duration,
@@ -119,7 +119,7 @@ struct Door {
     readers: Arc<Semaphore>,
     room: hold::Room,
     bodies: hold::Room,
-    /// What bodies take that are read as trees: a quarter of the room for bodies.
+    /// What bodies take that are read as trees: a quarter of that room, beside it.
     trees: hold::Room,
     streams: Arc<hold::Room>,
     /// When this door was made: what tells its requests from another's.
@@ -148,11 +148,7 @@ pub fn router(app: App, more: Router) -> Router {
         readers: Arc::new(Semaphore::new(options.readers_max)),
         room: room(options.answers_bytes_max, options.answers_patience, hold::ANSWERS),
         streams: Arc::new(room(options.streams_bytes_max, Duration::ZERO, hold::STREAMS)),
-        bodies: room(
-            options.bodies_bytes_max - options.bodies_bytes_max / 4,
-            options.bodies_patience,
-            hold::BODIES,
-        ),
+        bodies: room(options.bodies_bytes_max, options.bodies_patience, hold::BODIES),
         trees: room(options.bodies_bytes_max / 4, options.bodies_patience, hold::BODIES),
         began: app.service.now(),
         requests: AtomicU64::new(0),

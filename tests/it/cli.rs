@@ -698,7 +698,7 @@ fn settings_say_where_they_come_from_and_wrong_ones_are_refused_by_name() {
     assert_eq!((&log["value"], &log["source"]), (&json!("warn"), &json!("flag --log")));
     let from = &config["settings"]["data_dir"]["source"];
     assert_eq!(from, &json!("environment SESSIONLOG_DATA_DIR"));
-    assert_eq!(config["settings"]["listen"]["source"], json!("default"));
+    assert_eq!(config["settings"]["hook_wait"]["source"], json!("default"));
     let key = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     let output = place.command(&["config"]).env("SESSIONLOG_KEY", key).output().unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();

@@ -1,14 +1,7 @@
 //! The conformance suite: what a `Store` promises, run against every engine. It must not depend on
 //! how an engine keeps its bytes; stops are in `reopen` and `crash`.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use sessionlog::{
     env::sim::ManualClock,
@@ -567,6 +560,7 @@ async fn a_listing_has_each_session_once_in_order_whatever_the_page() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_with_a_filter_looks_at_so_many_sessions_and_the_next_one_continues() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     on_every_engine(async |store, clock| {
         for n in 0..30 {
             clock.set(Timestamp(1_800_000_000_000_000 + n));

@@ -1,5 +1,5 @@
-//! Going over the sessions of a scope, however many there are: a slice of them at a time, and between
-//! slices the catalogue is free and other tasks run. It must not wake a session at rest.
+//! Going over the sessions of a scope, however many there are: a slice of them at a time, and
+//! between slices the catalogue is free and other tasks run. It must not wake a session at rest.
 
 use std::sync::Arc;
 
