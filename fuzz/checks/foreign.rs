@@ -1,6 +1,6 @@
-//! Feeds shapes of JSON to what reads it from other programs: bodies of MCP, inputs of hooks, lines
-//! of an import and what an export makes of them. The first byte is the shape, the second how often
-//! the rest is repeated: a few bytes become millions of values. The limit of memory is the caller's.
+//! Feeds shapes of JSON to what reads it from other programs: bodies of MCP, inputs of hooks, and
+//! what an export makes of bodies. The first byte is the shape, the second how often the rest is
+//! repeated: a few bytes become millions of values. The limit of memory is the caller's.
 
 use serde_json::Value;
 use sessionlog::{
@@ -34,7 +34,7 @@ pub fn check(bytes: &[u8]) {
 
 /// What is taken has as many values as were counted, or fewer: a name that comes twice is one.
 fn body(text: &str) {
-    drop(tools::carries(text.as_bytes()));
+    let _ = tools::carries(text.as_bytes());
     let Ok(values) = json::values(text.as_bytes()) else { return };
     if let Ok(tree) = serde_json::from_str::<Value>(text) {
         assert!(count(&tree) <= values, "{values}");
