@@ -1,6 +1,6 @@
-//! Feeds shapes of JSON to what reads it from other programs: bodies of MCP, inputs of hooks, lines
-//! of an import and what an export makes of them. The first byte is the shape, the second how often
-//! the rest is repeated: a few bytes become millions of values. The limit of memory is the caller's.
+//! Feeds shapes of JSON to what reads it from other programs: bodies of MCP, inputs of hooks, and
+//! what an export makes of bodies. The first byte is the shape, the second how often the rest is
+//! repeated: a few bytes become millions of values. The limit of memory is the caller's.
 
 use serde_json::Value;
 use sessionlog::{

@@ -164,8 +164,8 @@ impl EventsAnswer {
     }
 }
 
-/// The event as HTTP returns it, and its bytes; `None` when it has a number that no double holds, or
-/// too many values for a tree.
+/// The event as HTTP returns it, and its bytes; `None` when it has a number that no double holds,
+/// or too many values for a tree.
 fn whole(event: &Event) -> Option<(Map<String, Value>, usize)> {
     let text = text::event_text(event);
     let members: Map<String, Value> = serde_json::from_str(bounded::tree(&text)?).ok()?;
