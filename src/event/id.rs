@@ -1,7 +1,7 @@
 //! Names of tenants, users, sessions and events, checked when they are made. No user text ever
 //! reaches a path: files are named by `SessionHash`. It must not mint ids (env has the randomness).
 
-use std::{fmt, sync::Arc};
+use std::{fmt, io, sync::Arc};
 
 use super::limits;
 
@@ -140,10 +140,18 @@ impl BatchKey {
         check_text(text).map(|()| Self { text: text.into(), call: None })
     }
 
-    /// The key of that call: the first half of the digest stands for everything it asks for.
-    #[must_use]
-    pub fn of_call(self, digest: blake3::Hash) -> Self {
-        Self { call: digest.as_bytes().first_chunk().copied(), ..self }
+    /// The key of the call that `write` writes: the first half of a digest stands for everything
+    /// it asks for.
+    ///
+    /// # Errors
+    /// That of the writer.
+    pub fn of_call<E>(
+        self,
+        write: impl FnOnce(&mut dyn io::Write) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 call with a key");
+        write(&mut hasher)?;
+        Ok(Self { call: hasher.finalize().as_bytes().first_chunk().copied(), ..self })
     }
 
     /// The key as the client wrote it.

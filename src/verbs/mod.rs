@@ -88,11 +88,12 @@ pub fn keyed<V: Verb>(
     query: &V::Query,
     body: &V::Body,
 ) -> BatchKey {
-    let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 call of a verb");
-    let asked = (V::ROUTE.id, place.parts(), query);
-    let written = serde_json::to_writer(&mut hasher, &asked);
-    written.and_then(|()| V::content(body, &mut hasher)).expect("a call is JSON");
-    key.of_call(hasher.finalize())
+    let asked = ("verb", V::ROUTE.id, place.parts(), query);
+    let keyed = key.of_call(|mut to| {
+        serde_json::to_writer(&mut to, &asked)?;
+        V::content(body, to)
+    });
+    keyed.expect("a call is JSON")
 }
 
 /// What a verb takes as its body.

@@ -130,9 +130,8 @@ fn keyed(key: &BatchKey, name: &str, arguments: &Value) -> BatchKey {
     if !matches!(name, "continue_session" | "fork_session" | "checkpoint" | "resume") {
         return key.clone();
     }
-    let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 call of a tool");
-    serde_json::to_writer(&mut hasher, &(name, arguments)).expect("a call is JSON");
-    key.clone().of_call(hasher.finalize())
+    let asked = ("tool", name, arguments);
+    key.clone().of_call(|to| serde_json::to_writer(to, &asked)).expect("a call is JSON")
 }
 
 impl ToolCall<'_> {

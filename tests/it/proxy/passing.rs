@@ -68,7 +68,7 @@ async fn our_tools_stand_beside_the_servers_and_take_none_of_its_names() {
     let store = Store::start().await;
     let mut wrapped = Wrapped::of(&store, options());
     let names = wrapped.tools().await;
-    assert_eq!(names, ["read", "write", "plain", "clear_session", "get_research_session"]);
+    assert_eq!(names, ["read", "look", "write", "plain", "clear_session", "get_research_session"]);
     let script = |line: &str| {
         let message: Value = serde_json::from_str(line).unwrap();
         let tools = json!({"tools": [{"name": "clear_session", "inputSchema": {}}]});
