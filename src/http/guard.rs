@@ -22,7 +22,6 @@ use super::{
     gate::{NO_ROUTE, Noted},
     hold::Held,
     refuse::{Refusal, panicked},
-    stream::Reader,
 };
 use crate::{
     service::{Code, ServiceError},
@@ -119,16 +118,22 @@ pub(super) async fn guard(
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     match reader {
-        Some(reader) => response.map(|body| until_its_end(body, reader)),
+        Some(reader) => until_its_end(response, reader),
         None => response,
     }
 }
 
-/// The body of a stream, which is a reader as long as it is there.
-fn until_its_end(body: Body, reader: Reader) -> Body {
-    Body::from_stream(body.into_data_stream().inspect(move |_| {
-        let _ = &reader;
-    }))
+/// The response, with what is held until its body has ended or was dropped: the place of a reader,
+/// the room of a request.
+pub(super) fn until_its_end<T: Send + 'static>(
+    response: Response<Body>,
+    held: T,
+) -> Response<Body> {
+    response.map(|body| {
+        Body::from_stream(body.into_data_stream().inspect(move |_| {
+            let _ = &held;
+        }))
+    })
 }
 
 /// One line for what is refused or fails. What goes well is counted, and told only to who looks

@@ -1,20 +1,19 @@
 //! Bodies of MCP, whose library builds trees of whatever it is sent: read and judged before it sees
 //! them. It must not know the protocol beyond where a call has its tool's name.
 
+use super::{
+    Shared,
+    body::{read, room_of_tree, too_large},
+    guard::until_its_end,
+    refuse::Refusal,
+};
+use crate::{event::limits, wire::tools};
 use axum::{
     body::{Body, HttpBody as _},
     extract::{Request, State},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use futures_util::StreamExt as _;
-
-use super::{
-    Shared,
-    body::{read, room_of_tree, too_large},
-    refuse::Refusal,
-};
-use crate::{event::limits, wire::tools};
 
 /// Around the route of MCP, whose library builds trees of every body: the body is read and judged
 /// first. Only the tools that carry an event or a state take more than the others.
@@ -37,12 +36,9 @@ pub(super) async fn judge(State(door): Shared, request: Request, next: Next) -> 
         Err(refusal) => return refusal.into_response(),
     };
     let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
-    let Some(room) = room else { return response };
     // The answer may be a stream that begins before the call is carried out.
-    response.map(|body| {
-        let parts = body.into_data_stream();
-        Body::from_stream(parts.inspect(move |_| {
-            let _until_the_end = &room;
-        }))
-    })
+    match room {
+        Some(room) => until_its_end(response, room),
+        None => response,
+    }
 }

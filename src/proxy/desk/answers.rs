@@ -38,12 +38,9 @@ impl Desk {
         }
         let age_ms = found.age_ms?;
         let mut blocks = content.clone();
-        blocks.as_array_mut()?.extend(
-            [Some(from_log(age_ms)), call.open.more.clone()]
-                .into_iter()
-                .flatten()
-                .map(|text| json!({ "type": "text", "text": text })),
-        );
+        let texts = std::iter::once(from_log(age_ms)).chain(call.open.more.clone());
+        let texts = texts.map(|text| json!({ "type": "text", "text": text }));
+        blocks.as_array_mut()?.extend(texts);
         let mut result = Map::new();
         result.insert("content".to_owned(), blocks);
         let rest = event.get("result").and_then(Value::as_object);
@@ -68,7 +65,7 @@ impl Desk {
     /// Whether the files that a call names are as they were at the call whose answer it would get.
     /// A tool that the user named is not asked about: `--cache` says how long its answers hold.
     fn is_unchanged(&self, call: &Call) -> bool {
-        if self.options.repeats.tools.contains_key(&call.open.name) {
+        if self.is_named_by_user(&call.open.name) {
             return true;
         }
         let Some(now) = &call.open.named else { return false };

@@ -212,6 +212,9 @@ impl Desk {
         let repeats = input.is_some() && !params.is_more_than_a_call();
         let age_max = self.age_max(&params.name).filter(|_| repeats);
         let input: Value = input.and_then(Result::ok).unwrap_or_default();
+        // The disk is asked before the lock is taken, and only where its answer counts.
+        let rests_on_files = age_max.is_some() && !self.is_named_by_user(&params.name);
+        let named = if rests_on_files { Named::by(&input) } else { None };
         let mut state = self.state();
         state.calls += 1;
         let digest = digest(Some(self.server(&state)), &params.name, &input);
@@ -222,10 +225,15 @@ impl Desk {
             home,
             began: self.options.clock.monotonic(),
             same: age_max.map(|_| same),
-            named: age_max.and_then(|_| Named::by(&input)),
+            named,
             more: None,
         };
         Call { key, id, input, input_text, meta: params.meta, site, age_max, open }
+    }
+
+    /// Whether the user said how long the answers of a tool hold.
+    fn is_named_by_user(&self, tool: &str) -> bool {
+        self.options.repeats.tools.contains_key(tool)
     }
 
     fn age_max(&self, name: &str) -> Option<Duration> {
