@@ -33,14 +33,14 @@ const RESULT_TOKENS: usize = 36;
 const TOKEN_BYTES: usize = 4;
 
 const fn row(class: Class, first: usize, weight: usize) -> Row {
-    Row { class, first, weight, max: usize::MAX, in_order: false }
+    Row::new(class, 0, first, weight)
 }
 
 /// The recipe: the indispensable in this order, then the rest by weight and worth.
 const CONTINUATION: Recipe = Recipe {
     rows: &[
-        row(Class::Task, 1, 0),
-        row(Class::Goal, 1, 0),
+        Row::new(Class::Task, 1, 1, 0),
+        Row::new(Class::Goal, 1, 1, 0),
         row(Class::Next, 5, 1_200),
         row(Class::Plan, 40, 800),
         row(Class::Instruction, 64, 500),
@@ -62,7 +62,7 @@ const CONTINUATION: Recipe = Recipe {
         row(Class::Branch, 0, 300),
         row(Class::PlanDone, 0, 200),
         row(Class::Mended, 0, 100),
-        Row { in_order: true, ..row(Class::StepLine, 0, 60) },
+        row(Class::StepLine, 0, 60).in_order(),
     ],
     first_percent: 68,
 };
@@ -143,7 +143,6 @@ pub fn continuation(
     let current = known.plan_current().map_or(0, |name| tokenizer.count(&name) + 4);
     let frame = FRAME_TOKENS + present * CLASS_TOKENS + current;
     let budget = tokens_max.saturating_sub(frame);
-    known.without_findings_of_last_steps();
     known.without_lines_of_last_steps();
     let items = std::mem::take(&mut known.items);
     let mut price = Tokens { known: &known, tokenizer };

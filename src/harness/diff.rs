@@ -5,8 +5,9 @@
 use std::collections::BTreeSet;
 
 use super::{
-    budget::{Purse, fit, json_bytes},
-    lists::{GapLine, IndexLine, RejectedLine, SourceLine, gap_line},
+    budget::{Purse, fit},
+    lists::{GapLine, IndexLine, RejectedLine, SourceLine, index_line, rejected_line, source_line},
+    select::Form,
     window::Window,
 };
 use crate::{
@@ -16,8 +17,6 @@ use crate::{
 
 /// Bytes of a goal or a summary.
 const TEXT_BYTES: usize = 1_000;
-/// Bytes of a source's address.
-const URL_BYTES: usize = 900;
 
 /// A text that may have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,15 +125,15 @@ pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsDiff {
     let summary =
         |research: &Research| research.summary().map(|said| fit(&said.text, TEXT_BYTES).text);
     let known = old.steps().len();
-    let step = |at: usize| Some(line_of(new, at)?).map(|line| (80 + json_bytes(&line.line), line));
+    let step = |at: usize| index_line(new, at, Form::Whole).map(|line| (line.bytes(), line));
     let revised = (0..known).filter(|at| {
         let by =
             |research: &Research| research.steps().get(*at).and_then(|step| step.superseded_by);
         by(old) != by(new)
     });
     let gap = |at: usize| {
-        let line = gap_line(new.gaps().get(at)?);
-        Some((60 + json_bytes(&line.id) + json_bytes(&line.description), line))
+        let line = GapLine::from(new.gaps().get(at)?);
+        Some((line.bytes(), line))
     };
     let closed = (0..new.gaps().len()).filter(|at| {
         let is =
@@ -152,13 +151,11 @@ pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsDiff {
         gaps_opened: news(old.gaps().len()..new.gaps().len(), &mut purse, gap),
         gaps_closed: news(closed, &mut purse, gap),
         sources: news(old.sources().len()..new.sources().len(), &mut purse, |at| {
-            let line = source_of(new, at)?;
-            Some((150 + json_bytes(&line.url), line))
+            let line = source_line(new.sources().get(at)?, Form::Whole);
+            Some((line.bytes(), line))
         }),
         rejected: news(old.rejected().len()..new.rejected().len(), &mut purse, |at| {
-            let (step, text) = new.rejected().get(at)?;
-            let step = new.steps().get(*step).map(|step| step.number);
-            Some((50 + json_bytes(text), RejectedLine { text: text.to_string(), step }))
+            rejected_line(new, at).map(|line| (line.bytes(), line))
         }),
     }
 }
@@ -185,28 +182,4 @@ fn news<T>(
         }
     }
     News { shown, total }
-}
-
-fn line_of(research: &Research, at: usize) -> Option<IndexLine> {
-    let step = research.steps().get(at)?;
-    Some(IndexLine {
-        number: step.number,
-        branch_id: research.branch_of_step(step).map(|branch| branch.id.to_string()),
-        line: step.line.to_string(),
-        confidence: step.confidence,
-        superseded_by: step.superseded_by,
-    })
-}
-
-fn source_of(research: &Research, at: usize) -> Option<SourceLine> {
-    let source = research.sources().get(at)?;
-    let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
-    Some(SourceLine {
-        url: fit(&source.url, URL_BYTES).text,
-        title: text(&source.title),
-        kind: text(&source.kind),
-        step: source.step,
-        by_server: source.by_server,
-        tool: text(&source.tool),
-    })
 }

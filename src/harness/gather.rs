@@ -4,7 +4,7 @@
 use super::{
     budget::Cut,
     outcomes::{PatternLine, ProviderLine, patterns, providers},
-    select::{Class, Form, Item, Recipe},
+    select::{Class, Form, Item, Recipe, Row},
 };
 use crate::{
     event::Position,
@@ -25,6 +25,12 @@ const NEXT_OF_PLAN: usize = 3;
 /// Characters of a line; fewer where a budget has no room for several of that length.
 const LINE_CHARS_MAX: usize = 120;
 const LINE_CHARS_MIN: usize = 24;
+/// Characters of the shortest form of a step's line and of a gap, in a list.
+pub(super) const LISTED_CHARS: usize = 60;
+/// Bytes of a step in the shape of a view, for each character of a line: 600 where lines are
+/// longest; and what is added for the word that is cut.
+const STEP_BYTES_OF_CHAR: usize = 5;
+const WORD_BYTES: usize = 40;
 /// Bytes of a budget for each character of a line.
 const BYTES_OF_CHAR: usize = 50;
 /// Bytes of a step, of an instruction or of another text that are shown before longer forms are
@@ -48,6 +54,8 @@ pub(super) struct Known<'a> {
     pub(super) next: Vec<&'a str>,
     /// Characters of a line.
     pub(super) line_chars: usize,
+    /// Bytes of a step in its shortest form; 0 for a line.
+    pub(super) step_bytes: usize,
     /// Steps, the newest, that have no line because they are shown whole.
     pub(super) lines_hidden: usize,
 }
@@ -55,6 +63,9 @@ pub(super) struct Known<'a> {
 impl<'a> Known<'a> {
     /// Gathers the items of a recipe, for a budget of about so many bytes.
     pub(super) fn gather(facts: &'a Facts, recipe: &Recipe, bytes: usize) -> Self {
+        let line_chars = (bytes / BYTES_OF_CHAR).clamp(LINE_CHARS_MIN, LINE_CHARS_MAX);
+        let is_shape = |row: &Row| row.class == Class::LastStep && row.shape > 0;
+        let has_steps = recipe.rows.iter().any(is_shape);
         let mut known = Self {
             facts,
             items: Vec::with_capacity(512),
@@ -63,7 +74,8 @@ impl<'a> Known<'a> {
             providers: Vec::new(),
             counts: Vec::new(),
             next: next(facts),
-            line_chars: (bytes / BYTES_OF_CHAR).clamp(LINE_CHARS_MIN, LINE_CHARS_MAX),
+            line_chars,
+            step_bytes: if has_steps { line_chars * STEP_BYTES_OF_CHAR + WORD_BYTES } else { 0 },
             lines_hidden: 0,
         };
         for row in recipe.rows {
@@ -275,8 +287,7 @@ impl<'a> Known<'a> {
             };
             let url = research.sources().get(ordinal).filter(|_| class == Class::Source);
             let bytes = one.text.len() + url.map_or(0, |source| source.url.len());
-            let signature = (class == Class::Rejection).then_some(one.signature);
-            self.item(Item { worth: one.score, bytes, signature, ..base });
+            self.item(Item { worth: one.score, bytes, ..base });
         }
     }
 
@@ -298,14 +309,18 @@ impl<'a> Known<'a> {
     }
 
     fn judged(&mut self, class: Class, place: usize, one: &Finding) {
-        let steps = self.facts.research.steps();
-        let position = match one.said {
-            Said::Step(step) => steps.get(step).map_or(Position(0), |step| step.position),
-            Said::At(position) => position,
-            Said::Listed(_) => Position(0),
+        let research = &self.facts.research;
+        let steps = research.steps();
+        let (position, inside) = match one.said {
+            Said::Step(step) => (
+                steps.get(step).map_or(Position(0), |step| step.position),
+                step.checked_sub(steps.len() - research.full().count()),
+            ),
+            Said::At(position) => (position, None),
+            Said::Listed(_) => (Position(0), None),
         };
         let (worth, bytes, signature) = (one.score, one.text.len(), Some(one.signature));
-        self.item(Item { worth, bytes, signature, ..self.at(class, place, position) });
+        self.item(Item { worth, bytes, signature, inside, ..self.at(class, place, position) });
     }
 
     /// An item at a position of the session.
@@ -333,17 +348,6 @@ impl<'a> Known<'a> {
         if let Some(count) = self.counts_of.get_mut(class as usize) {
             *count = left;
         }
-    }
-
-    /// Leaves out the findings of the last steps that are short enough to be shown whole.
-    pub(super) fn without_findings_of_last_steps(&mut self) {
-        let steps = self.facts.research.steps().len();
-        let count = self.facts.research.full().count();
-        let bodies = self.facts.research.full().map(|(_, body, _)| body);
-        let short = |(_, body): &(usize, &StepBody)| bytes_of(body) <= STEP_BYTES;
-        let whole = (steps - count..).zip(bodies).filter(short);
-        let whole: Vec<usize> = whole.map(|(ordinal, _)| ordinal).collect();
-        self.without_findings_of(&whole);
     }
 
     /// Leaves out the findings that a reader of these steps sees in them.
@@ -386,7 +390,8 @@ pub(super) fn bytes_of(body: &StepBody) -> usize {
 /// An item at one of so many places of its list.
 fn item(class: Class, place: usize, (at, count): (usize, usize)) -> Item {
     let recency = at.min(count) * 100 / count.max(1);
-    Item { class, place, bytes: 0, worth: WORTH, recency, status: 100, mark: None, signature: None }
+    let (mark, signature, inside) = (None, None, None);
+    Item { class, place, bytes: 0, worth: WORTH, recency, status: 100, mark, signature, inside }
 }
 
 /// Next steps: from the last outcome, else from the plan.

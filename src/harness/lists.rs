@@ -4,8 +4,10 @@
 use super::{
     budget::{Purse, fit, json_bytes},
     cursor::{Cursor, List},
+    gather::LISTED_CHARS,
+    select::Form,
 };
-use crate::projection::{Branch, Confidence, KnowledgeGap, Research, Source};
+use crate::projection::{Branch, Confidence, KnowledgeGap, Research, Source, text::one_line};
 
 /// Bytes of a URL that are shown.
 const URL_BYTES_MAX: usize = 900;
@@ -47,8 +49,8 @@ pub struct SourceLine {
     pub kind: Option<String>,
     /// The step that met it first.
     pub step: Option<u64>,
-    /// Whether the server recorded it itself.
-    pub by_server: bool,
+    /// Whether the server recorded it itself; absent from a line that is an address alone.
+    pub by_server: Option<bool>,
     /// The tool whose result contained it.
     pub tool: Option<String>,
 }
@@ -78,14 +80,15 @@ pub struct BranchLine {
 fn newest<T>(
     ordinals: impl Iterator<Item = usize>,
     purse: &mut Purse,
-    mut item: impl FnMut(usize) -> Option<(T, usize)>,
+    item: impl Fn(usize) -> Option<T>,
+    price: impl Fn(&T) -> usize,
     at_least_one: bool,
 ) -> (Vec<T>, Option<usize>) {
     let (mut items, mut oldest) = (Vec::new(), None);
     for ordinal in ordinals {
-        let Some((made, price)) = item(ordinal) else { continue };
+        let Some(made) = item(ordinal) else { continue };
         let must = at_least_one && items.is_empty();
-        if !purse.pay(price) && !must {
+        if !purse.pay(price(&made)) && !must {
             items.reverse();
             return (items, Some(oldest.unwrap_or(ordinal + 1)));
         }
@@ -108,9 +111,8 @@ pub fn steps_page(
     purse: &mut Purse,
 ) -> (Vec<IndexLine>, Option<Cursor>) {
     let end = before.unwrap_or(usize::MAX).min(research.steps().len());
-    let made =
-        |ordinal| Some((index_line(research, ordinal)?, index_line_bytes(research, ordinal)?));
-    let (lines, next) = newest((0..end).rev(), purse, made, before.is_some());
+    let made = |ordinal| index_line(research, ordinal, Form::Whole);
+    let (lines, next) = newest((0..end).rev(), purse, made, IndexLine::bytes, before.is_some());
     (lines, rest_cursor(List::Steps, next))
 }
 
@@ -122,11 +124,8 @@ pub fn gaps_page(
     purse: &mut Purse,
 ) -> (Vec<GapLine>, Option<Cursor>) {
     let open = research.gaps_open().range(..before.unwrap_or(usize::MAX)).rev().copied();
-    let made = |ordinal| {
-        let gap = research.gaps().get(ordinal)?;
-        Some((gap_line(gap), gap_bytes(gap)))
-    };
-    let (lines, next) = newest(open, purse, made, before.is_some());
+    let made = |ordinal: usize| Some(GapLine::from(research.gaps().get(ordinal)?));
+    let (lines, next) = newest(open, purse, made, GapLine::bytes, before.is_some());
     (lines, rest_cursor(List::Gaps, next))
 }
 
@@ -139,11 +138,8 @@ pub fn sources_page(
 ) -> (Vec<SourceLine>, Option<Cursor>) {
     let sources = research.sources();
     let end = before.unwrap_or(usize::MAX).min(sources.len());
-    let made = |ordinal: usize| {
-        let source = sources.get(ordinal)?;
-        Some((source_line(source), source_bytes(source)))
-    };
-    let (lines, next) = newest((0..end).rev(), purse, made, before.is_some());
+    let made = |ordinal: usize| Some(source_line(sources.get(ordinal)?, Form::Whole));
+    let (lines, next) = newest((0..end).rev(), purse, made, SourceLine::bytes, before.is_some());
     (lines, rest_cursor(List::Sources, next))
 }
 
@@ -155,45 +151,56 @@ pub fn rejected_page(
     purse: &mut Purse,
 ) -> (Vec<RejectedLine>, Option<Cursor>) {
     let end = before.unwrap_or(usize::MAX).min(research.rejected().len());
-    let made =
-        |ordinal| Some((rejected_line(research, ordinal)?, rejected_bytes(research, ordinal)?));
-    let (lines, next) = newest((0..end).rev(), purse, made, before.is_some());
+    let made = |ordinal| rejected_line(research, ordinal);
+    let (lines, next) = newest((0..end).rev(), purse, made, RejectedLine::bytes, before.is_some());
     (lines, rest_cursor(List::Rejected, next))
 }
 
-/// The step of that ordinal in the index.
+/// The step of that ordinal in the index. In the form of a line it is shorter and without its
+/// confidence.
 #[must_use]
-pub(super) fn index_line(research: &Research, ordinal: usize) -> Option<IndexLine> {
+pub(super) fn index_line(research: &Research, ordinal: usize, form: Form) -> Option<IndexLine> {
     let step = research.steps().get(ordinal)?;
     Some(IndexLine {
         number: step.number,
         branch_id: research.branch_of_step(step).map(|branch| branch.id.to_string()),
-        line: step.line.to_string(),
-        confidence: step.confidence,
+        line: listed(&step.line, form),
+        confidence: step.confidence.filter(|_| form > Form::Line),
         superseded_by: step.superseded_by,
     })
 }
 
-/// The line of a gap.
-#[must_use]
-pub fn gap_line(gap: &KnowledgeGap) -> GapLine {
-    GapLine {
-        id: gap.id.to_string(),
-        description: gap.description.to_string(),
-        step: gap.opened_by,
+/// The text of an item of a list: in the form of a line its first [`LISTED_CHARS`].
+fn listed(text: &str, form: Form) -> String {
+    if form == Form::Line { one_line(text, LISTED_CHARS) } else { text.to_owned() }
+}
+
+impl From<&KnowledgeGap> for GapLine {
+    fn from(gap: &KnowledgeGap) -> Self {
+        gap_line(gap, Form::Whole)
     }
 }
 
-/// The line of a source.
+/// The line of a gap. In the form of a line it is shorter and without its step.
+pub(super) fn gap_line(gap: &KnowledgeGap, form: Form) -> GapLine {
+    GapLine {
+        id: gap.id.to_string(),
+        description: listed(&gap.description, form),
+        step: gap.opened_by.filter(|_| form > Form::Line),
+    }
+}
+
+/// The line of a source. In the form of a line it is its address alone.
 #[must_use]
-pub(super) fn source_line(source: &Source) -> SourceLine {
-    let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+pub(super) fn source_line(source: &Source, form: Form) -> SourceLine {
+    let is_more = form > Form::Line;
+    let text = |text: &Option<Box<str>>| text.as_deref().filter(|_| is_more).map(str::to_owned);
     SourceLine {
         url: fit(&source.url, URL_BYTES_MAX).text,
         title: text(&source.title),
         kind: text(&source.kind),
-        step: source.step,
-        by_server: source.by_server,
+        step: source.step.filter(|_| is_more),
+        by_server: is_more.then_some(source.by_server),
         tool: text(&source.tool),
     }
 }
@@ -227,58 +234,47 @@ fn named(name: &str, text: Option<&str>) -> usize {
     text.map_or(0, |text| name.len() + 4 + json_bytes(text))
 }
 
-/// Bytes of a step's index line, in its longest wire form.
-#[must_use]
-pub(super) fn index_line_bytes(research: &Research, ordinal: usize) -> Option<usize> {
-    let step = research.steps().get(ordinal)?;
-    let text = r#"{"stepNumber":,"oneLiner":},"#.len() + digits(step.number);
-    let branch = research.branch_of_step(step).map(|branch| &*branch.id);
-    let bytes = text + json_bytes(&step.line) + named("branchId", branch);
-    let confidence = named("confidence", step.confidence.map(|_| "medium"));
-    Some(bytes + confidence + numbered("supersededBy", step.superseded_by))
-}
-
-/// Bytes of a gap in its longest wire form.
-#[must_use]
-pub(super) fn gap_bytes(gap: &KnowledgeGap) -> usize {
-    bytes_of_gap(&gap.id, &gap.description, gap.opened_by)
-}
-
-fn bytes_of_gap(id: &str, description: &str, step: Option<u64>) -> usize {
-    let text = r#"{"gapId":,"description":},"#.len();
-    text + json_bytes(id) + json_bytes(description) + numbered("foundInStep", step)
+impl IndexLine {
+    /// Bytes in the longest wire form.
+    pub(super) fn bytes(&self) -> usize {
+        let text = r#"{"stepNumber":,"oneLiner":},"#.len() + digits(self.number);
+        let branch = named("branchId", self.branch_id.as_deref());
+        let confidence = named("confidence", self.confidence.map(|_| "medium"));
+        text + json_bytes(&self.line)
+            + branch
+            + confidence
+            + numbered("supersededBy", self.superseded_by)
+    }
 }
 
 impl GapLine {
     /// Bytes in the longest wire form.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        bytes_of_gap(&self.id, &self.description, self.step)
+        let text = r#"{"gapId":,"description":},"#.len();
+        text + json_bytes(&self.id)
+            + json_bytes(&self.description)
+            + numbered("foundInStep", self.step)
     }
 }
 
-/// Bytes of a source in its longest wire form.
-#[must_use]
-pub(super) fn source_bytes(source: &Source) -> usize {
-    let text = r#"{"url":,"foundBy":"server"},"#.len();
-    let url = match source.url.len() <= URL_BYTES_MAX {
-        true => json_bytes(&source.url),
-        false => json_bytes(&fit(&source.url, URL_BYTES_MAX).text),
-    };
-    text + url
-        + named("title", source.title.as_deref())
-        + named("relevance", source.kind.as_deref())
-        + named("tool", source.tool.as_deref())
-        + numbered("foundInStep", source.step)
+impl SourceLine {
+    /// Bytes in the longest wire form.
+    pub(super) fn bytes(&self) -> usize {
+        let text = r#"{"url":},"#.len() + json_bytes(&self.url);
+        text + named("foundBy", self.by_server.map(|_| "server"))
+            + named("title", self.title.as_deref())
+            + named("relevance", self.kind.as_deref())
+            + named("tool", self.tool.as_deref())
+            + numbered("foundInStep", self.step)
+    }
 }
 
-/// Bytes of a rejected approach in its longest wire form.
-#[must_use]
-pub(super) fn rejected_bytes(research: &Research, ordinal: usize) -> Option<usize> {
-    let (step, text) = research.rejected().get(ordinal)?;
-    let step = research.steps().get(*step).map(|step| step.number);
-    let frame = r#"{"approach":},"#.len();
-    Some(frame + json_bytes(text) + numbered("foundInStep", step))
+impl RejectedLine {
+    /// Bytes in the longest wire form.
+    pub(super) fn bytes(&self) -> usize {
+        r#"{"approach":},"#.len() + json_bytes(&self.text) + numbered("foundInStep", self.step)
+    }
 }
 
 impl BranchLine {

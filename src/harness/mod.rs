@@ -29,7 +29,7 @@ pub use coverage::{COVERAGE_BYTES, Coverage, coverage};
 pub use cursor::{Cursor, List};
 pub use diff::{Changed, FactsDiff, News, WindowDiff, diff, window_diff};
 pub use lists::{
-    BranchLine, GapLine, IndexLine, RejectedLine, SourceLine, gap_line, gaps_page, rejected_page,
+    BranchLine, GapLine, IndexLine, RejectedLine, SourceLine, gaps_page, rejected_page,
     sources_page, steps_page,
 };
 pub use message::{Message, Messages, Part, Role};

@@ -9,8 +9,8 @@ use super::{
     cursor::Cursor,
     gather::Known,
     lists::{
-        BranchLine, GapLine, IndexLine, RejectedLine, SourceLine, branch_line, gap_bytes, gap_line,
-        index_line, index_line_bytes, rejected_bytes, rejected_line, source_bytes, source_line,
+        BranchLine, GapLine, IndexLine, RejectedLine, SourceLine, branch_line, gap_line,
+        index_line, rejected_line, source_line,
     },
     outcomes::{OutcomesView, PatternLine, ProviderLine},
     render::{LeftOut, PlanView, Quote, Why},
@@ -27,54 +27,79 @@ use crate::{
 pub const FULL_STEPS_MAX: usize = 8;
 
 /// Bytes of the constant parts: ids, times, marker, notice, cursors, names of lists.
-const FRAME_BYTES: usize = 700;
+const FRAME_BYTES: usize = 480;
 /// Bytes of the name of a class, of how many of it are left out, and of its cursor.
 const CLASS_BYTES: usize = 24;
 /// Bytes of a quote's position and mark.
 const QUOTE_BYTES: usize = 48;
 
-const fn row(class: Class, first: usize, weight: usize) -> Row {
-    Row { class, first, weight, max: usize::MAX, in_order: false }
+/// Bytes of a budget from which on an overview has its whole shape.
+const SHAPE_BYTES: usize = 7_500;
+
+const fn shape(class: Class, count: usize, weight: usize) -> Row {
+    Row::new(class, count, count, weight)
 }
 
-/// The recipe: the indispensable in this order, then the rest by weight and worth.
-const OVERVIEW: Recipe = Recipe {
-    rows: &[
-        row(Class::Task, 1, 0),
-        row(Class::Goal, 1, 0),
-        row(Class::Next, 3, 900),
-        row(Class::LastStep, 3, 0),
-        row(Class::Plan, 40, 800),
-        row(Class::Instruction, 64, 500),
-        row(Class::Summary, 1, 0),
-        Row { in_order: true, ..row(Class::StepLine, 1, 110) },
-        row(Class::Failure, 8, 1_500),
-        row(Class::Change, 0, 1_600),
-        row(Class::Failed, 0, 1_000),
-        row(Class::File, 0, 900),
-        row(Class::Gap, 0, 1_400),
-        row(Class::Finding, 0, 1_000),
-        row(Class::Rejection, 0, 1_000),
-        row(Class::Source, 0, 900),
-        row(Class::Done, 0, 700),
-        row(Class::Tried, 0, 400),
-        row(Class::Answer, 0, 700),
-        row(Class::Pattern, 0, 700),
-        row(Class::Branch, 0, 400),
-        row(Class::OlderInstruction, 0, 300),
-        row(Class::PlanDone, 0, 150),
-        row(Class::Provider, 0, 110),
-        Row { in_order: true, ..row(Class::Event, 0, 150) },
-        row(Class::Count, 0, 60),
-    ],
-    first_percent: 75,
-};
+const fn row(class: Class, first: usize, weight: usize) -> Row {
+    Row::new(class, 0, first, weight)
+}
+
+/// The recipe: its shape is the goal, the last steps, open gaps, a line of each step and sources;
+/// then come the other indispensable items, and the rest by weight and worth.
+const OVERVIEW: Recipe = Recipe { rows: &ROWS, first_percent: 75 };
+
+const ROWS: [Row; 26] = [
+    shape(Class::Task, 1, 0),
+    shape(Class::Goal, 1, 0),
+    row(Class::Next, 3, 900),
+    shape(Class::LastStep, 3, 0),
+    shape(Class::Gap, 12, 1_400),
+    row(Class::Plan, 40, 800),
+    row(Class::Instruction, 64, 500),
+    row(Class::Summary, 1, 0),
+    row(Class::Failure, 8, 1_500),
+    shape(Class::StepLine, 40, 110).in_order(),
+    shape(Class::Source, 12, 900),
+    row(Class::Change, 0, 1_600),
+    row(Class::Failed, 0, 1_000),
+    row(Class::File, 0, 900),
+    row(Class::Finding, 0, 1_000),
+    row(Class::Rejection, 0, 1_000),
+    row(Class::Done, 0, 700),
+    row(Class::Tried, 0, 400),
+    row(Class::Answer, 0, 700),
+    row(Class::Pattern, 0, 700),
+    row(Class::Branch, 0, 400),
+    row(Class::OlderInstruction, 0, 300),
+    row(Class::PlanDone, 0, 150),
+    row(Class::Provider, 0, 110),
+    row(Class::Event, 0, 150).in_order(),
+    row(Class::Count, 0, 60),
+];
+
+/// The same within a smaller budget, that of an answer to a step: its caller has just written the
+/// last step.
+const SMALL: Recipe = Recipe { rows: &small(ROWS), ..OVERVIEW };
+
+const fn small<const COUNT: usize>(mut rows: [Row; COUNT]) -> [Row; COUNT] {
+    let mut rest: &mut [Row] = &mut rows;
+    while let [row, after @ ..] = rest {
+        (row.shape, row.first) = match row.class {
+            Class::LastStep => (1, 3),
+            Class::StepLine => (15, 15),
+            Class::Source => (5, 5),
+            _ => (row.shape, row.first),
+        };
+        rest = after;
+    }
+    rows
+}
 
 /// The summary on the level of steps: no lists, and the sentences of the last steps as well.
 const SUMMARY: Recipe = Recipe {
     rows: &[
-        row(Class::Task, 1, 0),
-        row(Class::Goal, 1, 0),
+        shape(Class::Task, 1, 0),
+        shape(Class::Goal, 1, 0),
         row(Class::Next, 3, 900),
         row(Class::Plan, 40, 800),
         row(Class::Instruction, 64, 500),
@@ -98,18 +123,18 @@ const SUMMARY: Recipe = Recipe {
 /// The full view of a few steps: an index instead of a summary.
 const FULL: Recipe = Recipe {
     rows: &[
-        row(Class::Task, 1, 0),
-        row(Class::Goal, 1, 0),
-        row(Class::LastStep, 3, 0),
-        Row { in_order: true, ..row(Class::StepLine, FULL_STEPS_MAX, 900) },
-        row(Class::Gap, 0, 1_400),
+        shape(Class::Task, 1, 0),
+        shape(Class::Goal, 1, 0),
+        shape(Class::LastStep, 3, 0),
+        shape(Class::Gap, 12, 1_400),
+        shape(Class::StepLine, FULL_STEPS_MAX, 900).in_order(),
+        shape(Class::Source, 12, 900),
         row(Class::Rejection, 0, 1_000),
-        row(Class::Source, 0, 900),
         row(Class::Pattern, 0, 700),
         row(Class::Branch, 0, 400),
         row(Class::Instruction, 0, 300),
         row(Class::Provider, 0, 110),
-        Row { in_order: true, ..row(Class::Event, 0, 150) },
+        row(Class::Event, 0, 150).in_order(),
         row(Class::Count, 0, 60),
     ],
     first_percent: 75,
@@ -211,7 +236,11 @@ pub fn overview(facts: &Facts, full: bool, bytes_max: usize) -> Overview {
 /// The overview; with `explain`, why each item is shown.
 #[must_use]
 pub fn explained(facts: &Facts, full: bool, bytes_max: usize, explain: bool) -> Overview {
-    let recipe = if full { &FULL } else { &OVERVIEW };
+    let recipe = match full {
+        true => &FULL,
+        false if bytes_max < SHAPE_BYTES => &SMALL,
+        false => &OVERVIEW,
+    };
     made(facts, recipe, bytes_max, explain)
 }
 
@@ -228,9 +257,6 @@ fn made(facts: &Facts, recipe: &Recipe, bytes_max: usize, explain: bool) -> Over
     let current = known.plan_current().map_or(0, |name| json_bytes(&name));
     let budget = budget.saturating_sub(current + present * CLASS_BYTES);
     let has_row = |class: Class| recipe.rows.iter().any(|row| row.class == class);
-    if has_row(Class::LastStep) {
-        known.without_findings_of_last_steps();
-    }
     let items = std::mem::take(&mut known.items);
     let mut price = WireBytes { known: &known, last_steps: HashMap::new() };
     let chosen = select(&items, recipe, budget, &mut price);
@@ -267,9 +293,10 @@ fn assembled(known: &Known<'_>, chosen: &Selection, recipe: &Recipe) -> Overview
         places(Class::LastStep).filter_map(|(at, form)| known.last_step(at, form)).collect();
     let is_cut = chosen.is_cut || last_steps.iter().any(|step| step.truncated);
     let truncated = is_cut || !left_out.is_empty();
-    let gaps = places(Class::Gap).filter_map(|(at, _)| research.gaps().get(at).map(gap_line));
-    let sources =
-        places(Class::Source).filter_map(|(at, _)| research.sources().get(at).map(source_line));
+    let gaps = places(Class::Gap)
+        .filter_map(|(at, form)| research.gaps().get(at).map(|gap| gap_line(gap, form)));
+    let sources = places(Class::Source)
+        .filter_map(|(at, form)| research.sources().get(at).map(|one| source_line(one, form)));
     let branches =
         places(Class::Branch).filter_map(|(at, _)| research.branches().get(at).map(branch_line));
     Overview {
@@ -288,7 +315,9 @@ fn assembled(known: &Known<'_>, chosen: &Selection, recipe: &Recipe) -> Overview
         completed_at: research.completed_at(),
         position: facts.position,
         summary: String::new(),
-        index: places(Class::StepLine).filter_map(|(at, _)| index_line(research, at)).collect(),
+        index: places(Class::StepLine)
+            .filter_map(|(at, form)| index_line(research, at, form))
+            .collect(),
         last_steps,
         gaps: gaps.collect(),
         gaps_open: research.gaps_open().len() as u64,
@@ -363,10 +392,10 @@ impl Price for WireBytes<'_, '_> {
                 let price = || known.last_step(at, form).map(|step| step.bytes());
                 *self.last_steps.entry((at, form)).or_insert_with(price)
             }
-            Class::StepLine => index_line_bytes(research, at),
-            Class::Gap => research.gaps().get(at).map(gap_bytes),
-            Class::Source => research.sources().get(at).map(source_bytes),
-            Class::Rejection => rejected_bytes(research, at),
+            Class::StepLine => index_line(research, at, form).map(|one| one.bytes()),
+            Class::Gap => research.gaps().get(at).map(|one| gap_line(one, form).bytes()),
+            Class::Source => research.sources().get(at).map(|one| source_line(one, form).bytes()),
+            Class::Rejection => rejected_line(research, at).map(|one| one.bytes()),
             Class::Branch => research.branches().get(at).map(|one| branch_line(one).bytes()),
             Class::Pattern => known.patterns.get(at).map(PatternLine::bytes),
             Class::Provider => known.providers.get(at).map(ProviderLine::bytes),

@@ -207,7 +207,7 @@ impl Known<'_> {
         let form = if huge { Form::Short } else { form };
         let superseded_by = step.superseded_by;
         let place = StepPlace { position: step.position, at, superseded_by };
-        Some(brief(body, place, form, self.line_chars))
+        Some(brief(body, place, form, (self.step_bytes, self.line_chars)))
     }
 
     /// A result of a tool, in a form.
@@ -246,7 +246,7 @@ impl Known<'_> {
         if class == Class::Finding {
             // Their list is in no order.
             let found = self.facts.findings.found();
-            chosen.sort_by_key(|(place, _)| found.get(*place).map(|one| one.said));
+            chosen.sort_by_key(|(place, _)| found.get(*place).map(|one| (one.said, one.order)));
         }
         chosen.into_iter().map(|(place, form)| self.line(class, place, form)).collect()
     }
@@ -269,7 +269,8 @@ impl Known<'_> {
         let mut made: Vec<LeftOut> = Vec::new();
         for class in classes {
             let shown = selection.of(*class);
-            let count = self.total(*class).saturating_sub(shown.len() as u64);
+            let inside = if *class == Class::Finding { selection.inside } else { 0 };
+            let count = self.total(*class).saturating_sub((shown.len() + inside) as u64);
             let name = class.as_str();
             if let Some(known) = made.iter_mut().find(|one| one.class == name) {
                 known.count += count;

@@ -4,7 +4,7 @@
 //! facts give the same view on every machine. It must not look at a text: items carry what is
 //! needed, and the view prices and renders them.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{cmp::Reverse, collections::BinaryHeap, ops::Range};
 
 use super::budget::Purse;
 use crate::projection::Signature;
@@ -95,6 +95,9 @@ impl Class {
                 | Self::Plan
                 | Self::PlanDone
                 | Self::LastStep
+                | Self::StepLine
+                | Self::Gap
+                | Self::Source
                 | Self::Summary
                 | Self::Failure
                 | Self::Mended
@@ -174,6 +177,15 @@ pub struct Item {
     pub mark: Option<u8>,
     /// Its signature, where repeats are worth less.
     pub signature: Option<Signature>,
+    /// The place of the last step that contains it: it is left out where that step is shown whole.
+    pub inside: Option<usize>,
+}
+
+impl Item {
+    /// Whether one of these steps contains it.
+    fn is_inside(&self, steps: &[usize]) -> bool {
+        self.inside.is_some_and(|step| steps.contains(&step))
+    }
 }
 
 /// What a recipe does with a class.
@@ -181,7 +193,11 @@ pub struct Item {
 pub struct Row {
     /// The class.
     pub class: Class,
-    /// How many of the newest are indispensable.
+    /// How many of the newest belong to the shape of the view: each keeps its shortest form before
+    /// anything else is served.
+    pub shape: usize,
+    /// How many of the newest are indispensable: they share [`Recipe::first_percent`] of what the
+    /// shape leaves.
     pub first: usize,
     /// How much a further one is worth, against other classes; 0: no further one is shown.
     pub weight: usize,
@@ -194,10 +210,25 @@ pub struct Row {
 /// The table by which a view chooses.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipe {
-    /// Its classes, in the order in which the indispensable are served.
+    /// Its classes, in the order in which the indispensable grow.
     pub rows: &'static [Row],
-    /// Most of the budget for the indispensable items, in percent, while others wait.
+    /// Most of what the shape leaves for the indispensable items, in percent, while others wait.
     pub first_percent: usize,
+}
+
+impl Row {
+    /// A row without bounds: `shape` and `first` of the newest are indispensable, the others are
+    /// worth `weight`.
+    #[must_use]
+    pub const fn new(class: Class, shape: usize, first: usize, weight: usize) -> Self {
+        Self { class, shape, first, weight, max: usize::MAX, in_order: false }
+    }
+
+    /// The same row for an index without holes.
+    #[must_use]
+    pub const fn in_order(self) -> Self {
+        Self { in_order: true, ..self }
+    }
 }
 
 /// An item that was chosen.
@@ -226,6 +257,8 @@ pub struct Selection {
     pub left: usize,
     /// Whether something indispensable was shortened or left out.
     pub is_cut: bool,
+    /// Items left out because a step that is shown whole contains them.
+    pub inside: usize,
     /// Items visited: the cost of the selection.
     pub visits: usize,
 }
@@ -258,11 +291,13 @@ pub fn select(items: &[Item], recipe: &Recipe, budget: usize, price: &mut dyn Pr
         purse: Purse::new(budget),
         taken: vec![false; items.len()],
         counts: [0; Class::COUNT],
+        closed: [false; Class::COUNT],
         made: Selection::default(),
     };
-    choice.indispensable(recipe, budget);
+    choice.indispensable(recipe);
     choice.worthwhile(recipe);
     choice.grow();
+    choice.without_repeats_of_steps();
     choice.made.is_cut |= choice.is_any_cut();
     choice.made.left = choice.purse.left();
     choice.made
@@ -274,51 +309,94 @@ struct Choice<'a> {
     purse: Purse,
     taken: Vec<bool>,
     counts: [usize; Class::COUNT],
+    /// Classes of which no further item is taken.
+    closed: [bool; Class::COUNT],
     made: Selection,
 }
 
 impl Choice<'_> {
-    /// Takes the indispensable items: as they are, or if that is too much a line of each and then
-    /// the first of them longer.
-    fn indispensable(&mut self, recipe: &Recipe, budget: usize) {
-        let mut firsts = Vec::new();
-        for row in recipe.rows.iter().filter(|row| row.first > 0) {
-            let places = self.items.iter().enumerate().rev();
-            let of_row = places.filter(|(_, item)| item.class == row.class);
-            let of_row = of_row.map(|(at, _)| at).take(row.first.min(row.max));
-            firsts.extend((0..).zip(of_row));
-        }
-        // The newest of each class first, then the next of each, so that no class takes the whole
-        // budget.
-        firsts.sort_by_key(|(turn, _): &(usize, usize)| *turn);
-        let firsts: Vec<usize> = firsts.into_iter().map(|(_, at)| at).collect();
-        let all = firsts.len() == self.items.len();
-        let cap = if all { budget } else { budget * recipe.first_percent / 100 };
-        let whole: Vec<usize> = firsts.iter().map(|at| self.cost(*at, Form::Short)).collect();
-        // The very first is chosen whatever the budget is.
-        let least = firsts.first().map_or(0, |at| self.cost(*at, Form::Line));
-        let cap = cap.max(least.min(budget));
+    /// Takes the indispensable items: the shape from the whole budget, a line of each, then the
+    /// others within their share of the rest; then they grow, class by class, within that share.
+    fn indispensable(&mut self, recipe: &Recipe) {
+        let shape = self.newest(recipe, |row| 0..row.shape);
+        let others = self.newest(recipe, |row| row.shape..row.first);
+        let all = shape.len() + others.len() == self.items.len();
+        let mut whole = self.purse;
+        self.take_lines(&shape, recipe, &mut whole);
+        let cap = if all { whole.left() } else { whole.left() * recipe.first_percent / 100 };
         let mut purse = Purse::new(cap);
-        let all_fit = whole.iter().sum::<usize>() <= cap;
-        for (at, cost) in firsts.into_iter().zip(whole) {
-            let (form, cost) = match all_fit {
-                true => (Form::Short, cost),
-                false => (Form::Line, self.cost(at, Form::Line)),
-            };
-            if purse.pay(cost) {
-                self.take(at, form, cost, 0, 0, true);
-            } else {
-                self.made.is_cut = true;
-            }
-        }
-        // They grow class by class.
+        self.take_lines(&others, recipe, &mut purse);
         let mut order: Vec<usize> = (0..self.made.chosen.len()).collect();
         let row_of = |class| recipe.rows.iter().position(|row| row.class == class);
         order.sort_by_key(|at| self.made.chosen.get(*at).map(|one| row_of(one.item.class)));
         for at in order {
             self.lengthen(at, Form::Short, &mut purse);
         }
-        self.purse.pay((cap - purse.left()).min(self.purse.left()));
+        whole.pay(cap - purse.left());
+        self.purse = whole;
+    }
+
+    /// The places of the newest items of each row within a range, by turns: the newest of each
+    /// class first, then the next of each, so that no class takes the whole budget.
+    fn newest(&self, recipe: &Recipe, range: impl Fn(&Row) -> Range<usize>) -> Vec<usize> {
+        let mut turns = Vec::new();
+        for row in recipe.rows {
+            let Range { start, end } = range(row);
+            let places = self.items.iter().enumerate().rev();
+            let of_row = places.filter(|(_, item)| item.class == row.class);
+            let of_row = of_row.map(|(at, _)| at).enumerate().take(end.min(row.max)).skip(start);
+            turns.extend(of_row);
+        }
+        turns.sort_by_key(|(turn, _): &(usize, usize)| *turn);
+        turns.into_iter().map(|(_, at)| at).collect()
+    }
+
+    /// Takes indispensable items in their shortest form, as far as the purse has room.
+    fn take_lines(&mut self, places: &[usize], recipe: &Recipe, purse: &mut Purse) {
+        for at in places {
+            let Some(item) = self.items.get(*at) else { continue };
+            let class = item.class;
+            let cost = self.cost(*at, Form::Line);
+            if !self.is_closed(class) && purse.pay(cost) {
+                self.take(*at, Form::Line, cost, 0, 0, true);
+            } else {
+                self.made.is_cut = true;
+                self.close(recipe.rows.iter().find(|row| row.class == class));
+            }
+        }
+    }
+
+    fn is_closed(&self, class: Class) -> bool {
+        self.closed.get(class as usize).copied().unwrap_or_default()
+    }
+
+    /// Takes no further item of a class that is shown without holes.
+    fn close(&mut self, row: Option<&Row>) {
+        if let Some(row) = row.filter(|row| row.in_order)
+            && let Some(closed) = self.closed.get_mut(row.class as usize)
+        {
+            *closed = true;
+        }
+    }
+
+    /// The places of the last steps that are shown whole.
+    fn whole_steps(&mut self) -> Vec<usize> {
+        let chosen = self.made.chosen.iter().filter(|one| one.item.class == Class::LastStep);
+        let steps: Vec<Chosen> = chosen.copied().collect();
+        let is_whole = |one: &Chosen| self.price.price(&one.item, Form::Whole) <= one.cost;
+        steps.into_iter().filter(is_whole).map(|one| one.item.place).collect()
+    }
+
+    /// Takes out what a step contains that has grown to be whole since.
+    fn without_repeats_of_steps(&mut self) {
+        let steps = self.whole_steps();
+        let (repeated, kept) = std::mem::take(&mut self.made.chosen)
+            .into_iter()
+            .partition::<Vec<Chosen>, _>(|one| one.item.is_inside(&steps));
+        self.made.chosen = kept;
+        self.made.inside += repeated.len();
+        let saved: usize = repeated.iter().map(|one| one.cost).sum();
+        self.purse = Purse::new(self.purse.left() + saved);
     }
 
     /// Takes the other items by worth per cost, until the budget is spent or none is left.
@@ -330,7 +408,7 @@ impl Choice<'_> {
             }
         }
         let row_of = |class: Class| rows.get(class as usize).copied().flatten();
-        let mut closed = [false; Class::COUNT];
+        let steps = self.whole_steps();
         let open =
             self.items.iter().zip(&self.taken).enumerate().filter(|(_, (_, taken))| !**taken);
         let ranked = open.filter_map(|(at, (item, _))| {
@@ -341,15 +419,18 @@ impl Choice<'_> {
         while let Some((_, at, Reverse(counted))) = heap.pop() {
             let Some(item) = self.items.get(at) else { continue };
             let Some(row) = row_of(item.class) else { continue };
-            let class = item.class as usize;
-            let count = self.counts.get(class).copied().unwrap_or_default();
-            if count >= row.max || closed.get(class).copied().unwrap_or_default() {
+            let count = self.counts.get(item.class as usize).copied().unwrap_or_default();
+            if count >= row.max || self.is_closed(item.class) {
                 continue;
             }
             if self.purse.left() < LEAST {
                 break;
             }
             if item.class.has_least_bytes() && item.bytes > self.purse.left() {
+                continue;
+            }
+            if item.is_inside(&steps) {
+                self.made.inside += 1;
                 continue;
             }
             let repeats = self.repeats(item);
@@ -360,10 +441,8 @@ impl Choice<'_> {
             let cost = self.cost(at, Form::Line);
             if self.purse.pay(cost) {
                 self.take(at, Form::Line, cost, score(item, row, repeats), repeats, false);
-            } else if row.in_order
-                && let Some(closed) = closed.get_mut(class)
-            {
-                *closed = true;
+            } else {
+                self.close(Some(row));
             }
         }
     }
@@ -489,7 +568,7 @@ mod tests {
     }
 
     const fn row(class: Class, first: usize, weight: usize) -> Row {
-        Row { class, first, weight, max: 100, in_order: false }
+        Row::new(class, 0, first, weight)
     }
 
     const RECIPE: Recipe = Recipe {
@@ -500,14 +579,24 @@ mod tests {
             row(Class::Finding, 0, 500),
             row(Class::Failure, 0, 900),
             row(Class::Change, 0, 500),
-            Row { in_order: true, ..row(Class::StepLine, 0, 10) },
+            row(Class::StepLine, 0, 10).in_order(),
         ],
         first_percent: 75,
     };
 
     fn item(class: Class, place: usize, bytes: usize, worth: usize) -> Item {
         let (recency, status) = (place.min(100), 100);
-        Item { class, place, bytes, worth, recency, status, mark: None, signature: None }
+        Item {
+            class,
+            place,
+            bytes,
+            worth,
+            recency,
+            status,
+            mark: None,
+            signature: None,
+            inside: None,
+        }
     }
 
     #[test]

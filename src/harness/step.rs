@@ -65,39 +65,48 @@ pub struct StepPlace {
     pub superseded_by: Option<u64>,
 }
 
-/// The step in a form: its description in a line; its texts within [`STEP_BYTES`], the reasoning
-/// and the rejected approaches in a share of that; or all of it.
+/// The step in a form: its texts within `bytes_min`, or where that is 0 its description in a line;
+/// within [`STEP_BYTES`]; or all of it. Of a step that is cut, the reasoning and the rejected
+/// approaches have a share each.
 #[must_use]
-pub(super) fn brief(body: &StepBody, place: StepPlace, form: Form, line_chars: usize) -> StepView {
+pub(super) fn brief(
+    body: &StepBody,
+    place: StepPlace,
+    form: Form,
+    (bytes_min, line_chars): (usize, usize),
+) -> StepView {
     let branch_id = body.branch_id.as_deref().map(|name| fit(name, BRANCH_BYTES_MAX).text);
     let rejected_bytes: usize = body.rejected.iter().map(String::len).sum();
     let reasoning_bytes = body.reasoning.as_ref().map_or(0, String::len);
     let bytes = body.description.len() + reasoning_bytes + rejected_bytes;
-    if form == Form::Line {
+    if form == Form::Line && bytes_min == 0 {
         let description = formed(&body.description, form, 0, line_chars).text;
         let truncated = description.len() < bytes;
         let texts = Texts { description, reasoning: None, rejected: Vec::new() };
         return view(body, place, branch_id, texts, truncated);
     }
-    let max = if form == Form::Whole { usize::MAX } else { STEP_BYTES };
-    // What a part does not need of its share is the description's.
-    let reasoning_max = reasoning_bytes.min(max / 4);
-    let rejected_max = rejected_bytes.min(max / 6);
-    let description_max = max - reasoning_max - rejected_max;
+    let max = match form {
+        Form::Line => bytes_min,
+        Form::Short => STEP_BYTES,
+        Form::Whole => usize::MAX,
+    };
     let fits = bytes <= max;
     let cut = |text: &str, max: usize| match fits {
         true => text.to_owned(),
-        false => formed(text, form, max, line_chars).text,
+        false => formed(text, Form::Short, max, line_chars).text,
     };
-    let description = cut(&body.description, description_max);
-    let reasoning = body.reasoning.as_deref().map(|text| cut(text, reasoning_max));
     let mut rejected = Vec::new();
-    let mut left = if fits { usize::MAX } else { rejected_max };
+    let mut left = if fits { usize::MAX } else { max / 6 };
     for approach in &body.rejected {
         let Some(rest) = left.checked_sub(approach.len()) else { break };
         left = rest;
         rejected.push(approach.clone());
     }
+    // What one part does not need of its share is the other's.
+    let max = max - rejected.iter().map(String::len).sum::<usize>();
+    let reasoning_max = max.saturating_sub(body.description.len()).max(max / 4);
+    let reasoning = body.reasoning.as_deref().map(|text| cut(text, reasoning_max));
+    let description = cut(&body.description, max - reasoning_bytes.min(reasoning_max));
     view(body, place, branch_id, Texts { description, reasoning, rejected }, !fits)
 }
 
@@ -224,6 +233,8 @@ fn view(
 mod tests {
     use super::*;
 
+    const MIN: (usize, usize) = (640, 120);
+
     fn place() -> StepPlace {
         StepPlace { position: Position(7), at: Timestamp(0), superseded_by: None }
     }
@@ -267,8 +278,9 @@ mod tests {
         };
         let (paged, next) = page(&body, place(), 0, 3_000);
         assert_eq!((next, paged.truncated), (None, false));
-        assert_eq!(brief(&body, place(), Form::Short, 120), paged);
-        assert_eq!(brief(&body, place(), Form::Line, 120).description, "d");
+        assert_eq!(brief(&body, place(), Form::Short, MIN), paged);
+        assert_eq!(brief(&body, place(), Form::Line, MIN), paged);
+        assert_eq!(brief(&body, place(), Form::Line, (0, 120)).rejected.len(), 0);
     }
 
     #[test]
@@ -280,13 +292,13 @@ mod tests {
             rejected: vec!["x".repeat(100); 90],
             ..StepBody::default()
         };
-        let view = brief(&body, place(), Form::Short, 120);
+        let view = brief(&body, place(), Form::Short, MIN);
         assert!(view.truncated && view.bytes() < STEP_BYTES + 400, "{}", view.bytes());
         assert!(view.description.starts_with("begin") && view.description.ends_with("end"));
         assert_eq!(view.rejected.len(), 2);
-        let whole = brief(&body, place(), Form::Whole, 120);
+        let whole = brief(&body, place(), Form::Whole, MIN);
         assert!(!whole.truncated && whole.rejected.len() == 90);
-        let line = brief(&body, place(), Form::Line, 120);
-        assert!(line.truncated && line.bytes() < 400, "{}", line.bytes());
+        let line = brief(&body, place(), Form::Line, MIN);
+        assert!(line.truncated && line.bytes() < 900, "{}", line.bytes());
     }
 }

@@ -19,15 +19,15 @@ const LINE_BYTES: usize = 6;
 const HEADINGS_BYTES: usize = 120;
 
 const fn row(class: Class, first: usize, weight: usize) -> Row {
-    Row { class, first, weight, max: usize::MAX, in_order: false }
+    Row::new(class, 0, first, weight)
 }
 
 /// The recipe of a text for a reader without any other context.
 const TEXT: Recipe = Recipe {
     rows: &[
         row(Class::Summary, 1, 0),
-        row(Class::Goal, 1, 0),
-        row(Class::Task, 1, 0),
+        Row::new(Class::Goal, 1, 1, 0),
+        Row::new(Class::Task, 1, 1, 0),
         row(Class::Instruction, 1, 900),
         row(Class::Next, 1, 900),
         row(Class::Failure, 0, 1_500),

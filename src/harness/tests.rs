@@ -58,7 +58,10 @@ fn prices(view: &Overview) -> usize {
             + json_bytes(step.reasoning.as_deref().unwrap_or_default())
             + rejected
     };
-    let line = |line: &IndexLine| 60 + json_bytes(&line.line);
+    let line = |line: &IndexLine| {
+        let confidence = if line.confidence.is_some() { 22 } else { 0 };
+        32 + confidence + json_bytes(&line.line)
+    };
     let pattern = |line: &PatternLine| {
         let urls: usize = line.urls.iter().map(|url| json_bytes(url) + 1).sum();
         100 + line.suggestion.len() + urls
@@ -71,7 +74,7 @@ fn prices(view: &Overview) -> usize {
         + view.index.iter().map(line).sum::<usize>()
         + view.last_steps.iter().map(step).sum::<usize>()
         + view.gaps.iter().map(|gap| 40 + json_bytes(&gap.description)).sum::<usize>()
-        + view.sources.iter().map(|source| 60 + json_bytes(&source.url)).sum::<usize>()
+        + view.sources.iter().map(|source| 28 + json_bytes(&source.url)).sum::<usize>()
         + view.rejected.iter().map(|line| 30 + json_bytes(&line.text)).sum::<usize>()
         + view.outcomes.patterns.iter().map(pattern).sum::<usize>()
         + view.outcomes.providers.iter().map(|line| 30 + json_bytes(&line.name)).sum::<usize>()

@@ -7,6 +7,7 @@
 
 use super::{
     body::{Confidence, StepBody},
+    sentences::end_of_sentence,
     text::one_line,
 };
 use crate::event::Position;
@@ -97,6 +98,8 @@ pub struct Finding {
     pub text: Box<str>,
     /// Its score when it was last judged; at most some thousands.
     pub score: usize,
+    /// Its place among the sentences of its step or message.
+    pub order: u16,
     /// Its signature, to find repeats.
     pub signature: Signature,
     words: Box<[u16]>,
@@ -155,8 +158,9 @@ impl Findings {
     /// Folds a step; `rejected` are the approaches that it is the first to reject, with their
     /// ordinals.
     pub(super) fn fold_step(&mut self, step: usize, body: &StepBody, rejected: &[(usize, &str)]) {
-        let description = sentences(&body.description);
-        let reasoning = sentences(body.reasoning.as_deref().unwrap_or_default());
+        let description = sentences(&body.description, 0);
+        let first = description.len();
+        let reasoning = sentences(body.reasoning.as_deref().unwrap_or_default(), first);
         let rejected = rejected.iter().take(OF_REJECTED_MAX);
         let rejected: Vec<(usize, Sentence<'_>)> =
             rejected.filter_map(|(ordinal, text)| Some((*ordinal, whole(text)?))).collect();
@@ -176,7 +180,7 @@ impl Findings {
 
     /// Folds a message of the agent in.
     pub(super) fn fold_message(&mut self, at: Position, text: &str) {
-        let said = sentences(text);
+        let said = sentences(text, 0);
         self.count(said.iter());
         let judged = self.counts.judge(100, said);
         self.latest = best([&judged]);
@@ -265,9 +269,8 @@ impl Pool {
             {
                 continue;
             }
-            let signature = one.signature;
-            let words = one.words.into();
-            self.all.push(Finding { said, text, score, signature, words, percent });
+            let (order, signature, words) = (one.order, one.signature, one.words.into());
+            self.all.push(Finding { said, text, score, order, signature, words, percent });
         }
     }
 
@@ -358,6 +361,8 @@ fn quarters(count: u16) -> usize {
 
 struct Sentence<'a> {
     text: &'a str,
+    /// Its place among the sentences of its step or message.
+    order: u16,
     /// Hashes of its different words and pairs of words.
     words: Vec<u16>,
     signature: Signature,
@@ -366,13 +371,13 @@ struct Sentence<'a> {
 /// A text as one sentence, if it has words.
 fn whole(text: &str) -> Option<Sentence<'_>> {
     let (words, signature) = words(text);
-    (!words.is_empty()).then(|| Sentence { text: text.trim(), words, signature })
+    (!words.is_empty()).then(|| Sentence { text: text.trim(), order: 0, words, signature })
 }
 
-/// The sentences of a text that have words. Pieces of a long sentence overlap by half, so that a
-/// short statement is whole in one.
-fn sentences(text: &str) -> Vec<Sentence<'_>> {
-    let mut found = Vec::new();
+/// The sentences of a text that have words, numbered from `first` on. Pieces of a long sentence
+/// overlap by half, so that a short statement is whole in one.
+fn sentences(text: &str, first: usize) -> Vec<Sentence<'_>> {
+    let mut found: Vec<Sentence<'_>> = Vec::new();
     let mut rest = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
     while !rest.is_empty() && found.len() < SENTENCES_MAX {
         let (mut sentence, after) = rest.split_at(end_of_sentence(rest));
@@ -384,36 +389,15 @@ fn sentences(text: &str) -> Vec<Sentence<'_>> {
         found.extend(whole(sentence));
         rest = after;
     }
+    for (order, one) in (u16::try_from(first).unwrap_or(u16::MAX)..).zip(&mut found) {
+        one.order = order;
+    }
     found
 }
 
-/// The end of the first sentence: at a new line, after an unambiguous full stop, or after a mark
-/// followed by a space and no small letter.
-fn end_of_sentence(text: &str) -> usize {
-    // Bytes are compared, not characters: most are not the first byte of a mark.
-    for (at, byte) in text.bytes().enumerate() {
-        let mark = match byte {
-            b'\n' => return at + 1,
-            b'.' | b'!' | b'?' => 1,
-            0xe3 | 0xef => 3,
-            _ => continue,
-        };
-        let rest = text.get(at + mark..).unwrap_or_default();
-        if mark == 3 {
-            if matches!(text.get(at..at + mark), Some("。" | "！" | "？")) {
-                return at + mark;
-            }
-        } else if rest.starts_with(char::is_whitespace)
-            && !rest.trim_start().starts_with(char::is_lowercase)
-        {
-            return at + mark;
-        }
-    }
-    text.len()
-}
-
-/// Marks after which a long sentence is cut, the best first.
-const MARKS: &[u8] = b".!?;:,";
+/// Marks after which a long sentence is cut, the best first. A full stop within a sentence is one
+/// of an abbreviation.
+const MARKS: &[u8] = b";:,";
 
 /// Where a piece of about so many bytes of a long sentence ends: after the best mark in its last
 /// third, the last of equals; without a mark after a word.
@@ -555,13 +539,11 @@ mod tests {
     #[test]
     fn sentences_end_where_a_reader_ends_them() {
         for (text, expected) in [
-            ("One. Two! Three? four", &["One.", "Two!", "Three? four"][..]),
+            ("One. Two! Three? four", &["One.", "Two!", "Three?", "four"][..]),
             ("e.g. this stays. That not.", &["e.g. this stays.", "That not."]),
-            ("v1.5 is out\nand good", &["v1.5 is out", "and good"]),
-            ("これは一。これは二。", &["これは一。", "これは二。"]),
             ("... --- \n\n!", &[]),
         ] {
-            let texts: Vec<&str> = sentences(text).into_iter().map(|one| one.text).collect();
+            let texts: Vec<&str> = sentences(text, 0).into_iter().map(|one| one.text).collect();
             assert_eq!(texts, expected, "{text:?}");
         }
     }
@@ -580,7 +562,7 @@ mod tests {
     }
 
     fn sentences_of(text: &str) -> Vec<String> {
-        sentences(text).into_iter().map(|one| one.text.to_owned()).collect()
+        sentences(text, 0).into_iter().map(|one| one.text.to_owned()).collect()
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod remembered;
 mod report;
 mod research;
 mod selection;
+pub(crate) mod sentences;
 mod sources;
 pub mod text;
 pub mod tools;

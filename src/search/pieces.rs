@@ -1,7 +1,7 @@
 //! A text cut into pieces that are each found and shown alone: sentences of what people and models
 //! wrote, groups of lines of what programs printed. It must not lose a character but white space.
 
-use crate::projection::text::whole_graphemes;
+use crate::projection::{sentences::end_of_sentence, text::whole_graphemes};
 
 /// Bytes of the longest piece: a longer sentence or line is cut.
 pub(super) const PIECE_BYTES_MAX: usize = 1_000;
@@ -42,40 +42,6 @@ fn cut(text: &str) -> usize {
         0 => most,
         end => end,
     }
-}
-
-/// The end of the first sentence: after a line end, or after the mark that ends it.
-fn end_of_sentence(text: &str) -> usize {
-    // A sentence that is longer is cut whatever follows.
-    for (at, byte) in text.bytes().enumerate().take(PIECE_BYTES_MAX + 1) {
-        let mark = match byte {
-            b'\n' => return at + 1,
-            b'.' | b'!' | b'?' => 1,
-            0xe3 | 0xef => 3,
-            _ => continue,
-        };
-        let end = at + mark;
-        if mark == 3 {
-            if matches!(text.get(at..end), Some("。" | "！" | "？")) {
-                return end;
-            }
-        } else if ends_sentence(text.get(..at).unwrap_or_default(), text.get(end..)) {
-            return end;
-        }
-    }
-    text.len()
-}
-
-/// Whether a full stop between these ends a sentence: not within a number or a name, and not after
-/// an abbreviation, which is short and followed by a small letter.
-fn ends_sentence(before: &str, after: Option<&str>) -> bool {
-    let after = after.unwrap_or_default();
-    if !after.starts_with(char::is_whitespace) {
-        return after.is_empty();
-    }
-    let small = after.trim_start().starts_with(char::is_lowercase);
-    let word = before.rsplit(char::is_whitespace).next().unwrap_or_default();
-    !small || word.len() > 3 && !word.contains('.')
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use super::{Code, ServiceError, ServiceResult, added::event};
 use crate::{
     event::{BatchKey, Event, NewEvent, Origin, Position, Range, SessionId, kinds},
-    harness::{self, GapLine},
+    harness::GapLine,
     projection::{
         Facts, Research,
         body::{self, GapBody, GoalBody, StepBody, SummaryBody},
@@ -212,7 +212,7 @@ fn gap_named(research: &Research, name: &str) -> ServiceResult<String> {
 
 pub(super) fn gap_line(research: &Research, name: Option<&str>) -> Option<GapLine> {
     let at = research.gap_at(name?)?;
-    research.gaps().get(at).map(harness::gap_line)
+    research.gaps().get(at).map(GapLine::from)
 }
 
 /// Name of the gap a step opens: a retry opens the same.

@@ -148,6 +148,8 @@ const WORDS: Words = &[
 pub(super) struct Real {
     /// Messages in OpenAI's chat format, a line each.
     pub(super) lines: String,
+    /// What agents said, a text a message.
+    pub(super) said: Vec<String>,
     /// How many messages.
     pub(super) turns: usize,
     /// The last message of the user that asks for something.
@@ -165,6 +167,7 @@ pub(super) fn real(directory: &Path) -> Outcome<Real> {
         .map_err(|source| Failure::File { path: path.clone(), source })?;
     let mut real = Real {
         lines: String::new(),
+        said: Vec::new(),
         turns: 0,
         request: String::new(),
         ids: Vec::new(),
@@ -183,6 +186,9 @@ pub(super) fn real(directory: &Path) -> Outcome<Real> {
             let content = message.get("content").and_then(Value::as_str).unwrap_or_default();
             if role(message) == "user" && content.contains('?') {
                 content.clone_into(&mut real.request);
+            }
+            if role(message) == "assistant" && !content.is_empty() {
+                real.said.push(content.to_owned());
             }
             let result = messages.get(at + 1).and_then(|next| next.get("content"));
             let result = result.and_then(Value::as_str).unwrap_or_default();

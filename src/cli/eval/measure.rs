@@ -9,17 +9,17 @@ use super::{
     agent::{self, Program},
     coding::{self, Coding},
     conversation::{self, Real},
-    desk::Desk,
+    desk::{Answer, Desk},
     research::{self, Plan, Session},
     rows::Tally,
-    shown,
+    shape, shown,
 };
 use crate::{cli::failure::Outcome, event::SessionId};
 
 /// Steps whose answers are added up.
 const STEPS_ADDED: usize = 30;
 /// Steps that an overview is to give whole.
-const LAST_STEPS: usize = 3;
+pub(super) const LAST_STEPS: usize = 3;
 /// Look-ups after an overview.
 const LOOK_UPS: usize = 3;
 /// Words of a look-up, and letters from which on a word is one.
@@ -67,7 +67,8 @@ pub(super) const KINDS: [Kind; 6] = [
 async fn long(desk: &Desk, seed: u64, found: &mut Tally) -> Outcome {
     let made = research::session(seed, Plan::long(seed));
     let session = named("research", seed);
-    let sizes = record(desk, &session, &made).await?;
+    let answers = record(desk, &session, &made).await?;
+    let sizes: Vec<u64> = answers.iter().map(|answer| answer.bytes).collect();
     found.put("step.bytes", sizes.iter().copied().max().unwrap_or_default());
     found.put("step.bytes.30", sizes.iter().take(STEPS_ADDED).sum());
 
@@ -153,17 +154,33 @@ async fn short(desk: &Desk, seed: u64, found: &mut Tally) -> Outcome {
     Ok(())
 }
 
-/// Records a research; returns the bytes of each answer to a step.
-async fn record(desk: &Desk, session: &SessionId, made: &Session) -> Outcome<Vec<u64>> {
+/// Records a research; returns the answer to each step.
+async fn record(desk: &Desk, session: &SessionId, made: &Session) -> Outcome<Vec<Answer>> {
     desk.create(session).await?;
-    let mut sizes = Vec::new();
+    let mut answers = Vec::new();
     for (tool, arguments) in &made.calls {
         let answer = desk.tool(session, tool, arguments).await?;
         if *tool == "sequential_search" {
-            sizes.push(answer.bytes);
+            answers.push(answer);
         }
     }
-    Ok(sizes)
+    Ok(answers)
+}
+
+/// Research of several lengths over these texts: the shape of its overview, and of the answer to
+/// its last step.
+pub(super) async fn shapes(desk: &Desk, texts: &[String], found: &mut Tally) -> Outcome {
+    for (seed, steps) in (0..).zip(shape::SIZES) {
+        let made = shape::session(steps, texts);
+        let session = named("shape", seed);
+        let answers = record(desk, &session, &made).await?;
+        let overview = desk.tool(&session, "get_research_session", &json!({})).await?;
+        shape::count(&overview.value, &made, steps, found);
+        if let Some(last) = answers.last() {
+            shape::count_of_step(&last.value, found);
+        }
+    }
+    Ok(())
 }
 
 /// A coding session of a program: what its model is given after a compaction.

@@ -12,6 +12,7 @@ mod measure;
 mod report;
 mod research;
 mod rows;
+mod shape;
 mod shown;
 mod topics;
 
@@ -126,12 +127,18 @@ async fn evaluate(stage: &Stage, wanted: &Recovery, screen: &Screen) -> Outcome<
         }
         report.seeds.push((seed, found));
     }
+    bar.set_message("shape of overviews");
     match &real {
         Some(real) => {
+            measure::shapes(&desk, &real.said, &mut report.real).await?;
             bar.set_message("real conversations");
             measure::joined(&desk, real, &mut report.real).await?;
         }
-        None => report.notes.push("real conversations: skipped, no --data is given".to_owned()),
+        None => {
+            measure::shapes(&desk, &research::texts(), &mut report.real).await?;
+            report.notes.push("real conversations: skipped, no --data is given".to_owned());
+            report.notes.push("shape of overviews: over generated texts".to_owned());
+        }
     }
     server.stop().await?;
     bar.finish_and_clear();

@@ -153,6 +153,15 @@ pub(super) fn session(seed: u64, plan: Plan) -> Session {
     writer.session(plan)
 }
 
+/// Texts of steps without anything planted, of every style but the longest.
+pub(super) fn texts() -> Vec<String> {
+    let styles = [Style::Varied, Style::Short, Style::RunOn];
+    let plan = |style| Plan { steps: 50, facts: &[], mistakes: 0, style };
+    let made = styles.map(|style| session(1, plan(style)));
+    let text = |step: &Value| step.get("searchStep").and_then(Value::as_str).map(str::to_owned);
+    made.iter().flat_map(|made| made.steps().filter_map(text).collect::<Vec<_>>()).collect()
+}
+
 /// What one step is to hold beside its filler.
 #[derive(Clone, Debug, Default)]
 struct Planted {

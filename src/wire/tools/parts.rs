@@ -134,8 +134,10 @@ pub(super) struct SourceOut {
     relevance: Option<String>,
     #[serde(skip_serializing_if = "none")]
     found_in_step: Option<u64>,
-    /// server: recorded from a tool's result; model: reported.
-    found_by: &'static str,
+    /// server: recorded from a tool's result; model: reported. Absent from a source that is shown by
+    /// its address alone.
+    #[serde(skip_serializing_if = "none")]
+    found_by: Option<&'static str>,
     /// The tool whose result named it.
     #[serde(skip_serializing_if = "none")]
     tool: Option<String>,
@@ -148,7 +150,7 @@ impl From<SourceLine> for SourceOut {
             title: source.title,
             relevance: source.kind,
             found_in_step: source.step,
-            found_by: if source.by_server { "server" } else { "model" },
+            found_by: source.by_server.map(|own| if own { "server" } else { "model" }),
             tool: source.tool,
         }
     }
