@@ -171,7 +171,10 @@ mod tests {
 
     #[test]
     fn a_context_begins_at_a_start_a_clear_and_a_compaction_and_not_at_a_resumption() {
-        let start = |at: u64, source: &str| json!({ "position": at, "type": "session.status_running", "source": source });
+        let start = |at: u64, source: &str| {
+            let kind = "session.status_running";
+            json!({ "position": at, "type": kind, "source": source })
+        };
         let given = |at: u64| json!({ "position": at, "type": "context.injected", "until": at });
         let compacted = |at: u64| json!({ "position": at, "type": "context.compacted" });
         for (events, begin, is_compacted, expected) in [

@@ -111,8 +111,8 @@ async fn news(
     if let Some(members) = data.as_object_mut().filter(|_| left_out > 0) {
         members.insert("left_out".to_owned(), json!(left_out));
     }
-    let head = "sessionlog keeps this session. Others recorded this in it since you were last given \
-                its state; the position of each is with it:";
+    let head = "sessionlog keeps this session. Others recorded this in it since you were last \
+                given its state; the position of each is with it:";
     Ok(Some((framed(head, &data, TAIL), until)))
 }
 
@@ -145,8 +145,9 @@ async fn own(client: &Client, session: &SessionId, tokens: usize) -> Result<Made
     data.insert("session".to_owned(), json!(session.as_str()));
     data.insert("continuation".to_owned(), view);
     let head = format!(
-        "sessionlog keeps this session outside of the context window: {position} events, all of them \
-         readable. @N is a position, [N] a research step; the last instruction is the current one. \
+        "sessionlog keeps this session outside of the context window: {position} events, all \
+         of them readable. @N is a position, [N] a research step; the last instruction is the \
+         current one. \
          Where the work stands:"
     );
     Ok(Some((framed(&head, &Value::Object(data), TAIL), until)))

@@ -16,7 +16,9 @@ use crate::{
 /// `check` a hash of what is before it, `again` why it was read from its beginning, `unread` how
 /// many messages of the agent that hooks recorded were not in it yet.
 const NOTE: &str = "transcript";
-/// Latest events that are searched for a note.
+/// Latest events that are searched for a note; and where it is not among them, or the transcript
+/// is read from its beginning.
+const EVENTS_FEW: usize = 64;
 const EVENTS_MAX: usize = 1_000;
 /// Messages that may be missing from a transcript.
 const UNREAD_MAX: usize = 8;
@@ -78,14 +80,21 @@ pub(super) async fn add(
     let failed = |error: io::Error| format!("the transcript was not read: {error}");
     let is_codex = payload.agent() == Agent::Codex;
     let Some(transcript) = transcripts(path, is_codex).map_err(failed)? else { return Ok(()) };
-    let known = Known::of(client, payload.session()).await?;
+    let mut known = Known::of(client, payload.session(), EVENTS_FEW).await?;
+    if known.note.is_none() && !known.is_whole {
+        known = Known::of(client, payload.session(), EVENTS_MAX).await?;
+    }
     let tail = match (reads, &known.note) {
         (Reads::Begin, Some(_)) => return Ok(()),
         (Reads::Begin, None) => transcript(Ask::End),
         (Reads::News, note) => transcript(Ask::After(note.as_ref())),
     };
     let mut tail = tail.map_err(failed)?;
-    let mut said = known.messages(tail.place.contains_key("again"));
+    let is_again = tail.place.contains_key("again");
+    if is_again && !known.is_whole {
+        known = Known::of(client, payload.session(), EVENTS_MAX).await?;
+    }
+    let mut said = known.messages(is_again);
     let own = payload.text("last_assistant_message").filter(|_| payload.name() == "Stop");
     if let Some(text) = own {
         // Two settings files may both run this hook: the second finds nothing new.
@@ -136,10 +145,12 @@ struct Known {
     note: Option<Value>,
     /// Messages of the agent, the newest first, and whether each is older than the note.
     events: Vec<(Value, bool)>,
+    /// Whether no older event was left out.
+    is_whole: bool,
 }
 
 impl Known {
-    async fn of(client: &Client, session: &SessionId) -> Result<Self, String> {
+    async fn of(client: &Client, session: &SessionId, limit: usize) -> Result<Self, String> {
         const KINDS: [&str; 5] = [
             kinds::AGENT_MESSAGE,
             kinds::SESSION_STATUS_RUNNING,
@@ -147,15 +158,16 @@ impl Known {
             kinds::SESSION_STATUS_TERMINATED,
             kinds::TRANSCRIPT_ENTRY,
         ];
-        let mut known = Self { note: None, events: Vec::new() };
+        let mut known = Self { note: None, events: Vec::new(), is_whole: true };
         let request = Request::get(session_path(session, "/events")).query("order", "desc");
-        let request = request.query("limit", EVENTS_MAX);
+        let request = request.query("limit", limit);
         let request = KINDS.iter().fold(request, |asked, kind| asked.query("types[]", kind));
         let answer = match client.json(request).await {
             Err(error) if error.code() == "session_not_found" => return Ok(known),
             answer => answer.map_err(|error| error.to_string())?,
         };
         let data = answer.get("data").and_then(Value::as_array);
+        known.is_whole = data.is_none_or(|data| data.len() < limit);
         for event in data.into_iter().flatten() {
             let is_older = known.note.is_some();
             if event.get("type").is_some_and(|kind| kind == kinds::AGENT_MESSAGE) {

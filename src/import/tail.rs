@@ -260,9 +260,13 @@ mod tests {
     #[test]
     fn codex_reports_a_request_once() {
         let line = |at: u32, total: u32| {
-            format!(
-                r#"{{"timestamp":"2026-11-20T09:00:0{at}Z","type":"event_msg","payload":{{"type":"token_count","info":{{"total_token_usage":{{"total_tokens":{total}}},"last_token_usage":{{"input_tokens":20,"cached_input_tokens":5,"output_tokens":3,"total_tokens":23}}}}}}}}"#
-            ) + "\n"
+            let last = r#"{"input_tokens":20,"cached_input_tokens":5,"output_tokens":3}"#;
+            let info = format!(
+                r#"{{"total_token_usage":{{"total_tokens":{total}}},"last_token_usage":{last}}}"#
+            );
+            let payload = format!(r#"{{"type":"token_count","info":{info}}}"#);
+            format!(r#"{{"timestamp":"2026-11-20T09:0{at}:00Z","type":"t","payload":{payload}}}"#)
+                + "\n"
         };
         let tail = read(&(line(1, 23) + &line(2, 23) + &line(3, 46)), Program::Codex, None);
         assert_eq!(tail.events.len(), 2);
@@ -300,9 +304,8 @@ mod tests {
     #[test]
     fn a_reading_is_bounded_and_the_next_one_continues() {
         let line = |n: usize, text: &str| {
-            format!(
-                r#"{{"type":"assistant","uuid":"{n}","message":{{"id":"m{n}","content":[{{"type":"text","text":"{text}"}}]}}}}"#
-            ) + "\n"
+            format!(r#"{{"type":"assistant","uuid":"{n}","message":{{"content":"{text}"}}}}"#)
+                + "\n"
         };
         let many: String = (0..1_200).map(|n| line(n, "word")).collect();
         let huge = line(1, &"x".repeat(2 * TAIL_BYTES)) + &line(2, "after");

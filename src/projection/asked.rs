@@ -63,12 +63,12 @@ mod tests {
     fn an_answer_is_read_in_each_form_and_of_these_tools_alone() {
         for (result, expected) in [
             (
-                r#"{"questions":[{"question":"Which?"}],"answers":{"Which?":"Postgres","Port?":"1"}}"#,
+                r#"{"questions":[{"header":"DB"}],"answers":{"Which?":"Postgres","Port?":"1"}}"#,
                 "Port? -> 1\nWhich? -> Postgres",
             ),
             (r#"{"answers":{"q":{"answers":["a","b"]}}}"#, "q -> a, b"),
             (
-                r#"User has answered your questions: "Which?"="Postgres", "Port?"="5432". You can now go on."#,
+                r#"User has answered: "Which?"="Postgres", "Port?"="5432". You can now go on."#,
                 "Which? -> Postgres\nPort? -> 5432",
             ),
             (r#"User has answered your questions: "Which?"="Postgres""#, "Which? -> Postgres"),

@@ -231,7 +231,9 @@ fn the_words_of_codex_are_read_in_its_rollout() {
         let content = json!([{ "type": "output_text", "text": text }]);
         line("response_item", json!({ "type": "message", "role": "assistant", "content": content }))
     };
-    let usage = json!({ "input_tokens": 40, "cached_input_tokens": 30, "output_tokens": 2, "total_tokens": 42 });
+    let usage = json!({
+        "input_tokens": 40, "cached_input_tokens": 30, "output_tokens": 2, "total_tokens": 42,
+    });
     let info = json!({ "total_token_usage": usage, "last_token_usage": usage });
     let usage = line("event_msg", json!({ "type": "token_count", "info": info }));
     let lines = [said("I look at the list."), usage.clone(), usage, said("Three mills.")];
