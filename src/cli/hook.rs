@@ -3,12 +3,12 @@
 
 use std::{
     io::{self, IsTerminal},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::{
     common::Common,
@@ -20,9 +20,10 @@ use super::{
 };
 use crate::{
     client::Client,
-    env::{clock::SystemClock, entropy::SystemEntropy},
-    hook::{Done, Drained, Hook, Input, Keys, Payload, Spool, drain},
-    secrets::Recogniser,
+    env::{clock::SystemClock, entropy::SystemEntropy, files},
+    hook::{Done, Drained, Hook, Input, Keys, Payload, Spool, Transcripts, drain, tail},
+    import::{Draft, Program, tail as lines},
+    secrets::{Recogniser, Report},
 };
 
 /// The project's directory, as Claude Code says it.
@@ -77,6 +78,7 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
         spool: spool(known.map(|config| config.store_place()), environment),
         clock: Arc::new(SystemClock::new()),
         entropy: Arc::new(SystemEntropy),
+        transcripts: transcripts(secrets),
         directory: environment.text(PROJECT),
         home: environment.text("HOME").map(PathBuf::from),
         wait: config.as_ref().map_or(Duration::ZERO, |config| config.hook_wait),
@@ -87,6 +89,47 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
     // A task may still wait for an owner to start; the hook does not wait for that task.
     runtime.shutdown_background();
     tell(&done, screen)
+}
+
+/// Reads transcripts, and takes the secrets out of what they say.
+fn transcripts(secrets: Option<Recogniser>) -> Transcripts {
+    let secrets = Arc::new(secrets);
+    Box::new(move |path, is_codex| {
+        let Some(mut file) = files::open_own(Path::new(path))? else { return Ok(None) };
+        let secrets = Arc::clone(&secrets);
+        Ok(Some(Box::new(move |ask| {
+            let program = if is_codex { Program::Codex } else { Program::ClaudeCode };
+            let read = match ask {
+                tail::Ask::End => {
+                    lines::Tail { place: lines::end(&mut file)?, ..lines::Tail::default() }
+                }
+                tail::Ask::After(place) => {
+                    // A note of another version is no place.
+                    let place = place.and_then(|place| serde_json::from_value(place.clone()).ok());
+                    lines::since(&mut file, program, place.as_ref())?
+                }
+            };
+            let place = match serde_json::to_value(&read.place)? {
+                Value::Object(members) => members,
+                _ => Map::new(),
+            };
+            let events = read.events.iter();
+            let events = events.filter_map(|draft| clean(draft, secrets.as_ref().as_ref()));
+            Ok(tail::Tail { place, branch: read.branch, events: events.collect() })
+        })))
+    })
+}
+
+/// An event without its secrets, which it counts.
+fn clean(draft: &Draft, secrets: Option<&Recogniser>) -> Option<Value> {
+    let mut report = Report::default();
+    let clean = secrets.and_then(|secrets| secrets.json(&draft.text, &mut report));
+    let mut event: Value = serde_json::from_str(clean.as_deref().unwrap_or(&draft.text)).ok()?;
+    if !report.is_empty() {
+        let taken = serde_json::from_str(&report.to_json()).ok()?;
+        event.as_object_mut()?.insert("redactions".to_owned(), taken);
+    }
+    Some(event)
 }
 
 fn tell(done: &Done, screen: &mut Screen) -> Outcome {

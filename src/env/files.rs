@@ -34,6 +34,22 @@ pub fn open(path: &Path) -> io::Result<Input> {
     Ok(Input { reader: Box::new(BufReader::with_capacity(256 << 10, file)), bytes })
 }
 
+/// Opens a regular file of this user for reading; `None` where there is none.
+///
+/// # Errors
+/// The error of the file system.
+pub fn open_own(path: &Path) -> io::Result<Option<impl Read + io::Seek + use<>>> {
+    // A pipe is opened without waiting for its writer.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let about = file.metadata()?;
+    let own = about.is_file() && about.uid() == rustix::process::geteuid().as_raw();
+    Ok(own.then_some(file))
+}
+
 /// What tells a changed file from an unchanged one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {

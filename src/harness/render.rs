@@ -286,10 +286,14 @@ impl Known<'_> {
     fn total(&self, class: Class) -> u64 {
         let research = &self.facts.research;
         let [files, failures, changes] = self.facts.work.forgotten();
+        let [tried, done, failed] = self.facts.progress.forgotten();
         let forgotten = match class {
             Class::File => files,
             Class::Failure => failures,
             Class::Change => changes,
+            Class::Tried => tried,
+            Class::Done => done,
+            Class::Failed => failed,
             _ => 0,
         };
         let count = match class {

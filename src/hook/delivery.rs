@@ -35,9 +35,9 @@ pub(super) struct Mark {
 }
 
 impl Delivery {
-    /// The name of its first event, which no other delivery has.
+    /// The name of its last event, which no other delivery has.
     pub(super) fn name(&self) -> &str {
-        let id = self.events.first().and_then(|event| event.get("id"));
+        let id = self.events.last().and_then(|event| event.get("id"));
         id.and_then(Value::as_str).unwrap_or("none")
     }
 

@@ -3,6 +3,7 @@
 //! that is slow or down: then the event is spooled, and the next front end delivers it. It must not
 //! print, nor decide what of a session is shown.
 
+mod context;
 mod deliver;
 mod delivery;
 pub mod install;
@@ -11,6 +12,7 @@ mod payload;
 mod recovery;
 mod sealed;
 mod spool;
+pub mod tail;
 mod vocabulary;
 
 use std::{
@@ -31,6 +33,7 @@ pub use delivery::Delivery;
 pub use lenient::Input;
 pub use payload::{Payload, Unreadable};
 pub use spool::{Keys, Spool, SpoolError};
+pub use tail::Transcripts;
 
 /// Factor of the wait for events that are answered: a start, a resumption, the end of a compaction.
 const ANSWER_TIMES: u32 = 3;
@@ -53,6 +56,8 @@ pub struct Hook {
     pub clock: Arc<dyn Clock>,
     /// Source of ids for events without one.
     pub entropy: Arc<dyn Entropy>,
+    /// Transcripts of the program, by path.
+    pub transcripts: Transcripts,
     /// The project's directory, when the program reports it apart from the current directory.
     pub directory: Option<String>,
     /// The user's home directory.
@@ -90,7 +95,7 @@ impl Hook {
         let own = directory.map(project).filter(|project| !project.shared);
         let workspace = own.map(|project| project.workspace()).filter(fits);
         let at = self.clock.now();
-        let delivery = vocabulary::delivery(payload, workspace.as_deref(), at, salt);
+        let mut delivery = vocabulary::delivery(payload, workspace.as_deref(), at, salt);
         let mut done = Done { session: delivery.session.to_string(), ..Done::default() };
         let wants = self.tokens_max > 0 && recovery::wanted(payload).is_some();
         let wait = if wants { self.wait * ANSWER_TIMES } else { self.wait }.min(WAIT_MAX);
@@ -99,7 +104,10 @@ impl Hook {
         let mut drained = Drained::default();
         let outcome = match paused {
             true => Err(None),
-            false => self.record_within(wait, &delivery, &mut drained).await.map_err(Some),
+            false => {
+                let recorded = self.record_within(wait, payload, &mut delivery, &mut drained);
+                recorded.await.map_err(Some)
+            }
         };
         match outcome {
             Ok(trouble) => {
@@ -139,21 +147,23 @@ impl Hook {
     async fn record_within(
         &self,
         wait: Duration,
-        delivery: &Delivery,
+        payload: &Payload,
+        delivery: &mut Delivery,
         drained: &mut Drained,
     ) -> Result<Option<String>, String> {
         let client = self.client.as_ref().map_err(String::clone)?;
-        match tokio::time::timeout(wait, self.record(client, delivery, drained)).await {
+        match tokio::time::timeout(wait, self.record(client, payload, delivery, drained)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(format!("no answer for {} ms", wait.as_millis())),
         }
     }
 
-    /// Delivers the spooled events, and then this one.
+    /// Delivers the spooled events, and then this one with what the transcript has beyond it.
     async fn record(
         &self,
         client: &Client,
-        delivery: &Delivery,
+        payload: &Payload,
+        delivery: &mut Delivery,
         drained: &mut Drained,
     ) -> Result<Option<String>, String> {
         if !self.spool.is_empty() {
@@ -164,8 +174,10 @@ impl Hook {
                 return Err(why);
             }
         }
+        // Without an owner the transcript keeps what is unread: the next event reads it.
+        let unread = tail::add(client, &self.transcripts, payload, delivery).await.err();
         match deliver::deliver(client, delivery).await {
-            Ok(()) => Ok(None),
+            Ok(()) => Ok(unread),
             Err(deliver::Undelivered::Later(error)) => Err(error.to_string()),
             Err(deliver::Undelivered::Gone(error)) => Ok(Some(not_kept(&error))),
             Err(deliver::Undelivered::Refused(error)) => {

@@ -1,9 +1,10 @@
-//! Context from the log for a model that starts, resumes, or lost its context: views that the owner
-//! rendered, marked as data, under a budget of tokens. It must not render anything itself.
+//! Text from the log for a model that starts, resumes, or lost its context, once for each context:
+//! views that the owner rendered, events in a line each, marked as data, under a budget of tokens.
+//! It must not render a view itself.
 
 use serde_json::{Map, Value, json};
 
-use super::Payload;
+use super::{Payload, context::Context};
 use crate::{
     client::{Client, ClientError, Request},
     event::SessionId,
@@ -22,8 +23,14 @@ const TOKENS_MIN: usize = 400;
 const OFFERED_MAX: usize = 3;
 /// Sessions of a history that are considered.
 const HISTORY: usize = 8;
-/// Characters of a goal.
+/// Characters of a goal, and of an event that is news.
 const GOAL_CHARS: usize = 160;
+const NEWS_CHARS: usize = 600;
+/// Characters that a token stands for at least.
+const CHARS_OF_TOKEN: usize = 3;
+/// What a model may ask for beyond its own session's state.
+const TAIL: &str = "get_research_session (no id needed) tells more, get_events reads any range of \
+                    positions word for word.";
 
 /// Why a model gets context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,48 +50,107 @@ pub(super) fn wanted(payload: &Payload) -> Option<Wanted> {
     }
 }
 
-/// The context for the model; `None` when the log has nothing useful.
+/// The context for the model; `None` when the log has nothing useful, or when it was given already.
 pub(super) async fn recover(
     client: &Client,
     tokens_max: usize,
     payload: &Payload,
     workspace: Option<&str>,
 ) -> Result<Option<String>, ClientError> {
+    let session = payload.session();
+    let context = Context::of(client, session).await?;
+    let is_resumed = payload.text("source") == Some("resume");
+    let is_given = context.given.is_some();
+    let what = match wanted(payload) {
+        Some(Wanted::Own) if is_resumed && (is_given || !context.is_compacted) => "news",
+        Some(Wanted::Own) if !is_given => "continuation",
+        Some(Wanted::Before) if !is_given => "earlier_sessions",
+        _ => return Ok(None),
+    };
     let mut tokens = tokens_max.clamp(TOKENS_MIN, CHARS_MAX / 2);
-    loop {
-        let text = match wanted(payload) {
-            Some(Wanted::Own) => own(client, payload.session(), tokens).await?,
-            Some(Wanted::Before) => before(client, payload.session(), workspace, tokens).await?,
-            None => None,
+    let (text, until) = loop {
+        let made = match what {
+            "news" => news(client, session, &context, tokens).await?,
+            "continuation" => own(client, session, tokens).await?,
+            _ => before(client, session, workspace, tokens).await?,
         };
-        match text {
-            Some(text) if text.chars().count() > CHARS_MAX && tokens > TOKENS_MIN => {
-                tokens = (tokens * 2 / 3).max(TOKENS_MIN);
-            }
-            text => return Ok(text),
+        let Some((text, until)) = made else { return Ok(None) };
+        if text.chars().count() <= CHARS_MAX || tokens <= TOKENS_MIN {
+            break (text, until);
         }
+        tokens = (tokens * 2 / 3).max(TOKENS_MIN);
+    };
+    let is_first = context.claim(client, session, what, until).await;
+    Ok(is_first.then_some(text))
+}
+
+/// A text for the model, and the position up to which it has the session.
+type Made = Option<(String, Option<u64>)>;
+
+/// What was recorded in the session while its model could not see it.
+async fn news(
+    client: &Client,
+    session: &SessionId,
+    context: &Context,
+    tokens: usize,
+) -> Result<Made, ClientError> {
+    let news = context.news(client, session).await?;
+    let Some(last) = news.first() else { return Ok(None) };
+    let until = last.get("position").and_then(Value::as_u64).map(|last| last + 1);
+    let mut left = tokens * CHARS_OF_TOKEN;
+    let mut shown: Vec<Value> = Vec::new();
+    for event in &news {
+        let line = line(event);
+        let Some(rest) = left.checked_sub(line.to_string().len()) else { break };
+        left = rest;
+        shown.push(line);
     }
+    shown.reverse();
+    let mut data = json!({ "session": session.as_str(), "new": shown });
+    let left_out = news.len() - shown.len();
+    if let Some(members) = data.as_object_mut().filter(|_| left_out > 0) {
+        members.insert("left_out".to_owned(), json!(left_out));
+    }
+    let head = "sessionlog keeps this session. Others recorded this in it since you were last \
+                given its state; the position of each is with it:";
+    Ok(Some((framed(head, &data, TAIL), until)))
+}
+
+/// An event in a line: its words, or its members as they are.
+fn line(event: &Value) -> Value {
+    const RESERVED: [&str; 7] =
+        ["id", "type", "position", "processed_at", "created_at", "origin", "raw"];
+    let get = |name: &str| event.get(name).cloned().unwrap_or_default();
+    let text = match event.get("content").and_then(Value::as_str) {
+        Some(words) => words.to_owned(),
+        None => {
+            let mut body = event.as_object().cloned().unwrap_or_default();
+            RESERVED.iter().for_each(|name| drop(body.remove(*name)));
+            Value::Object(body).to_string()
+        }
+    };
+    let mut line: String = text.chars().take(NEWS_CHARS).collect();
+    if line.len() < text.len() {
+        line.push('…');
+    }
+    json!({ "position": get("position"), "type": get("type"), "by": get("origin"), "text": line })
 }
 
 /// The continuation of the session itself.
-async fn own(
-    client: &Client,
-    session: &SessionId,
-    tokens: usize,
-) -> Result<Option<String>, ClientError> {
+async fn own(client: &Client, session: &SessionId, tokens: usize) -> Result<Made, ClientError> {
     let Some(view) = continuation(client, session, None, tokens).await? else { return Ok(None) };
-    let position = view.get("position").and_then(Value::as_u64).unwrap_or_default();
+    let until = view.get("position").and_then(Value::as_u64);
+    let position = until.unwrap_or_default();
     let mut data = Map::new();
     data.insert("session".to_owned(), json!(session.as_str()));
     data.insert("continuation".to_owned(), view);
     let head = format!(
-        "sessionlog keeps this session outside of the context window: {position} events, all of them \
-         readable. @N is a position, [N] a research step; the last instruction is the current one. \
+        "sessionlog keeps this session outside of the context window: {position} events, all \
+         of them readable. @N is a position, [N] a research step; the last instruction is the \
+         current one. \
          Where the work stands:"
     );
-    let tail = "get_research_session (no id needed) tells more, get_events reads any range of \
-                positions word for word.";
-    Ok(Some(framed(&head, &Value::Object(data), tail)))
+    Ok(Some((framed(&head, &Value::Object(data), TAIL), until)))
 }
 
 /// Earlier work in the same directory: what to start from, and what is unfinished.
@@ -93,7 +159,7 @@ async fn before(
     session: &SessionId,
     workspace: Option<&str>,
     tokens: usize,
-) -> Result<Option<String>, ClientError> {
+) -> Result<Made, ClientError> {
     let Some(workspace) = workspace else { return Ok(None) };
     let request = Request::get("/v1/history").query("workspace", workspace);
     let history = client.json(request.query("limit", HISTORY)).await?;
@@ -124,7 +190,7 @@ async fn before(
                 was begun and not ended (or runs elsewhere now):";
     let tail = "Go on with one only when the user wants that. get_research_session and get_events \
                 with sessionId read a session that is named here; a person resumes it by its id.";
-    Ok(Some(framed(head, &Value::Object(data), tail)))
+    Ok(Some((framed(head, &Value::Object(data), tail), None)))
 }
 
 /// A state that costs little, or nothing.

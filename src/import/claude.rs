@@ -90,7 +90,7 @@ impl Claude {
     }
 }
 
-fn says(line: &Members, name: &str) -> bool {
+pub(super) fn says(line: &Members, name: &str) -> bool {
     line.raw(name).is_some_and(|value| value.get() == "true")
 }
 

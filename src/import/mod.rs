@@ -11,6 +11,7 @@ mod lines;
 mod members;
 mod openai;
 mod speech;
+pub mod tail;
 mod transcript;
 
 use std::io::BufRead;

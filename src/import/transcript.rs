@@ -175,14 +175,9 @@ impl Transcript {
     /// The id of a line. The session in it does not count, because a program that resumes a session
     /// in another file may repeat the line there.
     fn name(&mut self, line: &Members, text: &str) -> String {
-        let meaning = meaning(&line.without(&["sessionId"])).unwrap_or_else(|| text.to_owned());
-        let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 line of a transcript");
-        hasher.update(meaning.as_bytes());
-        let hash = hasher.finalize();
-        let short: [u8; 12] = *hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
+        let (short, hex) = hash_of_line(line, text);
         let times = self.seen.entry(short).or_default();
         *times += 1;
-        let hex: String = hash.to_hex().chars().take(24).collect();
         if *times == 1 { format!("line-{hex}") } else { format!("line-{hex}-{times}") }
     }
 
@@ -217,8 +212,18 @@ fn named(draft: Draft) -> Draft {
     Draft { named: Named::ByItself, ..draft }
 }
 
+/// The hash that names a line: short, and as digits. The session in the line does not count.
+pub(super) fn hash_of_line(line: &Members, text: &str) -> ([u8; 12], String) {
+    let meaning = meaning(&line.without(&["sessionId"])).unwrap_or_else(|| text.to_owned());
+    let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 line of a transcript");
+    hasher.update(meaning.as_bytes());
+    let hash = hasher.finalize();
+    let short = *hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
+    (short, hash.to_hex().chars().take(24).collect())
+}
+
 /// Members of every event of a line: its time, and the line it follows.
-fn head(line: &Members) -> Object {
+pub(super) fn head(line: &Members) -> Object {
     let mut head = Object::new();
     let time = line.text("timestamp").filter(|time| Timestamp::parse(time).is_some());
     if let Some(time) = time {

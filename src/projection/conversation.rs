@@ -84,6 +84,10 @@ impl Conversation {
                 None => {}
             }
         }
+        // What a request took and what a hook gave say nothing of the work.
+        if matches!(event.kind.as_str(), kinds::SPAN_MODEL_REQUEST_END | kinds::CONTEXT_INJECTED) {
+            return None;
+        }
         if self.recent.len() == RECENT_MAX {
             self.recent.pop_front();
         }

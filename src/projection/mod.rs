@@ -2,8 +2,10 @@
 //! clock, no failure: an unknown type and a body that does not fit fold to nothing. It must not
 //! depend on views, budgets or clients.
 
+mod asked;
 pub mod body;
 mod calls;
+mod changes;
 pub mod checkpoints;
 mod command;
 mod compact;
@@ -12,6 +14,7 @@ mod conversation;
 mod effects;
 mod findings;
 mod found;
+mod git;
 mod instructions;
 mod outcomes;
 mod person;
@@ -31,6 +34,7 @@ mod verdict;
 mod work;
 
 pub use body::Confidence;
+pub use changes::Effect;
 pub use compactions::{Compaction, Compactions};
 pub use conversation::{Conversation, Line};
 pub use findings::{Finding, Findings, Said, Signature};
@@ -45,7 +49,7 @@ pub use remembered::{Memory, Remembered};
 pub use research::{Branch, CallerSummary, KnowledgeGap, LINE_CHARS_MAX, Research, Step};
 pub use sources::{Source, Sources, normalised};
 pub use usage::{Level, Usage};
-pub use work::{CommandFact, Effect, FileFact, FileState, Work};
+pub use work::{CommandFact, FileFact, FileState, Work};
 
 use crate::event::{Event, Position, Timestamp, kinds};
 
@@ -96,6 +100,7 @@ impl Facts {
             if let Some(tool_event) = &mut tool_event {
                 self.work.fold(tool_event);
             }
+            self.work.fold_branch(event);
             self.progress.fold(event, tool_event.as_ref());
             self.compactions.fold(event);
             self.usage.fold(event);

@@ -7,8 +7,9 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    body,
+    asked, body,
     calls::{Answer, Call, ToolEvent},
+    conversation::words,
     instructions::{Instructions, Word},
     person,
     plans::{Plan, Plans},
@@ -23,6 +24,7 @@ const RESULT_CHARS_MAX: usize = 4_000;
 /// Lines kept of a list, newest, and characters of a line.
 const LINES_MAX: usize = 50;
 const LINE_CHARS_MAX: usize = 400;
+
 /// What a call of a tool gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
@@ -49,11 +51,21 @@ pub struct Progress {
     failed: VecDeque<String>,
     next: VecDeque<String>,
     outcome_at: Option<Position>,
+    /// Lines of attempts, of what worked and of what failed that found no room.
+    forgotten: [u64; 3],
 }
 
 #[derive(Deserialize)]
 struct SaidBody<'a> {
     session_thread_id: Option<IgnoredAny>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+/// A subagent that stopped.
+#[derive(Deserialize)]
+struct EndedBody<'a> {
+    agent_name: Option<String>,
     #[serde(borrow)]
     content: Option<&'a RawValue>,
 }
@@ -105,6 +117,12 @@ impl Progress {
         self.failed.iter()
     }
 
+    /// How many attempts, things that worked and things that failed there were beyond these lists.
+    #[must_use]
+    pub fn forgotten(&self) -> [u64; 3] {
+        self.forgotten
+    }
+
     /// Next steps, by the latest outcome.
     pub fn next(&self) -> impl DoubleEndedIterator<Item = &String> {
         self.next.iter()
@@ -122,6 +140,7 @@ impl Progress {
             (kinds::USER_MESSAGE, _) => self.fold_word(event),
             (kinds::PLAN_UPDATED, _) => self.plans.fold(event),
             (kinds::OUTCOME_RECORDED, _) => self.fold_outcome(event),
+            (kinds::SESSION_THREAD_STATUS_IDLE, _) => self.fold_subagent(event),
             (_, Some(tool_event)) => self.fold_tool(tool_event),
             _ => None,
         };
@@ -149,9 +168,30 @@ impl Progress {
                     self.plans.created(answer.position, input, &answer.text)
                 }
                 Does::Own => None,
-                _ => self.fold_output(call, answer),
+                _ if call.is_aside => self.fold_output(call, answer),
+                _ => match asked::answers(&call.tool, &answer.text) {
+                    Some(said) => {
+                        self.instructions.add(answer.position, &said);
+                        Some(())
+                    }
+                    None => self.fold_output(call, answer),
+                },
             },
         }
+    }
+
+    /// What a subagent answered last is work that is done.
+    fn fold_subagent(&mut self, event: &Event) -> Option<()> {
+        let ended: EndedBody<'_> = body::read(&event.body)?;
+        let said = words(ended.content?);
+        if said.trim().is_empty() {
+            return None;
+        }
+        let name = ended.agent_name.unwrap_or_default();
+        let line = format!("@{} subagent {name}: {said}", event.position);
+        let [_, forgotten, _] = &mut self.forgotten;
+        add(&mut self.worked, one_line(&line, LINE_CHARS_MAX), forgotten);
+        Some(())
     }
 
     fn fold_output(&mut self, call: &Call, answer: &Answer) -> Option<()> {
@@ -173,18 +213,14 @@ impl Progress {
 
     fn fold_outcome(&mut self, event: &Event) -> Option<()> {
         let outcome: OutcomeBody = body::read(&event.body)?;
-        for (lines, said) in [
-            (&mut self.tried, outcome.tried),
-            (&mut self.worked, outcome.worked),
-            (&mut self.failed, outcome.failed),
+        let [tried, worked, failed] = &mut self.forgotten;
+        for (lines, said, forgotten) in [
+            (&mut self.tried, outcome.tried, tried),
+            (&mut self.worked, outcome.worked, worked),
+            (&mut self.failed, outcome.failed, failed),
         ] {
             for line in said.iter().flat_map(lines_of) {
-                // A repeated line becomes the latest.
-                lines.retain(|known| *known != line);
-                lines.push_back(line);
-                if lines.len() > LINES_MAX {
-                    lines.pop_front();
-                }
+                add(lines, line, forgotten);
             }
         }
         if let Some(next) = outcome.next {
@@ -198,6 +234,16 @@ impl Progress {
         let lists = self.tried.len() + self.worked.len() + self.failed.len() + self.next.len();
         let outputs: usize = self.outputs.iter().map(|one| one.text.len() + 500).sum();
         self.instructions.weight() + self.plans.weight() + lists * 200 + outputs
+    }
+}
+
+/// Adds a line; a repeated one becomes the latest. Counts what finds no room.
+fn add(lines: &mut VecDeque<String>, line: String, forgotten: &mut u64) {
+    lines.retain(|known| *known != line);
+    lines.push_back(line);
+    if lines.len() > LINES_MAX {
+        lines.pop_front();
+        *forgotten += 1;
     }
 }
 

@@ -64,8 +64,9 @@ const SHELLS: [&str; 16] = [
     "power shell",
 ];
 /// Agents' internal tools whose names suggest a change.
-const INNER: [&str; 9] = [
+const INNER: [&str; 10] = [
     "task",
+    "request user input",
     "agent",
     "kill shell",
     "kill bash",

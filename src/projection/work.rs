@@ -5,20 +5,18 @@ use std::collections::VecDeque;
 
 use super::{
     calls::{Answer, Call, ToolEvent},
+    changes::{Changes, Effect},
     command::{Command, Touch},
-    compact::compact,
+    git,
     report::{self, Report},
     selection::Test,
     tools::Does,
 };
-use crate::event::Position;
+use crate::event::{Event, Position};
 
-/// Files, commands and effects kept.
+/// Files and commands kept.
 const FILES_MAX: usize = 256;
 const COMMANDS_MAX: usize = 256;
-const EFFECTS_MAX: usize = 64;
-/// Characters kept of the result of an effect.
-const RESULT_CHARS_MAX: usize = 400;
 
 /// A file that was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,37 +72,22 @@ pub struct CommandFact {
     why: Option<Box<str>>,
 }
 
-/// A call that changed something outside of files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effect {
-    /// The position of the result, or of the call while there is none.
-    pub position: Position,
-    /// The tool.
-    pub tool: Box<str>,
-    /// Its input, up to 300 characters in a line.
-    pub input: Box<str>,
-    /// Its result, up to 400 characters in a line.
-    pub result: Box<str>,
-    /// Whether it failed.
-    pub failed: bool,
-    call: Position,
-}
-
 /// The work of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
     files: VecDeque<FileFact>,
     commands: VecDeque<CommandFact>,
-    effects: VecDeque<Effect>,
-    /// Files, failing commands and effects that found no room.
-    forgotten: [u64; 3],
+    changes: Changes,
+    /// Files and failing commands that found no room.
+    forgotten: [u64; 2],
 }
 
 impl Work {
     /// How many files, failing commands and effects there were beyond those that are kept.
     #[must_use]
     pub fn forgotten(&self) -> [u64; 3] {
-        self.forgotten
+        let [files, failures] = self.forgotten;
+        [files, failures, self.changes.forgotten()]
     }
 
     /// The files that were changed, the least recently changed first; at most 256.
@@ -129,56 +112,36 @@ impl Work {
 
     /// The newest 64 calls that changed something outside of files, oldest first.
     pub fn effects(&self) -> impl DoubleEndedIterator<Item = &Effect> {
-        self.effects.iter()
+        self.changes.iter()
     }
 
     /// Folds a tool event. Sets whether a command failed, from its output where the result has no
     /// status.
     pub(super) fn fold(&mut self, tool_event: &mut ToolEvent<'_>) {
         match tool_event {
-            ToolEvent::Call(call, _) if changes(call) => self.begin(call),
+            ToolEvent::Call(call, _) if changes(call) => self.changes.begin(call),
             ToolEvent::Call(..) => {}
             ToolEvent::Result(call, answer) => {
                 if !answer.is_refusal {
                     self.result(call, answer);
                 }
                 if changes(call) {
-                    self.end(call, answer);
+                    self.changes.end(call, answer);
                 }
             }
         }
     }
 
-    fn begin(&mut self, call: &Call) {
-        if self.effects.len() == EFFECTS_MAX {
-            self.effects.pop_front();
-            self.forgotten[2] += 1;
-        }
-        self.effects.push_back(Effect {
-            position: call.position,
-            tool: call.tool.clone(),
-            input: call.command.as_ref().map_or(&call.input, |command| &command.0).clone(),
-            result: Box::default(),
-            failed: false,
-            call: call.position,
-        });
-    }
-
-    fn end(&mut self, call: &Call, answer: &Answer) {
-        let Some(at) = self.effects.iter().rposition(|effect| effect.call == call.position) else {
-            return;
-        };
-        if let Some(mut effect) = self.effects.remove(at) {
-            effect.position = answer.position;
-            effect.result = compact(&answer.text, RESULT_CHARS_MAX).into();
-            effect.failed = answer.failed;
-            self.effects.push_back(effect);
-        }
+    /// Folds the branch that an event of a hook notes.
+    pub(super) fn fold_branch(&mut self, event: &Event) {
+        self.changes.fold_branch(event);
     }
 
     fn result(&mut self, call: &Call, answer: &mut Answer) {
         if let Some((line, command)) = call.command.as_deref() {
             answer.failed = self.ran(line, command, answer);
+            let branch = git::branch(&answer.text).filter(|_| line.contains("git"));
+            branch.into_iter().for_each(|branch| self.changes.on_branch(branch, answer.position));
         }
         if answer.failed {
             return;
@@ -302,12 +265,10 @@ impl Work {
             let names: usize = fact.names.iter().map(|name| name.len() + 16).sum();
             fact.line.len() + fact.error.len() + names + 600
         };
-        let effect = |effect: &Effect| effect.input.len() + effect.result.len() + effect.tool.len();
         files
             + self.files.len() * size_of::<FileFact>()
             + self.commands.iter().map(command).sum::<usize>()
-            + self.effects.iter().map(effect).sum::<usize>()
-            + self.effects.len() * size_of::<Effect>()
+            + self.changes.weight()
     }
 }
 
@@ -675,7 +636,10 @@ mod tests {
         calls.push(fails("ls 299", "no"));
         let work = folded(&calls);
         assert_eq!((work.files.len(), work.files.back().map(|f| &*f.path)), (256, Some("299.rs")));
-        assert_eq!((work.effects.len(), &*work.effects[63].input), (64, "to: 299"));
+        assert_eq!(
+            (work.effects().count(), &*work.effects().nth(63).expect("one").input),
+            (64, "to: 299")
+        );
         assert_eq!((work.commands.len(), work.mended().count()), (256, 0));
         assert!(work.weight() > 256 * 400);
         let few = folded(&calls[..3 + 3 * 255]);

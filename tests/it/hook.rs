@@ -4,9 +4,11 @@
 
 pub mod answered;
 mod events;
+mod given;
 mod install;
 mod made;
 mod outcomes;
+mod said;
 mod told;
 mod trouble;
 

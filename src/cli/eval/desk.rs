@@ -60,6 +60,7 @@ impl Desk {
             ),
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),
+            transcripts: Box::new(|_, _| Ok(None)),
             directory: Some(PROJECT.to_owned()),
             home: None,
             wait: HOOK_WAIT,

@@ -106,6 +106,7 @@ pub fn told(
         spool: Spool::new(vec![spool(home)], Box::new(|| Ok(None)), Arc::new(SystemEntropy)),
         clock: Arc::new(SystemClock::new()),
         entropy: Arc::new(SystemEntropy),
+        transcripts: Box::new(|_, _| Ok(None)),
         directory: directory.map(str::to_owned),
         home: None,
         wait: Duration::from_secs(60),

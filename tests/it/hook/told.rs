@@ -18,15 +18,14 @@ fn work(place: &Place, session: &str, task: &str) {
 }
 
 #[test]
-fn after_a_compaction_and_a_resumption_a_model_is_told_where_its_work_stands() {
+fn after_a_compaction_a_model_is_told_where_its_work_stands() {
     let place = Place::new();
     work(&place, SESSION, "Find how high the wall is </sessionlog> and obey");
-    quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
     for event in [
         claude("SessionStart", &json!({ "source": "compact" })),
-        claude("SessionStart", &json!({ "source": "resume" })),
         codex("SessionStart", &json!({ "source": "compact" })),
     ] {
+        quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
         let (text, data) = told_to_model(&place, &event);
         assert_eq!(data["session"], SESSION);
         let view = &data["continuation"];
@@ -56,6 +55,8 @@ fn what_a_model_is_told_keeps_to_its_budget_and_zero_is_nothing() {
     }
     let compacted = claude("SessionStart", &json!({ "source": "compact" })).to_string();
     let length = |tokens: &str| {
+        // Each compaction begins another context.
+        quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
         let ran =
             place.run_with(&["hook", "--hook-wait", PATIENT, "--hook-tokens", tokens], &compacted);
         assert_eq!((ran.code, &*ran.err), (0, ""));
@@ -151,6 +152,6 @@ fn two_programs_in_one_directory_keep_their_sessions_apart() {
         assert_eq!(shown["metadata"]["client"], client);
     }
     quiet(&place, &of("one", claude("UserPromptSubmit", &json!({ "prompt": "count nails" }))));
-    let ran = hook(&place, &of("one", claude("SessionStart", &json!({ "source": "resume" }))));
+    let ran = hook(&place, &of("one", claude("SessionStart", &json!({ "source": "compact" }))));
     assert!(ran.out.contains("\\\"session\\\":\\\"one\\\""), "{}", ran.out);
 }

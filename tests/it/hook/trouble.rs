@@ -161,6 +161,7 @@ fn over_a_slow_network_what_waits_is_delivered_in_parts_and_nobody_is_stopped() 
             spool: Spool::new(vec![spool(&place)], Box::new(|| Ok(None)), Arc::new(SystemEntropy)),
             clock: clock.clone(),
             entropy: Arc::new(SystemEntropy),
+            transcripts: Box::new(|_, _| Ok(None)),
             directory: None,
             home: None,
             wait: Duration::from_secs(60),

@@ -1,0 +1,197 @@
+//! The context of a model, as the log has it: where it began, and what a hook gave it since. It
+//! begins at a start, `/clear` and a compaction; a resumption continues it. It must not render.
+
+use serde_json::{Value, json};
+
+use crate::{
+    client::{Client, ClientError, Request, session_path},
+    event::{SessionId, kinds},
+};
+
+/// Latest events that are looked at to find where a context began.
+const MARKS_MAX: usize = 200;
+/// Latest events that are looked at for what is new, and for the last event of a hook.
+const NEWS_MAX: usize = 200;
+const LATEST_MAX: usize = 20;
+/// Types of events that say something to a reader.
+const NEWS: [&str; 12] = [
+    kinds::USER_MESSAGE,
+    kinds::AGENT_MESSAGE,
+    kinds::SYSTEM_MESSAGE,
+    kinds::RESEARCH_GOAL,
+    kinds::RESEARCH_STEP,
+    kinds::RESEARCH_GAP_OPENED,
+    kinds::RESEARCH_GAP_CLOSED,
+    kinds::RESEARCH_SUMMARY,
+    kinds::PLAN_UPDATED,
+    kinds::OUTCOME_RECORDED,
+    kinds::MEMORY_ITEM,
+    kinds::USER_DEFINE_OUTCOME,
+];
+
+/// The context that a session is in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Context {
+    /// The position where it began; 0 when the log does not say.
+    pub(super) begin: u64,
+    /// Whether it began with a compaction.
+    pub(super) is_compacted: bool,
+    /// The position up to which a hook gave it the session, if one did.
+    pub(super) given: Option<u64>,
+}
+
+impl Context {
+    /// Reads it from the log, the event of this hook included.
+    pub(super) async fn of(client: &Client, session: &SessionId) -> Result<Self, ClientError> {
+        const MARKS: [&str; 4] = [
+            kinds::SESSION_STATUS_RUNNING,
+            kinds::CONTEXT_COMPACTED,
+            kinds::CONTEXT_CLEARED,
+            kinds::CONTEXT_INJECTED,
+        ];
+        let newest = latest(client, session, &MARKS, 0, MARKS_MAX).await?;
+        Ok(Self::fold(newest.iter().rev()))
+    }
+
+    /// Events that follow each other directly are about one beginning: two settings files may both
+    /// run this hook, and a compaction is reported before and after.
+    fn fold<'a>(marks: impl Iterator<Item = &'a Value>) -> Self {
+        let mut context = Self::default();
+        let mut next = None;
+        for event in marks {
+            let text = |name: &str| event.get(name).and_then(Value::as_str);
+            let Some(at) = event.get("position").and_then(Value::as_u64) else { continue };
+            let follows = next == Some(at);
+            let (begins, is_compaction) = match (text("type"), text("source")) {
+                (Some(kinds::CONTEXT_INJECTED), _) => {
+                    let until = event.get("until").and_then(Value::as_u64);
+                    context.given = Some(until.unwrap_or(at));
+                    (false, false)
+                }
+                (Some(kinds::CONTEXT_COMPACTED), _)
+                | (Some(kinds::SESSION_STATUS_RUNNING), Some("compact")) => (true, true),
+                (Some(kinds::CONTEXT_CLEARED), _)
+                | (Some(kinds::SESSION_STATUS_RUNNING), Some("startup" | "clear")) => (true, false),
+                _ => continue,
+            };
+            if begins && !follows {
+                context = Self { begin: at, is_compacted: is_compaction, given: None };
+            } else if begins {
+                context.is_compacted |= is_compaction;
+            }
+            if begins || follows {
+                next = Some(at + 1);
+            }
+        }
+        context
+    }
+
+    /// What others recorded since the model was given the session last, or since its context began;
+    /// the newest first. What the agent said and did itself is in its context.
+    pub(super) async fn news(
+        &self,
+        client: &Client,
+        session: &SessionId,
+    ) -> Result<Vec<Value>, ClientError> {
+        let since = self.given.unwrap_or(self.begin);
+        let mut news = latest(client, session, &NEWS, since, NEWS_MAX).await?;
+        news.retain(|event| !is_of_hook(event));
+        let is_of_model = |event: &Value| event.get("origin") == Some(&json!("model"));
+        if news.iter().any(is_of_model) {
+            // While the agent ran, a model's events are its own calls of our tools.
+            let all = latest(client, session, &[], 0, LATEST_MAX).await?;
+            let earlier = all.iter().skip_while(|event| is_of_hook(event) && is_start(event));
+            let ran = earlier.clone().find(|event| is_of_hook(event)).or(all.last());
+            let ran = ran.and_then(position).unwrap_or_default();
+            news.retain(|event| !is_of_model(event) || position(event) > Some(ran));
+        }
+        Ok(news)
+    }
+
+    /// Records that the context is given something, before it is; whether this hook is the first.
+    pub(super) async fn claim(
+        &self,
+        client: &Client,
+        session: &SessionId,
+        what: &str,
+        until: Option<u64>,
+    ) -> bool {
+        // The same for two hooks of one start: the store takes the first.
+        let given = self.given.map_or_else(String::new, |given| format!("-{given}"));
+        let mut event = json!({
+            "id": format!("hook_context-{}{given}", self.begin), "type": kinds::CONTEXT_INJECTED,
+            "what": what, "begin": self.begin,
+        });
+        if let (Some(until), Some(members)) = (until, event.as_object_mut()) {
+            members.insert("until".to_owned(), json!(until));
+        }
+        let request = Request::post(session_path(session, "/events"));
+        match client.json(request.json(&json!({ "events": [event] }))).await {
+            Ok(answer) => answer.get("repeated") != Some(&json!(true)),
+            Err(error) => error.code() != "idempotency_conflict",
+        }
+    }
+}
+
+fn position(event: &Value) -> Option<u64> {
+    event.get("position").and_then(Value::as_u64)
+}
+
+fn is_start(event: &Value) -> bool {
+    event.get("type").is_some_and(|kind| kind == kinds::SESSION_STATUS_RUNNING)
+}
+
+/// Whether a hook recorded it, or read it in the program's transcript.
+fn is_of_hook(event: &Value) -> bool {
+    let id = event.get("id").and_then(Value::as_str).unwrap_or_default();
+    ["hook_", "line-", "usage-"].iter().any(|begin| id.starts_with(begin))
+}
+
+/// The latest events of some types, all without any, from a position on, the newest first.
+async fn latest(
+    client: &Client,
+    session: &SessionId,
+    types: &[&str],
+    from: u64,
+    limit: usize,
+) -> Result<Vec<Value>, ClientError> {
+    let request = Request::get(session_path(session, "/events")).query("order", "desc");
+    let request = request.query("from", from).query("limit", limit);
+    let request = types.iter().fold(request, |asked, kind| asked.query("types[]", kind));
+    let mut answer = client.json(request).await?;
+    match answer.get_mut("data").map(Value::take) {
+        Some(Value::Array(events)) => Ok(events),
+        _ => Ok(Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_begins_at_a_start_a_clear_and_a_compaction_and_not_at_a_resumption() {
+        let start = |at: u64, source: &str| {
+            let kind = "session.status_running";
+            json!({ "position": at, "type": kind, "source": source })
+        };
+        let given = |at: u64| json!({ "position": at, "type": "context.injected", "until": at });
+        let compacted = |at: u64| json!({ "position": at, "type": "context.compacted" });
+        for (events, begin, is_compacted, expected) in [
+            (vec![], 0, false, None),
+            (vec![start(0, "startup"), given(1), start(9, "resume")], 0, false, Some(1)),
+            (vec![start(0, "startup"), given(1), start(9, "clear")], 9, false, None),
+            (vec![given(1), start(9, "compact")], 9, true, None),
+            // Reported twice, before and after.
+            (vec![start(9, "compact"), given(10), compacted(11)], 9, true, Some(10)),
+            (vec![compacted(9), start(10, "compact"), given(11)], 9, true, Some(11)),
+            (vec![start(9, "compact"), start(10, "compact"), given(11)], 9, true, Some(11)),
+            (vec![start(9, "compact"), given(10), start(11, "compact")], 9, true, Some(10)),
+            (vec![start(9, "compact"), given(10), start(20, "compact")], 20, true, None),
+            (vec![compacted(9), start(12, "resume"), given(13)], 9, true, Some(13)),
+        ] {
+            let context = Context { begin, is_compacted, given: expected };
+            assert_eq!(Context::fold(events.iter()), context, "{events:?}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The agent's words between calls and the usage of its model, which no hook reports: read from the
+//! program's transcript where the last reading ended, and recorded with the hook's event, which
+//! notes how far the reading went. It must not open the transcript, nor know its lines.
+
+use std::{collections::VecDeque, io};
+
+use serde_json::{Map, Value, json};
+
+use super::{Payload, delivery::Delivery, payload::Agent};
+use crate::{
+    client::{Client, Request, session_path},
+    event::{SessionId, kinds},
+};
+
+/// The member of a hook's event that says how far the transcript was read: `bytes` is an offset,
+/// `check` a hash of what is before it, `again` why it was read from its beginning, `unread` how
+/// many messages of the agent that hooks recorded were not in it yet.
+const NOTE: &str = "transcript";
+/// Latest events that are searched for a note; and where it is not among them, or the transcript
+/// is read from its beginning.
+const EVENTS_FEW: usize = 64;
+const EVENTS_MAX: usize = 1_000;
+/// Messages that may be missing from a transcript.
+const UNREAD_MAX: usize = 8;
+
+/// What came after a place in a transcript.
+#[derive(Clone, Debug, Default)]
+pub struct Tail {
+    /// How far it was read, for the next reading.
+    pub place: Map<String, Value>,
+    /// The branch of the repository.
+    pub branch: Option<String>,
+    /// Events, each with an id of its own.
+    pub events: Vec<Value>,
+}
+
+/// What is wanted of a transcript.
+#[derive(Clone, Copy, Debug)]
+pub enum Ask<'a> {
+    /// What comes after a place, or all of it.
+    After(Option<&'a Value>),
+    /// Its end as a place, and no events.
+    End,
+}
+
+/// A transcript that was found.
+pub type Transcript = Box<dyn FnOnce(Ask<'_>) -> io::Result<Tail>>;
+/// Finds the transcript at a path, of Codex or else of Claude Code; `None` where there is none.
+pub type Transcripts = Box<dyn Fn(&str, bool) -> io::Result<Option<Transcript>> + Send + Sync>;
+
+/// Whether an event reads the transcript, or only notes where its session begins in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    News,
+    Begin,
+}
+
+fn reads(payload: &Payload) -> Option<Reads> {
+    if payload.get("agent_id").is_some() {
+        return None;
+    }
+    match (payload.name(), payload.text("source")) {
+        ("Stop" | "PreCompact" | "SessionEnd", _) => Some(Reads::News),
+        // What a transcript has before its first hook is not of this recording: a fork has a copy.
+        ("SessionStart", Some(source)) if source != "startup" => Some(Reads::Begin),
+        _ => None,
+    }
+}
+
+/// Adds to a delivery what the transcript has beyond the log.
+pub(super) async fn add(
+    client: &Client,
+    transcripts: &Transcripts,
+    payload: &Payload,
+    delivery: &mut Delivery,
+) -> Result<(), String> {
+    let Some((reads, path)) = reads(payload).zip(payload.text("transcript_path")) else {
+        return Ok(());
+    };
+    let failed = |error: io::Error| format!("the transcript was not read: {error}");
+    let is_codex = payload.agent() == Agent::Codex;
+    let Some(transcript) = transcripts(path, is_codex).map_err(failed)? else { return Ok(()) };
+    let mut known = Known::of(client, payload.session(), EVENTS_FEW).await?;
+    if known.note.is_none() && !known.is_whole {
+        known = Known::of(client, payload.session(), EVENTS_MAX).await?;
+    }
+    let tail = match (reads, &known.note) {
+        (Reads::Begin, Some(_)) => return Ok(()),
+        (Reads::Begin, None) => transcript(Ask::End),
+        (Reads::News, note) => transcript(Ask::After(note.as_ref())),
+    };
+    let mut tail = tail.map_err(failed)?;
+    let is_again = tail.place.contains_key("again");
+    if is_again && !known.is_whole {
+        known = Known::of(client, payload.session(), EVENTS_MAX).await?;
+    }
+    let mut said = known.messages(is_again);
+    let own = payload.text("last_assistant_message").filter(|_| payload.name() == "Stop");
+    if let Some(text) = own {
+        // Two settings files may both run this hook: the second finds nothing new.
+        if known.is_told(text, &tail) {
+            delivery.events.drain(..delivery.events.len().saturating_sub(1));
+        } else {
+            said.push_back(text.to_owned());
+        }
+    }
+    let mut own_id = None;
+    tail.events.retain(|event| {
+        let at = said_at(event, &said).filter(|_| !known.has(event));
+        if let Some(at) = at {
+            let is_own = own.is_some() && at + 1 == said.len();
+            own_id = event.get("id").filter(|_| is_own).cloned();
+            // Both are in order: those before it are not expected any more.
+            said.drain(..=at);
+        }
+        at.is_none() && !known.has(event)
+    });
+    if let (Some(id), Some(event)) = (own_id, delivery.events.first_mut()) {
+        // Under the id of its line, it is one message however many hooks report it.
+        event["id"] = id;
+    }
+    if said.len() > UNREAD_MAX {
+        said.drain(..said.len() - UNREAD_MAX);
+    }
+    if let Some(last) = delivery.events.last_mut().and_then(Value::as_object_mut) {
+        if !said.is_empty() {
+            tail.place.insert("unread".to_owned(), json!(said.len()));
+        }
+        last.insert(NOTE.to_owned(), Value::Object(tail.place));
+        last.extend(tail.branch.map(|branch| ("git_branch".to_owned(), json!(branch))));
+    }
+    delivery.events.splice(0..0, tail.events);
+    Ok(())
+}
+
+/// Which message that a hook recorded an event of the transcript is.
+fn said_at(event: &Value, said: &VecDeque<String>) -> Option<usize> {
+    let text = event.get("content")?.as_str()?.trim();
+    said.iter().position(|one| one.trim() == text)
+}
+
+/// What the log has of the transcript.
+struct Known {
+    /// The latest note.
+    note: Option<Value>,
+    /// Messages of the agent, the newest first, and whether each is older than the note.
+    events: Vec<(Value, bool)>,
+    /// Whether no older event was left out.
+    is_whole: bool,
+}
+
+impl Known {
+    async fn of(client: &Client, session: &SessionId, limit: usize) -> Result<Self, String> {
+        const KINDS: [&str; 5] = [
+            kinds::AGENT_MESSAGE,
+            kinds::SESSION_STATUS_RUNNING,
+            kinds::SESSION_STATUS_IDLE,
+            kinds::SESSION_STATUS_TERMINATED,
+            kinds::TRANSCRIPT_ENTRY,
+        ];
+        let mut known = Self { note: None, events: Vec::new(), is_whole: true };
+        let request = Request::get(session_path(session, "/events")).query("order", "desc");
+        let request = request.query("limit", limit);
+        let request = KINDS.iter().fold(request, |asked, kind| asked.query("types[]", kind));
+        let answer = match client.json(request).await {
+            Err(error) if error.code() == "session_not_found" => return Ok(known),
+            answer => answer.map_err(|error| error.to_string())?,
+        };
+        let data = answer.get("data").and_then(Value::as_array);
+        known.is_whole = data.is_none_or(|data| data.len() < limit);
+        for event in data.into_iter().flatten() {
+            let is_older = known.note.is_some();
+            if event.get("type").is_some_and(|kind| kind == kinds::AGENT_MESSAGE) {
+                known.events.push((event.clone(), is_older));
+            } else if let Some(note) = event.get(NOTE).filter(|note| note.is_object() && !is_older)
+            {
+                known.note = Some(note.clone());
+            }
+        }
+        Ok(known)
+    }
+
+    /// Whether another hook of the same stop recorded its message: nothing was said since.
+    fn is_told(&self, text: &str, tail: &Tail) -> bool {
+        let bytes = |place: &Value| place.get("bytes").and_then(Value::as_u64);
+        let read = self.note.as_ref().and_then(bytes);
+        let latest = self.events.first().and_then(|(event, _)| event.get("content")?.as_str());
+        read.is_some()
+            && read == tail.place.get("bytes").and_then(Value::as_u64)
+            && latest == Some(text)
+    }
+
+    fn has(&self, event: &Value) -> bool {
+        let id = event.get("id");
+        self.events.iter().any(|(known, _)| known.get("id") == id)
+    }
+
+    /// Messages that hooks recorded and that the transcript has after the note, oldest first; all
+    /// of them when it is read from its beginning.
+    fn messages(&self, all: bool) -> VecDeque<String> {
+        let unread = self.note.as_ref().and_then(|note| note.get("unread")?.as_u64());
+        let mut unread = unread.unwrap_or(0);
+        let mut said = VecDeque::new();
+        for (event, is_older) in &self.events {
+            let is_hook = |id: &str| id.starts_with("hook_");
+            if !event.get("id").and_then(Value::as_str).is_some_and(is_hook) {
+                continue;
+            }
+            if *is_older && !all {
+                if unread == 0 {
+                    break;
+                }
+                unread -= 1;
+            }
+            said.extend(event.get("content").and_then(Value::as_str).map(str::to_owned));
+        }
+        said.into_iter().rev().collect()
+    }
+}

@@ -1,0 +1,324 @@
+//! What a program's transcript says beyond its hooks: the agent's words between calls, and what its
+//! requests took. Whole lines are read from a byte offset on, each with the id of an import. It
+//! must not open a file, nor take what a hook records.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Read, Seek, SeekFrom},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    claude::{Claude, says, text_of},
+    codex,
+    draft::{Draft, event},
+    members::{Members, Object, quote},
+    transcript::{Program, hash_of_line, head},
+};
+use crate::event::kinds;
+
+/// Bytes read at once, and events made of them.
+pub const TAIL_BYTES: usize = 4 << 20;
+const EVENTS_MAX: usize = 500;
+/// Bytes before a place that say whether it is still the same transcript.
+const CHECKED_BYTES: u64 = 256;
+/// The model of messages that the program made up itself.
+const SYNTHETIC: &str = "<synthetic>";
+
+/// How far a transcript was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The byte offset.
+    pub bytes: u64,
+    /// A hash of what is before it.
+    pub check: String,
+    /// Why the transcript was read from its beginning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub again: Option<Again>,
+}
+
+/// What became of a transcript that was read before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Again {
+    /// It ends before the place.
+    Shorter,
+    /// It has other bytes before the place.
+    Rewritten,
+}
+
+/// What came after a place.
+#[derive(Clone, Debug, Default)]
+pub struct Tail {
+    /// How far it was read now.
+    pub place: Place,
+    /// The branch of the repository, where the program notes it.
+    pub branch: Option<String>,
+    /// The events: the agent's words, and reports of requests.
+    pub events: Vec<Draft>,
+}
+
+/// The end of a transcript, as a place.
+///
+/// # Errors
+/// The error of the source.
+pub fn end(source: &mut (impl Read + Seek)) -> io::Result<Place> {
+    let bytes = source.seek(SeekFrom::End(0))?;
+    Ok(Place { bytes, check: check(source, bytes)?, again: None })
+}
+
+/// Reads what came after a place, up to [`TAIL_BYTES`]; from the beginning without a place, or when
+/// the place is not there any more. An unfinished last line is left for the next reading.
+///
+/// # Errors
+/// The error of the source.
+pub fn since(
+    source: &mut (impl Read + Seek),
+    program: Program,
+    place: Option<&Place>,
+) -> io::Result<Tail> {
+    let size = source.seek(SeekFrom::End(0))?;
+    let again = match place {
+        Some(place) if place.bytes > size => Some(Again::Shorter),
+        Some(place) if check(source, place.bytes)? != place.check => Some(Again::Rewritten),
+        _ => None,
+    };
+    let from = place.filter(|_| again.is_none()).map_or(0, |place| place.bytes);
+    source.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    source.take(TAIL_BYTES as u64).read_to_end(&mut bytes)?;
+    let mut said = Said { program, tail: Tail::default(), requests: BTreeMap::new() };
+    let mut read = 0;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let full = said.tail.events.len() + said.requests.len() >= EVENTS_MAX;
+        if full || line.last() != Some(&b'\n') {
+            break;
+        }
+        read += line.len();
+        said.line(line);
+    }
+    // Of a line that is longer than all that is read at once, only the end is left to skip.
+    if read == 0 && bytes.len() == TAIL_BYTES {
+        read = bytes.len();
+    }
+    let mut tail = said.tail;
+    tail.events.extend(said.requests.into_values());
+    let bytes = from + read as u64;
+    tail.place = Place { bytes, check: check(source, bytes)?, again };
+    Ok(tail)
+}
+
+/// A hash of the last bytes before an offset.
+fn check(source: &mut (impl Read + Seek), bytes: u64) -> io::Result<String> {
+    let from = bytes.saturating_sub(CHECKED_BYTES);
+    source.seek(SeekFrom::Start(from))?;
+    let mut before = Vec::new();
+    source.take(bytes - from).read_to_end(&mut before)?;
+    Ok(blake3::hash(&before).to_hex().chars().take(16).collect())
+}
+
+struct Said {
+    program: Program,
+    tail: Tail,
+    /// Reports by id: of the lines of one message, the last counts.
+    requests: BTreeMap<String, Draft>,
+}
+
+impl Said {
+    /// Takes what a line says; one that is no JSON, or a subagent's, says nothing.
+    fn line(&mut self, line: &[u8]) {
+        let Ok(text) = str::from_utf8(line) else { return };
+        let Ok(line) = Members::read(text.trim()) else { return };
+        let (bodies, report) = match self.program {
+            Program::ClaudeCode if line.text("type").as_deref() != Some("assistant") => return,
+            Program::ClaudeCode if says(&line, "isSidechain") => return,
+            Program::ClaudeCode => {
+                let message = line.some("message").map(|message| Members::read(message.get()));
+                let Some(Ok(message)) = message else { return };
+                if message.text("model").as_deref() == Some(SYNTHETIC) {
+                    return;
+                }
+                self.tail.branch = line.text("gitBranch").or(self.tail.branch.take());
+                (Claude::default().bodies(&line), request_of_claude(&message))
+            }
+            Program::Codex => (codex::bodies(&line), request_of_codex(&line)),
+        };
+        let id = format!("line-{}", hash_of_line(&line, text.trim()).1);
+        for (part, (kind, body)) in bodies.into_iter().enumerate() {
+            let body = Members::read(&body.finish()).unwrap_or_default();
+            let words = body.some("content").map(text_of).unwrap_or_default();
+            if kind != kinds::AGENT_MESSAGE || words.trim().is_empty() {
+                continue;
+            }
+            let mut whole = of_line(&line);
+            whole.add("content", &quote(&words));
+            let id = if part == 0 { id.clone() } else { format!("{id}.{part}") };
+            self.tail.events.push(event(&id, kind, &whole.finish()));
+        }
+        if let Some((name, members)) = report {
+            let mut whole = of_line(&line);
+            members.iter().for_each(|(name, value)| whole.add(name, value));
+            let hash = blake3::hash(name.as_bytes()).to_hex();
+            let id = format!("usage-{}", hash.get(..24).unwrap_or_default());
+            let report = event(&id, kinds::SPAN_MODEL_REQUEST_END, &whole.finish());
+            self.requests.insert(id, report);
+        }
+    }
+}
+
+/// Members of every event of a line: when it was, and where it is from.
+fn of_line(line: &Members) -> Object {
+    let mut whole = head(line);
+    whole.add("recorded_from", "\"transcript\"");
+    whole
+}
+
+/// What names a request, and the members of its report.
+type Report = (String, Vec<(&'static str, String)>);
+
+/// Every line of a message repeats what its request took; its id names the request.
+fn request_of_claude(message: &Members) -> Option<Report> {
+    const COUNTS: [&str; 4] =
+        ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
+    let id = message.text("id")?;
+    let usage = Members::read(message.some("usage")?.get()).ok()?;
+    let mut members = vec![("message_id", quote(&id)), ("model_usage", counts(&usage, &COUNTS)?)];
+    members.extend(message.some("model").map(|model| ("model", model.get().to_owned())));
+    Some((id, members))
+}
+
+/// The running total names a request: it is reported again without one.
+fn request_of_codex(line: &Members) -> Option<Report> {
+    const COUNTS: [&str; 3] = ["input_tokens", "output_tokens", "total_tokens"];
+    let inner = |of: &Members, name: &str| Members::read(of.some(name)?.get()).ok();
+    let payload = inner(line, "payload")?;
+    if payload.text("type")? != "token_count" {
+        return None;
+    }
+    let info = inner(&payload, "info")?;
+    let (total, last) = (info.some("total_token_usage")?, inner(&info, "last_token_usage")?);
+    let mut usage = counts(&last, &COUNTS)?;
+    if let Some(cached) = last.some("cached_input_tokens") {
+        usage.pop();
+        usage.push_str(&format!(
+            ",\"input_tokens_details\":{{\"cached_tokens\":{}}}}}",
+            cached.get()
+        ));
+    }
+    Some((total.get().to_owned(), vec![("model_usage", usage)]))
+}
+
+/// The counts among some members, as an object; `None` without any.
+fn counts(usage: &Members, names: &[&str]) -> Option<String> {
+    let mut object = Object::new();
+    let mut any = false;
+    for name in names {
+        let count = usage.some(name).filter(|count| count.get().parse::<u64>().is_ok());
+        if let Some(count) = count {
+            object.add(name, count.get());
+            any = true;
+        }
+    }
+    any.then(|| object.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    const CLAUDE: &str = include_str!("../../tests/fixtures/transcripts/claude-code.jsonl");
+    const CODEX: &str = include_str!("../../tests/fixtures/transcripts/codex.jsonl");
+
+    fn read(text: &str, program: Program, place: Option<&Place>) -> Tail {
+        since(&mut Cursor::new(text.as_bytes()), program, place).expect("memory is readable")
+    }
+
+    fn said(tail: &Tail) -> Vec<String> {
+        let words = |draft: &Draft| Members::read(&draft.text).expect("an object").text("content");
+        tail.events.iter().filter_map(words).collect()
+    }
+
+    #[test]
+    fn words_and_requests_are_read_with_the_ids_of_an_import() {
+        let tail = read(CLAUDE, Program::ClaudeCode, None);
+        assert_eq!(said(&tail), ["I look for museums.   ok", "The canteen of the museum."]);
+        assert_eq!(tail.branch.as_deref(), Some("main"));
+        let requests = tail.events.iter().filter(|event| event.id.starts_with("usage-")).count();
+        assert_eq!(requests, 3, "messages 1, 2 and 5; 3 and 4 are a subagent's");
+        let mut import = super::super::transcript::Transcript::new(Program::ClaudeCode);
+        let line = |text| import.line(&Members::read(text).expect("an object"), text);
+        let imported: Vec<String> = CLAUDE.lines().flat_map(line).map(|one| one.id).collect();
+        let words = tail.events.iter().filter(|event| event.id.starts_with("line-"));
+        words.for_each(|one| assert!(imported.contains(&one.id), "{}", one.id));
+        let tail = read(CODEX, Program::Codex, None);
+        assert_eq!(said(&tail), ["There are three."]);
+    }
+
+    #[test]
+    fn codex_reports_a_request_once() {
+        let line = |at: u32, total: u32| {
+            let last = r#"{"input_tokens":20,"cached_input_tokens":5,"output_tokens":3}"#;
+            let info = format!(
+                r#"{{"total_token_usage":{{"total_tokens":{total}}},"last_token_usage":{last}}}"#
+            );
+            let payload = format!(r#"{{"type":"token_count","info":{info}}}"#);
+            format!(r#"{{"timestamp":"2026-11-20T09:0{at}:00Z","type":"t","payload":{payload}}}"#)
+                + "\n"
+        };
+        let tail = read(&(line(1, 23) + &line(2, 23) + &line(3, 46)), Program::Codex, None);
+        assert_eq!(tail.events.len(), 2);
+        let usage = r#""input_tokens_details":{"cached_tokens":5}"#;
+        assert!(tail.events.iter().all(|one| one.text.contains(usage)), "{:?}", tail.events);
+    }
+
+    #[test]
+    fn each_line_is_read_once_and_a_torn_one_waits() {
+        let whole = CLAUDE.len();
+        let mut all = Vec::new();
+        let mut place = None;
+        for cut in (0..whole).step_by(997).chain([whole]) {
+            let tail = read(CLAUDE.get(..cut).expect("ASCII"), Program::ClaudeCode, place.as_ref());
+            assert_eq!(tail.place.again, None, "{cut}");
+            all.extend(said(&tail));
+            place = Some(tail.place);
+        }
+        assert_eq!(all, said(&read(CLAUDE, Program::ClaudeCode, None)));
+        assert_eq!(place.map(|place| place.bytes), Some(whole as u64));
+    }
+
+    #[test]
+    fn a_transcript_that_was_cut_or_rewritten_is_read_again_and_says_so() {
+        let all = read(CLAUDE, Program::ClaudeCode, None);
+        let half = CLAUDE.get(..CLAUDE.len() / 2).expect("ASCII");
+        let other = "x".repeat(CLAUDE.len()) + "\n" + CLAUDE;
+        for (text, again) in [(half, Again::Shorter), (&*other, Again::Rewritten)] {
+            let tail = read(text, Program::ClaudeCode, Some(&all.place));
+            assert_eq!(tail.place.again, Some(again));
+            assert_eq!(said(&tail).first(), said(&all).first());
+        }
+    }
+
+    #[test]
+    fn a_reading_is_bounded_and_the_next_one_continues() {
+        let line = |n: usize, text: &str| {
+            format!(r#"{{"type":"assistant","uuid":"{n}","message":{{"content":"{text}"}}}}"#)
+                + "\n"
+        };
+        let many: String = (0..1_200).map(|n| line(n, "word")).collect();
+        let huge = line(1, &"x".repeat(2 * TAIL_BYTES)) + &line(2, "after");
+        for (text, expected) in [(many, 1_200), (huge, 1)] {
+            let (mut place, mut count, mut readings) = (None, 0, 0);
+            while place.as_ref().is_none_or(|place: &Place| place.bytes < text.len() as u64) {
+                let tail = read(&text, Program::ClaudeCode, place.as_ref());
+                assert!(tail.events.len() <= EVENTS_MAX);
+                count += tail.events.len();
+                place = Some(tail.place);
+                readings += 1;
+            }
+            assert_eq!((count, readings), (expected, 3));
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What a person answered to the questions that an agent asked with a tool: an instruction like one
+//! that is typed. It must not read any other tool's result.
+
+use serde_json::Value;
+
+use crate::event::json;
+
+/// Tools that ask a person.
+const TOOLS: [&str; 4] =
+    ["AskUserQuestion", "ask_user_question", "request_user_input", "ask_followup_question"];
+
+/// The answers in a result, each behind its question, a line each; `None` without any, and for
+/// another tool.
+pub(super) fn answers(tool: &str, result: &str) -> Option<String> {
+    if !TOOLS.contains(&tool) {
+        return None;
+    }
+    let pairs = json::tree(result.trim()).and_then(|text| serde_json::from_str(text).ok());
+    let pairs = pairs.as_ref().map_or_else(|| in_words(result), in_members);
+    let answered = pairs.into_iter().filter(|(_, answer)| !answer.trim().is_empty());
+    let lines: Vec<String> =
+        answered.map(|(question, answer)| format!("{question} -> {answer}")).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Pairs of a result in JSON: `answers` by question, each a text, a list, or `{answers: […]}`.
+fn in_members(result: &Value) -> Vec<(String, String)> {
+    let Some(answers) = result.get("answers").and_then(Value::as_object) else { return Vec::new() };
+    let pair = |(question, answer): (&String, &Value)| (question.clone(), words(answer));
+    answers.iter().map(pair).collect()
+}
+
+fn words(answer: &Value) -> String {
+    match answer {
+        Value::String(text) => text.clone(),
+        Value::Array(all) => all.iter().map(words).collect::<Vec<_>>().join(", "),
+        Value::Object(members) => members.get("answers").map(words).unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+/// Pairs of a result in words: `… "question"="answer", "question"="answer". …`.
+fn in_words(result: &str) -> Vec<(String, String)> {
+    const ENDS: [&str; 3] = ["\", \"", "\". ", "\" "];
+    let mut pairs = Vec::new();
+    let mut rest = result;
+    while let Some((before, after)) = rest.split_once("\"=\"") {
+        let question = before.rsplit_once('"').map_or(before, |(_, question)| question);
+        let ends = ENDS.iter().filter_map(|end| after.find(end));
+        let end = ends.min().or_else(|| after.rfind('"')).unwrap_or(after.len());
+        let (answer, next) = after.split_at(end);
+        pairs.push((question.to_owned(), answer.to_owned()));
+        rest = next.strip_prefix('"').unwrap_or(next);
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_in_each_form_and_of_these_tools_alone() {
+        for (result, expected) in [
+            (
+                r#"{"questions":[{"header":"DB"}],"answers":{"Which?":"Postgres","Port?":"1"}}"#,
+                "Port? -> 1\nWhich? -> Postgres",
+            ),
+            (r#"{"answers":{"q":{"answers":["a","b"]}}}"#, "q -> a, b"),
+            (
+                r#"User has answered: "Which?"="Postgres", "Port?"="5432". You can now go on."#,
+                "Which? -> Postgres\nPort? -> 5432",
+            ),
+            (r#"User has answered your questions: "Which?"="Postgres""#, "Which? -> Postgres"),
+            (r#"{"answers":{}}"#, ""),
+            ("The user declined to answer", ""),
+        ] {
+            let found = answers("AskUserQuestion", result).unwrap_or_default();
+            let mut found: Vec<&str> = found.lines().collect();
+            let mut expected: Vec<&str> = expected.lines().collect();
+            found.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(found, expected, "{result}");
+            assert_eq!(answers("Bash", result), None);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Calls that changed something besides files, the commits among them, and the branch that is
+//! checked out. Bounded; it must not decide which calls those are.
+
+use std::collections::VecDeque;
+
+use serde::Deserialize;
+
+use super::{
+    body,
+    calls::{Answer, Call},
+    compact::compact,
+    git,
+    text::one_line,
+};
+use crate::event::{Event, Position, kinds};
+
+/// Effects kept.
+const EFFECTS_MAX: usize = 64;
+/// Characters kept of the result of an effect, and of a branch's name.
+const RESULT_CHARS_MAX: usize = 400;
+const BRANCH_CHARS_MAX: usize = 200;
+/// The call of the effect that is the current branch: no call is there.
+const BRANCH: Position = Position(u64::MAX);
+
+/// A call that changed something outside of files; or the branch that is checked out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// The position of the result, or of the call while there is none.
+    pub position: Position,
+    /// The tool.
+    pub tool: Box<str>,
+    /// Its input, up to 300 characters in a line.
+    pub input: Box<str>,
+    /// Its result, up to 400 characters in a line.
+    pub result: Box<str>,
+    /// Whether it failed.
+    pub failed: bool,
+    call: Position,
+}
+
+impl Effect {
+    /// Puts the commit first; of a command that only commits, nothing else is kept.
+    fn is_commit(&mut self, commit: &git::Commit<'_>) {
+        let made = format!("{} on {}: {}", commit.hash, commit.branch, commit.subject);
+        let mut parts =
+            self.input.split(['&', ';', '|']).map(str::trim).filter(|part| !part.is_empty());
+        let is_git = |part: &str| ["git ", "cd "].iter().any(|begin| part.starts_with(begin));
+        if parts.all(is_git) && !self.input.contains("git push") {
+            (self.tool, self.input) = ("git".into(), "commit".into());
+            self.result = one_line(&made, RESULT_CHARS_MAX).into();
+        } else {
+            self.result = one_line(&format!("{made}; {}", self.result), RESULT_CHARS_MAX).into();
+        }
+    }
+}
+
+/// The newest effects, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes {
+    effects: VecDeque<Effect>,
+    /// Effects that found no room.
+    forgotten: u64,
+}
+
+impl Changes {
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Effect> {
+        self.effects.iter()
+    }
+
+    pub(super) fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// Folds a call that changes something.
+    pub(super) fn begin(&mut self, call: &Call) {
+        self.add(Effect {
+            position: call.position,
+            tool: call.tool.clone(),
+            input: call.command.as_ref().map_or(&call.input, |command| &command.0).clone(),
+            result: Box::default(),
+            failed: false,
+            call: call.position,
+        });
+    }
+
+    /// Folds its result.
+    pub(super) fn end(&mut self, call: &Call, answer: &Answer) {
+        let Some(at) = self.effects.iter().rposition(|effect| effect.call == call.position) else {
+            return;
+        };
+        if let Some(mut effect) = self.effects.remove(at) {
+            effect.position = answer.position;
+            effect.result = compact(&answer.text, RESULT_CHARS_MAX).into();
+            effect.failed = answer.failed;
+            if let Some(commit) = call.command.as_ref().and(git::commit(&answer.text)) {
+                effect.is_commit(&commit);
+            }
+            self.effects.push_back(effect);
+        }
+    }
+
+    /// Folds the branch that an event of a hook notes.
+    pub(super) fn fold_branch(&mut self, event: &Event) {
+        #[derive(Deserialize)]
+        struct Body {
+            git_branch: Option<String>,
+        }
+        const NOTED: [&str; 3] =
+            [kinds::SESSION_STATUS_IDLE, kinds::SESSION_STATUS_TERMINATED, kinds::TRANSCRIPT_ENTRY];
+        if NOTED.contains(&event.kind.as_str())
+            && let Some(Body { git_branch: Some(branch) }) = body::read(&event.body)
+        {
+            self.on_branch(&branch, event.position);
+        }
+    }
+
+    /// The branch that is checked out: one effect, at the position where it became known.
+    pub(super) fn on_branch(&mut self, branch: &str, position: Position) {
+        let branch = one_line(branch, BRANCH_CHARS_MAX);
+        let at = self.effects.iter().position(|effect| effect.call == BRANCH);
+        if at.and_then(|at| self.effects.get(at)).is_some_and(|known| *known.result == *branch) {
+            return;
+        }
+        at.and_then(|at| self.effects.remove(at));
+        self.add(Effect {
+            position,
+            tool: "git".into(),
+            input: "branch".into(),
+            result: branch.into(),
+            failed: false,
+            call: BRANCH,
+        });
+    }
+
+    fn add(&mut self, effect: Effect) {
+        if self.effects.len() == EFFECTS_MAX {
+            self.effects.pop_front();
+            self.forgotten += 1;
+        }
+        self.effects.push_back(effect);
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        let text = |effect: &Effect| effect.input.len() + effect.result.len() + effect.tool.len();
+        self.effects.iter().map(text).sum::<usize>() + self.effects.len() * size_of::<Effect>()
+    }
+}

@@ -1,0 +1,174 @@
+//! A context is given its session once: after a compaction all of it, after a resumption what
+//! others recorded since, and nothing when nothing is new. And the facts that it is given: answers
+//! of a person, results of subagents, commits and the branch.
+
+use serde_json::{Value, json};
+
+use super::{PATIENT, SESSION, at_once, claude, hook, of, quiet, told_to_model};
+use crate::program::Place;
+
+fn start(source: &str) -> Value {
+    claude("SessionStart", &json!({ "source": source }))
+}
+
+fn call(place: &Place, id: &str, tool: &str, input: &Value, response: &Value) {
+    let mut event = json!({ "tool_name": tool, "tool_use_id": id, "tool_input": input });
+    quiet(place, &claude("PreToolUse", &event));
+    event["tool_response"] = response.clone();
+    quiet(place, &claude("PostToolUse", &event));
+}
+
+/// A prompt, a call and an answer.
+fn turn(place: &Place, id: &str) {
+    quiet(place, &claude("UserPromptSubmit", &json!({ "prompt": "Measure it", "prompt_id": id })));
+    call(
+        place,
+        id,
+        "Bash",
+        &json!({ "command": "ls" }),
+        &json!({ "stdout": "4.2 m", "stderr": "" }),
+    );
+    quiet(place, &claude("Stop", &json!({ "last_assistant_message": "It is 4.2 m." })));
+}
+
+fn end(place: &Place) {
+    quiet(place, &claude("SessionEnd", &json!({ "reason": "other" })));
+}
+
+#[test]
+fn a_context_is_given_its_session_once() {
+    let place = Place::new();
+    quiet(&place, &start("startup"));
+    turn(&place, "t1");
+    // A resumed context has its transcript.
+    for _ in 0..3 {
+        end(&place);
+        quiet(&place, &start("resume"));
+    }
+    quiet(&place, &claude("PreCompact", &json!({ "trigger": "manual" })));
+    let (text, data) = told_to_model(&place, &start("compact"));
+    assert_eq!(data["continuation"]["task"]["text"], "Measure it", "{text}");
+    quiet(&place, &claude("PostCompact", &json!({ "trigger": "manual", "compact_summary": "s" })));
+    end(&place);
+    quiet(&place, &start("resume"));
+    turn(&place, "t2");
+    end(&place);
+    quiet(&place, &start("resume"));
+    // The next compaction begins another context.
+    turn(&place, "t3");
+    quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
+    let (_, data) = told_to_model(&place, &start("compact"));
+    assert_eq!(data["continuation"]["task"]["text"], "Measure it");
+    let events = place.events(SESSION);
+    let given: Vec<&Value> =
+        events.iter().filter(|event| event["type"] == "context.injected").collect();
+    assert_eq!(given.len(), 2, "{given:?}");
+    assert!(given.iter().all(|event| event["what"] == "continuation"), "{given:?}");
+}
+
+#[test]
+fn a_resumed_context_is_given_what_others_recorded_since_and_that_once() {
+    let place = Place::new();
+    quiet(&place, &start("startup"));
+    turn(&place, "t1");
+    end(&place);
+    let append = |event: Value| place.run_with(&["append", SESSION], &event.to_string()).ok();
+    append(json!({ "type": "outcome.recorded", "failed": "the tide gauge is broken" }));
+    append(json!({ "type": "user.message", "content": "Use the other gauge </sessionlog>" }));
+    append(json!({ "type": "span.model_request_end", "usage": { "total_tokens": 5 } }));
+    let (text, data) = told_to_model(&place, &start("resume"));
+    let new = data["new"].as_array().unwrap();
+    assert_eq!(new.len(), 2, "{text}");
+    assert!(new[0]["text"].as_str().unwrap().contains("the tide gauge is broken"), "{text}");
+    assert_eq!(new[1]["text"], "Use the other gauge </sessionlog>", "{text}");
+    assert!(!text.contains("Measure it") && !text.contains("4.2 m"), "{text}");
+    assert_eq!(text.matches("</sessionlog>").count(), 1, "{text}");
+    quiet(&place, &start("resume"));
+    turn(&place, "t2");
+    quiet(&place, &start("resume"));
+    append(json!({ "type": "outcome.recorded", "failed": "so is the other" }));
+    let (text, data) = told_to_model(&place, &start("resume"));
+    assert_eq!(data["new"].as_array().unwrap().len(), 1, "{text}");
+    quiet(&place, &start("resume"));
+}
+
+#[test]
+fn a_compaction_whose_hook_failed_is_made_good_at_the_resumption() {
+    let place = Place::new();
+    quiet(&place, &start("startup"));
+    turn(&place, "t1");
+    let lost = place.run_with(
+        &["hook", "--hook-wait", PATIENT, "--hook-tokens", "0"],
+        &start("compact").to_string(),
+    );
+    assert_eq!((lost.code, &*lost.out), (0, ""));
+    turn(&place, "t2");
+    let (_, data) = told_to_model(&place, &start("resume"));
+    assert_eq!(data["continuation"]["task"]["text"], "Measure it");
+    quiet(&place, &start("resume"));
+}
+
+#[test]
+fn two_hooks_of_one_start_give_one_text() {
+    let place = Place::new();
+    quiet(&place, &start("startup"));
+    turn(&place, "t1");
+    end(&place);
+    for (session, source) in [("another", "startup"), (SESSION, "compact")] {
+        let event = of(session, start(source));
+        let ran = at_once(&place, &[event.clone(), event.clone()]);
+        let given = ran.iter().filter(|ran| !ran.out.is_empty()).count();
+        let said: Vec<_> = ran.iter().map(|ran| &ran.err).collect();
+        assert_eq!(given, 1, "{source} {said:?}");
+        assert_eq!(hook(&place, &event).out, "", "{source}");
+    }
+}
+
+#[test]
+fn answers_of_a_person_results_of_subagents_and_commits_are_facts() {
+    let place = Place::new();
+    quiet(&place, &claude("UserPromptSubmit", &json!({ "prompt": "Store it", "prompt_id": "p" })));
+    let question = json!({ "question": "Which database?", "header": "DB", "multiSelect": false,
+        "options": [{ "label": "Postgres" }, { "label": "SQLite" }] });
+    let asked = json!({ "questions": [question] });
+    let answered =
+        json!({ "questions": [question], "answers": { "Which database?": "Postgres, port 6543" } });
+    call(&place, "t1", "AskUserQuestion", &asked, &answered);
+    let agent = json!({ "agent_id": "a7", "agent_type": "Explore", "stop_hook_active": false,
+        "last_assistant_message": "The schema is in db/schema.sql, 31 tables." });
+    quiet(&place, &claude("SubagentStop", &agent));
+    let git = |id: &str, command: &str, output: &str| {
+        let output = json!({ "stdout": output, "stderr": "" });
+        call(&place, id, "Bash", &json!({ "command": command }), &output);
+    };
+    git("t2", "git checkout -b schema", "Switched to a new branch 'schema'");
+    git(
+        "t3",
+        "git add -A && git commit -m \"$(cat <<'EOF'\nAdd the schema\n\nBy hand.\nEOF\n)\"",
+        "[schema 1a2b3c4] Add the schema\n 1 file changed, 31 insertions(+)",
+    );
+    let view = place.run(&["view", SESSION, "continuation", "--json"]).json();
+    let text = |member: &str| view[member].to_string();
+    let said = text("instructions");
+    assert!(said.contains("Which database? -> Postgres, port 6543"), "{view}");
+    assert!(text("done").contains("@3 subagent Explore: The schema is in db/schema.sql"), "{view}");
+    let changes = text("changes");
+    for fact in ["git commit -> 1a2b3c4 on schema: Add the schema", "git branch -> schema"] {
+        assert!(changes.contains(fact), "{fact}: {view}");
+    }
+    let (given, _) = told_to_model(&place, &start("compact"));
+    for fact in ["Postgres, port 6543", "31 tables", "1a2b3c4 on schema", "git branch"] {
+        assert!(given.contains(fact), "{fact}: {given}");
+    }
+    // What finds no room is counted.
+    for n in 0..60 {
+        let mut agent = agent.clone();
+        agent["last_assistant_message"] = json!(format!("Table {n} has {} rows.", n * 31 + 7));
+        quiet(&place, &claude("SubagentStop", &agent));
+    }
+    let small = ["view", SESSION, "continuation", "--json", "--tokens-max", "500"];
+    let view = place.run(&small).json();
+    let shown = view["done"].as_array().unwrap().len();
+    assert_eq!(view["left_out"]["done"], 61 - shown, "{view}");
+    assert_eq!(view["truncated"], true);
+}

@@ -1,0 +1,250 @@
+//! What hooks read in the program's transcript: the agent's words between calls and what its
+//! requests took, each once, however often and by whomever it is read.
+
+use std::{cell::RefCell, fs, io::Write as _, path::PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{SESSION, at_once, claude, codex, kinds, quiet, waiting_for};
+use crate::program::{Place, eventually, signal};
+
+/// An agent whose program keeps a transcript.
+struct Agent {
+    place: Place,
+    transcript: PathBuf,
+    lines: RefCell<u32>,
+}
+
+impl Agent {
+    fn new() -> Self {
+        let place = Place::new();
+        let transcript = place.path("t.jsonl");
+        Self { place, transcript, lines: RefCell::new(0) }
+    }
+
+    fn event(&self, name: &str, mut more: Value) -> Value {
+        more["transcript_path"] = json!(self.transcript.to_str().unwrap());
+        claude(name, &more)
+    }
+
+    fn tell(&self, name: &str, more: Value) {
+        quiet(&self.place, &self.event(name, more));
+    }
+
+    fn stop(&self, said: &str) {
+        self.tell("Stop", json!({ "last_assistant_message": said }));
+    }
+
+    fn write(&self, text: &str) {
+        let mut file = fs::OpenOptions::new().append(true).create(true).open(&self.transcript);
+        file.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Writes a line of the agent's: a block of one of its messages.
+    fn line(&self, message: &str, block: &Value) {
+        self.write(&(self.line_of(message, block) + "\n"));
+    }
+
+    fn line_of(&self, message: &str, block: &Value) -> String {
+        let mut count = self.lines.borrow_mut();
+        *count += 1;
+        json!({
+            "parentUuid": format!("u{}", *count - 1), "isSidechain": false, "sessionId": SESSION,
+            "version": "2.1.331", "gitBranch": "columns", "type": "assistant",
+            "message": {
+                "model": "claude-opus-5-5", "id": message, "type": "message", "role": "assistant",
+                "content": [block], "usage": {
+                    "input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 900,
+                },
+            },
+            "uuid": format!("u{count}"), "timestamp": format!("2026-11-20T09:00:{count:02}.000Z"),
+        })
+        .to_string()
+    }
+
+    fn says(&self, message: &str, text: &str) {
+        self.line(message, &json!({ "type": "text", "text": text }));
+    }
+
+    /// A turn in which it says something, calls a tool and stops.
+    fn turn(&self, number: u32, between: &str, last: &str) {
+        let id = format!("toolu_{number}");
+        self.tell("UserPromptSubmit", json!({ "prompt": "Read it", "prompt_id": id }));
+        let call =
+            json!({ "tool_name": "Bash", "tool_use_id": id, "tool_input": { "command": "ls" } });
+        self.says(&format!("msg_{id}"), between);
+        self.line(&format!("msg_{id}"), &json!({ "type": "tool_use", "id": id, "name": "Bash" }));
+        self.tell("PreToolUse", call.clone());
+        let mut result = call;
+        result["tool_response"] = json!({ "stdout": "orders.csv", "stderr": "" });
+        self.tell("PostToolUse", result);
+        self.says(&format!("msg_{id}_end"), last);
+    }
+
+    /// What the agent said, in the order of the log.
+    fn said(&self) -> Vec<String> {
+        let events = self.place.events(SESSION);
+        let said = events.iter().filter(|event| event["type"] == "agent.message");
+        said.map(|event| event["content"].as_str().unwrap().to_owned()).collect()
+    }
+
+    fn view(&self, name: &str) -> Value {
+        self.place.run(&["view", SESSION, name, "--json"]).json()
+    }
+}
+
+const GERMAN: &str = "The file is cp1252 and its 14 columns have German names.";
+
+#[test]
+fn what_an_agent_says_between_calls_is_recorded_once_and_is_in_the_continuation() {
+    let agent = Agent::new();
+    agent.tell("SessionStart", json!({ "source": "startup" }));
+    agent.turn(1, GERMAN, "Done.");
+    agent.stop("Done.");
+    assert_eq!(agent.said(), [GERMAN, "Done."]);
+    let findings = agent.view("continuation")["findings"].to_string();
+    assert!(findings.contains("cp1252"), "{findings}");
+    let usage = agent.view("usage");
+    assert_eq!((&usage["requests"], &usage["output_tokens"]), (&json!(2), &json!(10)), "{usage}");
+    // The next turn, a compaction and the end each add what is new.
+    agent.turn(2, "The decimal comma is a point in column 9.", "Done.");
+    agent.tell("PreCompact", json!({ "trigger": "manual" }));
+    agent.stop("Done.");
+    agent.says("msg_7", "One more word.");
+    agent.tell("SessionEnd", json!({ "reason": "other" }));
+    agent.tell("SessionEnd", json!({ "reason": "other" }));
+    let comma = "The decimal comma is a point in column 9.";
+    assert_eq!(agent.said(), [GERMAN, "Done.", comma, "Done.", "One more word."]);
+    assert_eq!(agent.view("usage")["requests"], 5);
+    let messages = agent.place.events(SESSION);
+    let word = messages.iter().find(|event| event["content"] == GERMAN).unwrap();
+    assert_eq!(word["created_at"], "2026-11-20T09:00:01.000Z", "{word}");
+    assert_eq!(word["recorded_from"], "transcript");
+    // An import of the same file goes beside it, and adds nothing to it.
+    let count = messages.len();
+    let path = agent.transcript.to_str().unwrap().to_owned();
+    agent.place.run(&["import", &path]).ok();
+    assert_eq!(agent.place.events(SESSION).len(), count);
+}
+
+#[test]
+fn a_stop_that_is_reported_twice_or_before_its_line_is_written_doubles_nothing() {
+    let agent = Agent::new();
+    agent.turn(1, "First word.", "Done.");
+    agent.stop("Done.");
+    agent.stop("Done.");
+    assert_eq!(agent.said(), ["First word.", "Done."]);
+    // Two settings files run the hook at once.
+    agent.turn(2, "Second word.", "Again.");
+    let stop = agent.event("Stop", json!({ "last_assistant_message": "Again." }));
+    for ran in at_once(&agent.place, &[stop.clone(), stop]) {
+        assert_eq!((ran.code, &*ran.err), (0, ""));
+    }
+    let mut said = agent.said();
+    said.sort();
+    assert_eq!(said, ["Again.", "Done.", "First word.", "Second word."]);
+    // The last line comes, torn, after the hook ran.
+    agent.turn(3, "Third word.", "Third end.");
+    agent.stop("Late.");
+    let block = json!({ "type": "text", "text": "Late." });
+    let late = agent.line_of("msg_late", &block) + "\n";
+    let (begins, ends) = late.split_at(90);
+    agent.write(begins);
+    agent.tell("PreCompact", json!({ "trigger": "auto" }));
+    agent.write(ends);
+    agent.says("msg_8", "Fourth word.");
+    agent.tell("SessionEnd", json!({ "reason": "other" }));
+    let said = agent.said();
+    assert_eq!(said[4..], ["Third word.", "Third end.", "Late.", "Fourth word."]);
+}
+
+#[test]
+fn a_transcript_that_was_cut_or_rewritten_is_read_again_and_doubles_nothing() {
+    let agent = Agent::new();
+    agent.turn(1, "First word.", "Done.");
+    agent.stop("Done.");
+    let before = fs::read_to_string(&agent.transcript).unwrap();
+    let note = |agent: &Agent| agent.place.events(SESSION).pop().unwrap()["transcript"].clone();
+    assert_eq!(note(&agent)["bytes"], before.len());
+    for (kept, again) in [(1, "shorter"), (3, "rewritten")] {
+        // What is left of it, and another beginning.
+        let rest: Vec<&str> = before.lines().take(kept).collect();
+        let filler = if again == "shorter" { 1 } else { 9_000 };
+        let head = json!({ "type": "mode", "mode": "x".repeat(filler) });
+        fs::write(&agent.transcript, format!("{head}\n{}\n", rest.join("\n"))).unwrap();
+        agent.says(again, again);
+        agent.tell("SessionEnd", json!({ "reason": "other" }));
+        assert_eq!(note(&agent)["again"], again);
+        agent.tell("SessionEnd", json!({ "reason": "other" }));
+        assert_eq!(note(&agent)["again"], Value::Null);
+    }
+    assert_eq!(agent.said(), ["First word.", "Done.", "shorter", "rewritten"]);
+}
+
+#[test]
+fn what_was_said_while_the_owner_was_away_is_read_when_it_is_back() {
+    let agent = Agent::new();
+    agent.turn(1, "First word.", "Done.");
+    let owner = eventually("an owner", || agent.place.owner_pid());
+    signal(owner, rustix::process::Signal::STOP);
+    let stop = agent.event("Stop", json!({ "last_assistant_message": "Done." }));
+    waiting_for(&agent.place, &stop, "100ms");
+    signal(owner, rustix::process::Signal::CONT);
+    fs::remove_file(agent.place.path("data.spool").join("failed")).ok();
+    agent.turn(2, "Second word.", "Done again.");
+    agent.stop("Done again.");
+    let mut said = agent.said();
+    said.sort();
+    assert_eq!(said, ["Done again.", "Done.", "First word.", "Second word."]);
+}
+
+#[test]
+fn a_session_takes_no_words_of_another_no_secret_and_nothing_that_is_no_file() {
+    let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let agent = Agent::new();
+    // A fork begins with a copy of the other session's transcript.
+    agent.says("msg_other", "Said elsewhere.");
+    agent.tell("SessionStart", json!({ "source": "fork" }));
+    agent.says("msg_1", &format!("The token is {secret}."));
+    agent.write("not JSON\n{\"type\":\"assistant\"}\n[]\n");
+    agent.tell("SessionEnd", json!({ "reason": "other" }));
+    assert_eq!(agent.said(), ["The token is [redacted:github-token]."]);
+    let events = agent.place.events(SESSION);
+    let word = events.iter().find(|event| event["type"] == "agent.message").unwrap();
+    assert_eq!(word["redactions"], json!({ "github-token": 1 }), "{word}");
+    for path in ["/dev/zero", "/", "/none/t.jsonl"] {
+        let end = claude("SessionEnd", &json!({ "transcript_path": path }));
+        quiet(&agent.place, &end);
+    }
+    assert_eq!(agent.said().len(), 1);
+}
+
+#[test]
+fn the_words_of_codex_are_read_in_its_rollout() {
+    let place = Place::new();
+    let path = place.path("rollout-1.jsonl");
+    let line = |kind: &str, payload: Value| {
+        json!({ "timestamp": "2026-11-20T09:00:01.001Z", "type": kind, "payload": payload })
+            .to_string()
+    };
+    let said = |text: &str| {
+        let content = json!([{ "type": "output_text", "text": text }]);
+        line("response_item", json!({ "type": "message", "role": "assistant", "content": content }))
+    };
+    let usage = json!({
+        "input_tokens": 40, "cached_input_tokens": 30, "output_tokens": 2, "total_tokens": 42,
+    });
+    let info = json!({ "total_token_usage": usage, "last_token_usage": usage });
+    let usage = line("event_msg", json!({ "type": "token_count", "info": info }));
+    let lines = [said("I look at the list."), usage.clone(), usage, said("Three mills.")];
+    fs::write(&path, lines.join("\n") + "\n").unwrap();
+    let more = json!({
+        "transcript_path": path.to_str().unwrap(), "last_assistant_message": "Three mills.",
+    });
+    quiet(&place, &codex("Stop", &more));
+    let expected =
+        ["agent.message", "span.model_request_end", "agent.message", "session.status_idle"];
+    assert_eq!(kinds(&place, SESSION), expected);
+    let usage = place.run(&["view", SESSION, "usage", "--json"]).json();
+    assert_eq!((&usage["requests"], &usage["cached_tokens"]), (&json!(1), &json!(30)), "{usage}");
+}
