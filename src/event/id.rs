@@ -141,7 +141,8 @@ impl BatchKey {
     }
 
     /// The key of the call that `write` writes: the first half of a digest stands for everything
-    /// it asks for.
+    /// it asks for. The digest depends on the key itself: where it is kept without the key, as in
+    /// the id of a checkpoint, nothing can be guessed of what it stands for unless the key can be.
     ///
     /// # Errors
     /// That of the writer.
@@ -150,6 +151,9 @@ impl BatchKey {
         write: impl FnOnce(&mut dyn io::Write) -> Result<(), E>,
     ) -> Result<Self, E> {
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 call with a key");
+        for text in [self.as_str(), "\0"] {
+            hasher.update(text.as_bytes());
+        }
         write(&mut hasher)?;
         Ok(Self { call: hasher.finalize().as_bytes().first_chunk().copied(), ..self })
     }
