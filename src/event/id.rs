@@ -280,6 +280,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_digest_of_a_call_depends_on_its_key_and_on_the_call() {
+        let digest = |key: &str, call: &str| {
+            let key = BatchKey::new(key).expect("a key");
+            key.of_call(|to| to.write_all(call.as_bytes())).expect("it is written").digest()
+        };
+        let (known, other) = (digest("a", "x"), digest("b", "x"));
+        assert_ne!(known[8..], other[8..], "without the key nothing is learned of the call");
+        assert_eq!(BatchKey::retries(known, digest("a", "x")), Some(true));
+        assert_eq!(BatchKey::retries(known, digest("a", "y")), Some(false));
+        assert_eq!(BatchKey::retries(known, other), None);
+    }
+
+    #[test]
     fn a_session_id_keeps_to_its_alphabet() {
         for good in ["a", "A9", "a.b_c-d", &"x".repeat(128)] {
             assert!(SessionId::new(good).is_ok(), "{good}");
