@@ -67,6 +67,7 @@ fn what_stands_around_the_lines_comes_back_however_the_file_grew() {
         vec![format!("{mark}\r\n{one}\r\n{large}\r\n{two}")],
         // The same file, imported again and again while it grows.
         vec![one.clone(), format!("{one}\n{two}\n")],
+        vec![one.clone(), format!("{one}\n")],
         vec![one.clone(), format!("{one}\n"), format!("{one}\n\n"), format!("{one}\n\n{two}")],
         vec![format!("{one}\r\n{two}"), format!("{one}\r\n{two}\r\n{}\r\n", line(3))],
         vec![format!("{one}\r\n{}", &two[..9]), format!("{one}\r\n{two}\r\n")],
