@@ -130,6 +130,7 @@ fn note(size: u8, choice: u8) -> NewNote {
         position: (choice & 8 != 0).then_some(Position(u64::from(size % 16))),
         body: Bytes::from("s".repeat(usize::from(size) * 3)),
         idle: choice & 16 != 0,
+        if_notes: (choice & 32 != 0).then_some(u64::from(size % 4)),
     }
 }
 

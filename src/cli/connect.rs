@@ -75,8 +75,7 @@ pub(super) fn look(config: &Config) -> Outcome {
     } else if has(&OF_A_STORE) {
         return Ok(());
     } else if has(&["BACKUP"]) {
-        let verify = "`sessionlog backup verify` reads it, and `sessionlog backup restore` makes a";
-        ("it is a backup", format!("{verify} store of it"))
+        ("it is a backup", "`sessionlog backup restore` makes a store of it".to_owned())
     } else if inside.iter().all(|path| path.ends_with(LOCK_FILE) || path.ends_with("owner.log")) {
         if !config.flags().any(|(name, ..)| name == "data_dir") {
             return Ok(());

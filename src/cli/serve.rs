@@ -202,7 +202,8 @@ fn exporters() -> BTreeMap<String, Exporter> {
         let export = move |events: Vec<Event>| {
             let mut lines = TranscriptLines::new(program);
             let taken = events.iter().filter_map(|event| lines.take(&members(event)?));
-            Ok(taken.flat_map(|line| [line, "\n".to_owned()]).collect::<String>().into_bytes())
+            let text = taken.flat_map(|(before, line)| [before, line]).collect::<String>();
+            Ok((text + &lines.end()).into_bytes())
         };
         (program.as_str().to_owned(), Arc::new(export) as Exporter)
     };

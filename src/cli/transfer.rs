@@ -231,9 +231,11 @@ async fn transcript(pages: &mut Pages<'_>, program: Program, screen: &mut Screen
         for event in &page.events {
             events += 1;
             let line = Members::read(event.get()).ok().and_then(|event| lines.take(&event));
-            if let Some(line) = line {
-                written += 1;
-                screen.line(on_one_line(&line))?;
+            let Some((before, line)) = line else { continue };
+            written += 1;
+            match screen.terminal {
+                true => screen.line(on_one_line(&line))?,
+                false => screen.raw((before + &on_one_line(&line)).as_bytes())?,
             }
         }
     }
@@ -244,6 +246,9 @@ async fn transcript(pages: &mut Pages<'_>, program: Program, screen: &mut Screen
                      --format openai and anthropic write the messages of any session"
         );
         return Err(Failure::Usage(message));
+    }
+    if !screen.terminal {
+        screen.raw(lines.end().as_bytes())?;
     }
     Ok(())
 }

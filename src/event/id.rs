@@ -141,7 +141,8 @@ impl BatchKey {
     }
 
     /// The key of the call that `write` writes: the first half of a digest stands for everything
-    /// it asks for.
+    /// it asks for. The digest depends on the key itself: where it is kept without the key, as in
+    /// the id of a checkpoint, nothing can be guessed of what it stands for unless the key can be.
     ///
     /// # Errors
     /// That of the writer.
@@ -150,6 +151,9 @@ impl BatchKey {
         write: impl FnOnce(&mut dyn io::Write) -> Result<(), E>,
     ) -> Result<Self, E> {
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 call with a key");
+        for text in [self.as_str(), "\0"] {
+            hasher.update(text.as_bytes());
+        }
         write(&mut hasher)?;
         Ok(Self { call: hasher.finalize().as_bytes().first_chunk().copied(), ..self })
     }
@@ -274,6 +278,19 @@ impl fmt::Debug for SessionHash {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_digest_of_a_call_depends_on_its_key_and_on_the_call() {
+        let digest = |key: &str, call: &str| {
+            let key = BatchKey::new(key).expect("a key");
+            key.of_call(|to| to.write_all(call.as_bytes())).expect("it is written").digest()
+        };
+        let (known, other) = (digest("a", "x"), digest("b", "x"));
+        assert_ne!(known[8..], other[8..], "without the key nothing is learned of the call");
+        assert_eq!(BatchKey::retries(known, digest("a", "x")), Some(true));
+        assert_eq!(BatchKey::retries(known, digest("a", "y")), Some(false));
+        assert_eq!(BatchKey::retries(known, other), None);
+    }
 
     #[test]
     fn a_session_id_keeps_to_its_alphabet() {

@@ -41,6 +41,8 @@ pub struct NewNote {
     /// The server made it by itself, so it is no sign of activity: without events in its batch it
     /// does not reset the session's idle time and needs no lease.
     pub idle: bool,
+    /// How many notes the session has in front of it; with another number it is refused.
+    pub if_notes: Option<u64>,
 }
 
 /// A note as stored.

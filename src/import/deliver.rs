@@ -339,7 +339,7 @@ impl<'a> Delivery<'a> {
         Ok(known)
     }
 
-    async fn has(&self, id: &str) -> Result<bool, ClientError> {
+    pub(super) async fn has(&self, id: &str) -> Result<bool, ClientError> {
         Ok(self.position(id).await?.is_some())
     }
 

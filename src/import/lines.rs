@@ -11,6 +11,9 @@ use crate::event::{EventType, SessionId};
 /// Bytes of one line at most; a longer one is reported and left out.
 pub const LINE_BYTES_MAX: u64 = 64 << 20;
 
+/// Bytes kept of what stands between two lines at most.
+const AROUND_BYTES_MAX: usize = 64 << 10;
+
 /// Characters of a refused type that its problem repeats.
 const TYPE_CHARS_SHOWN: usize = 80;
 
@@ -41,8 +44,8 @@ pub(super) enum Content {
     },
     Message(Box<RawValue>),
     Event(Members),
-    /// A line of a program's transcript, and its text.
-    Entry(Program, Members, Box<RawValue>),
+    /// A line of a program's transcript, its text, and what stands before that.
+    Entry(Program, Members, Box<RawValue>, String),
 }
 
 pub(super) struct Lines<'a> {
@@ -55,6 +58,8 @@ pub(super) struct Lines<'a> {
     program: Option<Program>,
     line: u64,
     bytes: u64,
+    /// What stands behind the last line that was taken: its end, and lines without content.
+    around: String,
 }
 
 impl<'a> Lines<'a> {
@@ -63,7 +68,13 @@ impl<'a> Lines<'a> {
         name: String,
         session: Option<SessionId>,
     ) -> Self {
-        Self { reader, name, session, conversations: 0, program: None, line: 0, bytes: 0 }
+        let around = String::new();
+        Self { reader, name, session, conversations: 0, program: None, line: 0, bytes: 0, around }
+    }
+
+    /// What stands behind the last line.
+    pub(super) fn around(&self) -> &str {
+        &self.around
     }
 
     pub(super) fn line(&self) -> u64 {
@@ -88,10 +99,29 @@ impl<'a> Lines<'a> {
                 self.skip_line()?;
                 return Ok(Some(self.bad(format!("it is longer than {LINE_BYTES_MAX} bytes"))));
             }
-            if bytes.trim_ascii().is_empty() {
+            let (before, line, after) = parts(&bytes);
+            if line.is_empty() {
+                self.keep(&bytes);
                 continue;
             }
-            return Ok(Some(self.item(&bytes, whole)));
+            let item = self.item(line, whole);
+            return Ok(Some(match item {
+                Item::Good(Content::Entry(program, members, text, _)) => {
+                    self.keep(before);
+                    let before = std::mem::take(&mut self.around);
+                    self.keep(after);
+                    Item::Good(Content::Entry(program, members, text, before))
+                }
+                other => other,
+            }));
+        }
+    }
+
+    /// Keeps what stands around lines, as far as one event holds it.
+    fn keep(&mut self, bytes: &[u8]) {
+        let text = std::str::from_utf8(bytes).unwrap_or_default();
+        if self.around.len() + text.len() <= AROUND_BYTES_MAX {
+            self.around.push_str(text);
         }
     }
 
@@ -115,8 +145,7 @@ impl<'a> Lines<'a> {
     }
 
     fn item(&mut self, bytes: &[u8], whole: bool) -> Item {
-        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        let value: Box<RawValue> = match serde_json::from_slice(bytes.trim_ascii()) {
+        let value: Box<RawValue> = match serde_json::from_slice(bytes) {
             Ok(value) => value,
             Err(error) if !whole && error.is_eof() => return Item::Torn,
             Err(error) => return self.bad(format!("it is not JSON: {error}")),
@@ -137,7 +166,7 @@ impl<'a> Lines<'a> {
             .map_err(|_| "it is neither an object nor an array".to_owned())?;
         let foreign = || line.text("type").is_none_or(|kind| !kind.contains('.'));
         if let Some(program) = self.program.filter(|_| foreign()) {
-            return Ok(Content::Entry(program, line, value));
+            return Ok(Content::Entry(program, line, value, String::new()));
         }
         if let Some(messages) = line.some("messages") {
             let messages = listed(messages).ok_or("`messages` is not an array that fits")?;
@@ -151,7 +180,7 @@ impl<'a> Lines<'a> {
         }
         if let Some(program) = Program::of(&line).filter(|_| foreign()) {
             self.program = Some(program);
-            return Ok(Content::Entry(program, line, value));
+            return Ok(Content::Entry(program, line, value, String::new()));
         }
         match line.text("type") {
             Some(kind) => match EventType::new(&kind) {
@@ -176,6 +205,14 @@ impl<'a> Lines<'a> {
             }
         }
     }
+}
+
+/// What stands before a line's content, the content, and what stands behind it.
+fn parts(bytes: &[u8]) -> (&[u8], &[u8], &[u8]) {
+    let marked = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
+    let (before, rest) = bytes.split_at(bytes.len() - marked.len());
+    let (line, after) = rest.split_at(rest.trim_ascii_end().len());
+    (before, line, after)
 }
 
 /// A session id made from a text: the text itself where it is valid; otherwise its valid characters

@@ -121,6 +121,7 @@ pub async fn import(
         run.take(item, lines.line()).await?;
         progress(Progress { bytes: lines.bytes(), events: run.events });
     }
+    run.end(lines.around()).await?;
     run.finish().await?;
     progress(Progress { bytes: lines.bytes(), events: run.events });
     Ok(run.report)
@@ -195,8 +196,8 @@ impl<'a> Run<'a> {
             Item::Good(Content::Event(event)) => {
                 self.collect(line, |conversation| vec![conversation.event(&event)]).await?;
             }
-            Item::Good(Content::Entry(program, entry, text)) => {
-                self.entry(line, program, &entry, text.get()).await?;
+            Item::Good(Content::Entry(program, entry, text, before)) => {
+                self.entry(line, program, &entry, (text.get(), &before)).await?;
             }
         }
         Ok(())
@@ -209,7 +210,7 @@ impl<'a> Run<'a> {
         number: u64,
         program: Program,
         line: &Members,
-        text: &str,
+        (text, before): (&str, &str),
     ) -> Result<(), ImportError> {
         let mut single = self.single.take().unwrap_or_else(|| self.new_single());
         // The first line with a session id names the session, unless events were sent before.
@@ -235,7 +236,7 @@ impl<'a> Run<'a> {
             single.transcript.iter_mut().for_each(|transcript| transcript.keep(kept.clone()));
         }
         let transcript = single.transcript.get_or_insert_with(|| Transcript::new(program));
-        let drafts = transcript.line(line, text);
+        let drafts = transcript.line(line, text, before);
         single.place = single.place.take().or_else(|| program.directory(line));
         self.report.records += 1;
         self.keep(single, number, drafts).await
@@ -333,6 +334,21 @@ impl<'a> Run<'a> {
             self.report.beside = moved.map(|wanted| (wanted.clone(), there.clone()));
         }
         self.single = Some(single);
+        Ok(())
+    }
+
+    /// Keeps what stands behind the last line of a transcript, where it is not a usual end, or where
+    /// the file was imported before without one.
+    async fn end(&mut self, after: &str) -> Result<(), ImportError> {
+        self.flush().await?;
+        let Some(single) = self.single.as_mut().filter(|single| !single.refused) else {
+            return Ok(());
+        };
+        let of = |after| single.transcript.as_ref().and_then(|transcript| transcript.end(after));
+        let (Some(draft), Some(without)) = (of(after), of("")) else { return Ok(()) };
+        if after != transcript::usual(false) || single.delivery.has(&without.id).await? {
+            single.drafts.push((1, draft));
+        }
         Ok(())
     }
 

@@ -77,6 +77,8 @@ pub struct Transcript {
     /// How often each line was there.
     seen: HashMap<[u8; 12], u32>,
     recent: VecDeque<Recent>,
+    /// The id of the last line.
+    last: Option<String>,
 }
 
 /// The events of a line that has a name of its own.
@@ -91,7 +93,8 @@ impl Transcript {
     /// A transcript without a line yet.
     #[must_use]
     pub fn new(program: Program) -> Self {
-        Self { program, claude: Claude::default(), seen: HashMap::new(), recent: VecDeque::new() }
+        let (claude, seen, recent) = (Claude::default(), HashMap::new(), VecDeque::new());
+        Self { program, claude, seen, recent, last: None }
     }
 
     /// Its program.
@@ -132,10 +135,12 @@ impl Transcript {
         self.claude.keep(kept);
     }
 
-    /// The events of the next line.
+    /// The events of the next line. `before` stands between its text and that of the line before.
     #[must_use]
-    pub fn line(&mut self, line: &Members, text: &str) -> Vec<Draft> {
-        let drafts = self.drafts(line, text);
+    pub fn line(&mut self, line: &Members, text: &str, before: &str) -> Vec<Draft> {
+        let unusual = before != usual(self.last.is_none());
+        let drafts = self.drafts(line, text, unusual.then_some(before));
+        self.last = drafts.first().map(|draft| draft.id.clone());
         if let (Some(uuid), Some(first), Some(last)) =
             (line.text("uuid"), drafts.first(), drafts.last())
         {
@@ -148,7 +153,19 @@ impl Transcript {
         drafts
     }
 
-    fn drafts(&mut self, line: &Members, text: &str) -> Vec<Draft> {
+    /// The event of what stands behind the last line.
+    pub(super) fn end(&self, after: &str) -> Option<Draft> {
+        let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 end of a transcript");
+        hasher.update(self.last.as_ref()?.as_bytes());
+        hasher.update(after.as_bytes());
+        let hex: String = hasher.finalize().to_hex().chars().take(24).collect();
+        let mut body = Object::new();
+        body.add("raw_format", &quote(self.program.as_str()));
+        body.add("raw_after", &quote(after));
+        Some(named(event(&format!("end-{hex}"), kinds::TRANSCRIPT_ENTRY, &body.finish())))
+    }
+
+    fn drafts(&mut self, line: &Members, text: &str, before: Option<&str>) -> Vec<Draft> {
         let id = self.name(line, text);
         let bodies = match self.program {
             Program::ClaudeCode => self.claude.bodies(line),
@@ -159,6 +176,7 @@ impl Transcript {
             let mut whole = head(line);
             if part == 0 {
                 whole.add("raw", text);
+                before.iter().for_each(|before| whole.add("raw_before", &quote(before)));
             } else {
                 whole.add("raw_in", &quote(&id));
             }
@@ -167,7 +185,7 @@ impl Transcript {
             drafts.push(named(event(&id, kind, &joined(&body.finish(), &whole.finish()))));
         }
         if drafts.is_empty() || drafts.iter().any(|draft| draft.too_much().is_some()) {
-            return self.entry(line, text, &id);
+            return self.entry(line, text, &id, before);
         }
         drafts
     }
@@ -182,13 +200,14 @@ impl Transcript {
     }
 
     /// A line stored without events: whole, or as a text in pieces when it is too large.
-    fn entry(&self, line: &Members, text: &str, id: &str) -> Vec<Draft> {
+    fn entry(&self, line: &Members, text: &str, id: &str, before: Option<&str>) -> Vec<Draft> {
         let head = || {
             let mut body = head(line);
             body.add("raw_format", &quote(self.program.as_str()));
             body
         };
         let mut body = head();
+        before.iter().for_each(|before| body.add("raw_before", &quote(before)));
         body.add("entry", text);
         let whole = named(event(id, kinds::TRANSCRIPT_ENTRY, &body.finish()));
         if whole.too_much().is_none() {
@@ -198,6 +217,8 @@ impl Transcript {
         let count = pieces.len().to_string();
         let piece = |(part, piece): (usize, &&str)| {
             let mut body = head();
+            let before = before.filter(|_| part == 0);
+            before.iter().for_each(|before| body.add("raw_before", &quote(before)));
             body.add("piece", &part.to_string());
             body.add("pieces", &count);
             body.add("text", &quote(piece));
@@ -261,25 +282,60 @@ fn pieces(text: &str) -> Vec<&str> {
 
 const _: () = assert!(limits::EVENT_BYTES_MAX > 3 * PIECE_BYTES, "a piece fits, escaped");
 
+/// What usually stands between the texts of two lines, or before the first.
+pub(super) fn usual(first: bool) -> &'static str {
+    if first { "" } else { "\n" }
+}
+
 /// The lines of a transcript, from the events of its session.
 #[derive(Debug)]
 pub struct TranscriptLines {
     program: Program,
     text: String,
+    begun: bool,
+    before: String,
+    /// What stands behind the last line, where it is not a line's usual end.
+    after: Option<String>,
 }
 
 impl TranscriptLines {
     /// Of a session that was imported from that program's transcript.
     #[must_use]
     pub fn new(program: Program) -> Self {
-        Self { program, text: String::new() }
+        let (text, before) = (String::new(), String::new());
+        Self { program, text, begun: false, before, after: None }
     }
 
-    /// The line that ends with an event, as imported.
-    pub fn take(&mut self, event: &Members) -> Option<String> {
+    /// The line that ends with an event, as imported: what stands before its text, and the text.
+    pub fn take(&mut self, event: &Members) -> Option<(String, String)> {
         if event.text("raw_format").as_deref() != Some(self.program.as_str()) {
             return None;
         }
+        if let Some(after) = event.text("raw_after") {
+            self.after = Some(after);
+            return None;
+        }
+        if let Some(before) = event.text("raw_before") {
+            self.before = before;
+        }
+        let line = self.text_of(event)?;
+        let mut before = std::mem::take(&mut self.before);
+        // The line before may have been the last of a file without its end.
+        if before.is_empty() || self.begun && !before.contains('\n') {
+            before.insert_str(0, usual(!self.begun));
+        }
+        (self.begun, self.after) = (true, None);
+        Some((before, line))
+    }
+
+    /// What stands behind the last line.
+    #[must_use]
+    pub fn end(self) -> String {
+        let usual = || usual(!self.begun).to_owned();
+        self.after.unwrap_or_else(usual)
+    }
+
+    fn text_of(&mut self, event: &Members) -> Option<String> {
         if let (Some(piece), Some(pieces)) = (event.value("piece"), event.value("pieces")) {
             self.text.push_str(&event.text("text").unwrap_or_default());
             let last = piece.as_u64().map(|piece| piece + 1) == pieces.as_u64();
@@ -301,7 +357,11 @@ mod tests {
 
     fn drafts<'a>(program: Program, lines: impl Iterator<Item = &'a str>) -> Vec<Draft> {
         let mut transcript = Transcript::new(program);
-        let line = |text: &str| transcript.line(&Members::read(text).expect("an object"), text);
+        let mut before = "";
+        let line = |text: &str| {
+            let line = Members::read(text).expect("an object");
+            transcript.line(&line, text, std::mem::replace(&mut before, "\n"))
+        };
         lines.flat_map(line).collect()
     }
 
@@ -312,7 +372,7 @@ mod tests {
 
     fn back(program: Program, drafts: &[Draft]) -> Vec<String> {
         let mut lines = TranscriptLines::new(program);
-        served(drafts).iter().filter_map(|event| lines.take(event)).collect()
+        served(drafts).iter().filter_map(|event| Some(lines.take(event)?.1)).collect()
     }
 
     fn kinds(drafts: &[Draft]) -> Vec<String> {

@@ -30,7 +30,7 @@ use super::{
     lines::LINE_BYTES_MAX,
     message::{self, Outline},
     sse::Events,
-    upstream::{Upstream, is_stream},
+    upstream::{Upstream, is_stream, whole},
 };
 use crate::{
     client::Client,
@@ -222,7 +222,8 @@ impl Front {
             *method = header::HeaderValue::from_static("tools/list");
         }
         if let Ok(response) = self.forward(&parts, ask.clone().into()).send().await {
-            let body = response.text().await.unwrap_or_default();
+            let (body, _) = whole(response).await.unwrap_or_default();
+            let body = String::from_utf8_lossy(&body).into_owned();
             let mut events = Events::default();
             let mut answers = vec![body.clone()];
             answers.extend(events.push(body.as_bytes()).into_iter().map(|event| event.data));
@@ -251,10 +252,14 @@ impl Front {
         let body = if is_stream(&response) {
             stream(response, channel, expected)
         } else {
-            let Ok(body) = response.bytes().await else {
-                return StatusCode::BAD_GATEWAY.into_response();
-            };
-            Body::from(self.look(&channel, &body).await.map_or(body, Bytes::from))
+            match whole(response).await {
+                Err(_) => return StatusCode::BAD_GATEWAY.into_response(),
+                Ok((begin, Some(rest))) => long(begin, rest, channel, expected),
+                Ok((body, None)) => {
+                    let changed = self.look(&channel, &body).await;
+                    Body::from(changed.map_or(body, String::into_bytes))
+                }
+            }
         };
         (status, headers, body).into_response()
     }
@@ -267,6 +272,20 @@ impl Front {
         }
         back.changed
     }
+}
+
+/// An answer that is too long to be inspected, from its beginning on, as it comes.
+fn long(begin: Vec<u8>, rest: reqwest::Response, channel: String, expected: Expected) -> Body {
+    let mut outline = Outline::default();
+    let begin = futures_util::stream::once(std::future::ready(Ok(Bytes::from(begin))));
+    let chunks = begin.chain(rest.bytes_stream()).inspect(move |chunk| {
+        let Ok(chunk) = chunk else { return };
+        outline.push(chunk);
+        if outline.is_whole {
+            expected.front.desk.server_passed(&channel, &std::mem::take(&mut outline));
+        }
+    });
+    Body::from_stream(chunks)
 }
 
 /// A stream of the server's, event by event, until the client disconnects.

@@ -34,6 +34,9 @@ const META_REVISION: &str = "io.modelcontextprotocol/protocolVersion";
 const STREAM: &str = "text/event-stream";
 /// The default wait before a stream that ended is opened again.
 const RETRY: Duration = Duration::from_secs(1);
+/// The shortest and the longest wait that a server may ask for.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(60);
 /// Most times a stream is opened again without a new event.
 const RETRIES_MAX: u32 = 5;
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -322,7 +325,12 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         if is_stream(&response) {
             return self.follow(response, exchange).await;
         }
-        let body = response.text().await.unwrap_or_default();
+        let (body, rest) = whole(response).await.unwrap_or_default();
+        if rest.is_some() {
+            let said = format!("the server's answer is longer than {LINE_BYTES_MAX} bytes");
+            return self.failed(exchange, &said).await;
+        }
+        let body = String::from_utf8_lossy(&body);
         let says = |one: &Message<'_>| one.result.is_some() || one.error.is_some();
         let answers = body.trim_start().starts_with('[') || message::read(&body).iter().any(says);
         if answers && exchange.id.is_some() {
@@ -342,7 +350,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             else {
                 break;
             };
-            tokio::time::sleep(events.retry.unwrap_or(RETRY)).await;
+            tokio::time::sleep(pause(events.retry)).await;
             let again = self.request(Method::GET, None).header(ACCEPT, STREAM);
             match again.header(LAST_EVENT, last).send().await {
                 Ok(response) if is_stream(&response) => {
@@ -385,7 +393,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
                 }
                 _ => return,
             }
-            tokio::time::sleep(events.retry.unwrap_or(RETRY)).await;
+            tokio::time::sleep(pause(events.retry)).await;
         }
     }
 
@@ -438,6 +446,24 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
     }
 }
 
+/// How long to wait before a stream is opened again, where the server asked for a wait or not.
+fn pause(asked: Option<Duration>) -> Duration {
+    asked.unwrap_or(RETRY).clamp(RETRY_MIN, RETRY_MAX)
+}
+
+/// The body of an answer; of one that is longer than a message may be its beginning, and the answer
+/// to read the rest from.
+pub(super) async fn whole(mut response: Response) -> reqwest::Result<(Vec<u8>, Option<Response>)> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        body.extend_from_slice(&chunk);
+        if body.len() > LINE_BYTES_MAX {
+            return Ok((body, Some(response)));
+        }
+    }
+    Ok((body, None))
+}
+
 pub(super) fn is_stream(response: &Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     response.status().is_success() && kind.is_some_and(|kind| kind.starts_with(STREAM))
@@ -453,4 +479,23 @@ fn header_text(name: &str) -> String {
         return name.to_owned();
     }
     format!("=?base64?{}?=", base64::engine::general_purpose::STANDARD.encode(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_asks_neither_for_no_wait_nor_for_one_without_end() {
+        let millis = Duration::from_millis;
+        for (asked, waits) in [
+            (None, RETRY),
+            (Some(Duration::ZERO), RETRY_MIN),
+            (Some(millis(1)), RETRY_MIN),
+            (Some(millis(2_500)), millis(2_500)),
+            (Some(millis(u64::MAX)), RETRY_MAX),
+        ] {
+            assert_eq!(pause(asked), waits, "{asked:?}");
+        }
+    }
 }

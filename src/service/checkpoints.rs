@@ -110,6 +110,17 @@ fn is_uncertain(notes: &Checkpoints, checkpoint: &Checkpoint, info: &SessionInfo
     uncertain_until(info).is_some_and(|until| notes.rests_on(checkpoint, until))
 }
 
+/// What is known of a call that makes a checkpoint.
+pub(super) enum Before {
+    /// It has made this one.
+    Made(CheckpointAt),
+    /// Nothing, with a key as long as the session has so many notes.
+    New {
+        /// For the note of the checkpoint.
+        if_notes: Option<u64>,
+    },
+}
+
 /// Characters of the id of a checkpoint that stand for its key; those behind stand for the call.
 const KEY_CHARS: usize = "chk_".len() + 16;
 
@@ -148,34 +159,42 @@ impl Service {
             Some(point) => Some(self.position_of(&key, point, info.tail).await?.min(info.tail)),
             None => None,
         };
-        let id = self.checkpoint_id(&info, new.key.as_ref());
-        if let Some(known) = self.made_before(&key, new.key.as_ref()).await? {
-            return Ok(known);
-        }
+        let name = self.checkpoint_id(&info, new.key.as_ref());
+        let whole = loop {
+            let if_notes = match self.made_before(&key, new.key.as_ref()).await? {
+                Before::Made(known) => return Ok(known),
+                Before::New { if_notes } => if_notes,
+            };
+            let (body, whole) = self.body_of(&key, &new).await?;
+            let kind = if new.done { NoteKind::Final } else { NoteKind::Checkpoint };
+            let (name, body) = (name.clone(), bytes_of(&body));
+            let idle = new.trigger == Trigger::Timer;
+            let note = NewNote { kind, name, position, body, idle, if_notes };
+            match self.put_note(&key, caller.fence, note).await {
+                Ok(()) => break whole,
+                // Another note came since the look for the key: each refusal is one that was kept.
+                Err(error) if error.code == Code::PositionConflict => {}
+                Err(error) => return Err(error),
+            }
+        };
         let known = |notes: &Checkpoints, info: &SessionInfo| {
-            let known = notes.find(&id).filter(|found| found.id == id);
+            let known = notes.find(&name).filter(|found| found.id == name);
             known.map(|found| at(notes, found, info))
         };
-        let (body, whole) = self.body_of(&key, &new).await?;
-        let kind = if new.done { NoteKind::Final } else { NoteKind::Checkpoint };
-        let body = bytes_of(&body);
-        let idle = new.trigger == Trigger::Timer;
-        let note = NewNote { kind, name: id.clone(), position, body, idle };
-        self.put_note(&key, caller.fence, note).await?;
-        let made = self.notes_now(&key, known).await?.ok_or_else(|| not_found(&id))?;
+        let made = self.notes_now(&key, known).await?.ok_or_else(|| not_found(&name))?;
         if let Some(whole) = whole {
             self.keep_state(&key, made.checkpoint.number, &whole).await?;
         }
         Ok(made)
     }
 
-    /// The checkpoint that the same call made with this key.
-    async fn made_before(
+    /// What became of the same call before. A key that came with another call is a conflict.
+    pub(super) async fn made_before(
         &self,
         key: &SessionKey,
         call: Option<&BatchKey>,
-    ) -> ServiceResult<Option<CheckpointAt>> {
-        let Some(call) = call else { return Ok(None) };
+    ) -> ServiceResult<Before> {
+        let Some(call) = call else { return Ok(Before::New { if_notes: None }) };
         let sent = call.digest();
         let id = keyed_id(sent);
         let begin = id.get(..KEY_CHARS).unwrap_or(&id);
@@ -183,11 +202,11 @@ impl Service {
             let mut other = false;
             for found in notes.beginning(begin) {
                 match digest_of(&found.id).and_then(|known| BatchKey::retries(known, sent)) {
-                    Some(true) => return Ok(Some(at(notes, found, info))),
+                    Some(true) => return Ok(Before::Made(at(notes, found, info))),
                     same => other |= same.is_some(),
                 }
             }
-            if other { Err(()) } else { Ok(None) }
+            if other { Err(()) } else { Ok(Before::New { if_notes: Some(info.work.notes) }) }
         };
         let conflict =
             || StoreError::IdempotencyConflict { what: call.to_string(), position: None };
@@ -390,7 +409,7 @@ impl Service {
                 notes.latest(Some(&one.thread)).is_some_and(|last| last.id == one.id)
             })
             .await?;
-        let as_checkpoint = if let Some(again) = again {
+        let as_checkpoint = if let Before::Made(again) = again {
             again
         } else if last {
             from.at.clone()
@@ -436,13 +455,36 @@ impl Service {
             return None;
         }
         let body = CheckpointBody { trigger: Trigger::ToolCall, ..Default::default() };
-        Some(NewNote {
+        Some(NewNote { idle: asked != Some(MARKS_OPEN), ..self.plain_note(info, key, &body) })
+    }
+
+    /// The checkpoint of a call that continues past a limit, for the batch of its events.
+    pub(super) fn limit_note(
+        &self,
+        info: &SessionInfo,
+        key: Option<&BatchKey>,
+        label: &str,
+    ) -> NewNote {
+        let label = Some(label.to_owned());
+        let body = CheckpointBody { trigger: Trigger::Limit, label, ..Default::default() };
+        self.plain_note(info, key, &body)
+    }
+
+    /// The note of a checkpoint without a state, at the tail.
+    fn plain_note(
+        &self,
+        info: &SessionInfo,
+        key: Option<&BatchKey>,
+        body: &CheckpointBody,
+    ) -> NewNote {
+        NewNote {
             kind: NoteKind::Checkpoint,
             name: self.checkpoint_id(info, key),
             position: None,
-            body: bytes_of(&body),
-            idle: asked != Some(MARKS_OPEN),
-        })
+            body: bytes_of(body),
+            idle: false,
+            if_notes: None,
+        }
     }
 
     /// Makes a checkpoint of every session that changed since its last one and was written to at
@@ -459,13 +501,7 @@ impl Service {
             }
             let Ok(info) = self.store.info(&key).await else { continue };
             let body = CheckpointBody { trigger: Trigger::Timer, ..Default::default() };
-            let note = NewNote {
-                kind: NoteKind::Checkpoint,
-                name: self.checkpoint_id(&info, None),
-                position: None,
-                body: bytes_of(&body),
-                idle: true,
-            };
+            let note = NewNote { idle: true, ..self.plain_note(&info, None, &body) };
             match self.durable(self.store.note(&key, None, note)).await {
                 Ok(_) => made += 1,
                 Err(StoreError::SessionDeleted { .. } | StoreError::SessionExpired { .. }) => {}

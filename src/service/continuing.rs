@@ -4,15 +4,15 @@
 //! same session. It must not end a session.
 
 use super::{
-    BoundBy, Caller, Code, NewCheckpoint, Service, ServiceError, ServiceResult, Via, added::event,
-    views::continuation_budget,
+    BoundBy, Caller, Code, Service, ServiceError, ServiceResult, Via, added::event,
+    checkpoints::Before, views::continuation_budget,
 };
 use crate::{
-    event::{Batch, BatchKey, EventId, NewEvent, Origin, Position, Range, SessionId, kinds},
+    event::{Batch, BatchKey, NewNote, Origin, Position, Range, SessionId, kinds},
     harness::{self, CONTINUATION_TOKENS_MIN, Continuation},
     projection::{
         Facts,
-        body::{self, CompactedBody, MemoryBody, OutcomeBody, SummaryBody, Trigger},
+        body::{self, CompactedBody, MemoryBody, OutcomeBody, SummaryBody},
         text::{clip, one_line},
     },
 };
@@ -63,16 +63,8 @@ pub struct Continued {
     pub continuation: Continuation,
 }
 
-/// What a call has written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Written {
-    /// Nothing: there was nothing to write.
-    Nothing,
-    /// The same call has written it before.
-    Before,
-    /// All of it; the range left the context.
-    Now(Option<Range>),
-}
+/// What a call has written: the range that left the context, and the checkpoint's id.
+type Written = (Option<Range>, Option<String>);
 
 impl Service {
     /// Stores what leaves the context and returns the continuation.
@@ -87,20 +79,7 @@ impl Service {
     ) -> ServiceResult<Continued> {
         let tokens_max = continuation_budget(call.tokens_max)?;
         let (session, bound_by) = self.bound(caller, via, call.session.as_ref()).await?;
-        let written = self.page_out(caller, &session, &call).await?;
-        let (mut paged_out, mut checkpoint) = (None, None);
-        if let Written::Before | Written::Now(_) = written {
-            let new = NewCheckpoint {
-                label: Some(TRIGGER.to_owned()),
-                trigger: Trigger::Limit,
-                key: call.key.clone(),
-                ..NewCheckpoint::default()
-            };
-            checkpoint = Some(self.checkpoint(caller, &session, new).await?.checkpoint.id);
-        }
-        if let Written::Now(range) = written {
-            paged_out = range;
-        }
+        let (paged_out, checkpoint) = self.page_out(caller, &session, &call).await?;
         self.bind(caller, via, &session);
         // The ids and marks around the view are part of the answer.
         let room = tokens_max.saturating_sub(AROUND_TOKENS).max(CONTINUATION_TOKENS_MIN);
@@ -110,7 +89,8 @@ impl Service {
         Ok(Continued { session, bound_by, paged_out, checkpoint, continuation })
     }
 
-    /// Writes the events of the call, all or nothing.
+    /// Writes the events of the call and its checkpoint, all or nothing, unless the same call has
+    /// done so.
     async fn page_out(
         &self,
         caller: &Caller,
@@ -118,28 +98,32 @@ impl Service {
         call: &ContinueCall,
     ) -> ServiceResult<Written> {
         let key = caller.key(session);
-        let name = call.key.as_ref().and_then(|key| EventId::new(&format!("ct-{key}")).ok());
-        if let Some(name) = &name
-            && self.store.find(&key, name).await?.is_some()
-        {
-            return Ok(Written::Before);
-        }
         for _ in 0..ATTEMPTS_MAX {
+            let if_notes = match self.made_before(&key, call.key.as_ref()).await? {
+                Before::Made(known) => return Ok((None, Some(known.checkpoint.id))),
+                Before::New { if_notes } => if_notes,
+            };
             let look = |facts: &Facts| (drafts(facts, call), facts.position);
             let ((range, bodies), tail) = self.with_facts(&key, |_, facts| look(facts)).await?;
             if bodies.is_empty() {
-                return Ok(Written::Nothing);
+                return Ok((None, None));
             }
-            let mut id = name.clone();
             let events = bodies.into_iter().map(|(kind, body)| {
                 let origin =
                     if kind == kinds::CONTEXT_COMPACTED { Origin::Harness } else { caller.origin };
-                NewEvent { id: id.take(), ..event(kind, origin, body) }
+                event(kind, origin, body)
             });
-            let batch =
-                Batch { events: events.collect(), if_position: Some(tail), ..Batch::default() };
+            let info = self.store.info(&key).await?;
+            let note = NewNote { if_notes, ..self.limit_note(&info, call.key.as_ref(), TRIGGER) };
+            let name = note.name.clone();
+            let batch = Batch {
+                events: events.collect(),
+                note: Some(note),
+                if_position: Some(tail),
+                ..Batch::default()
+            };
             match self.append(caller, session, batch, false).await {
-                Ok(_) => return Ok(Written::Now(range)),
+                Ok(_) => return Ok((range, Some(name))),
                 Err(error) if error.code == Code::PositionConflict => {}
                 Err(error) => return Err(error),
             }

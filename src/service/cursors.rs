@@ -134,7 +134,7 @@ impl Service {
         body: Bytes,
     ) -> ServiceResult<()> {
         let (kind, name) = (NoteKind::Cursor, name.to_owned());
-        let note = NewNote { kind, name, position, body, idle: false };
+        let note = NewNote { kind, name, position, body, idle: false, if_notes: None };
         self.put_note(key, None, note).await
     }
 }

@@ -30,6 +30,8 @@ impl From<StoreError> for ServiceError {
                 .next(Next::ReleaseHold(session)),
             StoreError::SessionArchived { session } => archived(&session),
             StoreError::PositionConflict { tail, .. } => at_tail(message, tail),
+            StoreError::NotesConflict { .. } => retry(plain(Code::PositionConflict))
+                .action("others write to the session all the time: call again"),
             StoreError::LeaseHeld { session, seconds } => held(message, session, seconds),
             StoreError::LeaseLost { session } => plain(Code::LeaseLost)
                 .action("another may write now: read what came since, then wake the session again")

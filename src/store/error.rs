@@ -59,6 +59,14 @@ pub enum StoreError {
         /// The position the next event will get.
         tail: Position,
     },
+    /// A precondition named another number of notes than there are.
+    #[error("the session has {notes} notes, not {expected}")]
+    NotesConflict {
+        /// What the client expected.
+        expected: u64,
+        /// How many there are.
+        notes: u64,
+    },
     /// Another harness has the session, and no token came with the write.
     #[error("session {session} is leased to another for up to {seconds} s")]
     LeaseHeld {

@@ -16,6 +16,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 
 use forks::{Ancestor, Lent, check_readers, family, is_needed, lend, lose, spread};
 use known::{created_before, known_ids, same_batch};
+use work::check_notes;
 
 use super::{
     Aging, Appended, Change, Family, Fill, Filling, Gap, Head, Health, Keeps, KeyReport, Lease,
@@ -149,6 +150,7 @@ impl Model {
                 return Err(StoreError::PositionConflict { expected, tail });
             }
         }
+        check_notes(session, batch.note.as_ref())?;
         let now = self.clock.now().max(session.info.updated_at);
         session.info.used_at = self.counted();
         let answer = self.push(session, &batch, now);

@@ -14,7 +14,7 @@ fn imported(program: Program, lines: &[Value]) -> Facts {
     let mut transcript = Transcript::new(program);
     let drafts = lines.iter().flat_map(|line| {
         let text = line.to_string();
-        transcript.line(&Members::read(&text).unwrap(), &text)
+        transcript.line(&Members::read(&text).unwrap(), &text, "\n")
     });
     let texts: Vec<String> = drafts.map(|draft| draft.text).collect();
     folded(&texts)

@@ -39,6 +39,7 @@ fn new(kind: NoteKind, name: &str, body: &str) -> NewNote {
         position: None,
         body: Bytes::copy_from_slice(body.as_bytes()),
         idle: false,
+        if_notes: None,
     }
 }
 
@@ -79,6 +80,29 @@ fn take(steal: bool) -> LeaseCall {
 
 fn fenced(fence: u64, batch: Batch) -> Batch {
     Batch { fence: Some(Fence(fence)), ..batch }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_note_that_expects_other_notes_is_refused_alone_and_with_events() {
+    on_every_engine(async |store, _| {
+        create(store, "s").await;
+        let expecting = |notes| NewNote { if_notes: Some(notes), ..checkpoint("a") };
+        let with = |notes| Batch { note: Some(expecting(notes)), ..batch([event("{}")]) };
+        for (notes, taken) in [(1, false), (0, true), (0, false), (2, false), (1, true)] {
+            let alone = store.note(&key("s"), None, expecting(notes)).await;
+            assert_eq!(alone.is_ok(), taken, "{notes}: {alone:?}");
+            let refused = alone.err();
+            let conflict = |error: &StoreError| matches!(error, StoreError::NotesConflict { .. });
+            assert!(refused.iter().all(conflict), "{refused:?}");
+        }
+        for (notes, taken) in [(1, false), (2, true), (2, false)] {
+            let sent = append(store, &key("s"), with(notes)).await;
+            assert_eq!(sent.is_ok(), taken, "{notes}: {sent:?}");
+        }
+        let info = store.info(&key("s")).await.unwrap();
+        assert_eq!((info.tail, info.work.notes), (Position(1), 3));
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,8 @@
 
 use serde_json::{Value, json};
 
+use sessionlog::client::Request;
+
 use crate::program::{Place, lines};
 
 const CLAUDE: &str = include_str!("../fixtures/transcripts/claude-code.jsonl");
@@ -45,6 +47,54 @@ fn a_transcript_grows_is_repeated_and_comes_back_as_it_was() {
         );
         assert!(resumed["added"].as_u64().unwrap() >= new, "{resumed}");
     }
+}
+
+#[test]
+fn what_stands_around_the_lines_comes_back_however_the_file_grew() {
+    let place = Place::new();
+    let (server, runtime) = (place.serve(), tokio::runtime::Runtime::new().unwrap());
+    let line = |n: usize| format!(r#"{{"type":"mode","mode":"plan","uuid":"u{n}"}}"#);
+    let (one, two) = (line(1), line(2));
+    let large = format!(r#"{{"type":"mode","uuid":"l","text":"{}"}}"#, "x".repeat(5 << 20));
+    let crlf = CLAUDE.replace('\n', "\r\n");
+    let mark = '\u{feff}';
+    let files: Vec<Vec<String>> = vec![
+        vec![crlf.clone()],
+        vec![format!("{mark}{CLAUDE}")],
+        vec![format!("{mark}{crlf}").trim_end().to_owned()],
+        vec![format!("{one}\r\n{two}\n{one}\r\n")],
+        vec![format!("\n \r\n{mark}{one}\n\n\r\n{two} \t\n{mark} {one}\n \n\r\n")],
+        vec![format!("{mark}\r\n{one}\r\n{large}\r\n{two}")],
+        // The same file, imported again and again while it grows.
+        vec![one.clone(), format!("{one}\n{two}\n")],
+        vec![one.clone(), format!("{one}\n")],
+        vec![one.clone(), format!("{one}\n"), format!("{one}\n\n"), format!("{one}\n\n{two}")],
+        vec![format!("{one}\r\n{two}"), format!("{one}\r\n{two}\r\n{}\r\n", line(3))],
+        vec![format!("{one}\r\n{}", &two[..9]), format!("{one}\r\n{two}\r\n")],
+    ];
+    for (n, states) in files.iter().enumerate() {
+        let session = format!("around-{n}");
+        for text in states {
+            let into = ["--session", &session];
+            let (code, first) = imported(&place, "file.jsonl", text, &into);
+            assert_eq!((code, &first["bad_lines"]), (0, &json!([])), "{n}: {first}");
+            let (_, again) = imported(&place, "file.jsonl", text, &into);
+            assert_eq!(again["added"], 0, "{n}: {again}");
+        }
+        let text = states.last().unwrap();
+        let out = place.run(&["export", &session, "--format", "claude-code"]).ok();
+        assert!(out == *text, "{n}: {:?}", out.get(..200));
+        let path = format!("/v1/sessions/{session}/export");
+        let request = Request::get(path).query("format", "claude-code");
+        let out = runtime.block_on(server.client().send(request)).unwrap().body;
+        assert!(out == *text, "{n}: over HTTP");
+    }
+    // A file of the usual form needs nothing beside its lines.
+    let (_, usual) = imported(&place, "usual.jsonl", &format!("{one}\n{two}\n"), &[]);
+    let session = usual["session_ids"][0].as_str().unwrap();
+    let events = place.events(session);
+    let around = |event: &Value| event.to_string().contains("raw_before");
+    assert!(events.len() == 2 && !events.iter().any(around), "{events:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::cli::times::took;
 use crate::event::kinds;
 
 /// Members that say where an event is and how it was recorded, not what it says.
-const ENVELOPE: [&str; 13] = [
+const ENVELOPE: [&str; 15] = [
     "id",
     "type",
     "position",
@@ -17,6 +17,8 @@ const ENVELOPE: [&str; 13] = [
     "origin",
     "raw",
     "raw_in",
+    "raw_before",
+    "raw_after",
     "call_id",
     "tool_use_id",
     "mcp_tool_use_id",

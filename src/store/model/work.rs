@@ -44,6 +44,7 @@ impl Model {
             if note.kind.is_checkpoint() && !note.idle {
                 session.info.work.admit(&id, fence, counted)?;
             }
+            check_notes(session, Some(&note))?;
             self.keep(session, note);
             Ok(session.info.clone())
         })
@@ -111,4 +112,11 @@ impl Model {
         });
         unmarked.take(limit).map(|info| info.key.clone()).collect()
     }
+}
+
+/// Whether the session has as many notes as a new one expects.
+pub(super) fn check_notes(session: &Session, note: Option<&NewNote>) -> StoreResult<()> {
+    let notes = session.info.work.notes;
+    let expected = note.and_then(|note| note.if_notes).filter(|expected| *expected != notes);
+    expected.map_or(Ok(()), |expected| Err(StoreError::NotesConflict { expected, notes }))
 }

@@ -19,6 +19,8 @@ pub(crate) struct Ahead {
     pub(crate) chain: Chain,
     pub(crate) control_chain: Chain,
     pub(crate) updated_at: Timestamp,
+    /// Notes in flight.
+    pub(crate) notes: u64,
     /// Ids and batch keys in flight that callers gave.
     pub(crate) names: HashSet<[u8; 16]>,
     /// A change of the session itself is in flight: requests that depend on it wait.
@@ -36,6 +38,7 @@ impl Ahead {
             chain: Chain(entry.chain),
             control_chain: Chain(entry.control_chain),
             updated_at: Timestamp(entry.updated_at),
+            notes: 0,
             names: HashSet::new(),
             barrier: false,
             ends: false,
@@ -55,6 +58,7 @@ impl Ahead {
         if !next.aside {
             self.updated_at = self.updated_at.max(next.at);
         }
+        self.notes += next.notes;
         self.names.extend(next.given);
         self.barrier |= next.bars;
         self.ends |= next.ends;
@@ -64,6 +68,7 @@ impl Ahead {
     pub(crate) fn settle(&mut self, effect: &Effect) -> bool {
         debug_assert!(self.frames > 0, "a frame in flight was counted when it was queued");
         self.frames = self.frames.saturating_sub(1);
+        self.notes = self.notes.saturating_sub(effect.notes());
         for name in effect.given() {
             self.names.remove(&name);
         }
@@ -79,6 +84,7 @@ pub(crate) struct Next {
     pub(crate) control_chain: Chain,
     pub(super) at: Timestamp,
     pub(super) aside: bool,
+    pub(super) notes: u64,
     /// Names that callers gave.
     pub(super) given: Vec<[u8; 16]>,
     pub(super) bars: bool,

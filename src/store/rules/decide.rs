@@ -93,6 +93,13 @@ pub(crate) fn decide(
         let refused = StoreError::PositionConflict { expected, tail: durable };
         return if decided { Err(refused) } else { Ok(Decision::Wait) };
     }
+    let expected = request.batch.note.as_ref().and_then(|note| note.if_notes);
+    let durable = entry.work.notes;
+    if let Some(expected) = expected.filter(|expected| *expected != durable + ahead.notes) {
+        let decided = ahead.notes == 0 || expected < durable;
+        let refused = StoreError::NotesConflict { expected, notes: durable };
+        return if decided { Err(refused) } else { Ok(Decision::Wait) };
+    }
     let Some(draft) = Draft::of(hash, entry, ahead, request) else {
         let wait = ahead.frames > 0 && request.batch.if_position.is_some();
         return Ok(if wait { Decision::Wait } else { Decision::Nothing });

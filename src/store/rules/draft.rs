@@ -153,6 +153,7 @@ impl Draft {
             control_chain: self.control_chain,
             at: effect.at,
             aside: effect.aside,
+            notes: effect.notes(),
             given: given(&request.names, effect.batch()).collect(),
             bars: effect.bars(),
             ends: effect.ends(),

@@ -79,6 +79,11 @@ impl Effect {
         })
     }
 
+    /// How many notes its frame holds.
+    pub(super) fn notes(&self) -> u64 {
+        self.controls.iter().filter(|(_, said)| matches!(said, Control::Note(_))).count() as u64
+    }
+
     /// Whether requests that depend on the session itself wait for it: a note changes nothing that
     /// they depend on.
     pub(super) fn bars(&self) -> bool {

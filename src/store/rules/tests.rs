@@ -85,7 +85,10 @@ fn events(given: &[Option<&str>]) -> Batch {
 
 fn note(kind: NoteKind, idle: bool) -> Batch {
     let (name, body) = ("n".to_owned(), Bytes::from_static(b"{}"));
-    Batch { note: Some(NewNote { kind, name, position: None, body, idle }), ..Batch::default() }
+    Batch {
+        note: Some(NewNote { kind, name, position: None, body, idle, if_notes: None }),
+        ..Batch::default()
+    }
 }
 
 /// The entry of a session with three events, written to at second 10.
@@ -227,7 +230,7 @@ fn named_error(error: &StoreError) -> &'static str {
         StoreError::SessionDamaged { .. } => "damaged",
         StoreError::LeaseHeld { .. } => "leased",
         StoreError::LeaseLost { .. } => "lease lost",
-        StoreError::PositionConflict { .. } => "conflict",
+        StoreError::PositionConflict { .. } | StoreError::NotesConflict { .. } => "conflict",
         StoreError::DuplicateEventId { .. } => "duplicate",
         StoreError::DiskFull => "full",
         StoreError::Io { .. } => "io",
@@ -321,6 +324,44 @@ fn names_and_positions_are_decided_on_durable_bytes() {
         let described = format!("{batch:?}, {looked:?}, {} in flight", ahead.frames);
         let mut request = append(batch);
         assert_eq!(outcome(&entry, ahead, &mut request, looked), wanted, "{described}");
+    }
+}
+
+#[test]
+fn a_note_that_expects_so_many_notes_is_decided_on_durable_ones() {
+    let mut entry = entry();
+    entry.work.notes = 3;
+    let expecting = |notes| {
+        let mut batch = note(NoteKind::Checkpoint, false);
+        batch.note.iter_mut().for_each(|note| note.if_notes = Some(notes));
+        append(batch)
+    };
+    let still = Ahead::of(&entry);
+    let (mut flying, mut writing) = (Ahead::of(&entry), Ahead::of(&entry));
+    for (ahead, mut queued) in [
+        (&mut flying, append(note(NoteKind::Cursor, false))),
+        (&mut writing, append(events(&[None]))),
+    ] {
+        let named = (&id(), hash());
+        let decided = decide(named, &entry, ahead, &mut queued, Looked::default(), &|| at(10));
+        let Ok(Decision::Draft(draft)) = decided else { panic!("it is written") };
+        ahead.advance(draft.next(&queued));
+    }
+    for (ahead, notes, wanted) in [
+        (&still, 3, "written"),
+        (&still, 2, "conflict"),
+        (&still, 4, "conflict"),
+        // In flight they are 4: 2 were durable before, 3 and 5 depend on what is in flight.
+        (&flying, 4, "written"),
+        (&flying, 2, "conflict"),
+        (&flying, 3, "waits"),
+        (&flying, 5, "waits"),
+        // What is in flight is no note.
+        (&writing, 3, "written"),
+        (&writing, 4, "conflict"),
+    ] {
+        let found = outcome(&entry, ahead, &mut expecting(notes), Looked::default());
+        assert_eq!(found, wanted, "{notes} expected, {} in flight", ahead.notes);
     }
 }
 

@@ -125,7 +125,8 @@ pub async fn call(call: ToolCall<'_>, name: &str, arguments: Value) -> ServiceRe
 }
 
 /// The key of a call of a tool. Events are stored and compared, and what is redacted of them must
-/// not be known by a digest.
+/// not be known by a digest. `continue_session` has a digest all the same, in the id of its
+/// checkpoint: it cannot be guessed without the key, which is not stored with it.
 fn keyed(key: &BatchKey, name: &str, arguments: &Value) -> BatchKey {
     if !matches!(name, "continue_session" | "fork_session" | "checkpoint" | "resume") {
         return key.clone();

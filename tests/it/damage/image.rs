@@ -77,7 +77,14 @@ fn body(n: u32) -> String {
 
 fn checkpoint(name: &str) -> NewNote {
     let body = Bytes::from_static(b"{}");
-    NewNote { kind: NoteKind::Checkpoint, name: name.to_owned(), position: None, body, idle: false }
+    NewNote {
+        kind: NoteKind::Checkpoint,
+        name: name.to_owned(),
+        position: None,
+        body,
+        idle: false,
+        if_notes: None,
+    }
 }
 
 /// Appends to a session, with the token of its lease where it has one.

@@ -29,7 +29,8 @@ async fn say(store: &Local, session: &str, numbers: std::ops::Range<usize>) {
 
 async fn note(store: &Local, session: &str, kind: NoteKind, name: &str) {
     let body = Bytes::from_static(b"{\"plan\":[\"look\",\"tell\"]}");
-    let note = NewNote { kind, name: name.to_owned(), position: None, body, idle: false };
+    let note =
+        NewNote { kind, name: name.to_owned(), position: None, body, idle: false, if_notes: None };
     store.note(&key(session), None, note).await.unwrap();
 }
 

@@ -6,7 +6,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::house::{House, over_every_engine};
+use super::house::{PATIENCE, over_every_engine};
+use crate::{
+    program::{Place, Server},
+    say,
+};
 
 /// An operation, or a tool; a call, and others that must not be taken for it.
 type Row = (&'static str, (&'static str, Value), Vec<(&'static str, Value)>);
@@ -74,19 +78,83 @@ fn rows() -> Vec<Row> {
                 ("/v1/tools/resume", json!({"sessionId": "s", "checkpoint": "first"})),
             ],
         ),
+        (
+            "callTool",
+            ("/v1/tools/fork_session", json!({"sessionId": "s", "at": "4"})),
+            vec![
+                ("/v1/tools/fork_session", json!({"sessionId": "s", "at": "5"})),
+                ("/v1/tools/fork_session", json!({"sessionId": "s", "at": "4", "title": "b"})),
+                (fork, json!({"at": "4"})),
+            ],
+        ),
+        (
+            "callTool",
+            ("/v1/tools/continue_session", json!({"sessionId": "s", "tried": ["a"]})),
+            vec![
+                ("/v1/tools/continue_session", json!({"sessionId": "s", "tried": ["b"]})),
+                ("/v1/tools/continue_session", json!({"sessionId": "s", "pageOut": false})),
+                (tool, json!({"sessionId": "s", "label": "t"})),
+            ],
+        ),
     ]
 }
 
-async fn keyed(house: &House, key: &str, call: &(&str, Value)) -> (u16, String, Value) {
-    let headers = [("content-type", "application/json"), ("idempotency-key", key)];
-    let body = Some(call.1.to_string().into_bytes());
-    let reply = house.call("POST", call.0, &headers, body).await;
-    let answer = reply.json();
-    let ids = ["id", "fencing_token", "checkpointId", "first_position"];
+/// A client, and the address of a server.
+struct At(reqwest::Client, String);
+
+fn at(url: &str) -> At {
+    At(say::http_client().timeout(PATIENCE).build().unwrap(), url.to_owned())
+}
+
+/// A call with a key: the status, the code, and what was made.
+async fn keyed(at: &At, key: &str, call: &(&str, Value)) -> (u16, String, Value) {
+    let request = at.0.post(format!("{}{}", at.1, call.0)).header("idempotency-key", key);
+    let reply = request.json(&call.1).send().await.unwrap();
+    let status = reply.status().as_u16();
+    let answer: Value = reply.json().await.unwrap();
+    let ids = ["id", "fencing_token", "checkpointId", "first_position", "sessionId"];
     let lease = &answer["lease"]["fencing_token"];
     let made = &answer["as_checkpoint"]["id"];
     let same: Vec<&Value> = ids.iter().map(|id| &answer[*id]).chain([lease, made]).collect();
-    (reply.status, reply.code(), json!(same))
+    let code = answer["error"]["type"].as_str().unwrap_or_default();
+    (status, code.to_owned(), json!(same))
+}
+
+/// The sessions and checkpoints that the rows name.
+async fn furnished(at: &At) {
+    for (session, events) in [("s", 9), ("w", 1)] {
+        let events: Vec<Value> =
+            (0..events).map(|n| json!({"type": "user.message", "n": n})).collect();
+        let new = json!({"id": session, "initial_events": events});
+        assert_eq!(keyed(at, session, &("/v1/sessions", new)).await.0, 201);
+    }
+    for label in ["first", "second", "third"] {
+        let point = ("/v1/sessions/s/checkpoints", json!({"label": label, "at": "1"}));
+        assert_eq!(keyed(at, label, &point).await.0, 201);
+    }
+}
+
+/// Asks each row's call again and expects the first answer, and each of the others a conflict.
+async fn asked_again(at: &At, first: &[(u16, String, Value)]) {
+    for (n, ((operation, call, others), first)) in rows().iter().zip(first).enumerate() {
+        let key = format!("row {n}");
+        assert_eq!(keyed(at, &key, call).await, *first, "{operation}: a retry");
+        for other in others {
+            let (status, code, _) = keyed(at, &key, other).await;
+            assert_eq!((status, code.as_str()), (409, "idempotency_conflict"), "{other:?}");
+        }
+        assert_eq!(keyed(at, &key, call).await, *first, "{operation}: still");
+    }
+}
+
+async fn asked_first(at: &At) -> Vec<(u16, String, Value)> {
+    let mut all = Vec::new();
+    for (n, (operation, call, _)) in rows().iter().enumerate() {
+        let first = keyed(at, &format!("row {n}"), call).await;
+        assert!(first.0 < 300, "{operation}: {first:?}");
+        all.push(first);
+    }
+    all
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,22 +168,59 @@ async fn a_key_that_comes_with_another_call_is_a_conflict_for_every_operation_th
             parameters.is_some_and(|all| all.iter().any(|one| one["name"] == "Idempotency-Key"))
         });
         let taking: BTreeSet<_> = taking.map(|one| one["operationId"].as_str().unwrap()).collect();
-        let rows = rows();
-        assert_eq!(taking, rows.iter().map(|row| row.0).collect(), "each has a row");
-        house.session("s", 9).await;
-        house.session("w", 1).await;
-        for label in ["first", "second", "third"] {
-            house.post("/v1/sessions/s/checkpoints", &json!({"label": label, "at": "1"})).await;
-        }
-        for (operation, call, others) in &rows {
-            let first = keyed(house, operation, call).await;
-            assert!(first.0 < 300, "{operation}: {first:?}");
-            assert_eq!(keyed(house, operation, call).await, first, "{operation}: a retry");
-            for other in others {
-                let (status, code, _) = keyed(house, operation, other).await;
-                assert_eq!((status, code.as_str()), (409, "idempotency_conflict"), "{other:?}");
+        assert_eq!(taking, rows().iter().map(|row| row.0).collect(), "each has a row");
+        let at = &at(&house.url(""));
+        furnished(at).await;
+        let first = asked_first(at).await;
+        asked_again(at, &first).await;
+    })
+    .await;
+}
+
+#[test]
+fn a_key_stands_for_its_call_over_a_restart_and_over_a_kill() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let ends: [fn(Server); 2] = [|server| assert_eq!(server.stop(), Some(0)), Server::kill];
+    for end in ends {
+        let place = Place::new();
+        let server = place.serve();
+        let first = runtime.block_on(async {
+            let at = &at(&server.url);
+            furnished(at).await;
+            asked_first(at).await
+        });
+        end(server);
+        let server = place.serve();
+        runtime.block_on(asked_again(&at(&server.url), &first));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_with_one_key_at_once_make_one_checkpoint() {
+    const AT_ONCE: usize = 8;
+    over_every_engine(async |house| {
+        let at = &at(&house.url(""));
+        furnished(at).await;
+        let point = |n| ("/v1/sessions/s/checkpoints", json!({"at": "2", "state": {"n": n}}));
+        let tried = |n: usize| json!({"sessionId": "s", "tried": [n.to_string()]});
+        for round in 0..4 {
+            let page = || async { house.get("/v1/sessions/s/checkpoints?limit=100").await.json() };
+            let count = async || page().await["data"].as_array().unwrap().len();
+            for others in [1, 2] {
+                let before = count().await;
+                let call = |n: usize| match others {
+                    1 => point(n % 2),
+                    _ => ("/v1/tools/continue_session", tried(n % 2)),
+                };
+                let key = &*format!("round {round} {others}");
+                let all = (0..AT_ONCE).map(|n| async move { keyed(at, key, &call(n)).await });
+                let all = futures_util::future::join_all(all).await;
+                let done: Vec<_> = all.iter().filter(|one| one.0 < 300).collect();
+                assert_eq!(done.len(), AT_ONCE / 2, "one of both calls is refused: {all:?}");
+                assert!(done.windows(2).all(|two| two[0].2 == two[1].2), "{all:?}");
+                let refused = all.iter().filter(|one| one.1 == "idempotency_conflict").count();
+                assert_eq!((refused, count().await), (AT_ONCE / 2, before + 1), "{all:?}");
             }
-            assert_eq!(keyed(house, operation, call).await, first, "{operation}: still");
         }
     })
     .await;

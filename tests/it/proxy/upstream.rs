@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    scripted::{Asked, Scripted, call, json_text, open_stream, request},
+    scripted::{Asked, Listening, Scripted, call, json_text, open_stream, request, say},
     wrapped::{Store, client, options},
 };
 
@@ -154,4 +154,30 @@ async fn a_message_that_is_too_long_is_answered_with_an_error() {
     let refused = linked.hear().await;
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!("a"), &json!(-32600)));
     assert_eq!(linked.hear().await["id"], 2, "what comes after it is said");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_of_a_server_on_http_that_is_too_long_is_cut_in_the_record_or_refused() {
+    let script = |asked: Asked| {
+        async move {
+            let text = "y".repeat(if asked.says("tools/call") { 33 << 20 } else { 0 });
+            json_text(asked.answer(json!({"content": [{"type": "text", "text": text}]})))
+        }
+        .boxed()
+    };
+    let (server, store) = (Scripted::start(script).await, Store::start().await);
+    let proxy = Listening::start(&store, server.upstream(), options()).await;
+    let http = crate::say::http_client().build().unwrap();
+    let answer = say(&http, &proxy.address, &call(2, "any"), &[("sessionlog-session", "s")]).await;
+    assert!(answer.len() > 33 << 20, "it is passed on whole");
+    proxy.stop().await;
+    let events = store.events("s").await;
+    let result = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
+    let said = format!("[{} bytes, too long to be recorded]", answer.len());
+    assert_eq!(result["content"][0]["text"], said, "it is not read whole");
+    // As a line it is more than a line may be.
+    let mut linked = linked(&store, &server);
+    linked.say(&call(3, "any")).await;
+    let refused = linked.hear().await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("longer than"), "{refused}");
 }
