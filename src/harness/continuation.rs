@@ -48,7 +48,7 @@ const CONTINUATION: Recipe = Recipe {
         row(Class::Summary, 1, 0),
         row(Class::Failure, 12, 1_500),
         row(Class::Failed, 5, 1_200),
-        row(Class::Change, 0, 1_600),
+        row(Class::Change, 8, 1_600),
         row(Class::Result, 1, 400),
         row(Class::File, 0, 1_000),
         row(Class::Gap, 0, 1_400),
@@ -56,7 +56,7 @@ const CONTINUATION: Recipe = Recipe {
         row(Class::Rejection, 0, 1_000),
         row(Class::Done, 0, 800),
         row(Class::Source, 0, 600),
-        row(Class::Answer, 0, 700),
+        row(Class::Answer, 1, 700),
         row(Class::Tried, 0, 500),
         row(Class::OlderInstruction, 0, 300),
         row(Class::Branch, 0, 300),
@@ -65,6 +65,8 @@ const CONTINUATION: Recipe = Recipe {
         row(Class::StepLine, 0, 60).in_order(),
     ],
     first_percent: 68,
+    newest: &[Class::Answer, Class::Result],
+    newest_percent: 30,
 };
 
 /// What an agent needs to continue the session.
@@ -114,6 +116,8 @@ pub struct Continuation {
     pub summary: String,
     /// The agent's last message.
     pub answer: Option<Quote>,
+    /// Its messages before that, oldest first.
+    pub messages: Vec<Quote>,
     /// Items left out, by class.
     pub left_out: Vec<LeftOut>,
     /// Why each item was chosen, in the order of choice.
@@ -157,7 +161,14 @@ pub fn continuation(
     }
     let of = |class| chosen.of(class).into_iter();
     let steps = of(Class::LastStep).filter_map(|(at, form)| known.last_step(at, form));
-    let results = of(Class::Result).filter_map(|(at, form)| known.result(at, form));
+    let mut messages = known.quotes(&chosen, Class::Answer);
+    let last = facts.conversation.answers().back().map(|word| Some(word.position));
+    let is_last = messages.last().is_some_and(|quote| Some(quote.position) == last);
+    let answer = if is_last { messages.pop() } else { None };
+    let results: Vec<(Output, bool)> =
+        of(Class::Result).filter_map(|(at, form)| known.result(at, form)).collect();
+    let is_short = results.iter().any(|(_, cut)| *cut)
+        || answer.iter().chain(&messages).any(|quote| quote.cut.truncated);
     Continuation {
         task,
         goal,
@@ -178,14 +189,15 @@ pub fn continuation(
         done: lines(Class::Done),
         tried: lines(Class::Tried),
         failed: lines(Class::Failed),
-        results: results.map(|(output, _)| output).collect(),
+        results: results.into_iter().map(|(output, _)| output).collect(),
         summary: lines(Class::Summary).pop().unwrap_or_default(),
-        answer: known.quotes(&chosen, Class::Answer).pop(),
+        answer,
+        messages,
         why: if explain { known.why(&chosen) } else { Vec::new() },
         position: facts.position,
         tokens: frame + (budget - chosen.left),
         tokens_max,
-        truncated: chosen.is_cut || !left_out.is_empty(),
+        truncated: chosen.is_cut || is_short || !left_out.is_empty(),
         left_out,
     }
 }

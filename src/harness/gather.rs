@@ -37,6 +37,8 @@ const BYTES_OF_CHAR: usize = 50;
 /// paid for.
 pub(super) const STEP_BYTES: usize = 1_500;
 pub(super) const TEXT_BYTES: usize = 600;
+/// Bytes of a message of the agent in its short form.
+pub(super) const ANSWER_BYTES: usize = 1_500;
 /// Share of the worth of a failed change, in percent.
 const IN_VAIN_PERCENT: usize = 30;
 /// Worth of an item that is not judged by its words.
@@ -81,6 +83,10 @@ impl<'a> Known<'a> {
         for row in recipe.rows {
             known.add(row.class, bytes);
         }
+        if !recipe.newest.contains(&Class::Answer) {
+            let last = facts.conversation.answers().len().saturating_sub(1);
+            known.retain(Class::Answer, |item| item.place == last);
+        }
         known
     }
 
@@ -91,7 +97,6 @@ impl<'a> Known<'a> {
             Class::Task
             | Class::Goal
             | Class::Summary
-            | Class::Answer
             | Class::Instruction
             | Class::OlderInstruction => self.words(class),
             Class::Next => {
@@ -121,6 +126,10 @@ impl<'a> Known<'a> {
                 let outputs: Vec<_> = progress.outputs().map(|one| one.position).collect();
                 self.equal(class, 2 * LINE_CHARS_MAX, outputs);
             }
+            Class::Answer => {
+                let answers = facts.conversation.answers();
+                self.equal(class, LINE_CHARS_MAX, answers.iter().map(|one| one.position).collect());
+            }
             Class::Event => {
                 // One price for all: they are in order.
                 let recent = facts.conversation.recent.iter().map(|line| line.position).collect();
@@ -146,10 +155,6 @@ impl<'a> Known<'a> {
             Class::Summary => {
                 facts.research.summary().map(|said| (said.text.as_str(), facts.position))
             }
-            Class::Answer => {
-                let answer = facts.conversation.last_answer.as_ref();
-                answer.map(|line| (line.text.as_str(), line.position))
-            }
             _ => None,
         };
         if let Some((text, position)) = said.filter(|(text, _)| !text.is_empty()) {
@@ -170,14 +175,8 @@ impl<'a> Known<'a> {
     }
 
     fn findings(&mut self) {
-        // A short last answer is shown as such, and not also as a finding.
-        let answer = self.facts.conversation.last_answer.as_ref();
-        let answer = answer.filter(|line| line.text.len() <= LINE_CHARS_MAX);
-        let answer = answer.map(|line| Said::At(line.position));
         for (place, one) in self.facts.findings.found().iter().enumerate() {
-            if Some(one.said) != answer {
-                self.judged(Class::Finding, place, one);
-            }
+            self.judged(place, one);
         }
     }
 
@@ -308,25 +307,32 @@ impl<'a> Known<'a> {
         self.item(Item { bytes: 80, ..item(class, place, (at, count)) });
     }
 
-    fn judged(&mut self, class: Class, place: usize, one: &Finding) {
-        let research = &self.facts.research;
+    /// A sentence, with the text that contains it.
+    fn judged(&mut self, place: usize, one: &Finding) {
+        let (research, talk) = (&self.facts.research, &self.facts.conversation);
         let steps = research.steps();
         let (position, inside) = match one.said {
-            Said::Step(step) => (
-                steps.get(step).map_or(Position(0), |step| step.position),
-                step.checked_sub(steps.len() - research.full().count()),
-            ),
-            Said::At(position) => (position, None),
+            Said::Step(step) => {
+                let last = step.checked_sub(steps.len() - research.full().count());
+                let position = steps.get(step).map_or(Position(0), |step| step.position);
+                (position, last.map(|at| (Class::LastStep, at)))
+            }
+            Said::At(position) => {
+                let answer = talk.answers().binary_search_by_key(&position, |one| one.position);
+                (position, answer.ok().map(|at| (Class::Answer, at)))
+            }
             Said::Listed(_) => (Position(0), None),
         };
         let (worth, bytes, signature) = (one.score, one.text.len(), Some(one.signature));
-        self.item(Item { worth, bytes, signature, inside, ..self.at(class, place, position) });
+        let at = self.at(Class::Finding, place, position);
+        self.item(Item { worth, bytes, signature, inside, ..at });
     }
 
     /// An item at a position of the session.
     fn at(&self, class: Class, place: usize, position: Position) -> Item {
         let share = |of: u64| usize::try_from(of).unwrap_or(usize::MAX);
-        item(class, place, (share(position.0), share(self.facts.position.0)))
+        let made = item(class, place, (share(position.0), share(self.facts.position.0)));
+        Item { position: position.0, ..made }
     }
 
     fn item(&mut self, item: Item) {
@@ -390,8 +396,18 @@ pub(super) fn bytes_of(body: &StepBody) -> usize {
 /// An item at one of so many places of its list.
 fn item(class: Class, place: usize, (at, count): (usize, usize)) -> Item {
     let recency = at.min(count) * 100 / count.max(1);
-    let (mark, signature, inside) = (None, None, None);
-    Item { class, place, bytes: 0, worth: WORTH, recency, status: 100, mark, signature, inside }
+    Item {
+        class,
+        place,
+        bytes: 0,
+        worth: WORTH,
+        recency,
+        status: 100,
+        mark: None,
+        signature: None,
+        inside: None,
+        position: 0,
+    }
 }
 
 /// Next steps: from the last outcome, else from the plan.

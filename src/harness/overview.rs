@@ -46,7 +46,7 @@ const fn row(class: Class, first: usize, weight: usize) -> Row {
 
 /// The recipe: its shape is the goal, the last steps, open gaps, a line of each step and sources;
 /// then come the other indispensable items, and the rest by weight and worth.
-const OVERVIEW: Recipe = Recipe { rows: &ROWS, first_percent: 75 };
+const OVERVIEW: Recipe = Recipe { rows: &ROWS, first_percent: 75, newest: &[], newest_percent: 0 };
 
 const ROWS: [Row; 26] = [
     shape(Class::Task, 1, 0),
@@ -58,8 +58,8 @@ const ROWS: [Row; 26] = [
     row(Class::Instruction, 64, 500),
     row(Class::Summary, 1, 0),
     row(Class::Failure, 8, 1_500),
-    shape(Class::StepLine, 40, 110).in_order(),
-    shape(Class::Source, 12, 900),
+    shape(Class::StepLine, 40, 110).in_order().grows_last(),
+    shape(Class::Source, 12, 900).grows_last(),
     row(Class::Change, 0, 1_600),
     row(Class::Failed, 0, 1_000),
     row(Class::File, 0, 900),
@@ -118,6 +118,8 @@ const SUMMARY: Recipe = Recipe {
         row(Class::PlanDone, 0, 150),
     ],
     first_percent: 75,
+    newest: &[],
+    newest_percent: 0,
 };
 
 /// The full view of a few steps: an index instead of a summary.
@@ -127,8 +129,8 @@ const FULL: Recipe = Recipe {
         shape(Class::Goal, 1, 0),
         shape(Class::LastStep, 3, 0),
         shape(Class::Gap, 12, 1_400),
-        shape(Class::StepLine, FULL_STEPS_MAX, 900).in_order(),
-        shape(Class::Source, 12, 900),
+        shape(Class::StepLine, FULL_STEPS_MAX, 900).in_order().grows_last(),
+        shape(Class::Source, 12, 900).grows_last(),
         row(Class::Rejection, 0, 1_000),
         row(Class::Pattern, 0, 700),
         row(Class::Branch, 0, 400),
@@ -138,6 +140,8 @@ const FULL: Recipe = Recipe {
         row(Class::Count, 0, 60),
     ],
     first_percent: 75,
+    newest: &[],
+    newest_percent: 0,
 };
 
 /// Messages and events besides the research, and in a session without any.

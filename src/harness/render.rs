@@ -4,7 +4,7 @@
 use super::{
     budget::Cut,
     cursor::{Cursor, List},
-    gather::{Known, TEXT_BYTES, bytes_of},
+    gather::{ANSWER_BYTES, Known, TEXT_BYTES, bytes_of},
     select::{Chosen, Class, Form, Selection, why},
     step::{StepPlace, StepView, brief},
 };
@@ -188,8 +188,8 @@ impl Known<'_> {
             Class::Goal => said(facts.research.goal()?, None, 2 * TEXT_BYTES),
             Class::Summary => said(&facts.research.summary()?.text, None, 2 * TEXT_BYTES),
             Class::Answer => {
-                let answer = facts.conversation.last_answer.as_ref()?;
-                said(&answer.text, Some(answer.position), TEXT_BYTES)
+                let answer = facts.conversation.answers().get(place)?;
+                said(&answer.text, Some(answer.position), ANSWER_BYTES)
             }
             Class::Event => {
                 let line = facts.conversation.recent.get(place)?;

@@ -16,6 +16,8 @@ const RANKED_BYTES: usize = 100;
 const LEAST: usize = 8;
 /// From this mark of a user on (1 to 10) an item counts twice.
 const MARK_HIGH: u8 = 8;
+/// Items of a conversation that are not shown whole before older ones are not tried.
+const MISSES_MAX: usize = 4;
 /// A repeat counts half, a further one a quarter, and no less.
 const REPEATS_MAX: u8 = 2;
 
@@ -126,7 +128,7 @@ impl Class {
             Self::Summary => "summary",
             Self::Failure => "failures",
             Self::Mended => "mended",
-            Self::Answer => "answer",
+            Self::Answer => "messages",
             Self::Gap => "gaps",
             Self::Finding => "findings",
             Self::Rejection => "rejected",
@@ -177,14 +179,16 @@ pub struct Item {
     pub mark: Option<u8>,
     /// Its signature, where repeats are worth less.
     pub signature: Option<Signature>,
-    /// The place of the last step that contains it: it is left out where that step is shown whole.
-    pub inside: Option<usize>,
+    /// The text that contains it, by class and place: it is left out where that is shown whole.
+    pub inside: Option<(Class, usize)>,
+    /// The position of its event; 0 where it is of none.
+    pub position: u64,
 }
 
 impl Item {
-    /// Whether one of these steps contains it.
-    fn is_inside(&self, steps: &[usize]) -> bool {
-        self.inside.is_some_and(|step| steps.contains(&step))
+    /// Whether one of these texts contains it.
+    fn is_inside(&self, texts: &[(Class, usize)]) -> bool {
+        self.inside.is_some_and(|text| texts.contains(&text))
     }
 }
 
@@ -205,6 +209,8 @@ pub struct Row {
     pub max: usize,
     /// Whether an item is shown only with all that are newer: an index without holes.
     pub in_order: bool,
+    /// Whether items grow only when nothing else is left to show.
+    pub grows_last: bool,
 }
 
 /// The table by which a view chooses.
@@ -214,6 +220,10 @@ pub struct Recipe {
     pub rows: &'static [Row],
     /// Most of what the shape leaves for the indispensable items, in percent, while others wait.
     pub first_percent: usize,
+    /// Classes whose newest items are shown whole, as a window of the conversation shows them.
+    pub newest: &'static [Class],
+    /// Most of what is left then for these, in percent, while others wait; then all of the rest.
+    pub newest_percent: usize,
 }
 
 impl Row {
@@ -221,13 +231,20 @@ impl Row {
     /// worth `weight`.
     #[must_use]
     pub const fn new(class: Class, shape: usize, first: usize, weight: usize) -> Self {
-        Self { class, shape, first, weight, max: usize::MAX, in_order: false }
+        let max = usize::MAX;
+        Self { class, shape, first, weight, max, in_order: false, grows_last: false }
     }
 
     /// The same row for an index without holes.
     #[must_use]
     pub const fn in_order(self) -> Self {
         Self { in_order: true, ..self }
+    }
+
+    /// The same row, of items that grow last.
+    #[must_use]
+    pub const fn grows_last(self) -> Self {
+        Self { grows_last: true, ..self }
     }
 }
 
@@ -257,7 +274,7 @@ pub struct Selection {
     pub left: usize,
     /// Whether something indispensable was shortened or left out.
     pub is_cut: bool,
-    /// Items left out because a step that is shown whole contains them.
+    /// Items left out because a text that is shown whole contains them.
     pub inside: usize,
     /// Items visited: the cost of the selection.
     pub visits: usize,
@@ -295,9 +312,11 @@ pub fn select(items: &[Item], recipe: &Recipe, budget: usize, price: &mut dyn Pr
         made: Selection::default(),
     };
     choice.indispensable(recipe);
+    choice.newest_whole(recipe, recipe.newest_percent);
     choice.worthwhile(recipe);
+    choice.newest_whole(recipe, 100);
     choice.grow();
-    choice.without_repeats_of_steps();
+    choice.without_repeats_of_texts();
     choice.made.is_cut |= choice.is_any_cut();
     choice.made.left = choice.purse.left();
     choice.made
@@ -326,11 +345,12 @@ impl Choice<'_> {
         let cap = if all { whole.left() } else { whole.left() * recipe.first_percent / 100 };
         let mut purse = Purse::new(cap);
         self.take_lines(&others, recipe, &mut purse);
-        let mut order: Vec<usize> = (0..self.made.chosen.len()).collect();
-        let row_of = |class| recipe.rows.iter().position(|row| row.class == class);
-        order.sort_by_key(|at| self.made.chosen.get(*at).map(|one| row_of(one.item.class)));
-        for at in order {
-            self.lengthen(at, Form::Short, &mut purse);
+        for row in recipe.rows.iter().filter(|row| !row.grows_last) {
+            for at in 0..self.made.chosen.len() {
+                if self.made.chosen.get(at).is_some_and(|one| one.item.class == row.class) {
+                    self.lengthen(at, Form::Short, &mut purse);
+                }
+            }
         }
         whole.pay(cap - purse.left());
         self.purse = whole;
@@ -379,20 +399,64 @@ impl Choice<'_> {
         }
     }
 
-    /// The places of the last steps that are shown whole.
-    fn whole_steps(&mut self) -> Vec<usize> {
-        let chosen = self.made.chosen.iter().filter(|one| one.item.class == Class::LastStep);
-        let steps: Vec<Chosen> = chosen.copied().collect();
-        let is_whole = |one: &Chosen| self.price.price(&one.item, Form::Whole) <= one.cost;
-        steps.into_iter().filter(is_whole).map(|one| one.item.place).collect()
+    /// Takes the newest items of a conversation as they are, or as much of them as there is room for,
+    /// within a share of what is left.
+    fn newest_whole(&mut self, recipe: &Recipe, percent: usize) {
+        let of_talk = self.items.iter().enumerate();
+        let of_talk = of_talk.filter(|(_, item)| recipe.newest.contains(&item.class));
+        let mut order: Vec<(u64, usize)> = of_talk.map(|(at, item)| (item.position, at)).collect();
+        order.sort_unstable_by(|a, b| b.cmp(a));
+        let cap = self.purse.left() * percent / 100;
+        let mut purse = Purse::new(cap);
+        let mut misses = 0;
+        for (_, at) in order {
+            if misses == MISSES_MAX || purse.left() < LEAST {
+                break;
+            }
+            if !self.take_longest(at, &mut purse) {
+                misses += 1;
+            }
+        }
+        self.purse.pay(cap - purse.left());
     }
 
-    /// Takes out what a step contains that has grown to be whole since.
-    fn without_repeats_of_steps(&mut self) {
-        let steps = self.whole_steps();
+    /// Takes an item in the longest form that the purse has room for, or gives a chosen one that
+    /// form; returns whether it is whole.
+    fn take_longest(&mut self, at: usize, purse: &mut Purse) -> bool {
+        let Some(item) = self.items.get(at).copied() else { return true };
+        let is_taken = self.taken.get(at).copied().unwrap_or_default();
+        let is_item = |one: &Chosen| (one.item.class, one.item.place) == (item.class, item.place);
+        let chosen = is_taken.then(|| self.made.chosen.iter().position(is_item)).flatten();
+        if let Some(chosen) = chosen {
+            self.lengthen(chosen, Form::Whole, purse);
+            self.lengthen(chosen, Form::Short, purse);
+            return self.made.chosen.get(chosen).is_some_and(|one| one.form == Form::Whole);
+        }
+        for form in [Form::Whole, Form::Short, Form::Line] {
+            let cost = self.cost(at, form);
+            if purse.pay(cost) {
+                self.take(at, form, cost, 0, 0, false);
+                return form == Form::Whole;
+            }
+        }
+        false
+    }
+
+    /// The steps and messages that are shown whole.
+    fn whole_texts(&mut self) -> Vec<(Class, usize)> {
+        let is_text = |one: &&Chosen| matches!(one.item.class, Class::LastStep | Class::Answer);
+        let texts: Vec<Chosen> = self.made.chosen.iter().filter(is_text).copied().collect();
+        let is_whole = |one: &Chosen| self.price.price(&one.item, Form::Whole) <= one.cost;
+        let whole = texts.into_iter().filter(is_whole);
+        whole.map(|one| (one.item.class, one.item.place)).collect()
+    }
+
+    /// Takes out what a text contains that has grown to be whole since.
+    fn without_repeats_of_texts(&mut self) {
+        let texts = self.whole_texts();
         let (repeated, kept) = std::mem::take(&mut self.made.chosen)
             .into_iter()
-            .partition::<Vec<Chosen>, _>(|one| one.item.is_inside(&steps));
+            .partition::<Vec<Chosen>, _>(|one| one.item.is_inside(&texts));
         self.made.chosen = kept;
         self.made.inside += repeated.len();
         let saved: usize = repeated.iter().map(|one| one.cost).sum();
@@ -408,7 +472,7 @@ impl Choice<'_> {
             }
         }
         let row_of = |class: Class| rows.get(class as usize).copied().flatten();
-        let steps = self.whole_steps();
+        let texts = self.whole_texts();
         let open =
             self.items.iter().zip(&self.taken).enumerate().filter(|(_, (_, taken))| !**taken);
         let ranked = open.filter_map(|(at, (item, _))| {
@@ -429,7 +493,7 @@ impl Choice<'_> {
             if item.class.has_least_bytes() && item.bytes > self.purse.left() {
                 continue;
             }
-            if item.is_inside(&steps) {
+            if item.is_inside(&texts) {
                 self.made.inside += 1;
                 continue;
             }
@@ -582,6 +646,8 @@ mod tests {
             row(Class::StepLine, 0, 10).in_order(),
         ],
         first_percent: 75,
+        newest: &[],
+        newest_percent: 0,
     };
 
     fn item(class: Class, place: usize, bytes: usize, worth: usize) -> Item {

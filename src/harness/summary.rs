@@ -43,6 +43,8 @@ const TEXT: Recipe = Recipe {
         row(Class::OlderInstruction, 0, 300),
     ],
     first_percent: 60,
+    newest: &[],
+    newest_percent: 0,
 };
 
 /// A part of a text: a class under its heading.

@@ -6,7 +6,10 @@ use std::collections::{BTreeMap, VecDeque};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::text::one_line;
+use super::{
+    instructions::Word,
+    text::{clip, one_line},
+};
 use crate::event::{Event, EventType, Position, Timestamp, json, kinds};
 
 /// Types counted apart; further ones are counted together.
@@ -17,6 +20,11 @@ const RECENT_MAX: usize = 8;
 const LINE_CHARS_MAX: usize = 160;
 /// Most characters of the first and last messages.
 const SAID_CHARS_MAX: usize = 500;
+
+/// Latest messages of the agent that are kept, their bytes together, and characters of each.
+const ANSWERS_MAX: usize = 64;
+const ANSWERS_BYTES_MAX: usize = 24 << 10;
+const ANSWER_CHARS_MAX: usize = 4_000;
 
 /// An event in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,9 +56,25 @@ pub struct Conversation {
     pub last_answer: Option<Line>,
     /// The latest events, oldest first.
     pub recent: VecDeque<Line>,
+    answers: VecDeque<Word>,
 }
 
 impl Conversation {
+    /// The latest messages of the agent itself, oldest first, each to 4 000 characters.
+    #[must_use]
+    pub fn answers(&self) -> &VecDeque<Word> {
+        &self.answers
+    }
+
+    fn keep_answer(&mut self, position: Position, text: &str) {
+        let text = clip(text.trim(), ANSWER_CHARS_MAX);
+        if text.is_empty() {
+            return;
+        }
+        self.answers.push_back(Word { position, text });
+        keep_newest(&mut self.answers, ANSWERS_MAX, ANSWERS_BYTES_MAX, |word| word.text.len());
+    }
+
     /// Folds one event in; returns the words of a message of the agent itself.
     pub(super) fn fold(&mut self, event: &Event) -> Option<String> {
         self.events += 1;
@@ -93,11 +117,28 @@ impl Conversation {
         }
         line.text = one_line(&line.text, LINE_CHARS_MAX);
         self.recent.push_back(line);
-        (said == Some(false)).then(|| answer_of(&event.body)).flatten()
+        let answer = (said == Some(false)).then(|| answer_of(&event.body)).flatten()?;
+        self.keep_answer(event.position, &answer);
+        Some(answer)
     }
 
     pub(super) fn weight(&self) -> usize {
-        (self.counts.len() + self.recent.len() + 3) * 400
+        let answers: usize = self.answers.iter().map(|word| word.text.len() + 40).sum();
+        (self.counts.len() + self.recent.len() + 3) * 400 + answers
+    }
+}
+
+/// Drops the oldest of a list that has more items or bytes than are kept; the latest stays.
+pub(super) fn keep_newest<T>(
+    list: &mut VecDeque<T>,
+    items_max: usize,
+    bytes_max: usize,
+    bytes: impl Fn(&T) -> usize,
+) {
+    let mut total: usize = list.iter().map(&bytes).sum();
+    while list.len() > items_max || total > bytes_max && list.len() > 1 {
+        let Some(oldest) = list.pop_front() else { return };
+        total -= bytes(&oldest);
     }
 }
 

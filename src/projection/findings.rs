@@ -8,6 +8,7 @@
 use super::{
     body::{Confidence, StepBody},
     sentences::end_of_sentence,
+    small_talk::is_small_talk,
     text::one_line,
 };
 use crate::event::Position;
@@ -180,7 +181,8 @@ impl Findings {
 
     /// Folds a message of the agent in.
     pub(super) fn fold_message(&mut self, at: Position, text: &str) {
-        let said = sentences(text, 0);
+        let mut said = sentences(text, 0);
+        said.retain(|one| !is_small_talk(one.text));
         self.count(said.iter());
         let judged = self.counts.judge(100, said);
         self.latest = best([&judged]);
@@ -370,8 +372,10 @@ struct Sentence<'a> {
 
 /// A text as one sentence, if it has words.
 fn whole(text: &str) -> Option<Sentence<'_>> {
+    // Marks of lists and headings say nothing.
+    let text = text.trim().trim_start_matches(['-', '*', '•', '#', '>', ' ']);
     let (words, signature) = words(text);
-    (!words.is_empty()).then(|| Sentence { text: text.trim(), order: 0, words, signature })
+    (!words.is_empty()).then_some(Sentence { text, order: 0, words, signature })
 }
 
 /// The sentences of a text that have words, numbered from `first` on. Pieces of a long sentence

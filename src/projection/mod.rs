@@ -26,6 +26,7 @@ mod report;
 mod research;
 mod selection;
 pub(crate) mod sentences;
+mod small_talk;
 mod sources;
 pub mod text;
 pub mod tools;

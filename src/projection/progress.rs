@@ -9,6 +9,7 @@ use serde_json::{Value, value::RawValue};
 use super::{
     asked, body,
     calls::{Answer, Call, ToolEvent},
+    conversation::keep_newest,
     conversation::words,
     instructions::{Instructions, Word},
     person,
@@ -18,8 +19,9 @@ use super::{
 };
 use crate::event::{Event, Position, kinds};
 
-/// Latest results kept, and characters of each.
-const RESULTS_MAX: usize = 3;
+/// Latest results kept, their bytes together, and characters of each.
+const RESULTS_MAX: usize = 64;
+const RESULTS_BYTES_MAX: usize = 48 << 10;
 const RESULT_CHARS_MAX: usize = 4_000;
 /// Lines kept of a list, newest, and characters of a line.
 const LINES_MAX: usize = 50;
@@ -198,9 +200,6 @@ impl Progress {
         if answer.is_placeholder() && !answer.failed {
             return None;
         }
-        if self.outputs.len() == RESULTS_MAX {
-            self.outputs.pop_front();
-        }
         self.outputs.push_back(Output {
             position: answer.position,
             tool: call.tool.to_string(),
@@ -208,6 +207,7 @@ impl Progress {
             text: clip(&answer.text, RESULT_CHARS_MAX),
             is_error: answer.failed,
         });
+        keep_newest(&mut self.outputs, RESULTS_MAX, RESULTS_BYTES_MAX, |one| one.text.len());
         Some(())
     }
 
@@ -318,9 +318,9 @@ mod tests {
     }
 
     #[test]
-    fn the_last_three_results_stay_with_what_was_asked() {
+    fn the_latest_results_stay_with_what_was_asked_within_their_bytes() {
         let mut events = Vec::new();
-        for n in 0..5 {
+        for n in 0..15 {
             events.push((
                 "agent.tool_use",
                 format!(r#"{{"name":"f{n}","call_id":"{n}","input":[{n}]}}"#),
@@ -333,7 +333,9 @@ mod tests {
         let events: Vec<_> = events.iter().map(|(kind, body)| (*kind, body.as_str())).collect();
         let progress = folded(&events);
         let outputs: Vec<_> = progress.outputs().map(|one| (&*one.tool, &*one.input)).collect();
-        assert_eq!(outputs, [("f3", "[3]"), ("f4", "[4]"), ("(not named)", "")]);
+        let kept = RESULTS_BYTES_MAX / RESULT_CHARS_MAX;
+        assert_eq!(outputs.len(), kept, "{outputs:?}");
+        assert_eq!(outputs[kept - 2..], [("f14", "[14]"), ("(not named)", "")]);
         let first = progress.outputs().next().expect("one");
         assert!(first.is_error && first.text.chars().count() == RESULT_CHARS_MAX);
     }

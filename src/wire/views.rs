@@ -370,6 +370,9 @@ pub struct Continuing {
     /// The last message of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<WordOut>,
+    /// Messages of the agent before the last one, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<WordOut>,
     /// How many items of each list are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, u64>,
@@ -415,6 +418,7 @@ impl From<Continuation> for Continuing {
             results: results.collect(),
             summary: view.summary,
             answer: view.answer.map(WordOut::from),
+            messages: view.messages.into_iter().map(WordOut::from).collect(),
             left_out: left_out(&view.left_out),
             tokens: view.tokens as u64,
             truncated: view.truncated,

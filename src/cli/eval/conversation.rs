@@ -160,11 +160,21 @@ pub(super) struct Real {
     pub(super) amounts: Vec<Fact>,
 }
 
-/// The real conversations of a directory; nothing where its file does not hold enough of them.
-pub(super) fn real(directory: &Path) -> Outcome<Real> {
+/// Every real conversation of a directory.
+pub(super) fn all(directory: &Path) -> Outcome<Vec<Value>> {
     let path = directory.join(REAL_FILE);
     let text = files::read_text(&path, REAL_FILE_BYTES_MAX)
         .map_err(|source| Failure::File { path: path.clone(), source })?;
+    let read = |line| {
+        serde_json::from_str(line).map_err(|error| {
+            Failure::Usage(format!("{}: a line is not a conversation: {error}", path.display()))
+        })
+    };
+    text.lines().map(read).collect()
+}
+
+/// The first real conversations of a directory, joined.
+pub(super) fn real(directory: &Path) -> Outcome<Real> {
     let mut real = Real {
         lines: String::new(),
         said: Vec::new(),
@@ -174,11 +184,8 @@ pub(super) fn real(directory: &Path) -> Outcome<Real> {
         amounts: Vec::new(),
     };
     let mut ids = BTreeSet::new();
-    for line in text.lines().take(REAL_JOINED) {
-        let conversation: Value = serde_json::from_str(line).map_err(|error| {
-            Failure::Usage(format!("{}: a line is not a conversation: {error}", path.display()))
-        })?;
-        let messages = list(&conversation, "messages").filter(|message| role(message) != "system");
+    for conversation in all(directory)?.iter().take(REAL_JOINED) {
+        let messages = list(conversation, "messages").filter(|message| role(message) != "system");
         let messages: Vec<&Value> = messages.collect();
         for (at, message) in messages.iter().enumerate() {
             real.lines.push_str(&format!("{message}\n"));
@@ -206,7 +213,7 @@ impl Real {
     fn change(&mut self, call: &Value, result: &str, ids: &mut BTreeSet<String>) {
         let text = |path: &str| call.pointer(path).and_then(Value::as_str).unwrap_or_default();
         let name = text("/function/name");
-        if !WRITES.iter().any(|begin| name.starts_with(begin)) || result.starts_with("Error") {
+        if !is_write(name) || result.starts_with("Error") {
             return;
         }
         let arguments: Value =
@@ -223,11 +230,16 @@ impl Real {
     }
 }
 
-fn role(message: &Value) -> &str {
+/// Whether a call by its name changes something.
+pub(super) fn is_write(name: &str) -> bool {
+    WRITES.iter().any(|begin| name.starts_with(begin))
+}
+
+pub(super) fn role(message: &Value) -> &str {
     message.get("role").and_then(Value::as_str).unwrap_or_default()
 }
 
-fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+pub(super) fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 

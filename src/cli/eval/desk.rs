@@ -141,6 +141,19 @@ impl Desk {
         self.answer(Request::get(path).query_opt("tokens_max", tokens_max)).await
     }
 
+    /// A view of a session as of a position.
+    pub(super) async fn view_at(
+        &self,
+        session: &SessionId,
+        view: &str,
+        tokens_max: u64,
+        at: u64,
+    ) -> Outcome<Answer> {
+        let path = session_path(session, &format!("/views/{view}"));
+        let request = Request::get(path).query_opt("tokens_max", Some(tokens_max));
+        self.answer(request.query_opt("at", Some(at))).await
+    }
+
     /// Runs the hook on a payload; returns the text that the model is given, if any.
     pub(super) async fn hook(&self, payload: &Value) -> Outcome<Option<String>> {
         let input = payload.to_string().into_bytes().into();

@@ -3,6 +3,7 @@
 //! touch the user's sessions, and measures no time: the same seeds give the same report.
 
 mod agent;
+mod arguments;
 mod coding;
 mod conversation;
 mod desk;
@@ -111,7 +112,7 @@ pub(super) fn run(wanted: &Eval, screen: &mut Screen) -> Outcome {
 async fn evaluate(stage: &Stage, wanted: &Recovery, screen: &Screen) -> Outcome<Report> {
     let seeds = wanted.seeds();
     let real = match &wanted.data {
-        Some(directory) => Some(conversation::real(directory)?),
+        Some(directory) => Some((directory, conversation::real(directory)?)),
         None => None,
     };
     let bar = progress_bar((seeds.len() * KINDS.len()) as u64, screen);
@@ -129,10 +130,11 @@ async fn evaluate(stage: &Stage, wanted: &Recovery, screen: &Screen) -> Outcome<
     }
     bar.set_message("shape of overviews");
     match &real {
-        Some(real) => {
+        Some((directory, real)) => {
             measure::shapes(&desk, &real.said, &mut report.real).await?;
             bar.set_message("real conversations");
             measure::joined(&desk, real, &mut report.real).await?;
+            arguments::measure(&desk, directory, &mut report.real).await?;
         }
         None => {
             measure::shapes(&desk, &research::texts(), &mut report.real).await?;

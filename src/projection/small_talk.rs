@@ -1,0 +1,88 @@
+//! Sentences by which an agent offers, asks back or is polite: they say nothing about the work. It
+//! must not drop a sentence that has a number, which may be what was agreed.
+
+/// How such sentences begin, in small letters.
+const OPENINGS: &[&str] = &[
+    "can i help",
+    "can you please",
+    "certainly!",
+    "certainly,",
+    "could you please",
+    "could you provide",
+    "do you have any other",
+    "do you want me to",
+    "feel free",
+    "great!",
+    "great,",
+    "have a great",
+    "how can i",
+    "i apologize",
+    "i can help",
+    "i will help",
+    "i would be happy",
+    "i'd be happy",
+    "i'll help",
+    "i'm happy to",
+    "i'm here to help",
+    "i'm sorry",
+    "if you have any",
+    "if you need any",
+    "is there anything else",
+    "let me know",
+    "may i",
+    "please confirm",
+    "please let me know",
+    "please provide",
+    "please specify",
+    "shall i",
+    "should i",
+    "sure!",
+    "sure,",
+    "thank you",
+    "thanks",
+    "what would you like",
+    "would you like",
+    "you're welcome",
+];
+/// Characters up to which a polite word is a whole sentence.
+const EXCLAMATION_CHARS_MAX: usize = 24;
+
+/// Whether a sentence of an agent's message is small talk.
+pub(super) fn is_small_talk(sentence: &str) -> bool {
+    if sentence.contains(|character: char| character.is_numeric()) {
+        return false;
+    }
+    let begin: String = sentence.trim_start().chars().take(EXCLAMATION_CHARS_MAX).collect();
+    let begin = begin.replace('\u{2019}', "'").to_lowercase();
+    let is_word = |opening: &str| {
+        let rest = begin.strip_prefix(opening);
+        rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+    };
+    OPENINGS.iter().any(|opening| is_word(opening))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offers_and_courtesies_are_small_talk_and_statements_are_not() {
+        for said in [
+            "Would you like me to proceed with this booking?",
+            "Please provide the following details:",
+            "You\u{2019}re welcome!",
+            "Let me know how it goes.",
+            "If you have any other questions, feel free to ask.",
+        ] {
+            assert!(is_small_talk(said), "{said}");
+        }
+        for said in [
+            "Would you like me to book HAT052 for $120?",
+            "The cache stalls when two writers meet.",
+            "Surely the lock is held twice.",
+            "Pleased customers wrote back.",
+        ] {
+            assert!(!is_small_talk(said), "{said}");
+        }
+    }
+}
