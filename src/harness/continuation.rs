@@ -66,7 +66,7 @@ const CONTINUATION: Recipe = Recipe {
     ],
     first_percent: 68,
     newest: &[Class::Answer, Class::Result],
-    newest_percent: 30,
+    newest_percent: 25,
 };
 
 /// What an agent needs to continue the session.

@@ -26,8 +26,9 @@ use crate::{
 /// Most steps of a session whose full view is the default.
 pub const FULL_STEPS_MAX: usize = 8;
 
-/// Bytes of the constant parts: ids, times, marker, notice, cursors, names of lists.
-const FRAME_BYTES: usize = 480;
+/// Bytes of the constant parts: times, marker, notice, cursors, names of lists, and an id of eleven
+/// characters; a caller leaves room for longer ones.
+const FRAME_BYTES: usize = 560;
 /// Bytes of the name of a class, of how many of it are left out, and of its cursor.
 const CLASS_BYTES: usize = 24;
 /// Bytes of a quote's position and mark.

@@ -145,7 +145,8 @@ impl Service {
         let room =
             whole.checked_sub(COVERAGE_BYTES).filter(|left| *left >= harness::ANSWER_BYTES_MIN);
         let room = room.filter(|_| call.coverage);
-        let bytes_max = room.unwrap_or(whole);
+        let ids = session.as_str().len() + continues.as_ref().map_or(0, |id| id.as_str().len());
+        let bytes_max = room.unwrap_or(whole).saturating_sub(ids);
         let key = caller.key(&session);
         let (full, overview, gap_opened, gap_closed, coverage) = self
             .with_facts(&key, |_, facts| {
