@@ -142,7 +142,8 @@ impl Service {
                 self.step_page(&key, found, 0, bytes_max).await?
             }
             (None, None) => {
-                let view = |facts: &Facts| harness::overview(facts, false, bytes_max);
+                let room = bytes_max.saturating_sub(session.as_str().len());
+                let view = |facts: &Facts| harness::overview(facts, false, room);
                 Recovered::Overview(Box::new(self.look(&key, call.at, view).await?))
             }
         };

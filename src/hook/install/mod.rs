@@ -15,8 +15,8 @@ use json::Document;
 
 /// The name of our entries in files of other programs.
 const NAME: &str = "sessionlog";
-/// The toolsets that are set up: answers of hooks name tools of both.
-pub(super) const TOOLSETS: &str = "research,events";
+/// The toolsets that are set up: answers of hooks name tools of each.
+pub(super) const TOOLSETS: &str = "research,events,memory";
 /// Seconds that an agent's program waits for a hook at most; ours needs milliseconds.
 const TIMEOUT_SECONDS: u64 = 10;
 
