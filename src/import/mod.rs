@@ -337,8 +337,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Keeps what stands behind the last line of a transcript, where it is not a usual end, or where
-    /// the file was imported before without one.
+    /// Keeps what stands behind the last line of a transcript, where it is not a usual end, or
+    /// where the file was imported before without one.
     async fn end(&mut self, after: &str) -> Result<(), ImportError> {
         self.flush().await?;
         let Some(single) = self.single.as_mut().filter(|single| !single.refused) else {

@@ -22,8 +22,7 @@ fn rows() -> Vec<Row> {
     let wake = "/v1/sessions/w/wake";
     let event = |n: u64| json!({"type": "user.message", "n": n});
     let create = json!({"title": "a", "initial_events": [event(1), event(2)]});
-    let tool = "/v1/tools/checkpoint";
-    vec![
+    let mut rows = vec![
         (
             "createSession",
             ("/v1/sessions", create),
@@ -70,6 +69,16 @@ fn rows() -> Vec<Row> {
             ("/v1/sessions/s/events", json!({"events": [event(1)]})),
             vec![("/v1/sessions/s/events", json!({"events": [event(2)]}))],
         ),
+    ];
+    rows.extend(tools());
+    rows
+}
+
+/// The tools that keep it.
+fn tools() -> Vec<Row> {
+    let fork = "/v1/sessions/s/fork";
+    let tool = "/v1/tools/checkpoint";
+    vec![
         (
             "callTool",
             (tool, json!({"sessionId": "s", "label": "t"})),
