@@ -118,7 +118,7 @@ fn what_an_agent_says_between_calls_is_recorded_once_and_is_in_the_continuation(
     assert_eq!(agent.view("usage")["requests"], 5);
     let messages = agent.place.events(SESSION);
     let word = messages.iter().find(|event| event["content"] == GERMAN).unwrap();
-    assert_eq!(word["created_at"], "2026-11-20T09:00:01.000Z", "{word}");
+    assert_eq!(word["created_at"], "2026-11-20T09:00:01.000000Z", "{word}");
     assert_eq!(word["recorded_from"], "transcript");
     // An import of the same file goes beside it, and adds nothing to it.
     let count = messages.len();
