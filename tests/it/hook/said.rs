@@ -1,5 +1,5 @@
 //! What hooks read in the program's transcript: the agent's words between calls and what its
-//! requests took, each once, however often and by whomever it is read.
+//! requests took, each once, however often it is read.
 
 use std::{cell::RefCell, fs, io::Write as _, path::PathBuf};
 
