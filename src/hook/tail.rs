@@ -98,7 +98,7 @@ pub(super) async fn add(
     let own = payload.text("last_assistant_message").filter(|_| payload.name() == "Stop");
     if let Some(text) = own {
         // Two settings files may both run this hook: the second finds nothing new.
-        if known.is_told(text, &tail) {
+        if known.is_repeat(text, &tail) {
             delivery.events.drain(..delivery.events.len().saturating_sub(1));
         } else {
             said.push_back(text.to_owned());
@@ -181,7 +181,7 @@ impl Known {
     }
 
     /// Whether another hook of the same stop recorded its message: nothing was said since.
-    fn is_told(&self, text: &str, tail: &Tail) -> bool {
+    fn is_repeat(&self, text: &str, tail: &Tail) -> bool {
         let bytes = |place: &Value| place.get("bytes").and_then(Value::as_u64);
         let read = self.note.as_ref().and_then(bytes);
         let latest = self.events.first().and_then(|(event, _)| event.get("content")?.as_str());

@@ -244,7 +244,8 @@ mod tests {
     #[test]
     fn words_and_requests_are_read_with_the_ids_of_an_import() {
         let tail = read(CLAUDE, Program::ClaudeCode, None);
-        assert_eq!(said(&tail), ["I look for museums.   ok", "The canteen of the museum."]);
+        let museums = "I look for museums. \u{2028} ok";
+        assert_eq!(said(&tail), [museums, "The canteen of the museum."]);
         assert_eq!(tail.branch.as_deref(), Some("main"));
         let requests = tail.events.iter().filter(|event| event.id.starts_with("usage-")).count();
         assert_eq!(requests, 3, "messages 1, 2 and 5; 3 and 4 are a subagent's");

@@ -72,6 +72,7 @@ told("every id once", len({event["id"] for event in events}) == len(events))
 bodies = [asked(request) for request in requests]
 whole = ["\n".join(texts(body)) for body in bodies]
 own = [(at, data) for at, text in enumerate(whole) for data in framed(text) if data.get("session") == session]
+own = [(at, data) for at, data in own if "continuation" in data]
 told("injected text reaches the model", bool(own), f"{len(requests)} requests")
 last = own[-1][1]["continuation"] if own else {}
 told("with the task", last.get("task", {}).get("text") == "Measure the harbour wall", last)
@@ -112,7 +113,7 @@ at = max((at for at, text in enumerate(whole) if summarizes(text)), default=len(
 following = [at for at in range(at + 1, len(bodies)) if bodies[at].get("tools")]
 held = framed(whole[following[0]]) if following else []
 held = [data for data in held if data.get("session") == working]
-told("it is told after the compaction", bool(held), (at, following, len(bodies)))
+told("it is told after the compaction, once", len(held) == 1, (at, following, len(bodies), len(held)))
 view = held[-1]["continuation"] if held else {}
 TASK = "Make the shop count money in cents, never in floats"
 said = [one["text"] for one in view.get("instructions", [])]

@@ -379,10 +379,11 @@ fn what_a_shell_changed_elsewhere_is_a_change() {
         ],
     );
     let changes = lines(&view, "changes");
-    assert_eq!(changes.len(), 4, "{view}");
+    assert_eq!(changes.len(), 5, "the branch is one: {view}");
     let has = |text: &str| changes.iter().any(|line| line.contains(text));
     assert!(has(&format!("Bash {index} -> CREATE INDEX")), "{changes:?}");
-    assert!(has("-> [tax 1a2b3c4] Round the tax once"), "{changes:?}");
+    assert!(has("git commit -> 1a2b3c4 on tax: Round the tax once"), "{changes:?}");
+    assert!(has("git branch -> tax"), "{changes:?}");
     assert!(has("deployment.apps/web configured"), "{changes:?}");
     assert!(has("a.example/hooks -> failed"), "{changes:?}");
 }

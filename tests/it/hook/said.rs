@@ -1,5 +1,5 @@
 //! What hooks read in the program's transcript: the agent's words between calls and what its
-//! requests took, each once, however often and by whomever it is read.
+//! requests took, each once, however often it is read.
 
 use std::{cell::RefCell, fs, io::Write as _, path::PathBuf};
 
@@ -57,7 +57,7 @@ impl Agent {
                     "input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 900,
                 },
             },
-            "uuid": format!("u{count}"), "timestamp": format!("2026-11-20T09:00:{count:02}.000Z"),
+            "uuid": format!("u{count}"), "timestamp": format!("2026-11-20T09:{:02}:{:02}.000Z", *count / 60, *count % 60),
         })
         .to_string()
     }
@@ -118,7 +118,7 @@ fn what_an_agent_says_between_calls_is_recorded_once_and_is_in_the_continuation(
     assert_eq!(agent.view("usage")["requests"], 5);
     let messages = agent.place.events(SESSION);
     let word = messages.iter().find(|event| event["content"] == GERMAN).unwrap();
-    assert_eq!(word["created_at"], "2026-11-20T09:00:01.000Z", "{word}");
+    assert_eq!(word["created_at"], "2026-11-20T09:00:01.000000Z", "{word}");
     assert_eq!(word["recorded_from"], "transcript");
     // An import of the same file goes beside it, and adds nothing to it.
     let count = messages.len();
@@ -152,7 +152,12 @@ fn a_stop_that_is_reported_twice_or_before_its_line_is_written_doubles_nothing()
     agent.write(begins);
     agent.tell("PreCompact", json!({ "trigger": "auto" }));
     agent.write(ends);
-    agent.says("msg_8", "Fourth word.");
+    let block = json!({ "type": "text", "text": "Fourth word." });
+    let fourth = agent.line_of("msg_8", &block) + "\n";
+    let (begins, ends) = fourth.split_at(90);
+    agent.write(begins);
+    agent.tell("SessionEnd", json!({ "reason": "other" }));
+    agent.write(ends);
     agent.tell("SessionEnd", json!({ "reason": "other" }));
     let said = agent.said();
     assert_eq!(said[4..], ["Third word.", "Third end.", "Late.", "Fourth word."]);
@@ -179,6 +184,23 @@ fn a_transcript_that_was_cut_or_rewritten_is_read_again_and_doubles_nothing() {
         assert_eq!(note(&agent)["again"], Value::Null);
     }
     assert_eq!(agent.said(), ["First word.", "Done.", "shorter", "rewritten"]);
+}
+
+#[test]
+fn a_turn_of_many_words_is_read_in_parts() {
+    let agent = Agent::new();
+    for n in 0..600 {
+        agent.says("msg_1", &format!("Word {n}."));
+    }
+    agent.says("msg_2", "End.");
+    agent.stop("End.");
+    let parts = agent.said().len();
+    agent.tell("SessionEnd", json!({ "reason": "other" }));
+    let mut said = agent.said();
+    assert!(parts < 601 && said.len() == 601, "{parts} {}", said.len());
+    said.sort();
+    said.dedup();
+    assert_eq!(said.len(), 601);
 }
 
 #[test]
