@@ -229,7 +229,7 @@ fn named_error(error: &StoreError) -> &'static str {
         StoreError::LeaseLost { .. } => "lease lost",
         StoreError::PositionConflict { .. } => "conflict",
         StoreError::DuplicateEventId { .. } => "duplicate",
-        StoreError::DiskFull => "full",
+        StoreError::DiskFull(_) => "full",
         StoreError::Io { .. } => "io",
         _ => "another error",
     }
@@ -310,7 +310,12 @@ fn names_and_positions_are_decided_on_durable_bytes() {
         (&flying, expecting(2), Looked::default(), "conflict"),
         (&flying, expecting(3), Looked::default(), "waits"),
         (&flying, expecting(6), Looked::default(), "waits"),
-        (&still, events(&[None]), Looked { cramped: true, ..Looked::default() }, "full"),
+        (
+            &still,
+            events(&[None]),
+            Looked { cramped: Some(Short::Space), ..Looked::default() },
+            "full",
+        ),
         (
             &still,
             events(&[None]),
