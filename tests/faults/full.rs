@@ -212,6 +212,26 @@ fn stuff(server: &Server, session: &str, events: usize) {
     }
 }
 
+/// Permanent deletions and erasures are taken and free what was there, the last one by the command
+/// line, which starts an owner for it.
+fn frees(setup: &Setup, server: &mut Server, greedy: &mut Greedy) {
+    let erased = "/v1/sessions/erased/erase";
+    for (method, path) in [("DELETE", "/v1/sessions/deleted?now=true"), ("POST", erased)] {
+        greedy.take();
+        let freed = server.wire().call(method, path, &[], "").unwrap();
+        // An erasure settles what the journal has of others first: that may need more room.
+        let mut taken = vec![(200, String::new())];
+        taken.extend((path == erased).then(|| (503, "not_finished".to_owned())));
+        assert!(taken.contains(&freed.verdict()), "{path}: {} {}", freed.body, server.said());
+    }
+    greedy.take();
+    server.kill();
+    greedy.take();
+    let told = setup.command(&["delete", "gone", "--now", "--yes"]).output().unwrap();
+    assert!(told.status.success(), "{told:?}");
+    greedy.take();
+}
+
 fn a_disk_without_room_starts_reads_frees_and_heals(name: &str, kind: Kind) {
     if !has(name, &kind.needs()) {
         return;
@@ -256,21 +276,7 @@ fn a_disk_without_room_starts_reads_frees_and_heals(name: &str, kind: Kind) {
     let action = told.json()["error"]["recovery_hint"]["action"].to_string();
     assert_eq!((action.contains("inode"), action.contains("space")), (inodes, !inodes), "{action}");
     client.until_refused(&server);
-    // Permanent deletions and erasures are taken, and free what was there.
-    for (method, path) in [
-        ("DELETE", "/v1/sessions/deleted?now=true"),
-        ("POST", "/v1/sessions/erased/erase"),
-        ("DELETE", "/v1/sessions/gone?now=true"),
-    ] {
-        greedy.take();
-        let freed = server.wire().call(method, path, &[], "").unwrap();
-        // An erasure settles what the journal has of others first: that may need more room.
-        let mut taken = vec![(200, String::new())];
-        taken.extend(path.ends_with("erase").then(|| (503, "not_finished".to_owned())));
-        assert!(taken.contains(&freed.verdict()), "{path}: {} {}", freed.body, server.said());
-    }
-    greedy.take();
-    server.kill();
+    frees(&setup, &mut server, &mut greedy);
     server = setup.up();
     client.check(&server);
     for session in ["deleted", "erased", "gone"] {
