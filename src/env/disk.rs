@@ -18,7 +18,7 @@ use rustix::{
     io::{Errno, ReadWriteFlags},
 };
 
-use super::{Entry, File, LOCK_FILE, Lock, LockRule, Short, Storage, files::Free, told_apart};
+use super::{Entry, File, LOCK_FILE, Lock, LockRule, Short, Storage, files::Free, with_shortage};
 
 /// Flags of every file opened: no link is followed, no child process inherits it, and opening a
 /// pipe left at the path does not block.
@@ -206,7 +206,7 @@ fn sync_name(path: &Path) -> io::Result<()> {
 impl Storage for DataDir {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
         let created = self.file(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
-        let created = created.map_err(|error| told_apart(error, || Ok(self.free()?.short())))?;
+        let created = created.map_err(|error| with_shortage(error, || Ok(self.free()?.short())))?;
         Ok(Box::new(created))
     }
 
@@ -249,7 +249,7 @@ impl Storage for DataDir {
             }
             made => made,
         })
-        .map_err(|error| told_apart(error, || Ok(self.free()?.short())))
+        .map_err(|error| with_shortage(error, || Ok(self.free()?.short())))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -274,7 +274,7 @@ impl Storage for DataDir {
             return Ok(());
         }
         let short = if free.bytes < bytes { Short::Space } else { Short::Inodes };
-        Err(told_apart(Errno::NOSPC.into(), || Ok(short)))
+        Err(with_shortage(Errno::NOSPC.into(), || Ok(short)))
     }
 
     fn sync_all(&self) -> io::Result<()> {

@@ -27,7 +27,7 @@ use rustix::{
 };
 use zeroize::Zeroizing;
 
-use super::{Entropy, disk::DataDir, entropy::SystemEntropy, files, told_apart};
+use super::{Entropy, disk::DataDir, entropy::SystemEntropy, files, with_shortage};
 
 /// Name of the owner's socket in a data directory.
 const SOCKET_FILE: &str = "owner.sock";
@@ -79,7 +79,7 @@ impl OwnerSocket {
         let new = self.path.with_file_name(SOCKET_NEW_FILE);
         files::remove(&new)?;
         let free = || Ok(files::free(new.parent().unwrap_or(&new))?.short());
-        let listener = UnixListener::bind(&new).map_err(|error| told_apart(error, free))?;
+        let listener = UnixListener::bind(&new).map_err(|error| with_shortage(error, free))?;
         files::make_private(&new)?;
         // A second bind by the same value does not happen: an owner binds once.
         let _ = self.bound.set(identity(&new)?);

@@ -212,7 +212,7 @@ pub fn short_of(error: &io::Error) -> Option<Short> {
 }
 
 /// The same error, that says so where it is inodes that the file system is short of.
-fn told_apart(error: io::Error, short: impl FnOnce() -> io::Result<Short>) -> io::Error {
+fn with_shortage(error: io::Error, short: impl FnOnce() -> io::Result<Short>) -> io::Error {
     match short_of(&error).map(|_| short()) {
         Some(Ok(Short::Inodes)) => io::Error::new(io::ErrorKind::StorageFull, NoInode),
         _ => error,

@@ -623,8 +623,8 @@ pub enum Health {
     Ready,
     /// Reads only, and why.
     ReadOnly(String),
-    /// Reads, and takes deletions that free bytes: the disk is full. It takes writes again by itself
-    /// once there is room.
+    /// Reads, and takes deletions that free bytes: the disk is full. It takes writes again by
+    /// itself once there is room.
     Full(Short),
     /// The disk has owed an answer for so long: appends wait.
     Silent(Duration),

@@ -270,8 +270,8 @@ impl Sessions {
         pressure > room / 2 || pressure > room / 8 && few()
     }
 
-    /// What is missing where no append is taken for want of room: deletions have what was kept back,
-    /// or too much waits to be settled.
+    /// What is missing where no append is taken for want of room: deletions have what was kept
+    /// back, or too much waits to be settled.
     pub(crate) fn lacks(&self) -> Option<Short> {
         let waits = || self.pressure() > self.base.options.journal_retained_bytes;
         let cramped = self.reserve.cramped.load(Ordering::Acquire) && waits();

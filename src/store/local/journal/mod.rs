@@ -496,8 +496,9 @@ impl<S> Journal<S> {
         }
     }
 
-    /// Looks whether the next append has room; where it had none, it makes the file of the ring that
-    /// the append would need. So readiness is what the next append meets, and heals without one.
+    /// Looks whether the next append has room; where it had none, it makes the file of the ring
+    /// that the append would need. So readiness is what the next append meets, and heals without
+    /// one.
     pub(super) fn look_for_room(&self) {
         let now = self.env.clock.monotonic();
         if self.refusing().is_some() || !self.trouble.lock().is_room_due(now) {
