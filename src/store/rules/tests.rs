@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::{Ahead, Ask, Decision, Draw, Effect, Looked, Request, Sees, apply, decide};
 use crate::{
+    env::Short,
     event::{
         Batch, BatchKey, EventId, EventType, Fence, Incarnation, Lsn, NewEvent, NewNote, NoteKind,
         Origin, Position, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp, UserId,
