@@ -53,7 +53,17 @@ pub(super) const PROBE: Probe = Probe {
 const SAMPLE: &str = include_str!("../../examples/conversation.jsonl");
 /// What is as large whatever is stored: the ring of the journal, and what is kept back for
 /// deletions on a full disk.
-const FIXED: [&str; 2] = ["journal", "reserve"];
+const FIXED: [&str; 9] = [
+    "journal",
+    "reserve",
+    "reserve.1",
+    "reserve.2",
+    "reserve.3",
+    "reserve.4",
+    "reserve.5",
+    "reserve.6",
+    "reserve.7",
+];
 /// Messages of one append.
 const BATCH: usize = 100;
 

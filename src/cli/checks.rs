@@ -181,11 +181,14 @@ fn owner(config: &Config, health: &Health) -> Check {
 
 fn space(health: &Health) -> Check {
     let name = "disk space";
-    let Some(free) = health.bytes_free else {
+    let Some(free) = health.free else {
         return warn(name, "unknown", "check the file system of the data directory");
     };
-    let found = format!("{} free, {} used", size(free), size(health.bytes_on_disk));
-    match free {
+    let found = format!("{} free, {} used", size(free.bytes), size(health.bytes_on_disk));
+    if free.inodes == Some(0) {
+        return fail(name, format!("{found}, no inode free"), "remove files: each takes an inode");
+    }
+    match free.bytes {
         free if free < FREE_TOO_LOW => fail(name, found, "free some space: writes will fail soon"),
         free if free < FREE_LOW => warn(name, found, "free some space"),
         _ => ok(name, found),

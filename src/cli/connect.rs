@@ -3,6 +3,7 @@
 
 use std::{
     ffi::OsString,
+    fmt::Display,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -16,7 +17,11 @@ use super::{
 };
 use crate::{
     client::{Client, OwnerTarget, Start, Target},
-    env::{Entropy, LOCK_FILE, entropy::SystemEntropy, files, host::OwnerSocket, project::Project},
+    env::{
+        Entropy, LOCK_FILE, entropy::SystemEntropy, files, host::OwnerSocket, project::Project,
+        short_of,
+    },
+    service::way_to_room,
     store::local::OpenError,
 };
 
@@ -147,11 +152,20 @@ pub(super) fn socket(config: &Config) -> Outcome<OwnerSocket> {
 }
 
 /// A data directory that the file system refuses.
-pub(super) fn unusable(config: &Config, error: &dyn std::fmt::Display) -> Failure {
+pub(super) fn unusable(config: &Config, error: &io::Error) -> Failure {
+    unopened(config, error, error)
+}
+
+/// The same, with the error of the file system and what is said of it.
+pub(super) fn unopened(config: &Config, said: &dyn Display, error: &io::Error) -> Failure {
+    let action = match short_of(error) {
+        Some(short) => way_to_room(short),
+        None => "make it a directory you may write to, or name another with --data-dir",
+    };
     Failure::Refused {
         code: "owner_unavailable",
-        message: format!("data directory {}: {error}", config.data_dir.display()),
-        action: "make it a directory you may write to, or name another with --data-dir".to_owned(),
+        message: format!("data directory {}: {said}", config.data_dir.display()),
+        action: action.to_owned(),
     }
 }
 

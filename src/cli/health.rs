@@ -33,7 +33,8 @@ pub(super) struct Health {
     /// How many sessions there are and when the newest was written to, once an owner answered.
     pub(super) sessions: Result<(u64, Option<String>), String>,
     pub(super) bytes_on_disk: u64,
-    pub(super) bytes_free: Option<u64>,
+    /// What the file system has left.
+    pub(super) free: Option<files::Free>,
     /// Whether it is encrypted, and whether it opens with the keys given.
     pub(super) keys: Option<Result<(bool, bool), String>>,
     /// Time, level and text of the last error of its owner.
@@ -59,7 +60,7 @@ impl Health {
             owner,
             sessions,
             bytes_on_disk: if here { bytes_below(&config.data_dir) } else { 0 },
-            bytes_free: directory.filter(|_| here).and_then(|path| files::free_bytes(path).ok()),
+            free: directory.filter(|_| here).and_then(|path| files::free(path).ok()),
             keys: exists.then(|| keys(config)),
             last_error: if here { last_error(&config.data_dir.join("owner.log")) } else { None },
         })
@@ -141,7 +142,7 @@ pub(super) fn status(config: &Config, environment: &Environment, screen: &mut Sc
         },
     ));
     if config.url.is_none() {
-        let free = health.bytes_free.map_or_else(|| "unknown".to_owned(), size);
+        let free = health.free.map_or_else(|| "unknown".to_owned(), |free| size(free.bytes));
         rows.push(("on disk", size(health.bytes_on_disk)));
         rows.push(("free space", free));
         rows.push((
@@ -199,7 +200,7 @@ fn to_json(config: &Config, health: &Health) -> Value {
         "owner": owner,
         "sessions": health.sessions.as_ref().ok().map(|(count, _)| count),
         "bytes_on_disk": health.bytes_on_disk,
-        "bytes_free": health.bytes_free,
+        "bytes_free": health.free.map(|free| free.bytes),
         "encrypted": health.keys.as_ref().and_then(|keys| Some(keys.as_ref().ok()?.0)),
         "last_error": error,
     })

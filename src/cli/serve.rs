@@ -31,6 +31,7 @@ use crate::{
     env::{
         Env, files,
         host::{self, OwnerSocket},
+        short_of,
     },
     event::Event,
     http::{App, Exporter, HttpOptions, Listener, ServeOptions},
@@ -101,7 +102,13 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
     }
     let store = own(&env, config, on_demand).await?;
     let socket = connect::socket(config)?;
-    let local = socket.bind().map_err(|error| connect::unusable(config, &error))?;
+    let mut local = None;
+    let bound = store.with_room(&mut || {
+        local = Some(socket.bind()?);
+        Ok(())
+    });
+    let local = bound.and_then(|()| local.ok_or_else(|| io::Error::other("no socket")));
+    let local = local.map_err(|error| connect::unusable(config, &error))?;
     let stop = CancellationToken::new();
     let asked = signals::asked_to_end()?;
     let stopping = stop.clone();
@@ -417,7 +424,7 @@ fn unopened(config: &Config, error: &OpenError) -> Failure {
              docs/operations.md"
         )),
         OpenError::Key { problem } => keys::unopened(&data_dir.to_string(), problem),
-        OpenError::Io { .. } => connect::unusable(config, error),
+        OpenError::Io { source, .. } => connect::unopened(config, error, source),
     }
 }
 
@@ -474,9 +481,11 @@ fn log_to(config: &Config, on_demand: bool) -> Outcome {
     let mut file: Option<Box<dyn Write + Send>> = None;
     if on_demand {
         let path = config.data_dir.join("owner.log");
-        let opened = host::open_log(&path, LOG_BYTES_MAX)
-            .map_err(|error| connect::unusable(config, &error))?;
-        file = Some(Box::new(opened));
+        file = Some(match host::open_log(&path, LOG_BYTES_MAX) {
+            // Without room for a log there may be room for a deletion.
+            Err(error) if short_of(&error).is_some() => Box::new(io::sink()),
+            opened => Box::new(opened.map_err(|error| connect::unusable(config, &error))?),
+        });
     }
     logging::start(&config.log, file);
     Ok(())

@@ -18,7 +18,7 @@ use rustix::{
     io::{Errno, ReadWriteFlags},
 };
 
-use super::{Entry, File, LOCK_FILE, Lock, LockRule, Storage};
+use super::{Entry, File, LOCK_FILE, Lock, LockRule, Short, Storage, files::Free, with_shortage};
 
 /// Flags of every file opened: no link is followed, no child process inherits it, and opening a
 /// pipe left at the path does not block.
@@ -27,6 +27,9 @@ const DIRECTORY_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const DIRECTORY_MODE: Mode = Mode::RWXU;
+
+/// Inodes that a new file needs until it has its name, and the one that is made beside it.
+const INODES_MIN: u64 = 2;
 
 /// A data directory on the real disk.
 pub struct DataDir {
@@ -117,6 +120,11 @@ impl DataDir {
         opened.as_ref().err().is_none_or(known).then_some(opened)
     }
 
+    /// What the file system has left.
+    fn free(&self) -> io::Result<Free> {
+        Ok(Free::of(&rustix::fs::fstatvfs(&self.root)?))
+    }
+
     fn file(&self, path: &str, flags: OFlags) -> io::Result<DiskFile> {
         let walk = || {
             self.at(path, |directory, name| {
@@ -197,7 +205,9 @@ fn sync_name(path: &Path) -> io::Result<()> {
 
 impl Storage for DataDir {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
-        Ok(Box::new(self.file(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?))
+        let created = self.file(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
+        let created = created.map_err(|error| with_shortage(error, || Ok(self.free()?.short())))?;
+        Ok(Box::new(created))
     }
 
     fn open(&self, path: &str) -> io::Result<Box<dyn File>> {
@@ -239,6 +249,7 @@ impl Storage for DataDir {
             }
             made => made,
         })
+        .map_err(|error| with_shortage(error, || Ok(self.free()?.short())))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -255,6 +266,15 @@ impl Storage for DataDir {
 
     fn sync_dir(&self, directory: &str) -> io::Result<()> {
         Ok(rustix::fs::fsync(self.directory(directory)?)?)
+    }
+
+    fn room(&self, bytes: u64) -> io::Result<()> {
+        let free = self.free()?;
+        if free.bytes >= bytes && free.inodes.is_none_or(|inodes| inodes >= INODES_MIN) {
+            return Ok(());
+        }
+        let short = if free.bytes < bytes { Short::Space } else { Short::Inodes };
+        Err(with_shortage(Errno::NOSPC.into(), || Ok(short)))
     }
 
     fn sync_all(&self) -> io::Result<()> {

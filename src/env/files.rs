@@ -12,6 +12,8 @@ use std::{
 
 use zeroize::Zeroizing;
 
+use super::Short;
+
 /// A file opened for reading, with its size for a progress bar.
 pub struct Input {
     /// Its bytes.
@@ -344,13 +346,39 @@ pub fn identity(path: &Path) -> io::Result<Identity> {
     })
 }
 
-/// Bytes that this user can still write to the file system of a path.
+/// With fewer free bytes a disk is short of space, whatever else it lacks: a small directory needs
+/// as much to take a name.
+const SPACE_MIN: u64 = 256 << 10;
+
+/// What a file system has left for this user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Free {
+    /// Bytes that can be written.
+    pub bytes: u64,
+    /// Files that can be made; `None` where the file system does not count them.
+    pub inodes: Option<u64>,
+}
+
+impl Free {
+    pub(super) fn of(about: &rustix::fs::StatVfs) -> Self {
+        let bytes = about.f_bavail.saturating_mul(about.f_frsize);
+        Self { bytes, inodes: (about.f_files > 0).then_some(about.f_favail) }
+    }
+
+    /// What is short where there is no room for a file.
+    #[must_use]
+    pub fn short(&self) -> Short {
+        let space = self.bytes < SPACE_MIN || self.inodes != Some(0);
+        if space { Short::Space } else { Short::Inodes }
+    }
+}
+
+/// What the file system of a path has left.
 ///
 /// # Errors
 /// The error of the system.
-pub fn free_bytes(path: &Path) -> io::Result<u64> {
-    let about = rustix::fs::statvfs(path)?;
-    Ok(about.f_bavail.saturating_mul(about.f_frsize))
+pub fn free(path: &Path) -> io::Result<Free> {
+    Ok(Free::of(&rustix::fs::statvfs(path)?))
 }
 
 /// Blocks until no other process changes a file, and locks it until the result is dropped. The lock

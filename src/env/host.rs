@@ -27,7 +27,7 @@ use rustix::{
 };
 use zeroize::Zeroizing;
 
-use super::{Entropy, disk::DataDir, entropy::SystemEntropy, files};
+use super::{Entropy, disk::DataDir, entropy::SystemEntropy, files, with_shortage};
 
 /// Name of the owner's socket in a data directory.
 const SOCKET_FILE: &str = "owner.sock";
@@ -74,11 +74,12 @@ impl OwnerSocket {
     /// holder of the data directory's lock may call this: it would cut a living owner off.
     ///
     /// # Errors
-    /// The error of the system.
+    /// The error of the system; [`super::short_of`] tells what a full disk lacks.
     pub fn bind(&self) -> io::Result<UnixListener> {
         let new = self.path.with_file_name(SOCKET_NEW_FILE);
         files::remove(&new)?;
-        let listener = UnixListener::bind(&new)?;
+        let free = || Ok(files::free(new.parent().unwrap_or(&new))?.short());
+        let listener = UnixListener::bind(&new).map_err(|error| with_shortage(error, free))?;
         files::make_private(&new)?;
         // A second bind by the same value does not happen: an owner binds once.
         let _ = self.bound.set(identity(&new)?);

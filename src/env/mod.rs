@@ -118,7 +118,7 @@ pub trait Storage: Send + Sync {
     /// durable only after `sync_dir` of its directory.
     ///
     /// # Errors
-    /// The error of the file system.
+    /// The error of the file system; [`short_of`] tells what a full one lacks.
     fn create(&self, path: &str) -> io::Result<Box<dyn File>>;
 
     /// Opens an existing file for reading and writing; never follows a symbolic link.
@@ -163,6 +163,16 @@ pub trait Storage: Send + Sync {
     /// The error of the file system.
     fn sync_dir(&self, directory: &str) -> io::Result<()>;
 
+    /// Whether there is room for a file of so many bytes and another, as far as the file system
+    /// tells beforehand.
+    ///
+    /// # Errors
+    /// `ErrorKind::StorageFull`: there is none.
+    fn room(&self, bytes: u64) -> io::Result<()> {
+        let _ = bytes;
+        Ok(())
+    }
+
     /// Makes everything written to this file system durable (`syncfs`), through a descriptor held
     /// open since start, so that no writeback error is missed.
     ///
@@ -176,6 +186,37 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// The error of the file system.
     fn lock(&self) -> io::Result<Option<Box<dyn Lock>>>;
+}
+
+/// What a full disk has no more of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Short {
+    /// Bytes.
+    #[default]
+    Space,
+    /// Inodes: every file takes one, whatever its size.
+    Inodes,
+}
+
+/// The disk is full although it has space.
+#[derive(Debug, thiserror::Error)]
+#[error("no inode is free on this file system")]
+struct NoInode;
+
+/// What a call found missing that failed for want of room; `None` where it failed otherwise.
+#[must_use]
+pub fn short_of(error: &io::Error) -> Option<Short> {
+    let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    let inodes = error.get_ref().is_some_and(|inner| inner.is::<NoInode>());
+    full.then_some(if inodes { Short::Inodes } else { Short::Space })
+}
+
+/// The same error, that says so where it is inodes that the file system is short of.
+fn with_shortage(error: io::Error, short: impl FnOnce() -> io::Result<Short>) -> io::Error {
+    match short_of(&error).map(|_| short()) {
+        Some(Ok(Short::Inodes)) => io::Error::new(io::ErrorKind::StorageFull, NoInode),
+        _ => error,
+    }
 }
 
 /// Whether the process, or the system, has no file descriptors left: that passes.

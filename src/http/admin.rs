@@ -9,7 +9,7 @@ use axum::{
 
 use super::{Shared, describe::Refusals, refuse::Refusal};
 use crate::{
-    service::{Code, Health, ServiceError},
+    service::{self, Code, Health, ServiceError},
     verbs::routes,
     wire::types,
 };
@@ -37,6 +37,7 @@ pub(super) async fn readyz(State(door): Shared) -> Result<Json<types::Condition>
                 .action("reading works; look at the disk, then restart");
             Err(error.into())
         }
+        Health::Full(short) => Err(service::without_room(short).into()),
         Health::Silent(silence) => {
             let seconds = silence.as_secs();
             let message = format!("the disk has not answered for {seconds} s; appends wait");

@@ -67,6 +67,7 @@ pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use sources::SourcesAdded;
 pub use status::Status;
 pub use step::StepCall;
+pub use store_error::{way_to_room, without_room};
 pub use tool_cache::{Miss, REMEMBERED_TOKENS, ToolHit, ToolLookup, ToolMemory, ToolOutput};
 pub use verify::Counts;
 pub use via::{BoundBy, Remembered, Via};

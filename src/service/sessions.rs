@@ -204,7 +204,7 @@ impl Service {
                 let lifetimes = self.store.lifetimes();
                 Ok((!now).then(|| lifetimes.deleted_goes_at(info.used_at)))
             }
-            Err(error @ StoreError::DiskFull) => Err(unwritten(error)
+            Err(error @ StoreError::DiskFull(_)) => Err(unwritten(error)
                 .action("delete it without the possibility of restoring it, which frees its bytes")
                 .next(Next::DeleteNow(session.clone()))),
             Err(error) => Err(unwritten(error)),

@@ -3,7 +3,7 @@
 
 use super::{Code, Gap, Next, ServiceError};
 use crate::{
-    env,
+    env::{self, Short},
     event::{Position, Range, SessionId},
     store::StoreError,
 };
@@ -61,12 +61,15 @@ impl From<StoreError> for ServiceError {
                 .action("reading works; an operator must look at the disk and restart"),
             StoreError::Busy => retry(plain(Code::RateLimited))
                 .action("nothing was kept of this append; wait a moment, then emit again"),
-            StoreError::DiskFull => retry(plain(Code::DiskFull))
-                .action("nothing was kept of this append; free space, then emit again"),
-            StoreError::Unfinished { .. } => retry(plain(Code::NotFinished)).action(
-                "what was to go is not served any more; free space: the store takes the bytes away \
-                 when there is room, or at once when this is sent again",
-            ),
+            StoreError::DiskFull(short) => retry(plain(Code::DiskFull)).action(format!(
+                "nothing was kept of this append; {}, then emit again",
+                way_to_room(short)
+            )),
+            StoreError::Unfinished { source, .. } => retry(plain(Code::NotFinished)).action(format!(
+                "what was to go is not served any more; {}: the store takes the bytes away when \
+                 there is room, or at once when this is sent again",
+                way_to_room(env::short_of(&source).unwrap_or_default())
+            )),
             StoreError::NotOffered { what } => {
                 Self::invalid(what, message).action("use the means of the engine itself")
             }
@@ -78,6 +81,24 @@ impl From<StoreError> for ServiceError {
                 retry(plain(Code::InternalError)).action("look at the disk, then try again")
             }
         }
+    }
+}
+
+/// Why a store without room is not ready for writes.
+#[must_use]
+pub fn without_room(short: Short) -> ServiceError {
+    ServiceError::from(StoreError::DiskFull(short)).action(format!(
+        "reading and permanent deletions work; {}: the store takes writes again by itself",
+        way_to_room(short)
+    ))
+}
+
+/// What a person does about a full disk.
+#[must_use]
+pub fn way_to_room(short: Short) -> &'static str {
+    match short {
+        Short::Space => "free space",
+        Short::Inodes => "remove files, each of which takes an inode",
     }
 }
 

@@ -3,7 +3,10 @@
 
 use std::io;
 
-use crate::event::{EventId, Position, Range, SessionId};
+use crate::{
+    env::Short,
+    event::{EventId, Position, Range, SessionId},
+};
 
 use super::Gap;
 
@@ -147,9 +150,9 @@ pub enum StoreError {
     /// As much as may wait for the disk waits; nothing of the append was kept.
     #[error("too much waits for the disk")]
     Busy,
-    /// No space is left, or a file may not grow; nothing of the append was kept.
-    #[error("the disk is full, or a limit of file sizes is met")]
-    DiskFull,
+    /// No space or no inode is left, or a file may not grow; nothing of the append was kept.
+    #[error("{}", full(*.0))]
+    DiskFull(Short),
     /// It is accepted and holds; bytes that it takes away are left on the disk.
     #[error("the {what} is accepted and not finished, bytes are left on the disk: {source}")]
     Unfinished {
@@ -172,6 +175,14 @@ pub enum StoreError {
         /// What the file system said.
         source: io::Error,
     },
+}
+
+/// What the text of a full disk says.
+fn full(short: Short) -> &'static str {
+    match short {
+        Short::Space => "the disk is full, or a limit of file sizes is met",
+        Short::Inodes => "the disk is full: no inode is free",
+    }
 }
 
 /// What the text of a deletion says of undoing it.

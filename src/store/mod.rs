@@ -11,6 +11,8 @@ mod rules;
 mod values;
 mod work;
 
+use std::io;
+
 use futures_util::future::BoxFuture;
 
 pub use error::{StoreError, StoreResult};
@@ -250,6 +252,16 @@ pub trait Store: Maintain {
 
     /// Whether the store can do its work now.
     fn health(&self) -> Health;
+
+    /// Runs what makes a file beside those of the store. While that fails for want of room it is
+    /// run again with a part of the room that the store keeps back; what is left over is kept back
+    /// again.
+    ///
+    /// # Errors
+    /// The last error of `make`.
+    fn with_room(&self, make: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        make()
+    }
 
     /// Makes everything durable where it belongs and marks a clean stop. Appends afterwards fail.
     fn close(&self) -> BoxFuture<'_, ()>;

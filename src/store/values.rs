@@ -6,9 +6,12 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use super::KeyId;
-use crate::event::{
-    Batch, BatchKey, Event, EventId, Fence, Lsn, Position, Range, SessionId, SessionKey, Timestamp,
-    limits,
+use crate::{
+    env::Short,
+    event::{
+        Batch, BatchKey, Event, EventId, Fence, Lsn, Position, Range, SessionId, SessionKey,
+        Timestamp, limits,
+    },
 };
 
 /// What the caller says about a new session.
@@ -620,6 +623,9 @@ pub enum Health {
     Ready,
     /// Reads only, and why.
     ReadOnly(String),
+    /// Reads, and takes deletions that free bytes: the disk is full. It takes writes again by
+    /// itself once there is room.
+    Full(Short),
     /// The disk has owed an answer for so long: appends wait.
     Silent(Duration),
 }

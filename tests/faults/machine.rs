@@ -148,7 +148,26 @@ impl Drop for Loop {
     }
 }
 
-/// An ext4 of so many bytes in a file, mounted.
+/// A file system that a small disk may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// ext4 of so many bytes.
+    Ext4(u64),
+    /// ext4 of so many bytes, with so many inodes.
+    FewInodes(u64, u32),
+    /// XFS of so many bytes: 300 MiB are the fewest that it takes.
+    Xfs(u64),
+}
+
+impl Kind {
+    /// What a machine needs for a disk with it.
+    pub fn needs(self) -> [Need; 4] {
+        let program = if matches!(self, Self::Xfs(_)) { "mkfs.xfs" } else { "mkfs.ext4" };
+        [Need::Root, Need::Mount, Need::Loop, Need::Tool(program)]
+    }
+}
+
+/// A small file system in a file, mounted.
 pub struct SmallDisk {
     // In this order they go away.
     pub mounted: Mounted,
@@ -156,10 +175,19 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    pub fn new(home: &Path, bytes: u64) -> Self {
+    pub fn new(home: &Path, kind: Kind) -> Self {
         let image = home.join("disk.img");
+        let (Kind::Ext4(bytes) | Kind::FewInodes(bytes, _) | Kind::Xfs(bytes)) = kind;
         fs::File::create(&image).unwrap().set_len(bytes).unwrap();
-        run("mkfs.ext4", &["-q", "-F", "-m", "0", text(&image)]).unwrap();
+        let ext4 = ["-q", "-F", "-m", "0", text(&image)];
+        match kind {
+            Kind::Ext4(_) => run("mkfs.ext4", &ext4),
+            Kind::FewInodes(_, inodes) => {
+                run("mkfs.ext4", &[&["-N", &*inodes.to_string()], &ext4[..]].concat())
+            }
+            Kind::Xfs(_) => run("mkfs.xfs", &["-q", text(&image)]),
+        }
+        .unwrap();
         let device = Loop::over(&image).unwrap();
         let mounted = Mounted::device(&device, "noatime", &home.join("disk")).unwrap();
         Self { mounted, _device: device }

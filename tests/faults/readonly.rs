@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _};
 use super::{
     device::Device,
     ledger::{Ledger, Tally},
-    machine::{Mounted, Need, SmallDisk, eventually, has, run, text},
+    machine::{Kind, Mounted, Need, SmallDisk, eventually, has, run, text},
     served::{Server, Setup},
     writers::{check_all, send},
 };
@@ -66,7 +66,7 @@ fn a_start_on_what_may_not_be_written_says_why_and_changes_nothing() {
     }
     let home = tempfile::tempdir().unwrap();
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let disk = SmallDisk::new(home.path(), 16 << 20);
+    let disk = SmallDisk::new(home.path(), Kind::Ext4(16 << 20));
     let data = disk.mounted.path.join("data");
     let setup = Setup::new(home.path(), &data).small();
     let mut server = setup.up();

@@ -82,6 +82,20 @@ impl Setup {
         self
     }
 
+    /// A command of the program, on the same data directory.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        command
+            .args(words)
+            .env_clear()
+            .env("HOME", &self.home)
+            .env("SESSIONLOG_DATA_DIR", &self.data)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .current_dir(&self.home)
+            .stdin(Stdio::null());
+        command
+    }
+
     pub fn start(&self) -> Result<Server, Ended> {
         let err = self.home.join(format!("stderr-{}", Dice(self.unique()).roll(u64::MAX)));
         let program = binary();

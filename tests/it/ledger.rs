@@ -81,7 +81,9 @@ fn outcome(error: &StoreError, crashed: bool) -> Known {
     match error {
         _ if crashed => Known::InDoubt,
         StoreError::OutcomeUnknown { .. } => Known::InDoubt,
-        StoreError::DiskFull | StoreError::Io { .. } | StoreError::ReadOnly { .. } => Known::Absent,
+        StoreError::DiskFull(_) | StoreError::Io { .. } | StoreError::ReadOnly { .. } => {
+            Known::Absent
+        }
         // While reads of the device fail, nothing is appended.
         StoreError::SessionDamaged { gaps, .. } if gaps.iter().any(is_unread) => Known::Absent,
         other => panic!("an answer that nothing explains: {other}: {other:?}"),

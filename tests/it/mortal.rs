@@ -79,7 +79,7 @@ fn outcome(error: &StoreError, died: bool) -> Known {
     match error {
         _ if died => Known::InDoubt,
         StoreError::OutcomeUnknown { .. } => Known::InDoubt,
-        StoreError::DiskFull | StoreError::Io { .. } | StoreError::ReadOnly { .. } => Known::No,
+        StoreError::DiskFull(_) | StoreError::Io { .. } | StoreError::ReadOnly { .. } => Known::No,
         StoreError::SessionExpired { .. }
         | StoreError::SessionDeleted { .. }
         | StoreError::SessionNotFound { .. }

@@ -186,7 +186,7 @@ async fn a_start_on_a_full_disk_reads_and_goes_on_once_there_is_room() {
     for _ in 0..3 {
         assert!(store.settle().is_err());
         let refused = append(&store, &key("s"), batch([event("{}")])).await;
-        assert!(matches!(refused, Err(StoreError::DiskFull)), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::DiskFull(_))), "{refused:?}");
         assert_eq!(events_of(&store, &key("s")).await, expected);
     }
     sim.set_capacity(None);

@@ -158,10 +158,11 @@ impl Commit {
 
     /// What is known of a session that a request depends on.
     fn look(&self, state: &mut State, request: &Request) -> Looked {
+        let reserve = &self.sessions.reserve;
         let unwritable = state.unwritable.as_ref().filter(|one| one.full);
         let mut looked = Looked {
             unread: state.unread(),
-            cramped: self.sessions.reserve.is_given(),
+            cramped: reserve.is_given().then(|| reserve.short()),
             unwritable: unwritable.map(|one| one.error.clone()),
             ..Looked::default()
         };

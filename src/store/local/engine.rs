@@ -514,7 +514,13 @@ impl Store for Local {
     }
 
     fn health(&self) -> Health {
-        self.sessions.journal.health()
+        let health = self.sessions.journal.health();
+        let lacks = self.sessions.lacks().filter(|_| health == Health::Ready);
+        lacks.map_or(health, Health::Full)
+    }
+
+    fn with_room(&self, make: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        self.clearing.with_room(make)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -18,6 +18,7 @@ pub(super) const JOURNAL: &str = "journal";
 pub(super) const SETTLED: &str = "settled";
 pub(super) const SEGMENTS: &str = "segments";
 pub(super) const QUARANTINE: &str = "quarantine";
+/// The first file of the room kept back; the others have a number behind it.
 pub(super) const RESERVE: &str = "reserve";
 /// A file that is written to see whether a disk that failed syncs again.
 pub(super) const PROBE: &str = "probe";

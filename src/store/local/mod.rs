@@ -49,6 +49,8 @@ mod rank {
     pub(super) const SLOTS: Rank = Rank(80, "sessions.slots");
     /// Sessions to be sealed.
     pub(super) const FULL: Rank = Rank(90, "backlog.full");
+    /// The room kept back, while it is given or kept again.
+    pub(super) const RESERVE: Rank = Rank(95, "reserve.turn");
     /// The journal's writer: held across a write and its sync.
     pub(super) const WRITER: Rank = Rank(100, "journal.writer");
     /// Both files of keys.

@@ -12,6 +12,7 @@ use super::{
     request::{Ask, Request},
 };
 use crate::{
+    env::Short,
     event::{Batch, Position, SessionHash, SessionId, Timestamp},
     log::{Entry, KnownBatch},
     store::{Gap, StoreError, StoreResult},
@@ -27,8 +28,8 @@ pub(crate) struct Looked {
     pub(crate) known: Vec<Option<Position>>,
     /// What the device did not give of the session, and no person gave up.
     pub(crate) unread: Vec<Gap>,
-    /// Only what frees room is taken: the disk is full.
-    pub(crate) cramped: bool,
+    /// Only what frees room is taken: the disk is full, and what it lacks.
+    pub(crate) cramped: Option<Short>,
     /// Why the session's segment takes no more.
     pub(crate) unwritable: Option<String>,
     /// The event to be redacted is in a segment that cannot be proven any more.
@@ -151,8 +152,8 @@ fn takes(session: &SessionId, entry: &Entry, ask: &Ask, looked: Looked) -> Store
         return Ok(());
     }
     let deletes = matches!(ask, Ask::Change(change) if change.delete);
-    if looked.cramped && !deletes {
-        return Err(StoreError::DiskFull);
+    if let Some(short) = looked.cramped.filter(|_| !deletes) {
+        return Err(StoreError::DiskFull(short));
     }
     let damaged = entry.is_degraded() || !looked.unread.is_empty();
     if damaged && !ask.mends() || looked.unprovable {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::{Ahead, Ask, Decision, Draw, Effect, Looked, Request, Sees, apply, decide};
 use crate::{
+    env::Short,
     event::{
         Batch, BatchKey, EventId, EventType, Fence, Incarnation, Lsn, NewEvent, NewNote, NoteKind,
         Origin, Position, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp, UserId,
@@ -232,7 +233,7 @@ fn named_error(error: &StoreError) -> &'static str {
         StoreError::LeaseLost { .. } => "lease lost",
         StoreError::PositionConflict { .. } | StoreError::NotesConflict { .. } => "conflict",
         StoreError::DuplicateEventId { .. } => "duplicate",
-        StoreError::DiskFull => "full",
+        StoreError::DiskFull(_) => "full",
         StoreError::Io { .. } => "io",
         _ => "another error",
     }
@@ -313,7 +314,12 @@ fn names_and_positions_are_decided_on_durable_bytes() {
         (&flying, expecting(2), Looked::default(), "conflict"),
         (&flying, expecting(3), Looked::default(), "waits"),
         (&flying, expecting(6), Looked::default(), "waits"),
-        (&still, events(&[None]), Looked { cramped: true, ..Looked::default() }, "full"),
+        (
+            &still,
+            events(&[None]),
+            Looked { cramped: Some(Short::Space), ..Looked::default() },
+            "full",
+        ),
         (
             &still,
             events(&[None]),

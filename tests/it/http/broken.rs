@@ -108,6 +108,35 @@ async fn a_full_disk_refuses_by_name_and_keeps_what_it_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_not_ready_until_an_append_has_room() {
+    let sim = Sim::new(19);
+    let store = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
+    let clock = Arc::new(ManualClock::default());
+    let house = House::over(store.clone(), clock, Plan::default()).await;
+    house.session("s", 3).await;
+    sim.set_capacity(Some(sim.used()));
+    let event = json!({"events": [{"type": "a.b", "n": 9, "text": "x".repeat(8 << 10)}]});
+    while house.post(EVENTS, &event).await.status == 200 {}
+    let later = |seconds| {
+        sim.clock().advance(std::time::Duration::from_secs(seconds));
+        // As the store does by itself in the background.
+        let _ = store.settle();
+    };
+    // Nothing is written meanwhile, and the disk stays full.
+    for seconds in [0, 60, 3_600] {
+        later(seconds);
+        let ready = house.get("/readyz").await;
+        assert_eq!((ready.status, ready.code()), (507, "disk_full".to_owned()), "{}", ready.text);
+        let action = ready.json()["error"]["recovery_hint"]["action"].to_string();
+        assert!(action.contains("free space"), "{action}");
+    }
+    sim.set_capacity(None);
+    later(60);
+    assert_eq!(house.get("/readyz").await.status, 200);
+    assert_eq!(house.post(EVENTS, &event).await.status, 200, "it was ready");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_outcome_left_open_is_settled_by_a_retry_with_the_same_id() {
     let sim = Sim::new(7);
     let house = house(&sim, small()).await;

@@ -19,7 +19,9 @@ use super::super::{
 use super::{Catalogue, slots::Slots};
 use crate::{
     env::{
+        Short,
         planted::{Defect, planted},
+        short_of,
         sync::{
             Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard,
             atomic::{AtomicBool, AtomicU64, Ordering},
@@ -56,14 +58,29 @@ pub(crate) struct Wanted {
 pub(crate) type Deleted = BTreeMap<SessionHash, (Arc<Session>, u64)>;
 
 /// Where the room kept back is.
-#[derive(Default)]
 pub(crate) struct Reserve {
-    /// The file is there.
+    /// Held while it is given or kept again.
+    pub(crate) turn: Mutex<()>,
+    /// All of its files are there.
     pub(crate) kept: AtomicBool,
     /// It was given to deletions, and there was no room for another since.
     pub(crate) given: AtomicBool,
     /// The last write that needed room found none.
     pub(crate) cramped: AtomicBool,
+    /// It was an inode that was missing then.
+    inodes: AtomicBool,
+}
+
+impl Default for Reserve {
+    fn default() -> Self {
+        Self {
+            turn: Mutex::new(rank::RESERVE, ()),
+            kept: AtomicBool::new(false),
+            given: AtomicBool::new(false),
+            cramped: AtomicBool::new(false),
+            inodes: AtomicBool::new(false),
+        }
+    }
 }
 
 impl Reserve {
@@ -74,14 +91,21 @@ impl Reserve {
 
     /// Notes how a write ended that may need room.
     pub(crate) fn note(&self, error: Option<&io::Error>) {
-        if error.is_none_or(is_full) {
-            self.cramped.store(error.is_some(), Ordering::Release);
+        let short = error.and_then(short_of);
+        if error.is_none() || short.is_some() {
+            self.inodes.store(short == Some(Short::Inodes), Ordering::Release);
+            self.cramped.store(short.is_some(), Ordering::Release);
         }
+    }
+
+    /// What was missing when a write last found no room.
+    pub(crate) fn short(&self) -> Short {
+        if self.inodes.load(Ordering::Acquire) { Short::Inodes } else { Short::Space }
     }
 }
 
 pub(crate) fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    short_of(error).is_some()
 }
 
 /// A session of which something may be left.
@@ -244,6 +268,14 @@ impl Sessions {
         let (pressure, room) = (self.pressure(), self.base.options.journal_retained_bytes);
         let few = || self.backlog.dirty.lock().len() <= FEW_SESSIONS_MAX;
         pressure > room / 2 || pressure > room / 8 && few()
+    }
+
+    /// What is missing where no append is taken for want of room: deletions have what was kept
+    /// back, or too much waits to be settled.
+    pub(crate) fn lacks(&self) -> Option<Short> {
+        let waits = || self.pressure() > self.base.options.journal_retained_bytes;
+        let cramped = self.reserve.cramped.load(Ordering::Acquire) && waits();
+        (self.reserve.is_given() || cramped).then(|| self.reserve.short())
     }
 
     /// Takes back a session that never came into being, and wakes the callers that waited for it.

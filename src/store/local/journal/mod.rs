@@ -496,6 +496,26 @@ impl<S> Journal<S> {
         }
     }
 
+    /// Looks whether the next append has room; where it had none, it makes the file of the ring
+    /// that the append would need. So readiness is what the next append meets, and heals without
+    /// one.
+    pub(super) fn look_for_room(&self) {
+        let now = self.env.clock.monotonic();
+        if self.refusing().is_some() || !self.trouble.lock().is_room_due(now) {
+            return;
+        }
+        let mut writer = self.writer.lock();
+        let known = self.trouble.lock().lacks();
+        let found = if known.is_some() { writer.find_room() } else { writer.expect_room() };
+        match (known, &found) {
+            (None, Ok(())) => return,
+            (None, Err(error)) => tracing::warn!(%error, "there is no room for the next append"),
+            (Some(_), Ok(())) => tracing::info!("there is room again: appends are taken"),
+            (Some(_), Err(error)) => tracing::debug!(%error, "there is still no room"),
+        }
+        self.trouble.lock().note_room(now, found.as_ref().err());
+    }
+
     /// Starts a new epoch after a failure and takes what was queued behind the failed round.
     fn void(&self, failure: &Failure, round: &[Item<S>]) -> Vec<Item<S>> {
         let mut queue = self.queue.lock();
@@ -525,7 +545,13 @@ impl<S> Journal<S> {
 
     /// Whether appends are taken, as far as is known.
     pub(super) fn health(&self) -> Health {
-        if let Some(reason) = self.refusing().or_else(|| self.trouble()) {
+        if let Some(reason) = self.refusing() {
+            return Health::ReadOnly(reason);
+        }
+        if let Some(short) = self.trouble.lock().lacks() {
+            return Health::Full(short);
+        }
+        if let Some(reason) = self.trouble() {
             return Health::ReadOnly(reason);
         }
         let silence = self.silence();

@@ -4,7 +4,10 @@
 
 use std::{collections::VecDeque, io, time::Duration};
 
-use crate::store::StoreError;
+use crate::{
+    env::{Short, short_of},
+    store::StoreError,
+};
 
 /// How long a failure is reported when no write follows it.
 const REPORTED_FOR: Duration = Duration::from_secs(10);
@@ -36,6 +39,9 @@ pub(crate) struct Trouble {
     probe_at: Option<Duration>,
     /// The pause before the next probe; 0 before the first.
     pause: Duration,
+    /// What the last write found missing that needed room, and when room is looked for again;
+    /// `None` once there was some.
+    full: Option<(Short, Duration)>,
 }
 
 impl Trouble {
@@ -48,6 +54,7 @@ impl Trouble {
         (failed, in_row): (u64, u32),
     ) -> Option<&'static str> {
         self.last = error.map(|error| (now, error.to_string()));
+        self.note_room(now, error);
         self.failed.retain(|at| now.saturating_sub(*at) < HOUR);
         if self.failed.is_empty() {
             self.pause = Duration::ZERO;
@@ -62,6 +69,24 @@ impl Trouble {
         };
         self.probe_later(now);
         Some(reason)
+    }
+
+    /// Notes whether there is room for writes, as far as an attempt that ended so says.
+    pub(crate) fn note_room(&mut self, now: Duration, error: Option<&io::Error>) {
+        self.full = error.and_then(short_of).map(|short| (short, now + PAUSE));
+        if error.is_none() {
+            self.last = None;
+        }
+    }
+
+    /// What is missing, where no write finds room.
+    pub(crate) fn lacks(&self) -> Option<Short> {
+        self.full.map(|(short, _)| short)
+    }
+
+    /// Whether room is to be looked for.
+    pub(crate) fn is_room_due(&self, now: Duration) -> bool {
+        self.full.is_none_or(|(_, at)| at <= now)
     }
 
     /// Whether a sync failed within the last hour.
@@ -103,7 +128,7 @@ impl Trouble {
 pub(crate) fn write_error(doing: &'static str, error: &io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            StoreError::DiskFull
+            StoreError::DiskFull(short_of(error).unwrap_or_default())
         }
         io::ErrorKind::ReadOnlyFilesystem => {
             StoreError::ReadOnly { reason: format!("{doing}: {error}") }

@@ -385,14 +385,34 @@ impl Writer {
         if planted(Defect::NoNewSalt) { 1 } else { salt }
     }
 
-    /// A file of at least `need` bytes that nothing needs any more, or a new one.
-    fn free_file(&mut self, need: u64) -> io::Result<u32> {
+    /// A file of at least `need` bytes that nothing needs any more.
+    fn idle_file(&self, need: u64) -> Option<u32> {
         let free = |file: &&RingFile| {
             let needed = file.order >= self.recyclable_order.max(1) || file.poisoned;
             !needed && file.bytes >= need
         };
-        if let Some(file) = self.files.iter().find(free) {
-            return Ok(file.number);
+        self.files.iter().find(free).map(|file| file.number)
+    }
+
+    /// Whether the next frames have room, as far as is known without writing.
+    pub(crate) fn expect_room(&self) -> io::Result<()> {
+        let current = self.current.as_ref().is_some_and(|file| file.end + BLOCK_BYTES < file.bytes);
+        if current || self.idle_file(FRAMES_AT + BLOCK_BYTES).is_some() {
+            return Ok(());
+        }
+        self.env.storage.room(self.file_bytes)
+    }
+
+    /// Finds room for the next frames, as a round does that goes into another file.
+    pub(crate) fn find_room(&mut self) -> io::Result<()> {
+        ring::ensure_spare(&self.env, &mut self.files)?;
+        self.free_file(FRAMES_AT + BLOCK_BYTES).map(drop)
+    }
+
+    /// A file of at least `need` bytes that nothing needs any more, or a new one.
+    fn free_file(&mut self, need: u64) -> io::Result<u32> {
+        if let Some(number) = self.idle_file(need) {
+            return Ok(number);
         }
         let sparing = SPARING_BYTES.min(self.file_bytes / 4);
         // A device that fails now and then poisons a file each time: small ones.

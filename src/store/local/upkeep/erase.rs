@@ -13,7 +13,7 @@ use std::{
 };
 
 use super::super::{
-    catalogue::sessions::Erasing,
+    catalogue::sessions::{Erasing, is_full},
     clearing::Clearing,
     layout::{JOURNAL, QUARANTINE},
     session::{Session, State},
@@ -51,7 +51,7 @@ impl Upkeep {
             if !session.state().entry.stage.is_erased() {
                 self.sessions.check_readers(session, None)?;
             }
-            self.commit.drive(session, &mut self.commit.ask(Ask::Erase)).await?;
+            self.commit.drive_with_reserve(session, Ask::Erase).await?;
         }
         if !session.state().entry.stage.is_erasing() {
             return Ok(());
@@ -60,6 +60,9 @@ impl Upkeep {
         let failed = |source| StoreError::Unfinished { what: "erasure", source };
         blocking(|| {
             let mut finished = self.clearing.finish_erasures();
+            if finished.as_ref().is_err_and(is_full) && self.clearing.give_reserve() {
+                finished = self.clearing.finish_erasures();
+            }
             if finished.as_ref().is_err_and(LogError::was_unreadable) {
                 // Of a journal that no start needs any more all may go, read or not.
                 finished =
@@ -72,6 +75,9 @@ impl Upkeep {
             let zeroed = self.base.keys.own().is_none();
             let settled = (0..2).filter(|_| zeroed).try_for_each(|_| self.clearing.settle(false));
             settled.unwrap_or_else(|error| tracing::warn!(%error, "zeros stay in the journal"));
+            if self.sessions.reserve.is_given() {
+                self.clearing.make_room();
+            }
             Ok(())
         })
         .map_err(failed)

@@ -66,6 +66,7 @@ impl Upkeep {
     /// segments between two of the journal is time that a writer waits.
     pub(super) fn settle_in_background(&self) {
         self.clearing.keep_reserve();
+        self.sessions.journal.look_for_room();
         let mut written = 0;
         let mut wanted = self.sessions.settle_now.state.lock();
         while !wanted.stop {

@@ -1,8 +1,10 @@
 //! Deletions that free bytes at once: what is unlinked of a discarded session, and the room kept
-//! back so that one can be written on a full disk. The reserve is a small file, given away when
-//! such a deletion finds no room, and made again when there is some; until then the store takes
-//! nothing else. It must not unlink a file before both settled files know that its session is
-//! discarded, and must not decide what is deleted.
+//! back so that one can be written on a full disk. The reserve is a few small files, because a full
+//! disk may lack space or inodes. All are given away when a deletion or an erasure finds no room,
+//! and made again when there is some; until then the store takes nothing else. Some are lent to a
+//! start, whose socket needs an inode and, on XFS, free blocks. It must not unlink a session's file
+//! before both settled files know that the session is discarded, and must not decide what is
+//! deleted.
 
 use std::{collections::BTreeSet, io, sync::Arc};
 
@@ -17,22 +19,33 @@ use crate::{
     store::{StoreError, StoreResult, rules::Ask},
 };
 
-/// Room for the tombstones of some thousand sessions and what makes them known.
+/// Room for the tombstones of some thousand sessions and what makes them known, in all files.
 const RESERVE_BYTES: u64 = 1 << 20;
+/// Its files: inodes for a socket, for two files of the journal, for one of `settled/`, and as many
+/// again. XFS makes a file only where twice the bytes of one of them are free.
+const PIECES: u64 = 8;
+
+/// Paths of the files of the reserve.
+fn pieces() -> impl DoubleEndedIterator<Item = String> {
+    let path =
+        |number| if number == 0 { RESERVE.to_owned() } else { format!("{RESERVE}.{number}") };
+    (0..PIECES).map(path)
+}
 
 impl Clearing {
-    /// Makes the reserve unless it is there. Where there is no room the store does without.
+    /// Makes what is missing of the reserve. Where there is no room the store does without.
     pub(crate) fn keep_reserve(&self) {
-        let kept = &self.sessions.reserve.kept;
+        let reserve = &self.sessions.reserve;
+        let _turn = reserve.turn.lock();
         let stopped =
             self.base.closed.load(Ordering::Acquire) || self.base.frozen.load(Ordering::Acquire);
-        if stopped || kept.load(Ordering::Acquire) {
+        if stopped || reserve.kept.load(Ordering::Acquire) {
             return;
         }
         match self.make_reserve() {
             Ok(()) => {
-                kept.store(true, Ordering::Release);
-                if self.sessions.reserve.given.swap(false, Ordering::AcqRel) {
+                reserve.kept.store(true, Ordering::Release);
+                if reserve.given.swap(false, Ordering::AcqRel) {
                     self.sessions.journal.sparing(false);
                     tracing::info!("there is room again: the reserve is kept, appends are taken");
                 }
@@ -41,40 +54,80 @@ impl Clearing {
         }
     }
 
+    /// What was made before an error stays.
     fn make_reserve(&self) -> io::Result<()> {
+        let bytes = RESERVE_BYTES.min(self.base.options.journal_file_bytes).div_ceil(PIECES);
+        let mut new = false;
+        let made = pieces().try_for_each(|path| {
+            new |= self.make_piece(&path, bytes)?;
+            Ok(())
+        });
+        // Else a power loss on a full disk could take the names, and the room with them.
+        let synced = if new { self.base.env.storage.sync_dir("") } else { Ok(()) };
+        made.and(synced)
+    }
+
+    /// Makes a file of the reserve unless it is there; answers whether it was not.
+    fn make_piece(&self, path: &str, bytes: u64) -> io::Result<bool> {
         let storage = &self.base.env.storage;
-        let bytes = RESERVE_BYTES.min(self.base.options.journal_file_bytes);
-        let there = storage.open_read(RESERVE).and_then(|file| file.len());
+        let there = storage.open_read(path).and_then(|file| file.len());
         match there {
-            Ok(length) if length >= bytes => return Ok(()),
+            Ok(length) if length >= bytes => return Ok(false),
             // A start was killed while it made it.
-            Ok(_) => storage.remove(RESERVE)?,
+            Ok(_) => storage.remove(path)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        let file = storage.create(RESERVE)?;
+        let file = storage.create(path)?;
         // What does not compress takes its room on any file system.
         let mut noise = vec![0; usize::try_from(bytes).unwrap_or(0)];
         self.base.env.entropy.fill(&mut noise);
         let made = file.write_at(0, &noise).and_then(|()| file.sync());
-        // Else a power loss on a full disk could take the name, and the room with it.
-        let made = made.and_then(|()| storage.sync_dir(""));
-        made.inspect_err(|_| {
-            let _ = storage.remove(RESERVE);
+        made.map(|()| true).inspect_err(|_| {
+            let _ = storage.remove(path);
         })
     }
 
-    /// Gives the reserve away; answers whether there was one.
-    fn give_reserve(&self) -> bool {
-        if let Err(error) = self.base.env.storage.remove(RESERVE) {
-            tracing::debug!(%error, "there is no reserve to be given away");
-            return false;
-        }
+    /// Removes one file of the reserve; answers whether it was there.
+    fn give_piece(&self, path: &str) -> bool {
+        let removed = self.base.env.storage.remove(path);
         self.sessions.reserve.kept.store(false, Ordering::Release);
-        self.sessions.reserve.given.store(true, Ordering::Release);
-        self.sessions.journal.sparing(true);
-        tracing::warn!("the disk is full: the room kept back is given to deletions");
-        true
+        if let Err(error) = &removed {
+            tracing::debug!(path, %error, "a part of the reserve is not given away");
+        }
+        removed.is_ok()
+    }
+
+    /// Gives the reserve to deletions and erasures, with whatever room there is besides; answers
+    /// whether that changed anything.
+    pub(crate) fn give_reserve(&self) -> bool {
+        let reserve = &self.sessions.reserve;
+        let _turn = reserve.turn.lock();
+        let removed = pieces().filter(|path| self.give_piece(path)).count();
+        if !reserve.given.swap(true, Ordering::AcqRel) {
+            self.sessions.journal.sparing(true);
+            tracing::warn!("the disk is full: the room kept back is given to deletions");
+            return true;
+        }
+        removed > 0
+    }
+
+    /// Runs what makes a file, again and again with one more file of the reserve removed while it
+    /// finds no room; then makes of the reserve what there is room for.
+    pub(crate) fn with_room(&self, make: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        let turn = self.sessions.reserve.turn.lock();
+        let mut made = make();
+        for path in pieces().rev() {
+            if !made.as_ref().is_err_and(is_full) {
+                break;
+            }
+            if self.give_piece(&path) {
+                made = make();
+            }
+        }
+        drop(turn);
+        self.keep_reserve();
+        made
     }
 
     /// Lets nothing be settled but deletions while the room kept back is theirs: segments would
@@ -91,7 +144,7 @@ impl Clearing {
     }
 
     /// Frees what deleted sessions had, although nothing else can be settled for want of room.
-    fn make_room(&self) {
+    pub(crate) fn make_room(&self) {
         let settled = match self.settle_deleted() {
             Err(error) if is_full(&error) && self.give_reserve() => self.settle_deleted(),
             other => other,
@@ -134,18 +187,28 @@ impl Commit {
         session: &Arc<Session>,
         change: log::Change,
     ) -> StoreResult<()> {
-        let mut request = self.ask(Ask::Change(change));
-        let mut deleted = self.drive(session, &mut request).await;
-        if matches!(deleted, Err(StoreError::DiskFull)) && blocking(|| self.clearing.give_reserve())
-        {
-            deleted = self.drive(session, &mut request).await;
-        }
-        deleted?;
+        self.drive_with_reserve(session, Ask::Change(change)).await?;
         if self.sessions.reserve.is_given() || self.sessions.reserve.cramped.load(Ordering::Acquire)
         {
             blocking(|| self.clearing.make_room());
         }
         Ok(())
+    }
+
+    /// Drives a request that frees bytes; where there is no room the reserve is given to it.
+    pub(crate) async fn drive_with_reserve(
+        &self,
+        session: &Arc<Session>,
+        ask: Ask,
+    ) -> StoreResult<()> {
+        let mut request = self.ask(ask);
+        let mut driven = self.drive(session, &mut request).await;
+        if matches!(driven, Err(StoreError::DiskFull(_)))
+            && blocking(|| self.clearing.give_reserve())
+        {
+            driven = self.drive(session, &mut request).await;
+        }
+        driven.map(drop)
     }
 }
 

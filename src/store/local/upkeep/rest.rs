@@ -29,6 +29,9 @@ impl Upkeep {
     pub(crate) fn rest(&self) {
         self.sessions.journal.probe();
         self.clearing.keep_reserve();
+        if !self.sessions.reserve.is_given() {
+            self.sessions.journal.look_for_room();
+        }
         self.close_unused();
         self.rest_unused();
         let quiet = self.sessions.pressure() <= self.base.options.journal_retained_bytes / 16;
