@@ -1,6 +1,6 @@
 //! A disk between an engine and its disk: it reads sessions from within the engine's calls to its
 //! journal, as a reader at that very moment; it lets requests arrive while a sync is in flight, so
-//! that they share the next one, or between any two calls that change the disk; and it may spoil the
+//! that they share the next one, or before any write or sync of a file; and it may spoil the
 //! engine's calls to the disk. It must not judge what a crash leaves; the ledger does.
 
 use std::{
@@ -60,7 +60,7 @@ struct Arrivals {
     /// Done once they have arrived.
     then: Option<Box<dyn FnOnce() + Send>>,
     arrived: Vec<Result<Answer, Arrival>>,
-    /// Arrive one by one, each before a call that changes the disk.
+    /// Arrive one by one, each before a write or a sync.
     beside: VecDeque<Arrival>,
 }
 
@@ -119,7 +119,7 @@ impl Witness {
         *held(&self.arrivals) = Arrivals { waiting: requests, then, ..Arrivals::default() };
     }
 
-    /// Lets these requests arrive one by one, each before some call that changes the disk.
+    /// Lets these requests arrive one by one, each before some write or sync.
     pub fn arrive_beside(&self, requests: impl IntoIterator<Item = Arrival>) {
         held(&self.arrivals).beside.extend(requests);
     }
@@ -150,7 +150,7 @@ impl Witness {
         }
     }
 
-    /// Lets a request arrive before a call that changes the disk, now and then.
+    /// Lets a request arrive before a write or a sync, now and then.
     fn beside(&self) {
         if held(&self.arrivals).beside.is_empty() || !self.dice.next().is_multiple_of(4) {
             return;
@@ -197,14 +197,15 @@ impl Watched {
     fn file(&self, path: &str, inner: Box<dyn File>) -> Box<dyn File> {
         let witness = Arc::clone(&self.witness);
         let journal = path.starts_with("journal/");
+        // A thread that makes a key holds what an append waits for.
+        let crowded = !path.starts_with("keys/");
         let (written, owed) = (AtomicBool::new(false), AtomicBool::new(false));
-        Box::new(WatchedFile { inner, witness, journal, written, owed })
+        Box::new(WatchedFile { inner, witness, journal, crowded, written, owed })
     }
 }
 
 impl Storage for Watched {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
-        self.witness.beside();
         self.inner.create(path).map(|file| self.file(path, file))
     }
 
@@ -225,7 +226,6 @@ impl Storage for Watched {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.witness.beside();
         self.inner.rename(from, to)
     }
 
@@ -234,7 +234,6 @@ impl Storage for Watched {
     }
 
     fn sync_dir(&self, directory: &str) -> io::Result<()> {
-        self.witness.beside();
         match self.witness.flaw {
             Some(Flaw::NoDirectorySync) => Ok(()),
             _ => self.inner.sync_dir(directory),
@@ -242,7 +241,6 @@ impl Storage for Watched {
     }
 
     fn sync_all(&self) -> io::Result<()> {
-        self.witness.beside();
         match self.witness.flaw {
             Some(Flaw::NoSync) => Ok(()),
             Some(Flaw::RetrySync) => self.inner.sync_all().or_else(|_| self.inner.sync_all()),
@@ -259,6 +257,8 @@ struct WatchedFile {
     inner: Box<dyn File>,
     witness: Arc<Witness>,
     journal: bool,
+    /// Whether requests may arrive before its calls.
+    crowded: bool,
     written: AtomicBool,
     /// A sync was answered and not done.
     owed: AtomicBool,
@@ -269,7 +269,9 @@ impl WatchedFile {
         if self.owed.swap(false, Ordering::SeqCst) {
             drop(self.inner.sync());
         }
-        self.witness.beside();
+        if self.crowded {
+            self.witness.beside();
+        }
         if !self.journal {
             return call();
         }
