@@ -373,7 +373,7 @@ impl Life {
         self.search("the machine died");
     }
 
-    /// Starts on a healthy disk, and goes on.
+    /// Starts on a healthy disk, and makes so many requests.
     async fn go_on(&mut self, requests: usize) {
         self.sim.heal();
         self.wild = false;
@@ -445,7 +445,7 @@ async fn lives(seed: u64) -> Tally {
 async fn cut(seed: u64, case: Option<Nth>) -> (u64, Tally) {
     let mut life = Life::new(seed);
     let store = life.open().unwrap();
-    for _ in 0..30 {
+    for _ in 0..16 {
         life.step(&store).await;
     }
     let first = life.sim.calls();
@@ -483,7 +483,7 @@ fn no_file_has_a_body_that_went_whichever_call_fails() {
     let mut all = Tally::default();
     for seed in [8, 15] {
         let (calls, _) = runtime().block_on(cut(seed, None));
-        for case in cases(calls, 501) {
+        for case in cases(calls, 1501) {
             let run = AssertUnwindSafe(cut(seed, Some(case))).catch_unwind();
             let Ok((_, done)) = runtime().block_on(run) else { panic!("seed {seed}: {case:?}") };
             all.add(done);
@@ -603,8 +603,8 @@ fn what_a_torn_round_left_in_quarantine_goes_too() {
 }
 
 /// Power fails within the first write to a journal file, which is new or was used before so many
-/// times; its header is lost, and the next start needs a larger file. Whether a part of the body was
-/// in it. Without a call to fail at, that of the write's sync is answered.
+/// times; its header is lost, and the next start needs a larger file. Whether a part of the body
+/// was in it. Without a call to fail at, that of the write's sync is answered.
 async fn torn_use(seed: u64, uses: usize, call: Option<u64>) -> Result<bool, u64> {
     let (sim, witness) = (Sim::new(seed), Witness::new(seed, None));
     let store = plain(&sim, &witness);
@@ -619,11 +619,11 @@ async fn torn_use(seed: u64, uses: usize, call: Option<u64>) -> Result<bool, u64
         sim.fail_call(call, Fault::PowerLoss, false);
     }
     let answer = append(&*store, &key("s"), batch([event_of(1, 20_000)])).await;
-    let Some(_) = call else {
+    if call.is_none() {
         let begins = |call: &Call| call.op == Op::Sync && call.byte_offset == 0 && call.bytes > 0;
         let at = sim.trace().iter().skip(first as usize).position(begins);
         return Err(first + at.unwrap() as u64);
-    };
+    }
     assert!(answer.is_err());
     drop(store);
     sim.heal();

@@ -307,9 +307,9 @@ impl Used {
         order.is_ok_and(|order| order >= needed && !ends.contains_key(&order))
     }
 
-    /// Where its frames end, that much of `bytes` being there. A free file is believed as far as its
-    /// frames are whole: a later use that was torn may lie over the rest, without its header. In one
-    /// that a start may read and whose end is unknown, nothing is stale.
+    /// Where its frames end, where these are its bytes. A free file is believed as far as its
+    /// frames are whole: a later use that was torn may be over the rest, without its header. In
+    /// one that a start may read and whose end is unknown, nothing is stale.
     fn end(&self, needed: u64, ends: &BTreeMap<u64, u64>, bytes: &Reading) -> u64 {
         let header = self.header.as_ref().ok();
         let end = header.and_then(|header| ends.get(&header.order)).copied();
