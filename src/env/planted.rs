@@ -5,6 +5,8 @@
 /// A defect of the protocol, in the engine. Defects of disk calls are planted around the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
+    /// A redaction is answered before its zeros are durable.
+    AnswerBeforeZeros,
     /// A request is written into the journal file that the last start ended.
     AppendAfterTornTail,
     /// Segment bytes that `settled/` does not name are accepted.
@@ -38,8 +40,12 @@ pub enum Defect {
     ServeRedacted,
     /// Readers see what a failed sync left.
     ServePastDurable,
+    /// A redaction leaves the file in use of the journal as it is.
+    SpareLastFile,
     /// A replaced segment is unlinked while the older settled file names it.
     UnlinkEarly,
+    /// What earlier uses left behind the frames of a journal file stays.
+    ZeroFramesAlone,
 }
 
 #[cfg(feature = "sim")]

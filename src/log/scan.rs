@@ -228,6 +228,19 @@ fn next_whole(
     Ok(None)
 }
 
+/// How far the frames of a journal file are whole from the first on, each behind the other, in the
+/// use with this salt.
+#[must_use]
+pub fn whole_to(bytes: &Bytes, salt: u64) -> u64 {
+    let region = bytes.slice(bytes.len().min(FRAMES_AT as usize)..);
+    let Scan { pieces, end, .. } = scan(salt, &region, FRAMES_AT);
+    let bad = pieces.iter().find_map(|piece| match piece {
+        Piece::Bad { byte_offset, .. } => Some(*byte_offset),
+        Piece::Frame { .. } => None,
+    });
+    bad.unwrap_or(end)
+}
+
 /// Where the payloads of a session's requests lie in the bytes of a journal file, whatever salt
 /// their checksums have and whether they are whole or not, as far as `wanted` takes the log
 /// sequence numbers of their records: the first, and the one after the last.

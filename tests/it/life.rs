@@ -371,7 +371,7 @@ impl Run {
                     self.ledger.answered(&key, number, answer, crashed);
                 }
                 Answer::Created(name, answer) => self.ledger.created(&name, answer, crashed),
-                Answer::Used(_) => {}
+                Answer::Used(_) | Answer::Redacted(..) | Answer::Idle => {}
             }
         }
     }

@@ -49,6 +49,7 @@ mod tamper;
 mod forged;
 // Copies of a store, and encryption on disk.
 mod backup;
+mod bodies;
 mod encrypted;
 mod erased;
 mod matrix;

@@ -361,7 +361,7 @@ impl Mortals {
                     let known = self.answered(name, &answer, died());
                     self.sent(name, number, known);
                 }
-                Answer::Created(..) => {}
+                Answer::Created(..) | Answer::Redacted(..) | Answer::Idle => {}
             }
         }
         self.swept(swept, died());

@@ -17,7 +17,7 @@ use sessionlog::{
 };
 
 use crate::{
-    crash, damage, encrypted, erased,
+    bodies, crash, damage, encrypted, erased,
     life::{Run, interrupted, life, runtime, torn},
     mortal::expiring,
     proof::{parts, regressions},
@@ -52,6 +52,8 @@ pub enum Check {
     Unerased,
     /// The body of a redacted event is still in a file.
     Unredacted,
+    /// Lives of a store from which bodies go.
+    Going,
 }
 
 impl Check {
@@ -74,6 +76,7 @@ impl Check {
             Self::Nonces => encrypted::nonces(seed, 4).map(drop).boxed(),
             Self::Unerased => erased::put_back(seed).boxed(),
             Self::Unredacted => redacted::not_taken_away_yet(seed).boxed(),
+            Self::Going => bodies::going(seed).boxed(),
         }
     }
 }
@@ -108,9 +111,12 @@ const MUTANTS: &[(&str, Planted, Check)] = &[
     ("one nonce for everything", Planted::Engine(Defect::SameNonce), Check::Nonces),
     ("keep the key of an erased session", Planted::Engine(Defect::KeepErasedKey), Check::Unerased),
     ("serve a redacted body", Planted::Engine(Defect::ServeRedacted), Check::Unredacted),
+    ("spare the journal's last file", Planted::Engine(Defect::SpareLastFile), Check::Going),
+    ("answer before zeros are durable", Planted::Engine(Defect::AnswerBeforeZeros), Check::Going),
+    ("zero the frames alone", Planted::Engine(Defect::ZeroFramesAlone), Check::Going),
 ];
 
-const CHECKS: [Check; 12] = [
+const CHECKS: [Check; 13] = [
     Check::Life,
     Check::Expiring,
     Check::Failing,
@@ -123,6 +129,7 @@ const CHECKS: [Check; 12] = [
     Check::Nonces,
     Check::Unerased,
     Check::Unredacted,
+    Check::Going,
 ];
 /// Seeds that a defect gets before it counts as missed.
 const SEEDS_MAX: u64 = 400;

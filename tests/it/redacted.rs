@@ -89,9 +89,10 @@ async fn fill(sim: &Sim, age: Age) -> Local {
 }
 
 /// Every key of the store.
-fn ciphers(sim: &Sim) -> BTreeMap<KeyNumber, Cipher> {
+pub fn ciphers(sim: &Sim) -> BTreeMap<KeyNumber, Cipher> {
     let Some(given) = sim.env().keys else { return BTreeMap::new() };
-    let store = StoreFile::decode(&sim.read_durable("STORE").unwrap()).unwrap().id;
+    let Some(store) = sim.read_durable("STORE") else { return BTreeMap::new() };
+    let store = StoreFile::decode(&store).unwrap().id;
     let master = Master::new(given.current.bytes());
     let slots = sim.read_durable("keys/0").unwrap();
     let key = |(number, slot): (usize, &[u8])| {
@@ -104,7 +105,7 @@ fn ciphers(sim: &Sim) -> BTreeMap<KeyNumber, Cipher> {
 }
 
 /// The whole frames of a file.
-fn frames(path: &str, bytes: &Bytes) -> Vec<Frame> {
+pub fn frames(path: &str, bytes: &Bytes) -> Vec<Frame> {
     let (salt, from) = match JournalHeader::decode(bytes) {
         Ok(header) if path.starts_with("journal") => (header.salt, 8192),
         _ => match SegmentHeader::decode(bytes) {

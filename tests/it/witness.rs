@@ -1,10 +1,10 @@
 //! A disk between an engine and its disk: it reads sessions from within the engine's calls to its
 //! journal, as a reader at that very moment; it lets requests arrive while a sync is in flight, so
-//! that they share the next one; and it may spoil the engine's calls to the disk. It must not judge
-//! what a crash leaves; the ledger does.
+//! that they share the next one, or before any write or sync of a file; and it may spoil the
+//! engine's calls to the disk. It must not judge what a crash leaves; the ledger does.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -16,7 +16,7 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture, task::noop_waker_ref};
 use sessionlog::{
     env::{Entry, File, Lock, Storage, sim::SeededEntropy},
-    event::{Event, SessionKey},
+    event::{Event, Position, SessionKey},
     store::{Appended, SessionInfo, Store, StoreResult, local::Local},
 };
 
@@ -45,6 +45,9 @@ pub enum Answer {
     Appended(SessionKey, usize, StoreResult<Appended>),
     Created(String, StoreResult<(SessionInfo, Appended)>),
     Used(StoreResult<SessionInfo>),
+    Redacted(usize, StoreResult<Option<Position>>),
+    /// What a thread of the engine did.
+    Idle,
 }
 
 /// A request, from its first poll to its answer.
@@ -57,6 +60,8 @@ struct Arrivals {
     /// Done once they have arrived.
     then: Option<Box<dyn FnOnce() + Send>>,
     arrived: Vec<Result<Answer, Arrival>>,
+    /// Arrive one by one, each before a write or a sync.
+    beside: VecDeque<Arrival>,
 }
 
 /// What readers saw, and of which store.
@@ -111,14 +116,20 @@ impl Witness {
 
     /// Lets these requests arrive within the next sync of the journal, and then something happen.
     pub fn arrive(&self, requests: Vec<Arrival>, then: Option<Box<dyn FnOnce() + Send>>) {
-        *held(&self.arrivals) = Arrivals { waiting: requests, then, arrived: Vec::new() };
+        *held(&self.arrivals) = Arrivals { waiting: requests, then, ..Arrivals::default() };
+    }
+
+    /// Lets these requests arrive one by one, each before some write or sync.
+    pub fn arrive_beside(&self, requests: impl IntoIterator<Item = Arrival>) {
+        held(&self.arrivals).beside.extend(requests);
     }
 
     /// Their answers; requests for which no sync came are made now.
     pub async fn answers(&self) -> Vec<Answer> {
-        let Arrivals { waiting, arrived, .. } = std::mem::take(&mut *held(&self.arrivals));
+        let Arrivals { waiting, arrived, beside, .. } = std::mem::take(&mut *held(&self.arrivals));
         let mut answers = Vec::new();
-        for one in arrived.into_iter().chain(waiting.into_iter().map(Err)) {
+        let late = waiting.into_iter().chain(beside).map(Err);
+        for one in arrived.into_iter().chain(late) {
             answers.push(match one {
                 Ok(answer) => answer,
                 Err(request) => request.await,
@@ -128,17 +139,25 @@ impl Witness {
     }
 
     fn let_arrive(&self) {
-        let Arrivals { waiting, then, .. } = std::mem::take(&mut *held(&self.arrivals));
-        let mut context = Context::from_waker(noop_waker_ref());
-        let first = |mut request: Arrival| match request.as_mut().poll(&mut context) {
-            Poll::Ready(answer) => Ok(answer),
-            Poll::Pending => Err(request),
+        let (waiting, then) = {
+            let mut arrivals = held(&self.arrivals);
+            (std::mem::take(&mut arrivals.waiting), arrivals.then.take())
         };
-        let arrived: Vec<_> = waiting.into_iter().map(first).collect();
+        let arrived: Vec<_> = waiting.into_iter().map(begin).collect();
         held(&self.arrivals).arrived.extend(arrived);
         if let Some(then) = then {
             then();
         }
+    }
+
+    /// Lets a request arrive before a write or a sync, now and then.
+    fn beside(&self) {
+        if held(&self.arrivals).beside.is_empty() || !self.dice.next().is_multiple_of(4) {
+            return;
+        }
+        let next = held(&self.arrivals).beside.pop_front();
+        let arrived = next.map(begin);
+        held(&self.arrivals).arrived.extend(arrived);
     }
 
     /// Reads one session within a call of the engine, now and then.
@@ -161,6 +180,14 @@ impl Witness {
     }
 }
 
+/// Polls a request once: its answer, or what is left of it.
+fn begin(mut request: Arrival) -> Result<Answer, Arrival> {
+    match request.as_mut().poll(&mut Context::from_waker(noop_waker_ref())) {
+        Poll::Ready(answer) => Ok(answer),
+        Poll::Pending => Err(request),
+    }
+}
+
 struct Watched {
     inner: Arc<dyn Storage>,
     witness: Arc<Witness>,
@@ -170,8 +197,10 @@ impl Watched {
     fn file(&self, path: &str, inner: Box<dyn File>) -> Box<dyn File> {
         let witness = Arc::clone(&self.witness);
         let journal = path.starts_with("journal/");
+        // A thread that makes a key holds what an append waits for.
+        let crowded = !path.starts_with("keys/");
         let (written, owed) = (AtomicBool::new(false), AtomicBool::new(false));
-        Box::new(WatchedFile { inner, witness, journal, written, owed })
+        Box::new(WatchedFile { inner, witness, journal, crowded, written, owed })
     }
 }
 
@@ -228,6 +257,8 @@ struct WatchedFile {
     inner: Box<dyn File>,
     witness: Arc<Witness>,
     journal: bool,
+    /// Whether requests may arrive before its calls.
+    crowded: bool,
     written: AtomicBool,
     /// A sync was answered and not done.
     owed: AtomicBool,
@@ -237,6 +268,9 @@ impl WatchedFile {
     fn around<T>(&self, sync: bool, call: impl FnOnce() -> T) -> T {
         if self.owed.swap(false, Ordering::SeqCst) {
             drop(self.inner.sync());
+        }
+        if self.crowded {
+            self.witness.beside();
         }
         if !self.journal {
             return call();

@@ -106,7 +106,7 @@ mutants() {
 }
 # Modules that sweep: over seeds, the calls of a story, or the bytes of a store.
 sweeps=(crash:: damage:: tamper:: restart:: fuzz_seeds:: expiry:: forks:: notes:: nth:: rotated::
-    repair:: store_repair:: redacted:: erased:: deleted:: backup:: mortal:: strays:: peers::
+    repair:: store_repair:: redacted:: bodies:: erased:: deleted:: backup:: mortal:: strays:: peers::
     forward:: matrix:: encrypted:: mended:: scrub:: rest::)
 engine() {
     part engine env -u SESSIONLOG_SEED "${it[@]}" -- \

@@ -453,6 +453,10 @@ impl Disk {
         self.image(*node).map(|image| image.durable().to_vec())
     }
 
+    pub(super) fn read_cached(&self, path: &str) -> Option<Vec<u8>> {
+        self.image(*self.names.get(path)?).map(|image| image.cached().to_vec())
+    }
+
     /// Changes the device's bytes of a file, created with its directories when absent.
     pub(super) fn rot(&mut self, path: &str, act: impl FnOnce(&mut Image)) {
         for (end, _) in path.match_indices('/') {

@@ -53,6 +53,10 @@ impl Image {
         &self.durable
     }
 
+    pub(super) fn cached(&self) -> &[u8] {
+        &self.cached
+    }
+
     pub(super) fn durable_byte(&self, byte_offset: u64) -> Option<u8> {
         self.durable.get(index(byte_offset)).copied()
     }

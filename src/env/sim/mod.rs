@@ -275,6 +275,12 @@ impl Sim {
         self.disk().read_durable(path)
     }
 
+    /// What a process would read of a file; `None` when it sees none of that name.
+    #[must_use]
+    pub fn read_cached(&self, path: &str) -> Option<Vec<u8>> {
+        self.disk().read_cached(path)
+    }
+
     /// Writes bytes to the device without the process: a file is created, with its directories,
     /// when absent. Cached copies of the sectors are dropped, unless they are dirty.
     pub fn write_durable(&self, path: &str, byte_offset: u64, bytes: &[u8]) {

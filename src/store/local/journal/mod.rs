@@ -727,15 +727,15 @@ impl<S> Journal<S> {
         self.writer.lock().condemn(number);
     }
 
+    /// Whether a file of the ring, if it is one, is not used again by this process.
+    pub(super) fn is_condemned(&self, number: Option<u32>) -> bool {
+        number.is_some_and(|number| self.writer.lock().is_condemned(number))
+    }
+
     /// Lets a file of the ring that failed, if it is one, not be written to any more. The caller
     /// leads.
     pub(super) fn abandon(&self, number: Option<u32>) {
         number.into_iter().for_each(|number| self.writer.lock().abandon(number));
-    }
-
-    /// Order of the last use of a file that a write to failed: see [`Writer::failed_order`].
-    pub(super) fn failed_order(&self) -> u64 {
-        self.writer.lock().failed_order()
     }
 
     /// The files of the ring that were used: number and order.

@@ -64,8 +64,6 @@ pub(crate) struct Writer {
     failures: u32,
     /// Syncs that failed in this process.
     failed: u64,
-    /// Order of the last use that a write to failed; 0 before there is one.
-    failed_order: u64,
     /// Salt of the latest use of each file by this process, by the file's number.
     salts: HashMap<u32, u64>,
     /// What shows that another process writes to this ring.
@@ -113,7 +111,6 @@ impl Writer {
             repeat: false,
             failures: 0,
             failed: 0,
-            failed_order: 0,
             salts: HashMap::new(),
             foreign: None,
             watermarked: true,
@@ -139,12 +136,6 @@ impl Writer {
     /// Whether a sync failed lately, so that new files take no more room than they must.
     pub(crate) fn take_care(&mut self, careful: bool) {
         self.careful = careful;
-    }
-
-    /// Order of the last use that a write to failed; 0 before there is one. Where nothing of it was
-    /// acknowledged, no later use says where it ends.
-    pub(crate) fn failed_order(&self) -> u64 {
-        self.failed_order
     }
 
     /// Counts failures in a row from 0 again: the disk was seen to sync.
@@ -233,6 +224,11 @@ impl Writer {
         files.for_each(|file| file.poisoned = true);
     }
 
+    /// Whether a file is not used again by this process.
+    pub(crate) fn is_condemned(&self, number: u32) -> bool {
+        self.files.iter().any(|file| file.number == number && file.poisoned)
+    }
+
     /// Lets a file that another thread failed to write to not be used again by this process.
     pub(crate) fn abandon(&mut self, number: u32) {
         self.condemn(number);
@@ -310,7 +306,6 @@ impl Writer {
     /// Leaves a file that failed; the next one repeats what shared its last blocks.
     fn poison(&mut self) {
         if let Some(failed) = self.current.take() {
-            self.failed_order = failed.order;
             self.condemn(failed.number);
         }
         self.repeat = true;
@@ -321,9 +316,8 @@ impl Writer {
     /// Refuses to begin a file where another process wrote to the ring since this owner's start.
     /// The lock prevents that; this detects it where the lock was taken away.
     fn refuse_foreign(&mut self) -> io::Result<()> {
-        let poisoned =
-            |number| self.files.iter().any(|file| file.number == number && file.poisoned);
-        let own = |number, salt| poisoned(number) || self.salts.get(&number) == Some(&salt);
+        let own =
+            |number, salt| self.is_condemned(number) || self.salts.get(&number) == Some(&salt);
         let is_foreign = |number, header: &JournalHeader| {
             header.start >= self.start && !own(number, header.salt)
         };

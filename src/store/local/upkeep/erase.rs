@@ -30,7 +30,7 @@ use crate::{
         Fault, KeyNumber, LogError,
         journal::{self, JournalHeader},
         reading::{Reading, read_around},
-        scan::{gaps_of, payloads_of},
+        scan::{gaps_of, payloads_of, whole_to},
     },
     store::{StoreError, StoreResult, rules::Ask},
 };
@@ -186,7 +186,6 @@ impl Clearing {
             copies => copies?,
         };
         let own = session.to_string();
-        let mut removed = false;
         let is_copy = |copy: &&Listed| copy.is_file && !copy.name.ends_with(".reason");
         for copy in copies.iter().filter(is_copy) {
             let path = format!("{QUARANTINE}/{}", copy.name);
@@ -199,27 +198,52 @@ impl Clearing {
                 Err(error) => return Err(error),
                 Ok(bytes) => {
                     let named = bytes.windows(session.0.len()).any(|part| part == session.0);
-                    named || copy.name.starts_with(&own) || copy.name.ends_with(".new")
+                    // A place of the journal may have a payload whose header did not arrive.
+                    let headless = copy.name.starts_with("journal-");
+                    named || headless || copy.name.starts_with(&own) || copy.name.ends_with(".new")
                 }
             };
             if may_be_its {
                 storage.remove(&path)?;
                 let _ = storage.remove(&format!("{path}.reason"));
-                removed = true;
             }
         }
-        if removed { storage.sync_dir(QUARANTINE) } else { Ok(()) }
+        // What is gone may have gone before a crash, or before this failed.
+        storage.sync_dir(QUARANTINE)
     }
 
-    /// Settles everything twice, so that no start reads what is to be zeroed. A use that failed has
-    /// no end, and is not known for free before a later one is named: the journal leaves it.
+    /// Settles everything twice, so that no start reads what is to be zeroed. A use that failed, of
+    /// this start or another, has no end that a later one names: where a start would read such a
+    /// one, the journal leaves it.
     pub(crate) fn settle_to_zero(&self) -> io::Result<()> {
         (0..2).try_for_each(|_| self.segments.settle_frames(false, false))?;
-        let failed = self.sessions.journal.failed_order();
-        if failed > 0 && failed >= self.sessions.slots.lock().recyclable().order {
+        let (files, ends) = self.journal_files()?;
+        let needed = self.sessions.slots.lock().recyclable().order;
+        if files.iter().any(|file| file.is_endless(needed, &ends)) {
             self.leave_journal(&[])?;
         }
         Ok(())
+    }
+
+    /// Every file in the journal's directory, and where the frames of each use end, as far as the
+    /// use after it says so.
+    fn journal_files(&self) -> io::Result<(Vec<Used>, BTreeMap<u64, u64>)> {
+        let place = self.sessions.journal.place();
+        let mut ends = BTreeMap::from([(place.order, place.byte_offset)]);
+        let mut files = Vec::new();
+        for Listed { name, .. } in self.base.env.storage.list(JOURNAL)? {
+            let file = self.base.env.storage.open(&format!("{JOURNAL}/{name}"))?;
+            let header = match JournalHeader::of(&*file) {
+                Err(LogError::Io(error)) => return Err(error),
+                Err(LogError::Fault { fault, .. }) => Err(fault),
+                Ok(header) => Ok(header),
+            };
+            if let Ok(header) = &header {
+                ends.entry(header.previous_order).or_insert(header.previous_end);
+            }
+            files.push(Used { name, file, header });
+        }
+        Ok((files, ends))
     }
 
     /// Zeroes the payloads of a session's frames in every journal file. `wanted` says by the log
@@ -233,33 +257,33 @@ impl Clearing {
     ) -> io::Result<()> {
         let zero = || -> io::Result<()> {
             self.sessions.journal.blank(session, wanted);
-            let mut files = Vec::new();
-            let (place, needed) =
-                (self.sessions.journal.place(), self.sessions.slots.lock().recyclable().order);
-            let mut ends = BTreeMap::from([(place.order, place.byte_offset)]);
-            for name in self.base.env.storage.list(JOURNAL)? {
-                let file = self.base.env.storage.open(&format!("{JOURNAL}/{}", name.name))?;
-                let header = JournalHeader::of(&*file).ok();
-                if let Some(header) = header {
-                    ends.entry(header.previous_order).or_insert(header.previous_end);
-                }
-                files.push((name.name, file, header));
-            }
+            let (files, ends) = self.journal_files()?;
+            let needed = self.sessions.slots.lock().recyclable().order;
             let mut zeroed = Ok(());
-            for (name, file, header) in files {
-                let order = header.map(|header| header.order);
-                // In a file that a start may read and whose end is unknown, nothing is stale.
-                let free = order.is_some_and(|order| order < needed);
-                let end = order.and_then(|order| ends.get(&order)).copied();
+            let last = self.sessions.journal.place().order;
+            for file in files {
+                let is_last = file.header.as_ref().is_ok_and(|header| header.order == last);
+                if planted(Defect::SpareLastFile) && is_last {
+                    continue;
+                }
                 let left = |bytes: &[u8]| {
                     let mut parts = payloads_of(bytes, session, wanted);
-                    parts.extend(header.iter().flat_map(|header| gaps_of(bytes, header.salt)));
+                    parts.extend(file.header.iter().flat_map(|header| gaps_of(bytes, header.salt)));
                     parts
                 };
+                let number = file.name.parse().ok();
+                if self.sessions.journal.is_condemned(number) {
+                    // The cache may have what a failed sync did not bring to the device.
+                    file.file.evict()?;
+                }
                 // Nothing is acknowledged on a file that failed.
-                let failed = || self.sessions.journal.abandon(name.parse().ok());
+                let failed = || self.sessions.journal.abandon(number);
+                let mut zero = zero_file(&file, needed, &ends, left, failed);
+                if file.is_endless(needed, &ends) {
+                    zero = zero.and(Err(io::Error::other("no use says where a failed one ends")));
+                }
                 // What fails in one hides nothing in another.
-                zeroed = zero_file(&*file, (free, end), left, failed).and(zeroed);
+                zeroed = zero.and(zeroed);
             }
             zeroed
         };
@@ -267,22 +291,60 @@ impl Clearing {
     }
 }
 
-/// Zeroes in one file of the journal, `free` when no start needs it, whose frames end at `end`, the
-/// `parts` of them that are to go, and what earlier uses left behind the frames. A write that fails
-/// is reported at once.
+/// A file of the journal, and its header or what is wrong with it.
+struct Used {
+    name: String,
+    file: Box<dyn File>,
+    header: Result<JournalHeader, Fault>,
+}
+
+impl Used {
+    /// Whether no start needs it, where one needs all from the order `needed` on.
+    fn is_free(&self, needed: u64) -> bool {
+        match &self.header {
+            Ok(header) => header.order < needed,
+            Err(fault) => *fault == Fault::Zeros,
+        }
+    }
+
+    /// Whether a start would read it, and nothing says where its frames end.
+    fn is_endless(&self, needed: u64, ends: &BTreeMap<u64, u64>) -> bool {
+        let order = self.header.as_ref().map(|header| header.order);
+        order.is_ok_and(|order| order >= needed && !ends.contains_key(&order))
+    }
+
+    /// Where its frames end, where these are its bytes. A free file is believed as far as its
+    /// frames are whole: a later use that was torn may be over the rest, without its header. In
+    /// one that a start may read and whose end is unknown, nothing is stale.
+    fn end(&self, needed: u64, ends: &BTreeMap<u64, u64>, bytes: &Reading) -> u64 {
+        let header = self.header.as_ref().ok();
+        let end = header.and_then(|header| ends.get(&header.order)).copied();
+        if !self.is_free(needed) {
+            return end.unwrap_or(u64::MAX);
+        }
+        // Where the device does not give it all, the sessions of its frames are unknown.
+        let believed = header.filter(|_| !bytes.holes.any());
+        believed.map_or(0, |header| end.unwrap_or(0).min(whole_to(&bytes.bytes, header.salt)))
+    }
+}
+
+/// Zeroes in one file of the journal the `parts` of its frames that are to go, and what other uses
+/// left behind the frames. A write that fails is reported at once.
 fn zero_file(
-    file: &dyn File,
-    (free, end): (bool, Option<u64>),
+    used: &Used,
+    needed: u64,
+    ends: &BTreeMap<u64, u64>,
     parts: impl Fn(&[u8]) -> Vec<(usize, usize)>,
     failed: impl FnOnce(),
 ) -> io::Result<()> {
-    let Reading { bytes, holes } = read_around(file, 0, u64::MAX)?;
-    // Where the device does not give it all, the sessions of its frames are unknown.
-    let unknown = free && holes.any();
-    let end = end.filter(|_| !unknown).or(free.then_some(0)).unwrap_or(u64::MAX);
+    let file = &*used.file;
+    let read = read_around(file, 0, u64::MAX)?;
+    let end = used.end(needed, ends, &read);
+    let Reading { bytes, holes } = read;
     let end = end.max(journal::FRAMES_AT).min(bytes.len() as u64) as usize;
     let parts = parts(bytes.get(..end).unwrap_or_default());
-    let stale = (end..bytes.len()).step_by(BLOCK_BYTES);
+    let stale_to = if planted(Defect::ZeroFramesAlone) { end } else { bytes.len() };
+    let stale = (end..stale_to).step_by(BLOCK_BYTES);
     let stale = stale.map(|at| (at, bytes.len().min(at + BLOCK_BYTES)));
     let left = parts.into_iter().chain(stale).filter(|(from, to)| {
         bytes.get(*from..*to).unwrap_or_default().iter().any(|byte| *byte != 0)
@@ -304,5 +366,5 @@ fn write_zeros(file: &dyn File, parts: impl Iterator<Item = (usize, usize)>) -> 
         file.write_at(from as u64, &vec![0; to - from])?;
         changed = true;
     }
-    if changed { file.sync() } else { Ok(()) }
+    if changed && !planted(Defect::AnswerBeforeZeros) { file.sync() } else { Ok(()) }
 }
