@@ -66,7 +66,7 @@ struct Recovery {
     /// Generate from the seeds 1 to K
     #[arg(long, value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     seeds: u64,
-    /// Directory that holds tau-airline.jsonl: its first seven conversations are measured too
+    /// Directory that holds tau-airline.jsonl: its conversations are measured too
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Write recovery.md and recovery.json into this directory

@@ -211,7 +211,10 @@ fn the_files_name_this_program_its_hooks_and_its_tools() {
     assert!(line.ends_with(&format!("sessionlog --data-dir {data} hook")), "{line}");
     assert!(Path::new(line.split(' ').next().unwrap()).is_absolute(), "{line}");
     let server = &json(".claude.json")["mcpServers"]["sessionlog"];
-    assert_eq!(server["args"], json!(["--data-dir", data, "mcp", "--toolsets", "research,events,memory"]));
+    assert_eq!(
+        server["args"],
+        json!(["--data-dir", data, "mcp", "--toolsets", "research,events,memory"])
+    );
     // Another place is said by the variable of the program.
     let moved = place.path("moved");
     let mut command = place.command(&["install", "codex", "--yes", "--json"]);
