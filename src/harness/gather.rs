@@ -75,7 +75,7 @@ impl<'a> Known<'a> {
             patterns: Vec::new(),
             providers: Vec::new(),
             counts: Vec::new(),
-            next: next(facts),
+            next: next(facts, recipe),
             line_chars,
             step_bytes: if has_steps { line_chars * STEP_BYTES_OF_CHAR + WORD_BYTES } else { 0 },
             lines_hidden: 0,
@@ -410,10 +410,10 @@ fn item(class: Class, place: usize, (at, count): (usize, usize)) -> Item {
     }
 }
 
-/// Next steps: from the last outcome, else from the plan.
-fn next(facts: &Facts) -> Vec<&str> {
+/// Next steps: from the last outcome, else from the plan where a view does not show that.
+fn next<'a>(facts: &'a Facts, recipe: &Recipe) -> Vec<&'a str> {
     let next: Vec<&str> = facts.progress.next().map(String::as_str).collect();
-    if !next.is_empty() {
+    if !next.is_empty() || recipe.rows.iter().any(|row| row.class == Class::Plan) {
         return next;
     }
     let steps = facts.progress.plan().into_iter().flat_map(|plan| &plan.steps);

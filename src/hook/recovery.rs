@@ -26,6 +26,8 @@ const HISTORY: usize = 8;
 /// Characters of a goal, and of an event that is news.
 const GOAL_CHARS: usize = 160;
 const NEWS_CHARS: usize = 600;
+/// Bytes of a checkpoint's state that is told.
+const STATE_BYTES: usize = 1_000;
 /// Characters that a token stands for at least.
 const CHARS_OF_TOKEN: usize = 3;
 /// What a model may ask for beyond its own session's state.
@@ -176,10 +178,12 @@ async fn before(
         data.extend(view.map(|view| {
             let state = from.pointer("/checkpoint/state").cloned().unwrap_or_default();
             let label = from.pointer("/checkpoint/label").cloned().unwrap_or_default();
-            let last = json!({
-                "session": last.as_str(), "checkpoint": label, "state": small(state),
-                "continuation": view,
+            let mut last = json!({
+                "session": last.as_str(), "checkpoint": label, "continuation": view,
             });
+            if is_worth_telling(&state) {
+                last["state"] = state;
+            }
             ("last_session".to_owned(), last)
         }));
     }
@@ -197,9 +201,10 @@ async fn before(
     Ok(Some((framed(&format!("{head} {NOTICE}"), &Value::Object(data), tail), None)))
 }
 
-/// A state that costs little, or nothing.
-fn small(state: Value) -> Value {
-    if state.to_string().len() <= 1_000 { state } else { Value::Null }
+/// Whether a state has members and costs little.
+fn is_worth_telling(state: &Value) -> bool {
+    let is_empty = state.is_null() || state.as_object().is_some_and(Map::is_empty);
+    !is_empty && state.to_string().len() <= STATE_BYTES
 }
 
 fn offered(history: &Value, own: &SessionId) -> Vec<Value> {

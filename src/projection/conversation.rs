@@ -54,7 +54,7 @@ pub struct Conversation {
     pub last_said: Option<Line>,
     /// The latest message of the agent.
     pub last_answer: Option<Line>,
-    /// The latest events, oldest first.
+    /// The latest events with words, oldest first; none that only tells how a program ran.
     pub recent: VecDeque<Line>,
     answers: VecDeque<Word>,
 }
@@ -112,11 +112,11 @@ impl Conversation {
         if matches!(event.kind.as_str(), kinds::SPAN_MODEL_REQUEST_END | kinds::CONTEXT_INJECTED) {
             return None;
         }
-        if self.recent.len() == RECENT_MAX {
-            self.recent.pop_front();
+        if !is_trace(&event.kind) && !line.text.is_empty() {
+            line.text = one_line(&line.text, LINE_CHARS_MAX);
+            self.recent.push_back(line);
+            keep_newest(&mut self.recent, RECENT_MAX, usize::MAX, |_| 1);
         }
-        line.text = one_line(&line.text, LINE_CHARS_MAX);
-        self.recent.push_back(line);
         let answer = (said == Some(false)).then(|| answer_of(&event.body)).flatten()?;
         self.keep_answer(event.position, &answer);
         Some(answer)
@@ -126,6 +126,13 @@ impl Conversation {
         let answers: usize = self.answers.iter().map(|word| word.text.len() + 40).sum();
         (self.counts.len() + self.recent.len() + 3) * 400 + answers
     }
+}
+
+/// Whether an event only tells how a client's program ran, which says nothing about the work.
+fn is_trace(kind: &EventType) -> bool {
+    const STATES: [&str; 2] = ["session.status_", "session.thread_status_"];
+    let kind = kind.as_str();
+    kind == kinds::TRANSCRIPT_ENTRY || STATES.iter().any(|state| kind.starts_with(state))
 }
 
 /// Drops the oldest of a list that has more items or bytes than are kept; the latest stays.
@@ -174,7 +181,7 @@ struct Block {
 
 /// The text of an event: its words, the tool and its input, or the body as it is.
 fn line_of(body: &[u8], chars_max: usize) -> String {
-    let as_is = || one_line(&String::from_utf8_lossy(body), chars_max);
+    let as_is = || one_line(&without_original(body), chars_max);
     let Some(shape) = super::body::read::<Shape<'_>>(body) else { return as_is() };
     if let Some(name) = shape.name.and_then(string) {
         let input = shape.input.map_or("", RawValue::get);
@@ -187,6 +194,16 @@ fn line_of(body: &[u8], chars_max: usize) -> String {
         Some(content) => one_line(&words(content), chars_max),
         None => as_is(),
     }
+}
+
+/// A body without the member that holds what it was made from.
+fn without_original(body: &[u8]) -> String {
+    let members: Option<BTreeMap<String, &RawValue>> = super::body::read(body);
+    let kept = members.filter(|members| members.contains_key("raw")).and_then(|mut members| {
+        members.remove("raw");
+        serde_json::to_string(&members).ok()
+    });
+    kept.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned())
 }
 
 fn string(raw: &RawValue) -> Option<String> {
@@ -223,6 +240,7 @@ mod tests {
             (r#"{"content":{"x":1}}"#, r#"{"x":1}"#),
             (r#"{"content":null}"#, r#"{"content":null}"#),
             (r#"{"state":1}"#, r#"{"state":1}"#),
+            (r#"{"state":1,"raw":{"transcript_path":"/x"}}"#, r#"{"state":1}"#),
             ("not json", "not json"),
         ] {
             assert_eq!(line_of(body.as_bytes(), 160), expected);

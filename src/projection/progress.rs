@@ -175,6 +175,8 @@ impl Progress {
                     let input = call.plan.as_ref().filter(|_| created)?;
                     self.plans.created(answer.position, input, &answer.text)
                 }
+                // A file that was changed is among the files: its echo tells nothing more.
+                Does::Edits if !answer.failed => None,
                 Does::Own => None,
                 _ if call.is_aside => self.fold_output(call, answer),
                 _ => match asked::answers(&call.tool, &answer.text) {

@@ -15,6 +15,9 @@ use crate::{
 
 /// Bytes of a token of an overview, at least: its texts are words.
 const TOKEN_BYTES: usize = 3;
+/// Bytes of the summary of a whole session where no size is asked for: shorter than the other
+/// levels.
+const SESSION_BYTES: usize = 2_000;
 /// The largest view that is dressed.
 const VIEW_TOKENS_MAX: usize = 200_000;
 
@@ -89,7 +92,11 @@ impl Service {
         tokens_max: Option<usize>,
         level: harness::Level,
     ) -> ServiceResult<harness::Levelled> {
-        let bytes_max = self.view_bytes(tokens_max)?;
+        let whole = self.view_bytes(tokens_max)?;
+        let bytes_max = match (level, tokens_max) {
+            (harness::Level::Session, None) => whole.min(SESSION_BYTES),
+            _ => whole,
+        };
         let look = move |facts: &Facts| harness::levelled(facts, level, bytes_max);
         self.look_at(caller, session, at, look).await
     }
