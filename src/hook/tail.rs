@@ -115,9 +115,10 @@ pub(super) async fn add(
         }
         at.is_none() && !known.has(event)
     });
-    if let (Some(id), Some(event)) = (own_id, delivery.events.first_mut()) {
+    let message = delivery.events.first_mut().and_then(Value::as_object_mut);
+    if let (Some(id), Some(message)) = (own_id, message) {
         // Under the id of its line, it is one message however many hooks report it.
-        event["id"] = id;
+        message.insert("id".to_owned(), id);
     }
     if said.len() > UNREAD_MAX {
         said.drain(..said.len() - UNREAD_MAX);

@@ -1,7 +1,7 @@
 //! What hooks read in the program's transcript: the agent's words between calls and what its
 //! requests took, each once, however often it is read.
 
-use std::{cell::RefCell, fs, io::Write as _, path::PathBuf};
+use std::{cell::RefCell, fs, path::PathBuf};
 
 use serde_json::{Value, json};
 
@@ -36,8 +36,8 @@ impl Agent {
     }
 
     fn write(&self, text: &str) {
-        let mut file = fs::OpenOptions::new().append(true).create(true).open(&self.transcript);
-        file.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+        let before = fs::read_to_string(&self.transcript).unwrap_or_default();
+        fs::write(&self.transcript, before + text).unwrap();
     }
 
     /// Writes a line of the agent's: a block of one of its messages.
