@@ -360,7 +360,7 @@ impl Choice<'_> {
     /// class first, then the next of each, so that no class takes the whole budget.
     fn newest(&self, recipe: &Recipe, range: impl Fn(&Row) -> Range<usize>) -> Vec<usize> {
         let mut turns = Vec::new();
-        for row in recipe.rows {
+        for row in recipe.rows.iter().filter(|row| !range(row).is_empty()) {
             let Range { start, end } = range(row);
             let places = self.items.iter().enumerate().rev();
             let of_row = places.filter(|(_, item)| item.class == row.class);
@@ -402,6 +402,9 @@ impl Choice<'_> {
     /// Takes the newest items of a conversation as they are, or as much of them as there is room for,
     /// within a share of what is left.
     fn newest_whole(&mut self, recipe: &Recipe, percent: usize) {
+        if recipe.newest.is_empty() {
+            return;
+        }
         let of_talk = self.items.iter().enumerate();
         let of_talk = of_talk.filter(|(_, item)| recipe.newest.contains(&item.class));
         let mut order: Vec<(u64, usize)> = of_talk.map(|(at, item)| (item.position, at)).collect();
