@@ -35,9 +35,16 @@ pub(super) fn view(which: WhichView, session: &str, view: &Value, paper: &mut Pa
     }
 }
 
-/// Where a session stands, below what it says about itself.
-pub(super) fn show(session: &str, view: &Value, paper: &mut Paper) {
-    sections(session, view, paper);
+/// Where a session stands, below what it says about itself; a goal that is its title is not told
+/// again.
+pub(super) fn show(session: &str, title: &str, view: &Value, paper: &mut Paper) {
+    let mut view = view.clone();
+    let summary = without_goal(word(&view, "summary"), title);
+    if let Some(members) = view.as_object_mut() {
+        members.retain(|name, value| !matches!(&**name, "goal" | "task") || said(value) != title);
+        members.get_mut("summary").map(|told| *told = Value::from(summary));
+    }
+    sections(session, &view, paper);
 }
 
 /// How a member is printed below its heading.

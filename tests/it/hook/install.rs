@@ -70,6 +70,8 @@ fn what_was_there_stays_and_comes_back_to_the_byte() {
                 let expected = there.then(|| text.to_owned());
                 assert_eq!(read(&place, name), expected, "{name}");
             }
+            let directory = place.path(files(agent)[0].0.split('/').next().unwrap());
+            assert_eq!(directory.exists(), there, "{agent}: a directory of its own goes again");
             assert!(place.run(&["uninstall", agent, "--yes"]).ok().contains("Nothing to change"));
         }
     }
@@ -211,7 +213,10 @@ fn the_files_name_this_program_its_hooks_and_its_tools() {
     assert!(line.ends_with(&format!("sessionlog --data-dir {data} hook")), "{line}");
     assert!(Path::new(line.split(' ').next().unwrap()).is_absolute(), "{line}");
     let server = &json(".claude.json")["mcpServers"]["sessionlog"];
-    assert_eq!(server["args"], json!(["--data-dir", data, "mcp", "--toolsets", "research,events,memory"]));
+    assert_eq!(
+        server["args"],
+        json!(["--data-dir", data, "mcp", "--toolsets", "research,events,memory"])
+    );
     // Another place is said by the variable of the program.
     let moved = place.path("moved");
     let mut command = place.command(&["install", "codex", "--yes", "--json"]);
