@@ -93,7 +93,9 @@ pub(super) async fn rewind(client: &Client, wanted: args::Rewind, screen: &mut S
     Ok(())
 }
 
-pub(super) async fn diff(client: &Client, wanted: args::Diff, screen: &mut Screen) -> Outcome {
+pub(super) async fn diff(client: &Client, mut wanted: args::Diff, screen: &mut Screen) -> Outcome {
+    // Tokens of what a model reads, not of events as they are stored.
+    wanted.plan.format.get_or_insert(args::WindowFormat::Anthropic);
     let query = DiffQuery { from: Some(wanted.from), to: Some(wanted.to), ..DiffQuery::default() };
     let request = Request::of::<Diff>(&InSession { session: wanted.session.clone() }, &query, &());
     let found = client.ask::<Diff>(view::planned(request, wanted.plan)).await?;

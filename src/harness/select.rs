@@ -662,6 +662,7 @@ mod tests {
             mark: None,
             signature: None,
             inside: None,
+            position: 0,
         }
     }
 

@@ -12,7 +12,7 @@ use sessionlog::client::Request;
 
 use crate::{
     cli::{chat, event, with_id, with_trip},
-    program::{Place, eventually, lines, signal},
+    program::{McpClient, Place, eventually, lines, signal},
 };
 
 #[test]
@@ -111,6 +111,25 @@ fn a_list_says_what_it_hides_and_shows_it_when_asked() {
     let ran = place.run(&["ls"]);
     assert!(ran.err.contains("1 expired (`sessionlog sessions --deleted`)"), "{ran:?}");
     assert!(place.run(&["ls", "--deleted"]).ok().contains("short\texpired\t"));
+}
+
+#[test]
+fn a_difference_counts_the_tokens_that_a_model_reads() {
+    let place = Place::new();
+    let words = "one two three four five";
+    place.run_with(&["append", "s", "--create"], &event("user.message", words)).ok();
+    let told = place.run(&["diff", "s", "0", "end", "--json"]).json();
+    let tokens = told["window"]["to"]["tokens"].as_u64().unwrap();
+    assert!(tokens < 40, "{told}");
+}
+
+#[test]
+fn an_event_tool_names_the_argument_that_it_does_not_know() {
+    let place = with_trip();
+    let mut client = McpClient::start(&place, &["--toolsets", "events"]);
+    let wrong = json!({ "sessionId": "trip", "type": "a.b", "content": "x" });
+    let said = client.refused("emit_event", &wrong);
+    assert!(said.starts_with("type: unknown field `type`"), "{said}");
 }
 
 #[test]
