@@ -173,7 +173,7 @@ fn a_history_shows_whole_lines_and_titles_end_where_they_are_cut() {
     assert!(title.ends_with('…') && title.chars().count() <= 80, "{title}");
     let history = place.run(&["history"]).ok();
     assert!(history.contains(never), "{history}");
-    // A title that is the goal is told once.
+    // A title that equals the goal is shown once.
     place.run_with(&["append", "s", "--create"], &event("user.message", "mend it")).ok();
     place.run(&["rename", "s", "mend it"]).ok();
     assert_eq!(place.run(&["show", "s"]).ok().matches("mend it").count(), 1);

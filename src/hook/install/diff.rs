@@ -43,8 +43,8 @@ pub fn diff(before: &str, after: &str) -> String {
     text
 }
 
-/// A [`diff`] for a person: of blocks that are alike, which are the lines of a changed place or of a
-/// list or object below its name, the first is shown, and below it what the others are called.
+/// A [`diff`] for a person: of blocks that are alike the first is shown, and below it what the
+/// others are called. A block is a changed place, or a list or an object with its name.
 #[must_use]
 pub fn folded(diff: &str) -> String {
     let lines: Vec<&str> = diff.lines().collect();
@@ -95,7 +95,7 @@ fn block(lines: &[&str]) -> usize {
             .is_some_and(|rest| rest.trim_end_matches(',') == close.to_string())
     };
     let marked = head.starts_with(['+', '-']);
-    rest.iter().position(|line| ends(&line)).filter(|_| marked).map_or(1, |end| end + 2)
+    rest.iter().position(ends).filter(|_| marked).map_or(1, |end| end + 2)
 }
 
 /// What a block is called: the name of a member, or its line.
