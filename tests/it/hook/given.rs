@@ -108,6 +108,25 @@ fn a_compaction_whose_hook_failed_is_made_good_at_the_resumption() {
     quiet(&place, &start("resume"));
 }
 
+/// Codex compacts while it resumes, and reports the resumption and the compaction one after another.
+#[test]
+fn a_compaction_during_a_resumption_gives_one_text() {
+    let place = Place::new();
+    quiet(&place, &start("startup"));
+    turn(&place, "t1");
+    end(&place);
+    quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
+    quiet(&place, &claude("PostCompact", &json!({ "trigger": "auto" })));
+    let (_, data) = told_to_model(&place, &start("resume"));
+    assert_eq!(data["continuation"]["task"]["text"], "Measure it");
+    quiet(&place, &start("compact"));
+    turn(&place, "t2");
+    // The next compaction begins another context.
+    quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
+    let (_, data) = told_to_model(&place, &start("compact"));
+    assert_eq!(data["continuation"]["task"]["text"], "Measure it");
+}
+
 #[test]
 fn two_hooks_of_one_start_give_one_text() {
     let place = Place::new();
