@@ -93,6 +93,7 @@ told("bound by the session it says it runs", '"boundBy":"started"' in answer, an
 
 news = [data for text in whole for data in framed(text) if data.get("last_session")]
 told("a new session is told of the last", any(d["last_session"]["session"] == session for d in news), news)
+told("of no branch where there is no repository", "git branch" not in json.dumps(news), news)
 begun = (directory / "research").read_text()
 worked = [json.loads(line) for line in (directory / "research.events").read_text().splitlines()]
 steps = [event["number"] for event in worked if event["type"] == "research.step"]
