@@ -299,9 +299,23 @@ fn at_lines(mut error: ClientError, events: &[Numbered], key: &str, done: &Done)
     if let ClientError::Refused(refusal) = &mut error {
         let action = (refusal.code == "outcome_unknown")
             .then(|| format!("append {lines} again with --idempotency-key {key}: nothing doubles"));
-        refusal.reword(format!("{lines}: {}{}", refusal.message, before(done)), action);
+        let (line, problem) = at_line(&refusal.message, events);
+        let lines = line.map_or(lines, |line| format!("line {line}"));
+        refusal.reword(format!("{lines}: {problem}{}", before(done)), action);
     }
     Failure::Client(error)
+}
+
+/// The line of the event that a refusal is about, where it names one, and the rest of what it says.
+fn at_line<'a>(message: &'a str, events: &[Numbered]) -> (Option<u64>, &'a str) {
+    let named = message.strip_prefix("events[").and_then(|rest| rest.split_once(']'));
+    let found = named.and_then(|(index, rest)| {
+        Some((
+            events.get(index.parse::<usize>().ok()?)?.line,
+            rest.trim_start_matches(['.', ':', ' ']),
+        ))
+    });
+    found.map_or((None, message), |(line, rest)| (Some(line), rest))
 }
 
 async fn create_empty(client: &Client, wanted: &args::Append, screen: &mut Screen) -> Outcome {

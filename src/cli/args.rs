@@ -98,6 +98,10 @@ pub(super) enum Verb {
     Cursors(Cursors),
     /// Take a session's write lease and show what is unfinished
     Wake(Wake),
+    /// Give a session another title
+    Rename(Rename),
+    /// Archive a session: it can be read, and no longer written
+    Archive(OneSession),
     /// Show recent work, unfinished sessions and where to start
     History(History),
     /// Delete a session; restore brings it back until its grace period ends
@@ -140,8 +144,8 @@ pub(super) enum Verb {
     Eval(Eval),
     /// Print a shell completion script
     Completions(Completions),
-    /// Print the manual page
-    Man,
+    /// Print the manual page, or the page of a verb
+    Man(Man),
 }
 
 #[derive(Debug, Args)]
@@ -208,6 +212,32 @@ pub(super) struct Sessions {
     /// Order of the output
     #[arg(long, value_enum, value_name = "ORDER", default_value = "desc")]
     pub(super) order: Order,
+    /// Only sessions of these states
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = ["idle", "running", "rescheduling", "terminated"])]
+    pub(super) state: Vec<String>,
+    /// Only sessions created since: an instant of RFC 3339, or a duration such as 7d
+    #[arg(long, value_name = "WHEN")]
+    pub(super) since: Option<String>,
+    /// Only sessions created before: an instant of RFC 3339, or a duration such as 7d
+    #[arg(long, value_name = "WHEN")]
+    pub(super) until: Option<String>,
+    /// Also archived sessions
+    #[arg(long)]
+    pub(super) archived: bool,
+    /// Expired and deleted sessions instead, and until when `restore` brings them back
+    #[arg(long, conflicts_with_all = ["workspace", "order", "state", "since", "until", "archived"])]
+    pub(super) deleted: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sessionlog rename trip 'A week in Ghent'")]
+pub(super) struct Rename {
+    /// Session id, or a unique prefix of one
+    #[arg(value_name = "S", value_parser = session, add = ids())]
+    pub(super) session: SessionId,
+    /// New title; an empty one removes it
+    #[arg(value_name = "TITLE")]
+    pub(super) title: String,
 }
 
 #[derive(Debug, Args)]
@@ -577,7 +607,7 @@ pub(super) struct View {
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(super) session: SessionId,
     /// View to show
-    #[arg(value_enum, value_name = "VIEW")]
+    #[arg(value_enum, value_name = "VIEW", default_value = "index")]
     pub(super) which: WhichView,
     /// Show the session as of this point
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
@@ -890,6 +920,9 @@ pub(super) struct Repair {
     /// Accept the loss: record it, and allow appends after it
     #[arg(long)]
     pub(super) accept_loss: bool,
+    /// Accepted as with other verbs; --accept-loss confirms already
+    #[arg(long, short)]
+    pub(super) yes: bool,
     /// Show what would be lost; change nothing
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -940,6 +973,17 @@ pub(super) struct Completions {
     /// Shell
     #[arg(value_enum, value_name = "SHELL")]
     pub(super) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog man > ~/.local/share/man/man1/sessionlog.1
+  sessionlog man append | man -l -")]
+pub(super) struct Man {
+    /// Verb whose page to print
+    #[arg(value_name = "VERB")]
+    pub(super) verb: Option<String>,
 }
 
 fn event(text: &str) -> Result<EventId, String> {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     args,
+    columns::columns,
     config::Config,
     failure::{Failure, Outcome},
     health::Health,
@@ -16,7 +17,7 @@ use crate::{
     client::ClientError,
     env::{Clock as _, clock::SystemClock, files},
     event::Timestamp,
-    hook::install::{Agent, Holds, Places, Scope},
+    hook::install::{Agent, Holds, Places, Scope, server_program},
 };
 
 /// Free space below which a store is in danger, and below which it fails soon.
@@ -30,6 +31,8 @@ const AHEAD_MICROS: i64 = 300 * 1_000_000;
 const EARLIEST: &str = "2025-01-01T00:00:00Z";
 
 const REFUSED: u8 = 1;
+/// Columns before what a check found.
+const LEAD_COLUMNS: usize = 23;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -70,7 +73,7 @@ fn fail(name: &'static str, found: impl Into<String>, action: impl Into<String>)
 }
 
 pub(super) fn doctor(config: &Config, environment: &Environment, screen: &mut Screen) -> Outcome {
-    let health = Health::of(config, environment)?;
+    let health = Health::of(config, environment, true)?;
     let checks = all(config, environment, &health);
     let failed = checks.iter().filter(|check| check.state == State::Fail).count();
     let warned = checks.iter().filter(|check| check.state == State::Warn).count();
@@ -93,9 +96,18 @@ pub(super) fn doctor(config: &Config, environment: &Environment, screen: &mut Sc
                 State::Fail => Tone::Bad,
             };
             let state = screen.paint(tone, &format!("{:<5}", check.state.as_str()));
-            screen.line(format!("{state} {:<16} {}", check.name, one_line(&check.found, 400)))?;
-            if let Some(action) = &check.action {
-                screen.line(format!("{:<23}to do: {action}", ""))?;
+            let found = one_line(&check.found, 400);
+            let action = check.action.as_ref().map(|action| format!("to do: {action}"));
+            let width = screen.columns().saturating_sub(LEAD_COLUMNS);
+            let mut head = format!("{state} {:<16} ", check.name);
+            let wraps = screen.terminal;
+            let lines = |text: String| match wraps {
+                true => lines_of_words(&text, width),
+                false => vec![text],
+            };
+            for line in [Some(found), action].into_iter().flatten().flat_map(lines) {
+                screen.line(format!("{head}{line}"))?;
+                head = " ".repeat(LEAD_COLUMNS);
             }
         }
         let summary = match (failed, warned) {
@@ -105,6 +117,18 @@ pub(super) fn doctor(config: &Config, environment: &Environment, screen: &mut Sc
         screen.line(summary)?;
     }
     if failed == 0 { Ok(()) } else { Err(Failure::Silent(REFUSED)) }
+}
+
+/// A text in lines that are broken between words only: a path stays whole, however long it is.
+fn lines_of_words(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut().filter(|line| columns(line) + 1 + columns(word) <= width) {
+            Some(line) => *line = format!("{line} {word}"),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// Every check, in the order in which they are printed.
@@ -120,9 +144,12 @@ fn all(config: &Config, environment: &Environment, health: &Health) -> Vec<Check
         checks.push(space(health));
         checks.push(keys(health));
     }
-    for (agent, name) in [(Agent::ClaudeCode, "hooks of claude"), (Agent::Codex, "hooks of codex")]
-    {
-        checks.push(hooks(agent, name, environment));
+    for (agent, hooks, tools) in [
+        (Agent::ClaudeCode, "hooks of claude", "tools of claude"),
+        (Agent::Codex, "hooks of codex", "tools of codex"),
+    ] {
+        checks.push(installed(agent, hooks, Holds::is_hooks, environment));
+        checks.push(installed(agent, tools, |holds| !holds.is_hooks(), environment));
     }
     checks.push(clock(health));
     if config.url.is_none() {
@@ -210,8 +237,13 @@ fn keys(health: &Health) -> Check {
     }
 }
 
-/// Whether the commands that an agent's settings name lead to a program.
-fn hooks(agent: Agent, name: &'static str, environment: &Environment) -> Check {
+/// Whether the commands that an agent's settings name in some of their files lead to a program.
+fn installed(
+    agent: Agent,
+    name: &'static str,
+    among: impl Fn(Holds) -> bool,
+    environment: &Environment,
+) -> Check {
     let Some(home) = environment.text("HOME").map(PathBuf::from) else {
         return ok(name, "no home directory");
     };
@@ -221,12 +253,14 @@ fn hooks(agent: Agent, name: &'static str, environment: &Environment) -> Check {
     let mut programs = Vec::new();
     for scope in [Scope::User, Scope::Project] {
         for target in agent.targets(scope, &places) {
-            if !matches!(target.holds, Holds::Hooks) {
+            if !among(target.holds) {
                 continue;
             }
             let text = files::read_text(&target.path, SETTINGS_BYTES_MAX).unwrap_or_default();
-            let settings: Value = serde_json::from_str(&text).unwrap_or_default();
-            let found = commands(&settings);
+            let found = match target.holds.is_hooks() {
+                true => commands(&serde_json::from_str(&text).unwrap_or_default()),
+                false => server_program(&text, target.holds).into_iter().collect(),
+            };
             programs.extend(found.into_iter().map(|program| (target.path.clone(), program)));
         }
     }

@@ -36,6 +36,9 @@ const TITLE_CHARS: usize = 40;
 /// Answers a shell that asks; `None` where the program was run for something else.
 pub(super) fn answer(command: fn() -> Command) -> Option<ExitCode> {
     std::env::var_os(VARIABLE)?;
+    if is_in_parts() {
+        return Some(ExitCode::from(DONE));
+    }
     let asked = CompleteEnv::with_factory(command).var(VARIABLE);
     let directory = std::env::current_dir().ok();
     match asked.try_complete(std::env::args_os(), directory.as_deref()) {
@@ -46,6 +49,15 @@ pub(super) fn answer(command: fn() -> Command) -> Option<ExitCode> {
             Some(ExitCode::from(USAGE))
         }
     }
+}
+
+/// Whether the word that is completed is the rest of one: Bash cuts words at colons, and what
+/// follows `checkpoint:` is no word of its own.
+fn is_in_parts() -> bool {
+    let number = std::env::var("_CLAP_COMPLETE_INDEX").ok().and_then(|at| at.parse::<usize>().ok());
+    let words: Vec<_> = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
+    let is_cut = |at: usize| words.get(at).is_some_and(|word| word == ":");
+    number.is_some_and(|at| is_cut(at) || at.checked_sub(1).is_some_and(is_cut))
 }
 
 /// Prints the script that makes a shell ask.

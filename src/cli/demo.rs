@@ -78,8 +78,9 @@ async fn leave(data_dir: &Path) {
 }
 
 async fn tell(stage: &Stage, screen: &mut Screen) -> Outcome {
-    screen
-        .line("A session log keeps what an agent did where no crash and no compaction reaches.")?;
+    screen.line(
+        "A session log records what an agent did. Crashes and compaction do not remove it.",
+    )?;
     let mut server = stage.serve().await?;
     let pid = server.child.id().unwrap_or_default();
     step(screen, 1, &format!("a server owns a new data directory (process {pid})"))?;

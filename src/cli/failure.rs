@@ -58,6 +58,8 @@ const IN_OWN_WORDS: [(&str, &str); 3] = [
     ),
 ];
 
+/// Members of a request that a flag names in its words.
+const OF_A_WINDOW: [&str; 2] = ["tokens_max", "transforms[]"];
 /// Exit code of a verb that did what was asked.
 pub(super) const DONE: u8 = 0;
 /// Exit code of a wrong command line or configuration.
@@ -94,7 +96,7 @@ impl Failure {
             Self::Client(ClientError::Refused(refusal))
             | Self::Import(ImportError::Client(ClientError::Refused(refusal))) => {
                 match refusal.status {
-                    _ if field(refusal) == Some("tokens_max") => USAGE,
+                    _ if field(refusal).is_some_and(|name| OF_A_WINDOW.contains(&name)) => USAGE,
                     404 | 410 => NOT_FOUND,
                     423 if refusal.code == "session_damaged" => DAMAGED,
                     _ => REFUSED,

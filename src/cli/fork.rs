@@ -16,7 +16,8 @@ use super::{
 };
 use crate::{
     client::{Client, Request},
-    event::SessionId,
+    env::{Clock as _, clock::SystemClock},
+    event::{Point, SessionId},
     verbs::{
         InSession, NoQuery,
         forks::{Diff, DiffQuery, Family, Fork},
@@ -52,6 +53,15 @@ async fn forked(
 }
 
 pub(super) async fn rewind(client: &Client, wanted: args::Rewind, screen: &mut Screen) -> Outcome {
+    if let Ok(Point::Time(at)) = Point::parse(&wanted.to)
+        && at > SystemClock::new().now()
+    {
+        return Err(Failure::Refused {
+            code: "point_not_found",
+            message: format!("{} is in the future", wanted.to),
+            action: "name a time that has passed, or `--to end`".to_owned(),
+        });
+    }
     if wanted.fork {
         let asked = ForkRequest { at: wanted.to, id: None, title: None };
         return forked(client, &wanted.session, asked, screen).await;
@@ -83,7 +93,9 @@ pub(super) async fn rewind(client: &Client, wanted: args::Rewind, screen: &mut S
     Ok(())
 }
 
-pub(super) async fn diff(client: &Client, wanted: args::Diff, screen: &mut Screen) -> Outcome {
+pub(super) async fn diff(client: &Client, mut wanted: args::Diff, screen: &mut Screen) -> Outcome {
+    // Tokens of what a model reads, not of events as they are stored.
+    wanted.plan.format.get_or_insert(args::WindowFormat::Anthropic);
     let query = DiffQuery { from: Some(wanted.from), to: Some(wanted.to), ..DiffQuery::default() };
     let request = Request::of::<Diff>(&InSession { session: wanted.session.clone() }, &query, &());
     let found = client.ask::<Diff>(view::planned(request, wanted.plan)).await?;

@@ -1,5 +1,5 @@
-//! `status`: the store and its installation, through its interfaces. It must not change anything,
-//! except that a store on demand gets an owner.
+//! `status`: the store and its installation, through its interfaces. It must not change anything;
+//! `doctor`, which asks the same, starts an owner where none runs.
 
 use std::path::Path;
 
@@ -33,6 +33,8 @@ pub(super) struct Health {
     /// How many sessions there are and when the newest was written to, once an owner answered.
     pub(super) sessions: Result<(u64, Option<String>), String>,
     pub(super) bytes_on_disk: u64,
+    /// How many of them are the journal's files.
+    bytes_of_journal: u64,
     /// What the file system has left.
     pub(super) free: Option<files::Free>,
     /// Whether it is encrypted, and whether it opens with the keys given.
@@ -42,7 +44,8 @@ pub(super) struct Health {
 }
 
 impl Health {
-    pub(super) fn of(config: &Config, environment: &Environment) -> Outcome<Self> {
+    /// What is known; with `starts`, an owner is started where none runs.
+    pub(super) fn of(config: &Config, environment: &Environment, starts: bool) -> Outcome<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let client = connect::client(config, environment)?;
         let here = config.url.is_none();
@@ -50,6 +53,9 @@ impl Health {
         let exists = here && ["STORE", "journal"].into_iter().any(|name| inside(name).is_some());
         let owner = runtime.block_on(client.owner());
         let sessions = match exists || !here {
+            true if here && !starts && matches!(owner, Err(ClientError::Unreachable { .. })) => {
+                Err("no owner runs; `sessionlog sessions` starts one and lists them".to_owned())
+            }
             true => runtime.block_on(count(&client)).map_err(|failure| failure.to_string()),
             false => Ok((0, None)),
         };
@@ -60,6 +66,7 @@ impl Health {
             owner,
             sessions,
             bytes_on_disk: if here { bytes_below(&config.data_dir) } else { 0 },
+            bytes_of_journal: if here { bytes_below(&config.data_dir.join("journal")) } else { 0 },
             free: directory.filter(|_| here).and_then(|path| files::free(path).ok()),
             keys: exists.then(|| keys(config)),
             last_error: if here { last_error(&config.data_dir.join("owner.log")) } else { None },
@@ -118,7 +125,7 @@ fn last_error(log: &Path) -> Option<(String, String, String)> {
 }
 
 pub(super) fn status(config: &Config, environment: &Environment, screen: &mut Screen) -> Outcome {
-    let health = Health::of(config, environment)?;
+    let health = Health::of(config, environment, false)?;
     if screen.json {
         return Ok(screen.value(&to_json(config, &health))?);
     }
@@ -129,6 +136,8 @@ pub(super) fn status(config: &Config, environment: &Environment, screen: &mut Sc
     let mut rows = vec![("version", args::version()), place];
     if config.url.is_none() {
         rows.push(("owner", owner(&health)));
+        let url = health.owner.as_ref().ok().and_then(|owner| owner.url.clone());
+        rows.push(("url", url.unwrap_or_else(|| "none; `sessionlog serve` listens on one".into())));
     }
     rows.push((
         "sessions",
@@ -143,7 +152,11 @@ pub(super) fn status(config: &Config, environment: &Environment, screen: &mut Sc
     ));
     if config.url.is_none() {
         let free = health.free.map_or_else(|| "unknown".to_owned(), |free| size(free.bytes));
-        rows.push(("on disk", size(health.bytes_on_disk)));
+        let journal = match health.bytes_of_journal {
+            0 => String::new(),
+            bytes => format!(", {} of it the journal's files, made whole in advance", size(bytes)),
+        };
+        rows.push(("on disk", format!("{}{journal}", size(health.bytes_on_disk))));
         rows.push(("free space", free));
         rows.push((
             "encryption",
@@ -185,9 +198,12 @@ fn owner(health: &Health) -> String {
 }
 
 fn to_json(config: &Config, health: &Health) -> Value {
-    let owner = health.owner.as_ref().ok().map(
-        |owner| json!({ "pid": owner.pid, "version": owner.version, "on_demand": owner.on_demand }),
-    );
+    let owner = health.owner.as_ref().ok().map(|owner| {
+        json!({
+            "pid": owner.pid, "version": owner.version, "on_demand": owner.on_demand,
+            "url": owner.url,
+        })
+    });
     let error = health
         .last_error
         .as_ref()
@@ -200,6 +216,7 @@ fn to_json(config: &Config, health: &Health) -> Value {
         "owner": owner,
         "sessions": health.sessions.as_ref().ok().map(|(count, _)| count),
         "bytes_on_disk": health.bytes_on_disk,
+        "bytes_of_journal": health.bytes_of_journal,
         "bytes_free": health.free.map(|free| free.bytes),
         "encrypted": health.keys.as_ref().and_then(|keys| Some(keys.as_ref().ok()?.0)),
         "last_error": error,

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     env::files,
-    hook::install::{Agent, Command, Places, Scope, Target, diff, with_us, without_us},
+    hook::install::{Agent, Command, Places, Scope, Target, diff, folded, with_us, without_us},
 };
 
 /// Bytes of a file of settings at most.
@@ -42,6 +42,9 @@ struct Change {
 struct Kept {
     before: Option<String>,
     after: String,
+    /// Whether its directory was made for it.
+    #[serde(default)]
+    made_directory: bool,
 }
 
 /// What is to be done.
@@ -65,7 +68,12 @@ pub(super) fn install(
         let before = read(&target.path)?;
         let after = with_us(before.as_deref(), target.holds, job.agent, &command)
             .map_err(|error| broken(&target, &error.to_string()))?;
-        let first = match (job.kept(&target.path), &before) {
+        let kept = job.kept(&target.path);
+        let made_directory = match &kept {
+            Some(kept) => kept.made_directory,
+            None => !target.path.parent().is_some_and(|directory| directory.is_dir()),
+        };
+        let first = match (kept, &before) {
             // The file is as we wrote it: the text before is known.
             (Some(kept), Some(before)) if kept.after == *before => kept.before,
             _ => {
@@ -73,7 +81,7 @@ pub(super) fn install(
                 clean.transpose().map_err(|error| broken(&target, &error.to_string()))?
             }
         };
-        let kept = Some(Kept { before: first, after: after.clone() });
+        let kept = Some(Kept { before: first, after: after.clone(), made_directory });
         changes.push(Change { path: target.path, before, after: Some(after), kept });
     }
     job.carry_out(&changes, screen)
@@ -229,7 +237,13 @@ impl<'a> Job<'a> {
                 let mode = if self.scope == Scope::User { PRIVATE } else { SHARED };
                 files::replace(path, text.as_bytes(), mode).map_err(failed(path))?;
             }
-            None => files::remove(path).map_err(failed(path))?,
+            None => {
+                files::remove(path).map_err(failed(path))?;
+                let made = self.kept(path).is_some_and(|kept| kept.made_directory);
+                if let Some(directory) = path.parent().filter(|_| made) {
+                    files::remove_empty_dir(directory).map_err(failed(directory))?;
+                }
+            }
         }
         if let (None, Some(place)) = (&change.kept, self.place(path)) {
             files::remove(&place).map_err(failed(&place))?;
@@ -336,7 +350,7 @@ fn show(change: &Change, screen: &mut Screen) -> Outcome {
     let head = format!("{} ({})", change.path.display(), change.kind());
     let head = screen.paint(Tone::Strong, &head);
     screen.line(head)?;
-    for line in change.diff().lines() {
+    for line in folded(&change.diff()).lines() {
         let line = super::screen::printable(line);
         let tone = match line.chars().next() {
             Some('+') => Tone::Good,

@@ -60,7 +60,8 @@ fn text(
     let named = common
         .config
         .clone()
-        .or_else(|| environment.variables.get(FILE_VARIABLE).map(PathBuf::from));
+        .or_else(|| environment.variables.get(FILE_VARIABLE).map(PathBuf::from))
+        .filter(|path| !path.as_os_str().is_empty());
     // Only the user's own directory is read: a file in a foreign directory must not decide where
     // sessions are stored.
     let usual = || Some(environment.home_or("XDG_CONFIG_HOME", ".config")?.join("sessionlog"));
@@ -134,7 +135,7 @@ pub(super) fn salvaged(
     }
     let shown = names.iter().filter_map(|name| {
         let value = environment.variables.get(&format!("{PREFIX}{}", name.to_uppercase()))?;
-        Some(((*name).to_owned(), value.to_str()?.to_owned()))
+        Some(((*name).to_owned(), value.to_str()?.to_owned())).filter(|(_, text)| !text.is_empty())
     });
     let typed = common.flags.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
     let layer = |kind, values: Vec<(String, String)>| {
@@ -159,6 +160,10 @@ pub(super) fn variables(environment: &Environment) -> Result<Layer, ConfigError>
         else {
             return Err(unknown(variable.clone(), ENVIRONMENT.to_owned()));
         };
+        // An empty variable is one that is not set.
+        if value.is_empty() {
+            continue;
+        }
         let Some(text) = value.to_str() else {
             return Err(ConfigError::Value {
                 name: setting.name,

@@ -87,6 +87,11 @@ pub fn run() -> ExitCode {
     {
         Ok(arguments) => arguments,
         Err(error) => {
+            if std::env::args_os().len() < 2 {
+                // The name alone asks what there is.
+                let _ = write!(std::io::stdout(), "{}", reference::first_steps());
+                return ExitCode::from(DONE);
+            }
             // Help and version arrive here too, and are no errors.
             let wrong = error.use_stderr();
             print(&error);
@@ -193,7 +198,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     }
     match &verb {
         Verb::Completions(completions) => return complete::script(completions.shell, screen),
-        Verb::Man => return reference::manual(screen),
+        Verb::Man(wanted) => return reference::manual(wanted.verb.as_deref(), screen),
         Verb::Inspect(wanted) => return inspect::run(&wanted.path, screen),
         Verb::Bench(wanted) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -265,6 +270,8 @@ async fn ask(
         Verb::Cursors(wanted) => work::cursors(&client, wanted, screen).await,
         Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
         Verb::History(wanted) => work::history(&client, &wanted, screen).await,
+        Verb::Rename(wanted) => sessions::rename(&client, &wanted, screen).await,
+        Verb::Archive(one) => sessions::archive(&client, &one.session, screen).await,
         Verb::Delete(one) => sessions::delete(&client, &one, screen).await,
         Verb::Erase(wanted) => sessions::erase(&client, &wanted, screen).await,
         Verb::Redact(one) => events::redact(&client, &one, screen).await,

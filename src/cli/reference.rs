@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory as _};
 
 use super::{
     args::Arguments,
-    failure::Outcome,
+    failure::{Failure, Outcome},
     screen::Screen,
     settings::{EVERY_VERB, SETTINGS},
 };
@@ -18,7 +18,20 @@ const GROUPS: [(&str, &[&str]); 6] = [
         "Read",
         &["sessions", "show", "events", "replay", "view", "history", "diff", "rewind", "export"],
     ),
-    ("Write", &["append", "import", "fork", "checkpoints", "cursors", "wake", "redact"]),
+    (
+        "Write",
+        &[
+            "append",
+            "import",
+            "fork",
+            "checkpoints",
+            "cursors",
+            "wake",
+            "rename",
+            "archive",
+            "redact",
+        ],
+    ),
     ("Agents", &["install", "uninstall", "mcp", "hook", "proxy"]),
     (
         "Store",
@@ -40,6 +53,10 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ),
     ("Keys and access", &["keys", "tokens", "audit"]),
     ("Other", &["demo", "bench", "eval", "completions", "man", "help"]),
+];
+/// Verbs that a person starts with.
+const FIRST: [&str; 10] = [
+    "demo", "install", "import", "sessions", "show", "replay", "view", "history", "serve", "doctor",
 ];
 /// Columns of a verb's name in the list of verbs, and of a whole line.
 const NAME_COLUMNS: usize = 13;
@@ -67,9 +84,38 @@ pub(super) fn command() -> Command {
     command.help_template(template)
 }
 
-pub(super) fn manual(screen: &mut Screen) -> Outcome {
+/// What a person sees who types the program's name alone.
+pub(super) fn first_steps() -> String {
+    let command = Arguments::command();
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let mut text = format!("{about}\n\nUsage: sessionlog <COMMAND>\n\nTo start with:\n");
+    for name in FIRST {
+        let about = command.find_subcommand(name).and_then(Command::get_about);
+        let about = about.map(ToString::to_string).unwrap_or_default();
+        let _ = writeln!(text, "  {name:<NAME_COLUMNS$}{about}");
+    }
+    text.push_str(
+        "\n`sessionlog --help` lists every verb, `sessionlog VERB --help` explains one.\n",
+    );
+    text
+}
+
+/// The manual page, or that of a verb.
+pub(super) fn manual(verb: Option<&str>, screen: &mut Screen) -> Outcome {
+    let mut root = Arguments::command().disable_help_subcommand(true);
+    root.build();
+    let command = match verb {
+        None => root,
+        Some(name) => {
+            let found = root.find_subcommand(name).cloned();
+            let found =
+                found.ok_or_else(|| Failure::Usage(format!("there is no verb {name:?}")))?;
+            let title = format!("sessionlog-{}", found.get_name());
+            found.name(title)
+        }
+    };
     let mut page = Vec::new();
-    clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
+    clap_mangen::Man::new(command).render(&mut page)?;
     Ok(screen.raw(&page)?)
 }
 

@@ -293,7 +293,7 @@ pub(super) fn counted(number: usize, one: &str) -> String {
 /// An instant of RFC 3339 for a person: to the second, in UTC, with its zone.
 pub(super) fn instant(text: &str) -> String {
     match text.get(..19) {
-        Some(second) => format!("{}Z", second.replace('T', " ")),
+        Some(second) => format!("{second}Z"),
         None => text.to_owned(),
     }
 }

@@ -150,6 +150,7 @@ fn router(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         on_demand,
         data_dir: config.data_dir.display().to_string(),
+        url: network.url(),
         config_digest: config.digest(),
         step_down: stop.clone(),
     };
@@ -266,6 +267,11 @@ impl Network {
 
     fn address(&self) -> Option<SocketAddr> {
         self.tcp.as_ref()?.local_addr().ok()
+    }
+
+    fn url(&self) -> Option<String> {
+        let scheme = if self.certificates.is_some() { "https" } else { "http" };
+        self.address().map(|address| format!("{scheme}://{address}"))
     }
 
     fn listener(self) -> Option<Listener> {
@@ -431,13 +437,11 @@ fn unopened(config: &Config, error: &OpenError) -> Failure {
 /// Reports where we listen, to the process that started us.
 fn announce(config: &Config, network: &Network, screen: &mut Screen) -> Outcome {
     let data_dir = config.data_dir.display().to_string();
-    let Some(address) = network.address() else {
+    let (Some(address), Some(url)) = (network.address(), network.url()) else {
         // The process that started us may have ended: later clients are served as well.
         let _ = screen.line(r#"{"ready":true}"#).and_then(|()| screen.flush());
         return Ok(host::close_stdout()?);
     };
-    let scheme = if network.certificates.is_some() { "https" } else { "http" };
-    let url = format!("{scheme}://{address}");
     if network.certificates.is_none() && !address.ip().is_loopback() {
         tracing::warn!(%address, "tokens and sessions cross the network in clear: no TLS is set up");
     }

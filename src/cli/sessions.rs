@@ -3,19 +3,24 @@
 use super::{
     answer::{state, tree},
     args, consent,
-    failure::Outcome,
+    failure::{Failure, Outcome},
     fork,
     readable::{self, Paper},
     screen::{Screen, Tone, counted, instant, one_line, size},
     table,
     times::Times,
     titles,
+    values::duration,
 };
 use crate::{
     client::{Client, ClientError},
-    event::SessionId,
+    env::{Clock as _, clock::SystemClock},
+    event::{SessionId, Timestamp},
     verbs::{InSession, NoQuery, Nowhere, retention, sessions, views},
-    wire::types::{Session, SessionList},
+    wire::{
+        retention::RetentionRow,
+        types::{Session, SessionList, UpdateSession},
+    },
 };
 
 /// Sessions of a page at most.
@@ -25,10 +30,18 @@ const TITLE_CHARS: usize = 120;
 
 pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut Screen) -> Outcome {
     let limit = wanted.limit.unwrap_or(u64::MAX);
+    if wanted.deleted {
+        return hidden(client, limit, screen).await;
+    }
+    let filtered = wanted.since.is_some() || wanted.until.is_some() || !wanted.state.is_empty();
     let mut left = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut query = sessions::ListQuery {
         order: Some(wanted.order.as_str().to_owned()),
         workspace: wanted.workspace,
+        include_archived: wanted.archived,
+        statuses: wanted.state,
+        created_gte: wanted.since.as_deref().map(moment).transpose()?,
+        created_lt: wanted.until.as_deref().map(moment).transpose()?,
         ..sessions::ListQuery::default()
     };
     let mut all = SessionList { data: Vec::new(), next_page: None };
@@ -48,7 +61,10 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
     }
     let sessions = all.data;
     if sessions.is_empty() {
-        screen.note(&none(client, query.workspace.as_deref()).await);
+        screen.note(match filtered {
+            true => "No session matches.".to_owned(),
+            false => none(client, query.workspace.as_deref()).await,
+        });
         return Ok(());
     }
     let titles = titles::of(client, &sessions).await;
@@ -62,21 +78,73 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
     Ok(())
 }
 
+/// An instant, or a duration before now, as an instant.
+fn moment(text: &str) -> Outcome<String> {
+    let ago = duration(text).and_then(|ago| {
+        let micros = i64::try_from(ago.as_micros()).ok()?;
+        Some(Timestamp(SystemClock::new().now().0.checked_sub(micros)?))
+    });
+    let wrong = || {
+        let wanted = "an instant of RFC 3339, such as 2026-11-24T00:00:00Z, or a duration, such \
+                      as 7d";
+        Failure::Usage(format!("{text:?} is not {wanted}"))
+    };
+    ago.or_else(|| Timestamp::parse(text)).map(|at| at.to_string()).ok_or_else(wrong)
+}
+
+/// Lists what expired and what was deleted.
+async fn hidden(client: &Client, limit: u64, screen: &mut Screen) -> Outcome {
+    let look = retention::LookQuery { limit: Some(PAGE) };
+    let kept = client.call::<retention::Look>(&Nowhere {}, &look, &()).await?;
+    let rows = kept.data.into_iter().filter(|row| row.stage != "alive");
+    let rows: Vec<RetentionRow> = rows.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
+    if screen.json {
+        return Ok(screen.print(&rows)?);
+    }
+    if rows.is_empty() {
+        screen.note("No session has expired or was deleted.");
+        return Ok(());
+    }
+    let row = |row: RetentionRow| {
+        let until = row.at.as_deref().map_or_else(|| "for ever".to_owned(), instant);
+        let title = one_line(&row.title.unwrap_or_default(), TITLE_CHARS);
+        vec![row.session, row.stage, until, title]
+    };
+    screen.table(
+        &["SESSION", "STATE", "RESTORABLE UNTIL", "TITLE"],
+        rows.into_iter().map(row).collect(),
+    )?;
+    Ok(())
+}
+
 /// Why a list is empty.
 async fn none(client: &Client, workspace: Option<&str>) -> String {
     if let Some(workspace) = workspace {
         return format!("No session in workspace {workspace}.");
     }
     // Only an administrator may look.
-    let look = retention::LookQuery::default();
+    let look = retention::LookQuery { limit: Some(PAGE) };
     let kept = client.call::<retention::Look>(&Nowhere {}, &look, &()).await;
     let rows = kept.map(|kept| kept.data).unwrap_or_default();
-    match rows.iter().filter(|row| row.stage == "expired").count() {
-        0 => "No sessions yet. Try `sessionlog demo`, or `sessionlog import FILE`.".to_owned(),
-        count => format!(
-            "No session is offered: {} expired. `sessionlog retention --dry-run` lists them.",
-            counted(count, "session")
-        ),
+    let archived = sessions::ListQuery {
+        include_archived: true,
+        limit: Some(PAGE),
+        ..sessions::ListQuery::default()
+    };
+    let archived = client.call::<sessions::List>(&Nowhere {}, &archived, &()).await;
+    let of = |stage: &str| rows.iter().filter(|row| row.stage == stage).count();
+    let hidden = [
+        ("expired", of("expired"), "--deleted"),
+        ("deleted", of("deleted"), "--deleted"),
+        ("archived", archived.map_or(0, |list| list.data.len()), "--archived"),
+    ];
+    let hidden = hidden.into_iter().filter(|(_, count, _)| *count > 0);
+    let hidden: Vec<String> = hidden
+        .map(|(how, count, flag)| format!("{count} {how} (`sessionlog sessions {flag}`)"))
+        .collect();
+    match hidden.is_empty() {
+        true => "No sessions yet. Try `sessionlog demo`, or `sessionlog import FILE`.".to_owned(),
+        false => format!("No session is listed: {}.", hidden.join(", ")),
     }
 }
 
@@ -115,7 +183,8 @@ pub(super) async fn show(client: &Client, wanted: &args::Show, screen: &mut Scre
     let query = views::SummaryQuery::default();
     let view = client.call::<views::Summary>(&place, &query, &());
     if let (false, Ok(view)) = (wanted.lineage, view.await) {
-        readable::show(id.as_str(), &tree(&view)?, &mut paper);
+        let title = session.title.as_deref().unwrap_or_default();
+        readable::show(id.as_str(), title, &tree(&view)?, &mut paper);
     }
     Ok(screen.lines(paper.lines())?)
 }
@@ -136,6 +205,31 @@ async fn described(client: &Client, id: &SessionId) -> Outcome<String> {
         title if title.is_empty() => format!("Session {id} has {events}."),
         title => format!("Session {id} \"{title}\" has {events}."),
     })
+}
+
+pub(super) async fn rename(client: &Client, wanted: &args::Rename, screen: &mut Screen) -> Outcome {
+    let place = InSession { session: wanted.session.clone() };
+    let title = Some(wanted.title.trim()).filter(|title| !title.is_empty()).map(str::to_owned);
+    let body = UpdateSession { title: Some(title), ..UpdateSession::default() };
+    let session = client.call::<sessions::Update>(&place, &NoQuery {}, &body).await?;
+    if screen.json {
+        return Ok(screen.print(&session)?);
+    }
+    screen.line(match session.title {
+        Some(title) => format!("renamed {}: {}", wanted.session, one_line(&title, TITLE_CHARS)),
+        None => format!("removed the title of {}", wanted.session),
+    })?;
+    Ok(())
+}
+
+pub(super) async fn archive(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {
+    let place = InSession { session: id.clone() };
+    let session = client.call::<sessions::Archive>(&place, &NoQuery {}, &()).await?;
+    if screen.json {
+        return Ok(screen.print(&session)?);
+    }
+    screen.line(format!("archived {id}: it can be read, and no longer written"))?;
+    Ok(())
 }
 
 pub(super) async fn delete(client: &Client, wanted: &args::Delete, screen: &mut Screen) -> Outcome {

@@ -89,7 +89,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         "ttl",
         "DURATION",
-        "after this idle time a session is found only by its id, 0s for never",
+        "after this idle time a session is no longer taken up without its id, 0s for never",
     )
     .or("4h"),
     Setting::new(
@@ -107,7 +107,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         "grace",
         "DURATION",
-        "the same for an expired temporary session, and how long a deleted id stays taken",
+        "how long an expired temporary session is kept, and how long a deleted id is reserved",
     )
     .or("7d"),
     Setting::new(

@@ -36,6 +36,8 @@ impl Verb {
             Self::Checkpoints(verb) => Some(&mut verb.session),
             Self::Cursors(verb) => Some(&mut verb.session),
             Self::Wake(verb) => Some(&mut verb.session),
+            Self::Rename(verb) => Some(&mut verb.session),
+            Self::Archive(verb) => Some(&mut verb.session),
             Self::Delete(verb) => Some(&mut verb.session),
             Self::Hold(verb) => Some(&mut verb.session),
             Self::Erase(verb) => Some(&mut verb.session),

@@ -79,8 +79,10 @@ fn verdict(head: &HeadAnswer, screen: &Screen) -> String {
             let tail = head.tail.unwrap_or_default();
             format!("the session ends at {tail}: an earlier state was put back")
         }
-        "differs" => format!("at {position} the session has another past than it had"),
-        _ => format!("what the chain says at {position} cannot be read"),
+        "differs" => {
+            format!("the events before {position} are not those that the receipt was given for")
+        }
+        _ => format!("the chain at {position} cannot be read"),
     };
     format!("{}: {text}", screen.paint(Tone::Bad, "the receipt does not hold"))
 }

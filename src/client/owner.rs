@@ -100,6 +100,8 @@ pub struct OwnerReport {
     pub pid: u64,
     /// Whether it was started by a front end and leaves when idle.
     pub on_demand: bool,
+    /// Where it listens for HTTP and MCP, if it does.
+    pub url: Option<String>,
     /// Its settings that front ends compare, `name=value`.
     pub config_digest: String,
 }
@@ -112,6 +114,7 @@ impl OwnerReport {
             version: text("version")?,
             pid: value.get("pid")?.as_u64()?,
             on_demand: value.get("on_demand")?.as_bool()?,
+            url: text("url"),
             config_digest: text("config_digest")?,
         })
     }
@@ -284,6 +287,7 @@ mod tests {
             version: version.to_owned(),
             pid: 7,
             on_demand: true,
+            url: None,
             config_digest: digest.to_owned(),
         };
         let ours = env!("CARGO_PKG_VERSION");

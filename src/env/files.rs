@@ -231,6 +231,18 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Removes a directory when nothing is in it; an absent one is success.
+///
+/// # Errors
+/// The error of the file system.
+pub fn remove_empty_dir(path: &Path) -> io::Result<()> {
+    use io::ErrorKind::{DirectoryNotEmpty, NotFound};
+    match fs::remove_dir(path) {
+        Err(error) if matches!(error.kind(), DirectoryNotEmpty | NotFound) => Ok(()),
+        removed => removed,
+    }
+}
+
 /// Removes all rights of group and others from a socket just bound.
 ///
 /// # Errors

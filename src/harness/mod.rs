@@ -39,7 +39,7 @@ pub use phases::{Level, Levelled, PhaseView, levelled};
 pub use render::{LeftOut, PlanView, Quote, Why};
 pub use said::{Block, Call, Image, READ_TYPES, ToolResult};
 pub use step::{StepPlace, StepView, page};
-pub use summary::summary;
+pub use summary::{summary, summary_in_lines};
 pub use tokens::{Counter, Tokenizer};
 pub use transform::{Compress, Filter, Transform, TransformError};
 pub use window::{Plan, Reason, Shape, Shown, WINDOW_TOKENS_MIN, Window, window};

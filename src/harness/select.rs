@@ -360,7 +360,7 @@ impl Choice<'_> {
     /// class first, then the next of each, so that no class takes the whole budget.
     fn newest(&self, recipe: &Recipe, range: impl Fn(&Row) -> Range<usize>) -> Vec<usize> {
         let mut turns = Vec::new();
-        for row in recipe.rows {
+        for row in recipe.rows.iter().filter(|row| !range(row).is_empty()) {
             let Range { start, end } = range(row);
             let places = self.items.iter().enumerate().rev();
             let of_row = places.filter(|(_, item)| item.class == row.class);
@@ -399,9 +399,12 @@ impl Choice<'_> {
         }
     }
 
-    /// Takes the newest items of a conversation as they are, or as much of them as there is room for,
-    /// within a share of what is left.
+    /// Takes the newest items of a conversation as they are, or as much of them as there is room
+    /// for, within a share of what is left.
     fn newest_whole(&mut self, recipe: &Recipe, percent: usize) {
+        if recipe.newest.is_empty() {
+            return;
+        }
         let of_talk = self.items.iter().enumerate();
         let of_talk = of_talk.filter(|(_, item)| recipe.newest.contains(&item.class));
         let mut order: Vec<(u64, usize)> = of_talk.map(|(at, item)| (item.position, at)).collect();
@@ -662,6 +665,7 @@ mod tests {
             mark: None,
             signature: None,
             inside: None,
+            position: 0,
         }
     }
 
@@ -724,6 +728,50 @@ mod tests {
         let items: Vec<Item> = findings.map(|one| Item { signature, ..one }).collect();
         let made = select(&items, &RECIPE, 10_000, &mut Bytes);
         assert!(made.visits <= 4 * items.len(), "{}", made.visits);
+    }
+
+    #[test]
+    fn the_shape_keeps_a_line_of_each_and_grows_after_all_else() {
+        const SHAPED: Recipe = Recipe {
+            rows: &[
+                Row::new(Class::Task, 1, 1, 0),
+                Row::new(Class::StepLine, 3, 3, 10).in_order().grows_last(),
+                row(Class::Finding, 0, 500),
+            ],
+            ..RECIPE
+        };
+        let mut items = vec![item(Class::Task, 0, 60, 0)];
+        items.extend((0..5).map(|at| item(Class::StepLine, at, 60, 100)));
+        items.extend((0..9).map(|at| item(Class::Finding, at, 20, 900)));
+        let made = select(&items, &SHAPED, 200, &mut Bytes);
+        let lines = [(2, Form::Line), (3, Form::Line), (4, Form::Line)];
+        assert_eq!(made.of(Class::StepLine), lines, "{made:?}");
+        assert_eq!(made.of(Class::Task), [(0, Form::Whole)]);
+        assert_eq!(made.of(Class::Finding).len(), 4, "what the shape and the task leave");
+        let tight = select(&items, &SHAPED, 60, &mut Bytes);
+        assert_eq!(tight.of(Class::StepLine).len(), 2);
+        assert!(tight.is_cut);
+    }
+
+    #[test]
+    fn the_newest_of_a_conversation_come_whole_before_what_scores_higher() {
+        const TALK: Recipe = Recipe {
+            rows: &[row(Class::Result, 0, 10), row(Class::Finding, 0, 900)],
+            newest: &[Class::Result],
+            newest_percent: 50,
+            ..RECIPE
+        };
+        let result = |at| Item { position: at as u64, ..item(Class::Result, at, 100, 1) };
+        let mut items: Vec<Item> = (0..4).map(result).collect();
+        let inside = Some((Class::Result, 3));
+        items.extend((0..20).map(|at| item(Class::Finding, at, 20, 900)));
+        items.push(Item { inside, ..item(Class::Finding, 20, 20, 999) });
+        let made = select(&items, &TALK, 300, &mut Bytes);
+        assert!(made.of(Class::Result).contains(&(3, Form::Whole)), "{made:?}");
+        assert!(made.of(Class::Finding).len() >= 5, "half is left to others: {made:?}");
+        let rest = select(&items[..4], &TALK, 1_000, &mut Bytes);
+        assert_eq!(rest.of(Class::Result).len(), 4, "and all of what others leave");
+        assert!(rest.of(Class::Result).iter().all(|(_, form)| *form == Form::Whole));
     }
 
     #[test]

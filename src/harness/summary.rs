@@ -69,9 +69,17 @@ impl Section {
 /// The state of a session for a reader without any other context, within `bytes_max` bytes of JSON.
 #[must_use]
 pub fn summary(facts: &Facts, bytes_max: usize) -> String {
+    summary_in_lines(facts, bytes_max, 0)
+}
+
+/// The same in fewer and longer lines: a line that is shown has `line_chars_min` characters of its
+/// text at least.
+#[must_use]
+pub fn summary_in_lines(facts: &Facts, bytes_max: usize, line_chars_min: usize) -> String {
     let head = head(facts, true);
     let budget = bytes_max.saturating_sub(json_bytes(&head) + HEADINGS_BYTES);
     let mut known = Known::gather(facts, &TEXT, budget);
+    known.line_chars = known.line_chars.max(line_chars_min);
     let latest = facts.research.full().next_back();
     let is_whole = latest.is_some_and(|(step, body, _)| *step.line == *body.description.trim());
     if let Some(last) = facts.research.steps().len().checked_sub(1).filter(|_| is_whole) {

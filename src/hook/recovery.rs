@@ -26,7 +26,7 @@ const HISTORY: usize = 8;
 /// Characters of a goal, and of an event that is news.
 const GOAL_CHARS: usize = 160;
 const NEWS_CHARS: usize = 600;
-/// Bytes of a checkpoint's state that is told.
+/// Bytes of a checkpoint's state that a model is given.
 const STATE_BYTES: usize = 1_000;
 /// Characters that a token stands for at least.
 const CHARS_OF_TOKEN: usize = 3;
@@ -181,7 +181,7 @@ async fn before(
             let mut last = json!({
                 "session": last.as_str(), "checkpoint": label, "continuation": view,
             });
-            if is_worth_telling(&state) {
+            if is_worth_giving(&state) {
                 last["state"] = state;
             }
             ("last_session".to_owned(), last)
@@ -202,7 +202,7 @@ async fn before(
 }
 
 /// Whether a state has members and costs little.
-fn is_worth_telling(state: &Value) -> bool {
+fn is_worth_giving(state: &Value) -> bool {
     let is_empty = state.is_null() || state.as_object().is_some_and(Map::is_empty);
     !is_empty && state.to_string().len() <= STATE_BYTES
 }

@@ -425,7 +425,11 @@ fn first_words(draft: &Draft) -> Option<String> {
     let content = event.get("content")?;
     let text = content.as_str().or_else(|| content.pointer("/0/text")?.as_str())?;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    Some(line.chars().take(TITLE_CHARS).collect())
+    if line.chars().count() <= TITLE_CHARS {
+        return Some(line);
+    }
+    let begin: String = line.chars().take(TITLE_CHARS - 1).collect();
+    Some(format!("{}…", begin.trim_end()))
 }
 
 #[cfg(test)]

@@ -250,8 +250,12 @@ mod tests {
         let requests = tail.events.iter().filter(|event| event.id.starts_with("usage-")).count();
         assert_eq!(requests, 3, "messages 1, 2 and 5; 3 and 4 are a subagent's");
         let mut import = super::super::transcript::Transcript::new(Program::ClaudeCode);
-        let line = |text| import.line(&Members::read(text).expect("an object"), text);
-        let imported: Vec<String> = CLAUDE.lines().flat_map(line).map(|one| one.id).collect();
+        let line = |(at, text)| {
+            let before = if at == 0 { "" } else { "\n" };
+            import.line(&Members::read(text).expect("an object"), text, before)
+        };
+        let lines = CLAUDE.lines().enumerate();
+        let imported: Vec<String> = lines.flat_map(line).map(|one| one.id).collect();
         let words = tail.events.iter().filter(|event| event.id.starts_with("line-"));
         words.for_each(|one| assert!(imported.contains(&one.id), "{}", one.id));
         let tail = read(CODEX, Program::Codex, None);

@@ -6,10 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{
-    instructions::Word,
-    text::{clip, one_line},
-};
+use super::text::{clip, one_line};
 use crate::event::{Event, EventType, Position, Timestamp, json, kinds};
 
 /// Types counted apart; further ones are counted together.
@@ -39,6 +36,15 @@ pub struct Line {
     pub at: Timestamp,
 }
 
+/// A message of the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spoken {
+    /// Where.
+    pub position: Position,
+    /// The words, to 4 000 characters.
+    pub text: String,
+}
+
 /// The summary of a conversation.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
@@ -56,13 +62,13 @@ pub struct Conversation {
     pub last_answer: Option<Line>,
     /// The latest events with words, oldest first; none that only tells how a program ran.
     pub recent: VecDeque<Line>,
-    answers: VecDeque<Word>,
+    answers: VecDeque<Spoken>,
 }
 
 impl Conversation {
     /// The latest messages of the agent itself, oldest first, each to 4 000 characters.
     #[must_use]
-    pub fn answers(&self) -> &VecDeque<Word> {
+    pub fn answers(&self) -> &VecDeque<Spoken> {
         &self.answers
     }
 
@@ -71,7 +77,7 @@ impl Conversation {
         if text.is_empty() {
             return;
         }
-        self.answers.push_back(Word { position, text });
+        self.answers.push_back(Spoken { position, text });
         keep_newest(&mut self.answers, ANSWERS_MAX, ANSWERS_BYTES_MAX, |word| word.text.len());
     }
 
@@ -130,9 +136,16 @@ impl Conversation {
 
 /// Whether an event only tells how a client's program ran, which says nothing about the work.
 fn is_trace(kind: &EventType) -> bool {
-    const STATES: [&str; 2] = ["session.status_", "session.thread_status_"];
-    let kind = kind.as_str();
-    kind == kinds::TRANSCRIPT_ENTRY || STATES.iter().any(|state| kind.starts_with(state))
+    matches!(
+        kind.as_str(),
+        kinds::TRANSCRIPT_ENTRY
+            | kinds::SESSION_STATUS_RUNNING
+            | kinds::SESSION_STATUS_IDLE
+            | kinds::SESSION_STATUS_RESCHEDULED
+            | kinds::SESSION_STATUS_TERMINATED
+            | kinds::SESSION_THREAD_STATUS_RUNNING
+            | kinds::SESSION_THREAD_STATUS_IDLE
+    )
 }
 
 /// Drops the oldest of a list that has more items or bytes than are kept; the latest stays.

@@ -370,10 +370,20 @@ struct Sentence<'a> {
     signature: Signature,
 }
 
+/// A line without the marks of a list, a quotation or a heading before it, which say nothing.
+fn without_marker(line: &str) -> &str {
+    let rest = line.trim_start_matches(['-', '*', '•', '#', '>']);
+    // Two asterisks begin bold words.
+    if rest.len() < line.len() && rest.starts_with(' ') {
+        without_marker(rest.trim())
+    } else {
+        line
+    }
+}
+
 /// A text as one sentence, if it has words.
 fn whole(text: &str) -> Option<Sentence<'_>> {
-    // Marks of lists and headings say nothing.
-    let text = text.trim().trim_start_matches(['-', '*', '•', '#', '>', ' ']);
+    let text = without_marker(text.trim());
     let (words, signature) = words(text);
     (!words.is_empty()).then_some(Sentence { text, order: 0, words, signature })
 }
@@ -545,6 +555,7 @@ mod tests {
         for (text, expected) in [
             ("One. Two! Three? four", &["One.", "Two!", "Three?", "four"][..]),
             ("e.g. this stays. That not.", &["e.g. this stays.", "That not."]),
+            ("- **Paid:** 6 EUR\n## Next\n> * a quote", &["**Paid:** 6 EUR", "Next", "a quote"]),
             ("... --- \n\n!", &[]),
         ] {
             let texts: Vec<&str> = sentences(text, 0).into_iter().map(|one| one.text).collect();

@@ -360,7 +360,7 @@ mod tests {
         let events: Vec<_> = events.iter().map(|(kind, body)| (*kind, body.as_str())).collect();
         let progress = folded(&events);
         let outputs: Vec<_> = progress.outputs().map(|one| (&*one.tool, &*one.input)).collect();
-        let kept = RESULTS_BYTES_MAX / RESULT_CHARS_MAX;
+        let kept = RESULTS_BYTES_MAX / RESULT_CHARS_MAX + 1;
         assert_eq!(outputs.len(), kept, "{outputs:?}");
         assert_eq!(outputs[kept - 2..], [("f14", "[14]"), ("(not named)", "")]);
         let first = progress.outputs().next().expect("one");

@@ -17,6 +17,7 @@ const OPENINGS: &[&str] = &[
     "have a great",
     "how can i",
     "i apologize",
+    "i can assist",
     "i can help",
     "i will help",
     "i would be happy",

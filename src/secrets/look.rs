@@ -48,9 +48,15 @@ impl Look {
             Self::Line => {
                 let (_, operator) = named(before);
                 let is_set = operator == "=" || operator.starts_with(':');
-                let word = is_set && text.chars().all(|c| c.is_ascii_lowercase());
+                let is_word = |part: &str| {
+                    !part.is_empty()
+                        && part.chars().all(|c| c.is_ascii_lowercase())
+                        && !is_prose(part)
+                };
+                // A passphrase may have hyphens between its words.
+                let words = is_set && text.split('-').all(is_word);
                 let meant = !is_placeholder(text) && !is_code(text);
-                meant && (Self::Mixed.fits(before, text) || word && !is_prose(text))
+                meant && (Self::Mixed.fits(before, text) || words)
             }
             Self::Assigned => {
                 let (name, operator) = named(before);

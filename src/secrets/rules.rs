@@ -307,7 +307,7 @@ pub const RULES: &[Rule] = &[
     .looking(Look::Named),
     form(
         "assignment",
-        "values that a secret's name is given in text: password=x, ?token=x, api_key: x, Pwd=x; quoted or not",
+        "values that a secret's name is given in text: password=x, ?token=x, api_key: x, Pwd=x; quoted or not; the api key is x",
         &[
             "password", "passwd", "passphrase", "passcode", "pwd", "_pass", "-pass", "pass=", "pass:", "secret", "token",
             "api_key", "apikey", "api-key", "access_key", "accesskey", "private_key", "privatekey",
@@ -343,6 +343,18 @@ pub const RULES: &[Rule] = &[
         r#"(?i)(?:password|passphrase)[ \t]{1,5}(?:(?:is|was):?[ \t]{1,5})?(?P<s>[^\s"'`;|<>/]{6,})"#,
     )
     .looking(Look::Spoken),
+    also(
+        "assignment",
+        &["key is", "key was", "key lautet", "key ist", "token is", "token was", "secret is"],
+        r"(?i)\b(?:(?:secret|access|api|private|signing|encryption|master|account)[ _-]key|token|secret)[ \t]{1,5}(?:is|was|lautet|ist):?[ \t]{1,5}(?P<s>[a-z0-9_~+/=-]{16,})",
+    )
+    .looking(Look::Random),
+    also(
+        "assignment",
+        &["lautet", "password is:", "passphrase is:"],
+        r#"(?im)\b(?:(?:kennwort|passwort|passphrase|password)[ \t]{1,5}lautet:?|(?:password|passphrase)[ \t]{1,5}is:)[ \t]{1,5}(?P<s>[^\s"'`;|<>]{6,}[^\s"'`;|<>.,!])[.,!]?[ \t]*\r?$"#,
+    )
+    .looking(Look::Given),
     also("assignment", &[":5432:"], r"(?m)^[^:\s]+:5432:[^:\s]+:[^:\s]+:(?P<s>\S{3,})$").looking(Look::Given),
     form(
         MEMBER,

@@ -73,6 +73,10 @@ fn examples() -> Vec<(&'static str, String, String)> {
         own("assignment", "login?password=", "hunter2".to_owned(), "&x=1"),
         own("assignment", "client_secret: ", "a8Kd03jf".to_owned(), "\n"),
         own("secret", "client_secret: '", drawn(32), "'"),
+        own("password-line", "db:\n  password: ", "correct-horse-battery".to_owned(), "\nx: 1"),
+        own("assignment", "the secret access key is ", format!("wJ/{}", drawn(37)), ", keep it"),
+        own("assignment", "Das Kennwort lautet ", "tulpenzwiebel".to_owned(), ".\nGrüße"),
+        own("assignment", "the password is: ", "tulpenzwiebel".to_owned(), "\n"),
     ]
 }
 
@@ -147,6 +151,13 @@ fn what_is_no_secret_is_left() {
         "tokens: cl100k_base, or claude",
         "\"progressToken\": \"call-12345abc\", MODE_PASS = 0x00ff;",
         "PASSWORD_MIN=8 password_v2_enabled=true",
+        "password: same-as-above",
+        "the password is compromised",
+        "Das Passwort lautet anders.",
+        "Das Kennwort lautet wie das der Datenbank.",
+        "the password is: nobody knows",
+        "the api key is stored elsewhere",
+        "the private key is c/o the-operator-of-the-server",
     ] {
         assert_eq!(found(text), Vec::<String>::new(), "{text}");
     }

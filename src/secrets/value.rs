@@ -14,6 +14,7 @@ pub(super) fn is_prose(text: &str) -> bool {
         invalid is isn't manager masked matches may mismatch missing must name never not \
         number object only option parameter policy port prompt protected reset same set should \
         stdin stored strong that the then this through trim unknown unset updated user using \
+        anders folgendermaßen identisch wieder unverändert \
         value varchar weak when where will with without wrong yes your";
     const METHODS: [&str; 9] =
         ["sha", "md5", "argon2", "base64", "bcrypt", "pbkdf2", "oauth2", "utf8", "utf-8"];

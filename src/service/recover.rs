@@ -21,6 +21,8 @@ const PAGE_FRAME_BYTES: usize = 900;
 /// Bytes of a goal and of a summary in a history.
 const PAST_GOAL_BYTES: usize = 240;
 const PAST_SUMMARY_BYTES: usize = 800;
+/// Characters of a line of that summary.
+const PAST_LINE_CHARS: usize = 120;
 
 /// The parameters of a read.
 #[derive(Clone, Debug, Default)]
@@ -245,7 +247,7 @@ fn past(info: SessionInfo, facts: &Facts) -> Past {
     Past {
         info,
         goal: harness::goal(facts, PAST_GOAL_BYTES).text,
-        summary: harness::summary(facts, PAST_SUMMARY_BYTES),
+        summary: harness::summary_in_lines(facts, PAST_SUMMARY_BYTES, PAST_LINE_CHARS),
         steps: research.steps().len() as u64,
         gaps_open: research.gaps_open().len() as u64,
         complete: research.completed_at().is_some(),

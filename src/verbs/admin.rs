@@ -52,6 +52,7 @@ fn owner(owner: &OwnerInfo) -> types::Owner {
         pid: std::process::id(),
         on_demand: owner.on_demand,
         data_dir: owner.data_dir.clone(),
+        url: owner.url.clone(),
         config_digest: owner.config_digest.clone(),
     }
 }

@@ -153,6 +153,9 @@ pub struct OwnerInfo {
     pub on_demand: bool,
     /// The data directory.
     pub data_dir: String,
+    /// Address it can be reached by over the network; none for one that was started for a front
+    /// end.
+    pub url: Option<String>,
     /// Its settings that front ends must have alike, `name=value`.
     pub config_digest: String,
     /// Cancelled when an on-demand owner is asked to step down.

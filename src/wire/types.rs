@@ -612,6 +612,8 @@ pub struct Owner {
     pub on_demand: bool,
     /// The data directory.
     pub data_dir: String,
+    /// Where it listens for HTTP and MCP; null for one that was started for a front end.
+    pub url: Option<String>,
     /// Its settings that front ends must have alike, `name=value` with blanks between.
     pub config_digest: String,
 }

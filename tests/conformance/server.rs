@@ -46,6 +46,7 @@ async fn main() {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         on_demand: false,
         data_dir: directory,
+        url: None,
         config_digest: String::new(),
         step_down: stop.clone(),
     };

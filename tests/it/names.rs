@@ -121,10 +121,29 @@ fn status_shows_the_store_on_one_screen_and_doctor_what_is_wrong() {
     );
     let lines = on_terminal(&place, &["status"], (80, 24));
     assert!(lines.len() <= 24 && lines.iter().any(|line| line.starts_with("sessions       1")));
+    // The journal is made whole in advance; and where the server is.
+    let told = lines.join("\n");
+    assert!(told.contains("of it the journal's files") && told.contains("url            none"));
+    place.kill_owner();
+    let alone = place.run(&["status", "--json"]).json();
+    assert_eq!((&alone["owner"], &alone["sessions"]), (&Value::Null, &Value::Null), "{alone}");
+    assert_eq!(place.owner_pid(), None, "looking starts no owner");
+    let server = place.serve();
+    let told = place.run(&["status"]).ok();
+    assert!(told.contains(&format!("url            {}\n", server.url)), "{told}");
+    server.stop();
     let healthy = place.run(&["doctor", "--json"]).json();
     assert_eq!(healthy["ok"], json!(true), "{healthy}");
     place.run(&["install", "claude-code", "--yes"]).ok();
     assert_eq!(place.run(&["doctor"]).code, 0);
+    let state = place.path(".claude.json").display().to_string();
+    let program = env!("CARGO_BIN_EXE_sessionlog");
+    // A path stays in one piece, however narrow the terminal is.
+    let shown = on_terminal(&place, &["doctor"], (60, 24));
+    assert!(shown.iter().any(|line| line.starts_with("ok    tools of claude")), "{shown:?}");
+    for path in [state.as_str(), program] {
+        assert!(shown.iter().any(|line| line.contains(path)), "{path}: {shown:?}");
+    }
     let settings = place.path(".claude/settings.json");
     let text = std::fs::read_to_string(&settings).unwrap();
     std::fs::write(&settings, text.replace("/sessionlog ", "/gone/sessionlog ")).unwrap();
@@ -162,6 +181,9 @@ fn a_shell_completes_verbs_flags_and_ids_of_sessions() {
     assert_eq!(complete("sessionlog --json events ot"), ["other"]);
     assert_eq!(complete("sessionlog rest"), ["restore"]);
     assert_eq!(complete("sessionlog delete --no"), ["--now", "--no-pager"]);
+    // Bash cuts a word at its colons.
+    assert_eq!(complete("sessionlog fork other --at checkpoint : "), [""]);
+    assert_eq!(complete("sessionlog fork other --at checkpoint :"), [""]);
     let elsewhere = format!("sessionlog --data-dir {} show tr", place.path("none").display());
     assert_eq!(complete(&elsewhere), [""]);
 }

@@ -8,10 +8,11 @@ use std::{
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use sessionlog::client::Request;
 
 use crate::{
     cli::{chat, event, with_id, with_trip},
-    program::{Place, lines, signal},
+    program::{McpClient, Place, eventually, lines, signal},
 };
 
 #[test]
@@ -68,6 +69,150 @@ fn a_verb_that_only_looks_makes_no_store() {
     let empty = Place::new();
     let ran = empty.run(&["sessions"]);
     assert!(ran.code == 0 && ran.out.is_empty() && ran.err.contains("No sessions yet"), "{ran:?}");
+}
+
+#[test]
+fn the_name_alone_shows_ten_verbs_and_a_view_without_a_name_is_the_overview() {
+    let place = with_trip();
+    let ran = place.run(&[]);
+    assert!(ran.code == 0 && ran.err.is_empty(), "{ran:?}");
+    let verbs = ran.out.lines().filter(|line| line.starts_with("  ")).count();
+    assert!(verbs == 10 && ran.out.contains("sessionlog --help"), "{ran:?}");
+    let index = place.run(&["view", "trip", "index"]).ok();
+    assert_eq!(place.run(&["view", "trip"]).ok(), index);
+    assert_eq!(place.run(&["tokens"]).code, 2);
+}
+
+#[test]
+fn a_list_says_what_it_hides_and_shows_it_when_asked() {
+    let place = with_trip();
+    place.run_with(&["append", "old", "--create"], &event("user.message", "x")).ok();
+    place.run(&["archive", "old"]).ok();
+    place.run(&["delete", "trip", "--yes"]).ok();
+    let ran = place.run(&["ls"]);
+    assert!(ran.code == 0 && ran.out.is_empty(), "{ran:?}");
+    for told in ["1 deleted (`sessionlog sessions --deleted`)", "1 archived (`sessionlog sessions"]
+    {
+        assert!(ran.err.contains(told), "{told}: {ran:?}");
+    }
+    let deleted = place.run(&["ls", "--deleted"]).ok();
+    assert!(deleted.starts_with("trip\tdeleted\t2") && deleted.lines().count() == 1, "{deleted}");
+    assert_eq!(place.run(&["ls", "--deleted", "--json"]).json()[0]["session"], "trip");
+    assert!(place.run(&["ls", "--archived"]).ok().starts_with("old\t"));
+    // One that expired, by a limit of its own.
+    let server = place.serve();
+    let body = r#"{"id": "short", "ttl_seconds": 1}"#.to_owned();
+    let request = Request::post("/v1/sessions").body(body, "application/json");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(server.client().send(request)).unwrap();
+    eventually("its end", || {
+        place.run(&["retention"]).ok().contains("expired short").then_some(())
+    });
+    let ran = place.run(&["ls"]);
+    assert!(ran.err.contains("1 expired (`sessionlog sessions --deleted`)"), "{ran:?}");
+    assert!(place.run(&["ls", "--deleted"]).ok().contains("short\texpired\t"));
+}
+
+#[test]
+fn a_difference_counts_the_tokens_that_a_model_reads() {
+    let place = Place::new();
+    let words = "one two three four five";
+    place.run_with(&["append", "s", "--create"], &event("user.message", words)).ok();
+    let told = place.run(&["diff", "s", "0", "end", "--json"]).json();
+    let tokens = told["window"]["to"]["tokens"].as_u64().unwrap();
+    assert!(tokens < 40, "{told}");
+}
+
+#[test]
+fn an_event_tool_names_the_argument_that_it_does_not_know() {
+    let place = with_trip();
+    let mut client = McpClient::start(&place, &["--toolsets", "events"]);
+    let wrong = json!({ "sessionId": "trip", "type": "a.b", "content": "x" });
+    let said = client.refused("emit_event", &wrong);
+    assert!(said.starts_with("type: unknown field `type`"), "{said}");
+}
+
+#[test]
+fn a_list_is_filtered_and_a_session_renamed_and_archived() {
+    let place = with_trip();
+    let ids = |arguments: &[&str]| {
+        let listed = place.run(&[&["ls"], arguments].concat()).ok();
+        listed.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&["--since", "1h"]), ["trip"]);
+    assert_eq!(ids(&["--until", "1h"]), [""; 0]);
+    assert_eq!(
+        ids(&["--until", "2999-01-01T00:00:00Z", "--since", "2020-01-01T00:00:00Z"]),
+        ["trip"]
+    );
+    assert_eq!(place.run(&["ls", "--since", "soon"]).code, 2);
+    assert_eq!(ids(&["--state", "running,idle"]), ["trip"]);
+    let none = place.run(&["ls", "--state", "rescheduling"]);
+    assert!(none.code == 0 && none.err.contains("No session matches"), "{none:?}");
+    let told = place.run(&["rename", "trip", "A week in Ghent"]).ok();
+    assert_eq!(told, "renamed trip: A week in Ghent\n");
+    assert_eq!(place.run(&["show", "trip", "--json"]).json()["title"], "A week in Ghent");
+    place.run(&["rename", "trip", ""]).ok();
+    assert_eq!(place.run(&["show", "trip", "--json"]).json()["title"], Value::Null);
+    place.run(&["archive", "trip"]).ok();
+    assert_eq!(ids(&[]), [""; 0]);
+    assert_eq!(ids(&["--archived"]), ["trip"]);
+    assert_eq!(place.run_with(&["append", "trip"], &event("a.b", "x")).code, 1);
+}
+
+#[test]
+fn a_history_shows_whole_lines_and_titles_end_where_they_are_cut() {
+    let place = Place::new();
+    let words = "please mend the build of the whole project, which fails since the merge of May";
+    let never = "and never push with --force to a branch that other people work on, whatever";
+    let say = |role: &str, text: &str| json!({ "role": role, "content": text });
+    let messages = [say("user", &format!("{words} {words}")), say("user", never)];
+    let file = place.write("c.jsonl", &json!({ "id": "c", "messages": messages }).to_string());
+    place.run(&["import", file.to_str().unwrap()]).ok();
+    let title = place.run(&["show", "c", "--json"]).json()["title"].as_str().unwrap().to_owned();
+    assert!(title.ends_with('…') && title.chars().count() <= 80, "{title}");
+    let history = place.run(&["history"]).ok();
+    assert!(history.contains(never), "{history}");
+    // A title that equals the goal is shown once.
+    place.run_with(&["append", "s", "--create"], &event("user.message", "mend it")).ok();
+    place.run(&["rename", "s", "mend it"]).ok();
+    assert_eq!(place.run(&["show", "s"]).ok().matches("mend it").count(), 1);
+}
+
+#[test]
+fn what_a_caller_got_wrong_is_named_where_it_is() {
+    let place = with_trip();
+    let lines = [event("a.b", "c"), "{}".to_owned()].join("\n");
+    let ran = place.run_with(&["append", "trip"], &lines);
+    assert!(ran.err.contains("line 2: type: it is missing"), "{ran:?}");
+    assert_eq!(place.run(&["view", "trip", "window", "--transform", "nonsense"]).code, 2);
+    let ran = place.run(&["rewind", "trip", "--to", "time:2999-01-01T00:00:00Z"]);
+    assert!(ran.code == 4 && ran.err.contains("is in the future"), "{ran:?}");
+    // It has nothing to repair, and takes the flag that other verbs take.
+    place.run(&["repair", "trip", "--accept-loss", "--yes"]).ok();
+    // An empty variable is none.
+    let mut command = place.command(&["ls"]);
+    for name in ["URL", "CONFIG", "TTL", "OWNER_IDLE", "TOKEN"] {
+        command.env(format!("SESSIONLOG_{name}"), "");
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    // Each page that the manual names is printed by a command.
+    let manual = place.run(&["man"]).ok();
+    let pages = manual.lines().filter_map(|line| line.strip_prefix("sessionlog\\-"));
+    let verbs: Vec<&str> = pages.filter_map(|line| line.strip_suffix("(1)")).collect();
+    assert!(verbs.len() > 30, "{manual}");
+    for verb in [verbs[0], verbs[20]] {
+        let page = place.run(&["man", verb]).ok();
+        assert!(page.contains(&format!("sessionlog\\-{verb} \\- ")), "{page}");
+    }
+    assert_eq!(place.run(&["man", "nonsense"]).code, 2);
+    for verb in [&["checkpoints", "trip", "--create"][..], &["cursors", "trip", "--put", "me"]] {
+        place.run(verb).ok();
+        let shown = place.run(&verb[..2]).ok();
+        let day = shown.split(['\t', '\n']).find(|cell| cell.starts_with("20"));
+        assert!(day.is_some_and(|day| day.contains('T') && day.ends_with('Z')), "{shown}");
+    }
 }
 
 #[test]

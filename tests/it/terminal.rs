@@ -133,6 +133,16 @@ fn an_install_without_a_terminal_wants_yes_and_says_what_changes_in_one_line() {
     assert!(refused.code == 2 && refused.err.contains("--yes"), "{refused:?}");
     assert!(refused.out.contains("2 files: ") && refused.out.contains("added, 0 removed"));
     assert!(!place.path(".claude.json").exists(), "nothing was written");
+    // Each block that comes is shown once, and the question stays in sight.
+    let mut asked = Terminal::start(place.command(&["install", "claude-code"]), (80, 48));
+    asked.until("[y/N]");
+    asked.type_text("n\n");
+    let declined = asked.end();
+    assert!(declined.code == 0 && declined.text.contains("Nothing was changed"), "{declined:?}");
+    assert_eq!(declined.text.matches("\"timeout\"").count(), 1, "{declined:?}");
+    assert!(declined.text.contains("(the same in 10 more: UserPromptSubmit, "), "{declined:?}");
+    assert!(declined.lines().len() < 48, "{declined:?}");
+    assert!(!place.path(".claude").exists(), "nothing was written");
     let mut asked = Terminal::start(place.command(&["install", "claude-code"]), (80, 24));
     asked.until("[y/N]");
     asked.type_text("y\n");

@@ -1,6 +1,6 @@
 //! Real conversations cut before each call that changes something: whether what a model is given
-//! there holds every value of that call's arguments, beside a plain window of the same size. It must
-//! not judge the words of a view.
+//! there holds every value of that call's arguments, beside a plain window of the same size. It
+//! must not judge the words of a view.
 
 use std::path::Path;
 

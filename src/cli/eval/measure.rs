@@ -19,7 +19,7 @@ use crate::{cli::failure::Outcome, event::SessionId};
 /// Steps whose answers are added up.
 const STEPS_ADDED: usize = 30;
 /// Steps that an overview is to give whole.
-pub(super) const LAST_STEPS: usize = 3;
+const LAST_STEPS: usize = 3;
 /// Look-ups after an overview.
 const LOOK_UPS: usize = 3;
 /// Words of a look-up, and letters from which on a word is one.

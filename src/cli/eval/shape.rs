@@ -3,13 +3,15 @@
 
 use serde_json::{Value, json};
 
-use super::{measure::LAST_STEPS, research::Session, rows::Tally};
+use super::{research::Session, rows::Tally};
 
 /// Numbers of steps at which the shape is counted.
 pub(super) const SIZES: [usize; 4] = [12, 30, 60, 150];
 /// Steps for each open gap, and for each source.
 const STEPS_OF_GAP: usize = 5;
 const STEPS_OF_SOURCE: usize = 4;
+/// Steps that an overview is to give whole.
+const LAST_STEPS: usize = 3;
 /// Bytes of each of the last steps that are shown at least.
 const STEP_BYTES: usize = 600;
 

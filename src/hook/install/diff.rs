@@ -1,6 +1,6 @@
 //! The change of a text, line by line, for a person to confirm. It must not be applied.
 
-use std::fmt::Write as _;
+use std::{collections::HashMap, fmt::Write as _};
 
 /// Lines around a change.
 const AROUND: usize = 3;
@@ -41,6 +41,69 @@ pub fn diff(before: &str, after: &str) -> String {
         number += usize::from(mark != '+');
     }
     text
+}
+
+/// A [`diff`] for a person: of blocks that are alike the first is shown, and below it what the
+/// others are called. A block is a changed place, or a list or an object with its name.
+#[must_use]
+pub fn folded(diff: &str) -> String {
+    let lines: Vec<&str> = diff.lines().collect();
+    let end = |at: usize| lines.get(at..).map_or(at, |rest| at + block(rest));
+    let body = |at: usize| -> Vec<&str> {
+        let inside = lines.get(at + 1..end(at)).unwrap_or_default();
+        inside.iter().map(|line| line.trim_end_matches(',')).collect()
+    };
+    let mut alike: HashMap<Vec<&str>, Vec<usize>> = HashMap::new();
+    for at in (0..lines.len()).filter(|at| end(*at) > at + 1) {
+        alike.entry(body(at)).or_default().push(at);
+    }
+    let (mut text, mut at) = (String::new(), 0);
+    while let Some(line) = lines.get(at) {
+        let others = alike.get(&body(at)).filter(|all| all.len() > 1 && end(at) > at + 1);
+        let Some((first, more)) = others.and_then(|all| all.split_first()) else {
+            let _ = writeln!(text, "{line}");
+            at += 1;
+            continue;
+        };
+        if *first == at {
+            for line in lines.get(at..end(at)).unwrap_or_default() {
+                let _ = writeln!(text, "{line}");
+            }
+            let names = more.iter().filter_map(|at| lines.get(*at)).map(|line| name(line));
+            let names = names.collect::<Vec<_>>().join(", ");
+            let _ = writeln!(text, "  (the same in {} more: {names})", more.len());
+        }
+        at = end(at);
+    }
+    text
+}
+
+/// How many lines the block has that begins with the first line: 1 where none begins.
+fn block(lines: &[&str]) -> usize {
+    let Some((head, rest)) = lines.split_first() else { return 0 };
+    if head.starts_with("@@") {
+        return 1 + rest.iter().take_while(|line| !line.starts_with("@@")).count();
+    }
+    let close = match head.chars().next_back() {
+        Some('[') => ']',
+        Some('{') => '}',
+        _ => return 1,
+    };
+    let Some(indent) = head.split_once('"').map(|(indent, _)| indent) else { return 1 };
+    let ends = |line: &&str| {
+        line.strip_prefix(indent)
+            .is_some_and(|rest| rest.trim_end_matches(',') == close.to_string())
+    };
+    let marked = head.starts_with(['+', '-']);
+    rest.iter().position(ends).filter(|_| marked).map_or(1, |end| end + 2)
+}
+
+/// What a block is called: the name of a member, or its line.
+fn name(head: &str) -> &str {
+    match head.split('"').nth(1) {
+        Some(name) if !head.starts_with("@@") => name,
+        _ => head.trim_matches(['@', ' ']),
+    }
 }
 
 fn lines<'a>(before: &'a str, after: &'a str) -> Vec<Line<'a>> {
@@ -103,6 +166,20 @@ fn compared<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_that_are_alike_are_shown_once() {
+        let one = |name: &str| format!("+  \"{name}\": [\n+    {{ \"a\": 1 }}\n+  ],\n");
+        let last = one("C").replace("],", "]");
+        let diff = format!("@@ line 1 @@\n+{{\n{}{}{last}+}}\n", one("A"), one("B"));
+        let expected =
+            format!("@@ line 1 @@\n+{{\n{}  (the same in 2 more: B, C)\n+}}\n", one("A"));
+        assert_eq!(folded(&diff), expected);
+        let place = |line: usize| format!("@@ line {line} @@\n-a\n+b\n");
+        let diff = format!("{}{}@@ line 9 @@\n-c\n", place(1), place(5));
+        let expected = format!("{}  (the same in 1 more: line 5)\n@@ line 9 @@\n-c\n", place(1));
+        assert_eq!(folded(&diff), expected);
+    }
 
     #[test]
     fn a_person_sees_what_goes_and_what_comes() {

@@ -89,6 +89,12 @@ impl Document {
         self.at(path, entries).flatten().unwrap_or_default()
     }
 
+    /// The text at a path.
+    pub(super) fn text_at(&self, path: &[&str]) -> Option<String> {
+        let text = |value: &ast::Value<'_>| Value::from(value.clone()).as_str().map(str::to_owned);
+        self.at(path, text).flatten()
+    }
+
     /// Sets the value at a path, and adds the objects above it that are missing.
     pub(super) fn put(&mut self, path: &[&str], value: &Value) -> Result<(), PlanError> {
         let found = self.at(path, |found| (found.start()..found.end(), Value::from(found.clone())));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-pub use diff::diff;
+pub use diff::{diff, folded};
 use json::Document;
 
 /// The name of our entries in files of other programs.
@@ -85,6 +85,14 @@ pub enum Holds {
     Servers,
     /// MCP servers, in TOML.
     ServersToml,
+}
+
+impl Holds {
+    /// Whether it has hooks, and no MCP server.
+    #[must_use]
+    pub fn is_hooks(self) -> bool {
+        self == Self::Hooks
+    }
 }
 
 /// A file with our entries, or to which they are added.
@@ -273,6 +281,16 @@ pub fn without_us(text: &str, holds: Holds) -> Result<String, PlanError> {
             Ok(document.into_text())
         }
         Holds::ServersToml => toml::without(text, NAME),
+    }
+}
+
+/// The program that our MCP server is run by; none where the text has no such entry.
+#[must_use]
+pub fn server_program(text: &str, holds: Holds) -> Option<String> {
+    match holds {
+        Holds::Hooks => None,
+        Holds::Servers => Document::of(text).ok()?.text_at(&["mcpServers", NAME, "command"]),
+        Holds::ServersToml => toml::program(text, NAME),
     }
 }
 

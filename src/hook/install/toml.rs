@@ -32,6 +32,13 @@ fn plainly(
     Ok(format!("{mark}{made}"))
 }
 
+/// The program of a server of that name.
+pub(super) fn program(text: &str, name: &str) -> Option<String> {
+    let document = read(text.strip_prefix('\u{feff}').unwrap_or(text)).ok()?;
+    let command = document.get(SERVERS)?.get(name)?.get("command")?;
+    command.as_str().map(str::to_owned)
+}
+
 /// The text with a server of that name.
 pub(super) fn with(
     text: &str,

@@ -444,7 +444,8 @@ fn parse<T: DeserializeOwned>(arguments: Value) -> ServiceResult<T> {
     // The argument without which the complaint is another one is the one complained about.
     let culprit = members.keys().find(|name| {
         let mut without = members.clone();
-        without.remove(*name);
+        // In their order: the complaint is about the first that does not fit.
+        without.shift_remove(*name);
         !matches!(T::deserialize(&Value::Object(without)), Err(other) if other.to_string() == error)
     });
     let field = culprit.map_or("arguments", String::as_str);

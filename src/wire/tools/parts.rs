@@ -134,8 +134,8 @@ pub(super) struct SourceOut {
     relevance: Option<String>,
     #[serde(skip_serializing_if = "none")]
     found_in_step: Option<u64>,
-    /// server: recorded from a tool's result; model: reported. Absent from a source that is shown by
-    /// its address alone.
+    /// server: recorded from a tool's result; model: reported. Absent from a source that is shown
+    /// by its address alone.
     #[serde(skip_serializing_if = "none")]
     found_by: Option<&'static str>,
     /// The tool whose result named it.

@@ -70,6 +70,8 @@ fn what_was_there_stays_and_comes_back_to_the_byte() {
                 let expected = there.then(|| text.to_owned());
                 assert_eq!(read(&place, name), expected, "{name}");
             }
+            let directory = place.path(files(agent)[0].0.split('/').next().unwrap());
+            assert_eq!(directory.exists(), there, "{agent}: a directory of its own goes again");
             assert!(place.run(&["uninstall", agent, "--yes"]).ok().contains("Nothing to change"));
         }
     }

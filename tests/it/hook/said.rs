@@ -102,8 +102,8 @@ fn what_an_agent_says_between_calls_is_recorded_once_and_is_in_the_continuation(
     agent.turn(1, GERMAN, "Done.");
     agent.stop("Done.");
     assert_eq!(agent.said(), [GERMAN, "Done."]);
-    let findings = agent.view("continuation")["findings"].to_string();
-    assert!(findings.contains("cp1252"), "{findings}");
+    let messages = agent.view("continuation")["messages"].to_string();
+    assert!(messages.contains("cp1252"), "{messages}");
     let usage = agent.view("usage");
     assert_eq!((&usage["requests"], &usage["output_tokens"]), (&json!(2), &json!(10)), "{usage}");
     // The next turn, a compaction and the end each add what is new.

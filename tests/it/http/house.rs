@@ -102,6 +102,7 @@ impl House {
                 version: "1.2.3".to_owned(),
                 on_demand: plan.on_demand,
                 data_dir: "/somewhere".to_owned(),
+                url: None,
                 config_digest: "abc".to_owned(),
                 step_down: step_down.clone(),
             },

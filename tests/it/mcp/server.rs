@@ -34,6 +34,7 @@ impl Server {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             on_demand: false,
             data_dir: String::new(),
+            url: None,
             config_digest: String::new(),
             step_down: CancellationToken::new(),
         };

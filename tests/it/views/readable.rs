@@ -55,7 +55,7 @@ fn every_verb_prints_facts_without_json_and_nothing_that_steers_a_terminal() {
         (&["view", "s", "usage"], &["90 of 200 000 tokens (0 %)"]),
         (&["view", "s", "compactions"], &["1 compaction", "Dropped 1–2 (2 events)"]),
         (&["rewind", "f", "--to", "6"], &["f as of position 6", "Steps"]),
-        (&["show", "f"], &["title", "└ at 11: f (this one)", "Goal"]),
+        (&["show", "f"], &["title", "└ at 11: f (this one)", "Plan"]),
         (&["history"], &["Sessions", "f (11 events", "Start from", "[x] look"]),
         (&["diff", "s", "0", "end"], &["Positions 0–10: 11 events", "Step 1 was recorded: looked"]),
         (&["replay", "s"], &["user.message", "[>] ha", "Source: ha", "look\n          where"]),
