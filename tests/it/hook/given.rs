@@ -108,7 +108,7 @@ fn a_compaction_whose_hook_failed_is_made_good_at_the_resumption() {
     quiet(&place, &start("resume"));
 }
 
-/// Codex compacts while it resumes, and reports the resumption and the compaction one after another.
+/// Codex compacts while it resumes, and reports the resumption, then the compaction.
 #[test]
 fn a_compaction_during_a_resumption_gives_one_text() {
     let place = Place::new();
