@@ -54,8 +54,13 @@ fn change(known: &Known<'_>, one: &Effect, form: Form) -> String {
         Form::Line => one_line(&one.result, RESULT_CHARS_MAX),
         _ => known.formed(&one.result, form, INPUT_BYTES).text,
     };
-    let failed = if one.failed { " failed" } else { "" };
-    format!("{} {input} ->{failed} {result} (@{})", one.tool, one.position)
+    let outcome = match (one.failed, result.is_empty()) {
+        (false, true) => String::new(),
+        (true, true) => " -> failed".to_owned(),
+        (true, false) => format!(" -> failed {result}"),
+        (false, false) => format!(" -> {result}"),
+    };
+    format!("{} {input}{outcome} (@{})", one.tool, one.position)
 }
 
 /// A text that may be cut, and its position.

@@ -54,7 +54,8 @@ impl Context {
     }
 
     /// Events that follow each other directly are about one beginning: two settings files may both
-    /// run this hook, and a compaction is reported before and after.
+    /// run this hook, and a compaction is reported before and after, where it happens at a
+    /// resumption with that in between.
     fn fold<'a>(marks: impl Iterator<Item = &'a Value>) -> Self {
         let mut context = Self::default();
         let mut next = None;
@@ -72,7 +73,7 @@ impl Context {
                 | (Some(kinds::SESSION_STATUS_RUNNING), Some("compact")) => (true, true),
                 (Some(kinds::CONTEXT_CLEARED), _)
                 | (Some(kinds::SESSION_STATUS_RUNNING), Some("startup" | "clear")) => (true, false),
-                _ => continue,
+                _ => (false, false),
             };
             if begins && !follows {
                 context = Self { begin: at, is_compacted: is_compaction, given: None };
@@ -189,6 +190,13 @@ mod tests {
             (vec![start(9, "compact"), given(10), start(11, "compact")], 9, true, Some(10)),
             (vec![start(9, "compact"), given(10), start(20, "compact")], 20, true, None),
             (vec![compacted(9), start(12, "resume"), given(13)], 9, true, Some(13)),
+            // Codex compacts while it resumes.
+            (
+                vec![compacted(9), start(10, "resume"), given(11), start(12, "compact")],
+                9,
+                true,
+                Some(11),
+            ),
         ] {
             let context = Context { begin, is_compacted, given: expected };
             assert_eq!(Context::fold(events.iter()), context, "{events:?}");

@@ -109,6 +109,8 @@ impl Changes {
             [kinds::SESSION_STATUS_IDLE, kinds::SESSION_STATUS_TERMINATED, kinds::TRANSCRIPT_ENTRY];
         if NOTED.contains(&event.kind.as_str())
             && let Some(Body { git_branch: Some(branch) }) = body::read(&event.body)
+            // What a program notes where there is no repository, or no branch.
+            && branch != "HEAD"
         {
             self.on_branch(&branch, event.position);
         }

@@ -190,9 +190,13 @@ impl Progress {
         }
     }
 
-    /// What a subagent answered last is work that is done.
+    /// What a subagent answered last is work that is done. One without a name is the program's own:
+    /// it wrote the summary of a compaction.
     fn fold_subagent(&mut self, event: &Event) -> Option<()> {
         let ended: EndedBody<'_> = body::read(&event.body)?;
+        if ended.agent_name.as_deref() == Some("") {
+            return None;
+        }
         let said = words(ended.content?);
         if said.trim().is_empty() {
             return None;

@@ -4,6 +4,7 @@ Prints `ok` or `FAILED` and what was looked at, a line each. It must not run any
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -92,6 +93,7 @@ told("bound by the session it says it runs", '"boundBy":"started"' in answer, an
 
 news = [data for text in whole for data in framed(text) if data.get("last_session")]
 told("a new session is told of the last", any(d["last_session"]["session"] == session for d in news), news)
+told("of no branch where there is no repository", "git branch" not in json.dumps(news), news)
 begun = (directory / "research").read_text()
 worked = [json.loads(line) for line in (directory / "research.events").read_text().splitlines()]
 steps = [event["number"] for event in worked if event["type"] == "research.step"]
@@ -107,13 +109,24 @@ working = (directory / "working").read_text()
 done = [json.loads(line) for line in (directory / "working.events").read_text().splitlines()]
 called = [event["name"] for event in done if event["type"] == "agent.tool_use"]
 ran = [str(event["content"]) for event in done if event["type"] == "agent.tool_result"]
-failing = [text for text in ran if "FAILED (failures=1)" in text]
-told("the working session did its work", len(called) >= 12 and len(failing) == 3, (called, failing))
+failing = [text for text in ran if re.search(r"\b[12] failed", text)]
+passing = [text for text in ran if "1 passed" in text]
+worked = len(called) >= 12 and len(failing) == 2 and len(passing) == 1
+told("the working session did its work", worked, (called, failing, passing))
+WORDS = [
+    "The float cuts 1.15 to 114, so the text itself must be read.",
+    "That file is back as it was.",
+]
+messages = [event["content"] for event in done if event["type"] == "agent.message"]
+counts = [messages.count(text) for text in WORDS + ["Two tests fail.", "Left alone."]]
+told("what it said between its calls is recorded, each once", counts == [1] * 4, messages)
 at = max((at for at, text in enumerate(whole) if summarizes(text)), default=len(whole))
+about = [[data for data in framed(text) if data.get("session") == working] for text in whole]
+told("four resumptions give it nothing anew", not any(about[:at]), [len(one) for one in about])
 following = [at for at in range(at + 1, len(bodies)) if bodies[at].get("tools")]
-held = framed(whole[following[0]]) if following else []
-held = [data for data in held if data.get("session") == working]
-told("it is told after the compaction, once", len(held) == 1, (at, following, len(bodies), len(held)))
+copies = [len(about[at]) for at in following]
+told("after the compaction and a resumption it is told once", copies == [1, 1], (at, copies))
+held = about[following[0]] if following else []
 view = held[-1]["continuation"] if held else {}
 TASK = "Make the shop count money in cents, never in floats"
 said = [one["text"] for one in view.get("instructions", [])]
@@ -124,15 +137,25 @@ for words in [
     "Note every change in CHANGES.md under ticket SHOP-417",
 ]:
     told(f"the instruction: {words}", words in said, said)
+asked = [text for text in said if "Which currency is on a receipt?" in text]
+answered = len(asked) == 1 and "CHF" in asked[0] and "EUR" not in asked[0]
+told("what its user answered", answered or agent == "codex", said)
 told("no word that only agrees", "ok" not in said, said)
 failures = view.get("failures", [])
 why = len(failures) == 1 and "test_tax" in failures[0] and "9 != 10" in failures[0]
 told("the test that fails, and why", why, failures)
 told("the mended one not as failing", not any("test_price" in line for line in failures), failures)
-files = [line.split(" ")[0] for line in view.get("files", [])]
+told_of = view.get("files", [])
+files = [line.split(" ")[0] for line in told_of if "(reverted" not in line]
 for name in ["price.py", "tax.py", "cart.py", "money.py", "CHANGES.md", "README.md"]:
     told(f"the edited file {name}", name in files, files)
 told("and no other file", len(files) == 6, files)
+reverted = [line.split(" ")[0] for line in told_of if "(reverted" in line]
+told("the reverted file, as reverted", reverted == ["stock.py"], told_of)
+told("nothing of its own compaction as work", "look at the harbour" not in json.dumps(view), view)
+shown = json.dumps(view)
+told("the words between calls", all(text in shown for text in WORDS), view)
+told("and nothing twice", all(shown.count(text) == 1 for text in WORDS + said), view)
 plan = {step["text"]: step["state"] for step in view.get("plan", {}).get("steps", [])}
 opened = [("Round the tax half up", "in_progress"), ("Print receipts in cents", "pending")]
 opened.append(("Ask the stock team", "pending"))

@@ -5,7 +5,8 @@ streamed as their clients want it, on loopback, for bounded runs of real agents 
 
 A script is a file beside the log, LOG.script: one word a line, the next answer of the model each:
 `bash COMMAND`, `tool NAME [JSON]` (an MCP tool of sessionlog and its arguments), `own NAME JSON` (a tool of
-the agent itself; a JSON string is the input of a free-form tool), `say TEXT`. A request for a summary
+the agent itself; a JSON string is the input of a free-form tool), `say TEXT`, and `words TEXT`, which the
+model says before the call on the next line, in one answer with it. A request for a summary
 is answered with one, whatever the script says; at the end of the script the model is done.
 It must not be taken for a model: it reads nothing of what it is sent but what kind of request it is.
 """
@@ -37,10 +38,25 @@ def next_line():
         return lines[0] if lines else "say All done."
 
 
+def next_answer():
+    """The next answer: what the model says before it, its verb and the rest."""
+    line, words = next_line(), None
+    if line.startswith("words "):
+        line, words = next_line(), line.removeprefix("words ")
+    verb, _, rest = line.partition(" ")
+    return words, verb, rest
+
+
 def called(rest):
     """Name and arguments of a tool."""
     name, _, arguments = rest.partition(" ")
     return name, json.loads(arguments or "{}")
+
+
+def said(name, text):
+    """A message of the model, as OpenAI's Responses have it."""
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    return {"type": "message", "id": name, "role": "assistant", "status": "completed", "content": content}
 
 
 def wants_summary(text):
@@ -86,12 +102,13 @@ class Handler(BaseHTTPRequestHandler):
         """Anthropic's Messages."""
         n = number()
         last = json.dumps([m for m in asked["messages"] if m["role"] == "user"][-1:])
+        words = None
         if wants_summary(last):
             block = {"type": "text", "text": SUMMARY}
         elif not asked.get("tools"):
             block = {"type": "text", "text": "A title"}
         else:
-            verb, _, rest = next_line().partition(" ")
+            words, verb, rest = next_answer()
             call = {"type": "tool_use", "id": f"toolu_{n:04}"}
             if verb == "bash":
                 block = call | {"name": "Bash", "input": {"command": rest, "description": "look"}}
@@ -103,6 +120,7 @@ class Handler(BaseHTTPRequestHandler):
                 block = call | {"name": name, "input": arguments}
             else:
                 block = {"type": "text", "text": rest}
+        blocks = [{"type": "text", "text": words}, block] if words else [block]
         stop = "tool_use" if block["type"] == "tool_use" else "end_turn"
         message = {
             "id": f"msg_{n}", "type": "message", "role": "assistant", "model": asked["model"],
@@ -110,19 +128,22 @@ class Handler(BaseHTTPRequestHandler):
             "usage": {"input_tokens": 100, "output_tokens": 1},
         }
         if not asked.get("stream"):
-            whole = message | {"content": [block], "stop_reason": stop}
+            whole = message | {"content": blocks, "stop_reason": stop}
             return self.say(json.dumps(whole).encode(), "application/json")
-        if stop == "tool_use":
-            start = block | {"input": {}}
-            delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-        else:
-            start = {"type": "text", "text": ""}
-            delta = {"type": "text_delta", "text": block["text"]}
-        self.stream([
-            ("message_start", {"message": message}),
-            ("content_block_start", {"index": 0, "content_block": start}),
-            ("content_block_delta", {"index": 0, "delta": delta}),
-            ("content_block_stop", {"index": 0}),
+        events = [("message_start", {"message": message})]
+        for index, block in enumerate(blocks):
+            if block["type"] == "tool_use":
+                start = block | {"input": {}}
+                delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+            else:
+                start = {"type": "text", "text": ""}
+                delta = {"type": "text_delta", "text": block["text"]}
+            events += [
+                ("content_block_start", {"index": index, "content_block": start}),
+                ("content_block_delta", {"index": index, "delta": delta}),
+                ("content_block_stop", {"index": index}),
+            ]
+        self.stream(events + [
             ("message_delta", {
                 "delta": {"stop_reason": stop, "stop_sequence": None}, "usage": {"output_tokens": 9},
             }),
@@ -135,9 +156,9 @@ class Handler(BaseHTTPRequestHandler):
         call = {"type": "function_call", "id": f"fc_{n}", "call_id": f"call_{n:04}", "status": "completed"}
         names = [tool.get("name") for tool in asked.get("tools", [])]
         if wants_summary(json.dumps(asked["input"][-1:])):
-            verb, rest = "say", "The model was asked to look at the harbour."
+            words, verb, rest = None, "say", "The model was asked to look at the harbour."
         else:
-            verb, _, rest = next_line().partition(" ")
+            words, verb, rest = next_answer()
         if verb == "bash" and "exec_command" in names:
             item = call | {"name": "exec_command", "arguments": json.dumps({"cmd": rest})}
         elif verb == "bash":
@@ -155,22 +176,19 @@ class Handler(BaseHTTPRequestHandler):
                 item = {"type": "custom_tool_call", "id": f"ctc_{n}", "call_id": f"call_{n:04}",
                         "status": "completed", "name": name, "input": arguments}
         else:
-            text = {"type": "output_text", "text": rest, "annotations": []}
-            item = {"type": "message", "id": f"m_{n}", "role": "assistant", "status": "completed",
-                    "content": [text]}
+            item = said(f"m_{n}", rest)
+        items = [said(f"w_{n}", words), item] if words else [item]
         usage = {
             "input_tokens": 200, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 5,
             "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 205,
         }
         answer = {"id": f"resp_{n}", "object": "response", "model": asked["model"]}
-        self.stream([
-            ("response.created", {"response": answer | {"status": "in_progress", "output": []}}),
-            ("response.output_item.added", {"output_index": 0, "item": item}),
-            ("response.output_item.done", {"output_index": 0, "item": item}),
-            ("response.completed", {
-                "response": answer | {"status": "completed", "output": [item], "usage": usage},
-            }),
-        ])
+        events = [("response.created", {"response": answer | {"status": "in_progress", "output": []}})]
+        for index, item in enumerate(items):
+            for kind in ("added", "done"):
+                events.append((f"response.output_item.{kind}", {"output_index": index, "item": item}))
+        completed = answer | {"status": "completed", "output": items, "usage": usage}
+        self.stream(events + [("response.completed", {"response": completed})])
 
 
 server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

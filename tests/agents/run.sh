@@ -2,16 +2,20 @@
 # The real Claude Code and the real Codex, set up by `sessionlog install`, without a network: their
 # model is a script of our own on loopback (model.py). Each calls a tool, has its context compacted,
 # and then recovers by our tool without an id; and below the root of a repository it records research
-# without an id, ends, and goes on with it. check.py looks at what was recorded and at what the model
+# without an id, ends, and goes on with it. In a working session a test is mended, a file is reverted,
+# a question is answered, four resumptions and a compaction follow. check.py looks at what was recorded and at what the model
 # was sent. The last line gives the counts. Exit code: 0 when all held, 1 when not, 3 when it
-# could not run.
+# could not run. SESSIONLOG_PROGRAM names a program to take instead of building one, AGENTS_KEEP a
+# directory for what is left of the run: what the models were sent is in AGENT/requests.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 . tests/conformance/tools.sh
 npm_has @openai/codex@0.169.0
-pip_has claude-agent-sdk==0.2.187
-cargo build --quiet --locked --bin sessionlog || exit 1
-program=$(realpath "${CARGO_TARGET_DIR:-target}/debug/sessionlog")
+pip_has claude-agent-sdk==0.2.187 pytest==9.2.0
+command -v git >/dev/null || skip "git is not installed"
+pytest=$cache/python/bin/pytest
+[ -n "${SESSIONLOG_PROGRAM:-}" ] || cargo build --quiet --locked --bin sessionlog || exit 1
+program=$(realpath "${SESSIONLOG_PROGRAM:-${CARGO_TARGET_DIR:-target}/debug/sessionlog}")
 here=$PWD
 claude=$("$python" -c 'import claude_agent_sdk, pathlib
 print(pathlib.Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude")')
@@ -31,21 +35,25 @@ agent() { # NAME
 alone() {
     (cd "$project" && env -i PATH="$PATH" HOME="$home" LANG=C.UTF-8 "${shell[@]}" timeout 120 "$@" </dev/null)
 }
-script() { printf '%s\n' "$@" >"$log.script"; }
+script() { printf '%s\n' "$@" | grep . >"$log.script"; }
 # A step of research, by our tool.
 step() { # NUMBER
     printf 'tool sequential_search {"stepNumber": %d, "searchStep": "Looked at wall %d", "nextStepNeeded": true}' "$1" "$1"
 }
-# The project of the working session: two tests fail in it.
+# The repository of the working session: two tests fail in it.
 shop() {
     project=$work/$name/shop
     mkdir -p "$project"
+    printf 'LEFT = 3\n' >"$project/stock.py"
     printf 'def cents(text):\n    return int(float(text) * 100)\n' >"$project/price.py"
     printf 'RATE = 7\n\n\ndef tax(cents):\n    return cents * RATE // 100\n' >"$project/tax.py"
     printf 'def total(prices):\n    return 0.0 + sum(prices)\n' >"$project/cart.py"
     printf '# Shop\n' >"$project/README.md"
     unit price 'price.cents("1.15"), 115'
     unit tax 'tax.tax(50), 10'
+    alone git init --quiet
+    alone git add .
+    alone git -c user.name=shop -c user.email=shop@localhost commit --quiet --message "Open the shop"
 }
 unit() { # MODULE EXPECTED
     printf 'import unittest\n\nimport %s\n\n\nclass Test(unittest.TestCase):\n    def test_%s(self):\n        self.assertEqual(%s)\n' \
@@ -55,20 +63,26 @@ unit() { # MODULE EXPECTED
 # (first), goes on (more), edits a file, writes one and keeps its plan.
 steps=("Read prices without floats" "Round the tax half up" "Print receipts in cents" "Ask the stock team")
 work_in_the_shop() {
-    script "$(plan 0)" "bash python3 -m unittest test_price" "bash python3 -m unittest test_tax" \
-        "say Two tests fail."
+    script "$(plan 0)" "bash $pytest -q" "say Two tests fail."
     first "Make the shop count money in cents, never in floats"
-    script "$(edit price.py '    return int(float(text) * 100)' "    return int(text.replace('.', ''))")" \
-        "bash python3 -m unittest test_price" "bash sed -i 's/RATE = 7/RATE = 19/' tax.py" \
-        "bash python3 -m unittest test_tax" "$(plan 1)" "say Prices are right now."
+    script "words The float cuts 1.15 to 114, so the text itself must be read." \
+        "$(edit price.py '    return int(float(text) * 100)' "    return int(text.replace('.', ''))")" \
+        "bash $pytest -q test_price.py::Test::test_price" "bash sed -i 's/RATE = 7/RATE = 19/' tax.py" \
+        "bash $pytest --tb=short test_tax.py" "$(plan 1)" "$(ask)" "say Prices are right now."
     more "Round the tax half up, its rate is 19 percent"
-    script "$(edit cart.py '    return 0.0 + sum(prices)' '    return sum(prices)')" "say The cart adds cents."
+    script "$(edit cart.py '    return 0.0 + sum(prices)' '    return sum(prices)')" \
+        "$(edit stock.py 'LEFT = 3' 'LEFT = 4')" "say The cart adds cents."
     more "ok"
-    script "$(write money.py 'CENTS = 100')" "say Left alone."
+    script "words That file is back as it was." "bash git checkout --quiet stock.py" \
+        "$(write money.py 'CENTS = 100')" "say Left alone."
     more "Leave stock.py alone, another team owns it"
     script "$(write CHANGES.md '# SHOP-417')" "bash echo 'Money is counted in cents.' >> README.md" "say Noted."
     more "Note every change in CHANGES.md under ticket SHOP-417"
 }
+# What its user is asked, and what a hook of the user's settings answers in the user's place.
+question='{"question": "Which currency is on a receipt?", "header": "Currency", "multiSelect": false, "options":
+    [{"label": "EUR", "description": "As today"}, {"label": "CHF", "description": "For the new shop"}]}'
+question=${question//$'\n'/}
 # What is left of it.
 shop_session() {
     printf '%s' "$working" >"$work/$name/working"
@@ -116,6 +130,17 @@ research "$begun"
 shop
 tools=(--allowedTools Bash Edit Read Write TaskCreate TaskUpdate mcp__sessionlog)
 shell+=(CLAUDE_CODE_ENABLE_TODO_TOOLS=1)
+# The question is offered only where something can answer it.
+cat >"$work/$name/answer.json" <<JSON
+{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow",
+    "updatedInput": {"questions": [$question], "answers": {"Which currency is on a receipt?": "CHF"}}}}
+JSON
+cat >"$work/$name/settings.json" <<JSON
+{"hooks": {"PreToolUse": [{"matcher": "AskUserQuestion",
+    "hooks": [{"type": "command", "command": "cat $work/$name/answer.json"}]}]}}
+JSON
+tools+=(--settings "$work/$name/settings.json" --permission-prompt-tool mcp__sessionlog__get_research_session)
+ask() { printf 'own AskUserQuestion {"questions": [%s]}' "$question"; }
 edit() { # FILE OLD NEW
     printf 'own Read {"file_path": "%s"}\n' "$project/$1"
     printf 'own Edit {"file_path": "%s", "old_string": "%s", "new_string": "%s"}' "$project/$1" "$2" "$3"
@@ -143,6 +168,8 @@ work_in_the_shop
 turn -p "/compact" --resume "$working"
 script "say Recovered."
 more "Where were we"
+script "say Still there."
+more "Go on"
 shop_session
 alone "$program" uninstall claude-code --yes >"$work/$name/uninstalled" || fault "uninstall"
 "$python" tests/agents/check.py "$name" "$session" "$work/$name" | tee "$work/$name/checked" ||
@@ -207,6 +234,7 @@ plan() { # DONE
     done
     printf 'own update_plan {"plan": [%s]}' "$(IFS=,; printf '%s' "${listed[*]}")"
 }
+ask() { :; }
 own=(-c model=gpt-5.5 -c tools.update_plan.enabled=true)
 more() { again "$working" "$1" "${own[@]}"; }
 first() {
@@ -214,9 +242,11 @@ first() {
     working=$(grep -oE 'session id: [0-9a-f-]{36}' "$work/$name/said" | head -1 | cut -d' ' -f3)
 }
 work_in_the_shop
-own+=(-c model_auto_compact_token_limit=105)
 script "say Recovered."
-more "Where were we"
+compacting=(-c model_auto_compact_token_limit=105)
+again "$working" "Where were we" "${own[@]}" "${compacting[@]}"
+script "say Still there."
+more "Go on"
 shop_session
 alone "$program" uninstall codex --yes >"$work/$name/uninstalled" || fault "uninstall"
 # It notes in the file what projects it trusts: that stays, with what was there.
@@ -224,7 +254,8 @@ grep -q sessionlog "$home/.codex/config.toml" && fault "we are still in config.t
 "$python" tests/agents/check.py "$name" "$session" "$work/$name" | tee "$work/$name/checked" ||
     fault "the checks did not end"
 
+[ -z "${AGENTS_KEEP:-}" ] || cp -r "$work" "$AGENTS_KEEP"
 held=$(cat "$work"/*/checked | grep -c '^ok ')
 broken=$(cat "$work"/*/checked | grep -c '^FAILED ')
 printf 'agents: %d things held, %d did not\n' "$held" "$broken"
-[ "$failed" = 0 ] && [ "$broken" = 0 ] && [ "$held" -ge 80 ]
+[ "$failed" = 0 ] && [ "$broken" = 0 ] && [ "$held" -ge 100 ]

@@ -108,6 +108,25 @@ fn a_compaction_whose_hook_failed_is_made_good_at_the_resumption() {
     quiet(&place, &start("resume"));
 }
 
+/// Codex compacts while it resumes, and reports the resumption, then the compaction.
+#[test]
+fn a_compaction_during_a_resumption_gives_one_text() {
+    let place = Place::new();
+    quiet(&place, &start("startup"));
+    turn(&place, "t1");
+    end(&place);
+    quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
+    quiet(&place, &claude("PostCompact", &json!({ "trigger": "auto" })));
+    let (_, data) = told_to_model(&place, &start("resume"));
+    assert_eq!(data["continuation"]["task"]["text"], "Measure it");
+    quiet(&place, &start("compact"));
+    turn(&place, "t2");
+    // The next compaction begins another context.
+    quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
+    let (_, data) = told_to_model(&place, &start("compact"));
+    assert_eq!(data["continuation"]["task"]["text"], "Measure it");
+}
+
 #[test]
 fn two_hooks_of_one_start_give_one_text() {
     let place = Place::new();
@@ -137,6 +156,9 @@ fn answers_of_a_person_results_of_subagents_and_commits_are_facts() {
     let agent = json!({ "agent_id": "a7", "agent_type": "Explore", "stop_hook_active": false,
         "last_assistant_message": "The schema is in db/schema.sql, 31 tables." });
     quiet(&place, &claude("SubagentStop", &agent));
+    // A compaction of the program's own is no work.
+    let own = json!({ "agent_id": "a8", "agent_type": "", "last_assistant_message": "A summary." });
+    quiet(&place, &claude("SubagentStop", &own));
     let git = |id: &str, command: &str, output: &str| {
         let output = json!({ "stdout": output, "stderr": "" });
         call(&place, id, "Bash", &json!({ "command": command }), &output);
@@ -147,12 +169,18 @@ fn answers_of_a_person_results_of_subagents_and_commits_are_facts() {
         "git add -A && git commit -m \"$(cat <<'EOF'\nAdd the schema\n\nBy hand.\nEOF\n)\"",
         "[schema 1a2b3c4] Add the schema\n 1 file changed, 31 insertions(+)",
     );
+    git("t4", "git restore notes.md", "");
+    let nowhere = json!({ "type": "session.status_idle", "git_branch": "HEAD" });
+    place.run_with(&["append", SESSION], &nowhere.to_string()).ok();
     let view = place.run(&["view", SESSION, "continuation", "--json"]).json();
     let text = |member: &str| view[member].to_string();
     let said = text("instructions");
     assert!(said.contains("Which database? -> Postgres, port 6543"), "{view}");
     assert!(text("done").contains("@3 subagent Explore: The schema is in db/schema.sql"), "{view}");
+    assert!(!view.to_string().contains("A summary."), "{view}");
     let changes = text("changes");
+    assert!(changes.contains("\"Bash git restore notes.md (@10)\""), "{changes}");
+    assert!(!changes.contains("HEAD"), "it is no branch: {changes}");
     for fact in ["git commit -> 1a2b3c4 on schema: Add the schema", "git branch -> schema"] {
         assert!(changes.contains(fact), "{fact}: {view}");
     }

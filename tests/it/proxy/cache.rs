@@ -183,6 +183,40 @@ async fn earlier_outputs_go_to_who_asks_and_never_twice_to_who_has_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn earlier_outputs_come_with_a_first_answer_from_the_log_too() {
+    let store = Store::start().await;
+    let named = |name: &str| Options {
+        name: name.to_owned(),
+        session: Some(session("long")),
+        context: Context::Append,
+        ..options()
+    };
+    let mut first = Wrapped::of(&store, named("p1"));
+    first.tools().await;
+    first.call("read", json!({"n": 1})).await;
+    first.call("read", json!({"n": 22})).await;
+    first.leave().await;
+    let mut second = Wrapped::of(&store, named("p2"));
+    second.tools().await;
+    let answer = second.call("read", json!({"n": 1})).await;
+    assert_eq!(mark(&answer)["position"], 1, "the log answers: {answer}");
+    let blocks = answer["content"].as_array().unwrap();
+    let texts: Vec<_> = blocks.iter().map(|block| block["text"].as_str().unwrap()).collect();
+    assert!(texts.len() == 3 && texts[1].contains("from the log"), "{texts:?}");
+    assert!(texts[2].contains("read {\"n\":22}"), "{texts:?}");
+    let answer = second.call("read", json!({"n": 3})).await;
+    assert_eq!(answer["content"].as_array().unwrap().len(), 1, "it has them: {answer}");
+    assert_eq!(second.calls("read"), 1);
+    second.leave().await;
+    // What was appended to an answer is not a part of what is recorded of it.
+    let mut third = Wrapped::of(&store, named("p3"));
+    third.tools().await;
+    let answer = third.call("read", json!({"n": 3})).await;
+    let text = answer["content"][2]["text"].as_str().unwrap();
+    assert_eq!(text.matches("read {\"n\":22}").count(), 1, "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_stands_for_no_call_is_made_again() {
     let store = Store::start().await;
     let named = || Options { session: Some(session("s")), ..options() };
