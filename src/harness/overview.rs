@@ -53,7 +53,7 @@ const ROWS: [Row; 26] = [
     shape(Class::Task, 1, 0),
     shape(Class::Goal, 1, 0),
     row(Class::Next, 3, 900),
-    shape(Class::LastStep, 3, 0),
+    shape(Class::LastStep, 3, 0).grows_last(),
     shape(Class::Gap, 12, 1_400),
     row(Class::Plan, 40, 800),
     row(Class::Instruction, 64, 500),

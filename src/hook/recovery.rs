@@ -178,13 +178,14 @@ async fn before(
         data.extend(view.map(|view| {
             let state = from.pointer("/checkpoint/state").cloned().unwrap_or_default();
             let label = from.pointer("/checkpoint/label").cloned().unwrap_or_default();
-            let mut last = json!({
-                "session": last.as_str(), "checkpoint": label, "continuation": view,
-            });
+            let mut made = Map::new();
+            made.insert("session".to_owned(), json!(last.as_str()));
+            made.insert("checkpoint".to_owned(), label);
             if is_worth_giving(&state) {
-                last["state"] = state;
+                made.insert("state".to_owned(), state);
             }
-            ("last_session".to_owned(), last)
+            made.insert("continuation".to_owned(), view);
+            ("last_session".to_owned(), Value::Object(made))
         }));
     }
     let offered = offered(&history, session);

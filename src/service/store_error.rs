@@ -65,11 +65,7 @@ impl From<StoreError> for ServiceError {
                 "nothing was kept of this append; {}, then emit again",
                 way_to_room(short)
             )),
-            StoreError::Unfinished { source, .. } => retry(plain(Code::NotFinished)).action(format!(
-                "what was to go is not served any more; {}: the store takes the bytes away when \
-                 there is room, or at once when this is sent again",
-                way_to_room(env::short_of(&source).unwrap_or_default())
-            )),
+            StoreError::Unfinished { source, .. } => unfinished(message, &source),
             StoreError::NotOffered { what } => {
                 Self::invalid(what, message).action("use the means of the engine itself")
             }
@@ -82,6 +78,15 @@ impl From<StoreError> for ServiceError {
             }
         }
     }
+}
+
+/// A deletion that is accepted and waits for room.
+fn unfinished(message: String, source: &std::io::Error) -> ServiceError {
+    retry(ServiceError::new(Code::NotFinished, message)).action(format!(
+        "what was to go is not served any more; {}: the store takes the bytes away when there is \
+         room, or at once when this is sent again",
+        way_to_room(env::short_of(source).unwrap_or_default())
+    ))
 }
 
 /// Why a store without room is not ready for writes.
