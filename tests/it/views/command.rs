@@ -38,7 +38,7 @@ fn every_view_is_had_from_the_command_line_as_http_answers_it() {
         ),
         (&["summary"], "/is_complete", json!(false), "looked at it"),
         (&["step", "--step", "1"], "/step/description", json!("looked at it"), "looked at it"),
-        (&["continuation"], "/next", json!(["paint"]), "it is red"),
+        (&["continuation"], "/plan/steps/1/text", json!("paint"), "it is red"),
         (&["continuation", "--at", "3"], "/results", json!([]), "mend \\u001b[31mit"),
         (
             &["window", "--format", "openai", "--tokens-max", "900"],
@@ -77,7 +77,7 @@ fn every_view_is_had_from_the_command_line_as_http_answers_it() {
     // The level of the report: it came before this server had a limit, so no event records it.
     assert_eq!(view(&["usage"]).0["tokens"], 90);
     let refused = ["view", "s", "window", "--transform", "squash", "--json"];
-    assert_eq!(place.run(&refused).refused(1), "invalid_request");
+    assert_eq!(place.run(&refused).refused(2), "invalid_request");
     assert_eq!(place.run(&["view", "none", "index", "--json"]).refused(4), "session_not_found");
     assert_eq!(place.run(&["view", "s", "step"]).code, 2);
     assert_eq!(place.run(&["view", "s", "summary", "--find", "red"]).code, 2);
