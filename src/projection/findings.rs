@@ -371,13 +371,14 @@ struct Sentence<'a> {
 }
 
 /// A line without the marks of a list, a quotation or a heading before it, which say nothing.
-fn without_marker(line: &str) -> &str {
-    let rest = line.trim_start_matches(['-', '*', '•', '#', '>']);
-    // Two asterisks begin bold words.
-    if rest.len() < line.len() && rest.starts_with(' ') {
-        without_marker(rest.trim())
-    } else {
-        line
+fn without_marker(mut line: &str) -> &str {
+    loop {
+        let rest = line.trim_start_matches(['-', '*', '•', '#', '>']);
+        // Two asterisks begin bold words.
+        if rest.len() == line.len() || !rest.starts_with(' ') {
+            return line;
+        }
+        line = rest.trim();
     }
 }
 
@@ -394,7 +395,7 @@ fn sentences(text: &str, first: usize) -> Vec<Sentence<'_>> {
     let mut found: Vec<Sentence<'_>> = Vec::new();
     let mut rest = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
     while !rest.is_empty() && found.len() < SENTENCES_MAX {
-        let (mut sentence, after) = rest.split_at(end_of_sentence(rest));
+        let (mut sentence, after) = rest.split_at(end_of_sentence(rest, rest.len()));
         while sentence.len() > CHARS_MAX && found.len() < SENTENCES_MAX {
             let piece = sentence.get(..end_of_clause(sentence, PIECE_BYTES)).unwrap_or_default();
             found.extend(whole(piece));
@@ -574,6 +575,11 @@ mod tests {
         }
         let wide = sentences_of(&"é".repeat(2_000));
         assert!(!wide.is_empty() && wide.iter().all(|piece| piece.len() <= PIECE_BYTES));
+    }
+
+    #[test]
+    fn any_number_of_marks_stands_before_a_line() {
+        assert_eq!(without_marker(&("- ".repeat(1 << 20) + "said")), "said");
     }
 
     fn sentences_of(text: &str) -> Vec<String> {

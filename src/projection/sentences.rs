@@ -15,10 +15,11 @@ const MARKER_CHARS_MAX: usize = 4;
 const SHORT_CHARS_MAX: usize = 3;
 
 /// The bytes of the first sentence: to the end of its line, or to the mark that ends it with the
-/// quotation marks and brackets that close after it. The whole text if none ends in it.
-pub(crate) fn end_of_sentence(text: &str) -> usize {
+/// quotation marks and brackets that close after it. The whole text if none ends in its first
+/// `bytes_max` bytes: no more are looked at.
+pub(crate) fn end_of_sentence(text: &str, bytes_max: usize) -> usize {
     // Bytes are compared, not characters: most are not the first byte of a mark.
-    for (at, byte) in text.bytes().enumerate() {
+    for (at, byte) in text.bytes().enumerate().take(bytes_max) {
         let mark = match byte {
             b'\n' => return at + 1,
             b'.' | b'!' | b'?' => 1,
@@ -58,7 +59,7 @@ fn ends_sentence(before: &str, after: &str, is_stop: bool) -> bool {
 /// Whether a text is all there is before the full stop of a list's marker.
 fn is_marker(before: &str) -> bool {
     let marker = before.trim_start().trim_start_matches(['(', '[', '-', '*', ' ']);
-    let few = marker.chars().count() <= MARKER_CHARS_MAX;
+    let few = marker.chars().nth(MARKER_CHARS_MAX).is_none();
     let is_roman = || marker.chars().all(|letter| "ivxIVX".contains(letter));
     few && (marker.chars().all(|digit| digit.is_ascii_digit() || digit == '.') || is_roman())
 }
@@ -84,7 +85,7 @@ mod tests {
         let mut rest = text;
         let mut found = Vec::new();
         while !rest.is_empty() {
-            let (sentence, after) = rest.split_at(end_of_sentence(rest));
+            let (sentence, after) = rest.split_at(end_of_sentence(rest, usize::MAX));
             found.push(sentence.trim());
             rest = after;
         }
@@ -110,6 +111,12 @@ mod tests {
         ] {
             assert_eq!(cut(text), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_sentence_is_looked_for_within_its_bytes_alone() {
+        assert_eq!(end_of_sentence("One is here. Two", 12), 12);
+        assert_eq!(end_of_sentence("One is here. Two", 11), 16);
     }
 
     #[test]

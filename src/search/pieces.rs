@@ -24,7 +24,8 @@ fn end_of_piece(text: &str, bytes_min: usize) -> usize {
     let mut end = 0;
     while end < bytes_min.max(1) {
         let Some(rest) = text.get(end..).filter(|rest| !rest.is_empty()) else { break };
-        let sentence = end_of_sentence(rest);
+        // A sentence that is longer is cut whatever follows.
+        let sentence = end_of_sentence(rest, PIECE_BYTES_MAX + 1);
         if end + sentence > PIECE_BYTES_MAX {
             return if end > 0 { end } else { cut(text) };
         }

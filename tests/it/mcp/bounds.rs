@@ -68,6 +68,16 @@ async fn no_answer_is_larger_than_its_bound() {
 }
 
 #[tokio::test]
+async fn any_number_of_list_marks_before_a_text_is_recorded_and_recovered() {
+    let desk = Desk::new();
+    let marks = "- ".repeat(100_000) + "clay";
+    let more = json!({"rejectedApproaches": [marks], "knowledgeGap": marks});
+    desk.ok("sequential_search", with(step(1), more)).await;
+    let answer = desk.recover().await;
+    assert_eq!(answer["gaps"].as_array().unwrap().len(), 1, "{answer}");
+}
+
+#[tokio::test]
 async fn a_history_tells_what_the_latest_sessions_were_for() {
     let desk = Desk::new().in_directory("/p");
     for number in 1..=7 {
