@@ -5,7 +5,7 @@
 use super::{
     gather::Known,
     render::{LeftOut, PlanView, Quote, Why},
-    select::{Class, Form, Item, Price, Recipe, Row, select},
+    select::{Class, Form, Item, Price, Recipe, Row, row, select, shape},
     step::StepView,
     tokens::{Counter, Tokenizer},
 };
@@ -32,42 +32,39 @@ const RESULT_TOKENS: usize = 36;
 /// Upper bound of the bytes of a token: bounds how many items are offered.
 const TOKEN_BYTES: usize = 4;
 
-const fn row(class: Class, first: usize, weight: usize) -> Row {
-    Row::new(class, 0, first, weight)
-}
-
 /// The recipe: the indispensable in this order, then the rest by weight and worth.
 const CONTINUATION: Recipe = Recipe {
-    rows: &[
-        Row::new(Class::Task, 1, 1, 0),
-        Row::new(Class::Goal, 1, 1, 0),
-        row(Class::Next, 5, 1_200),
-        row(Class::Plan, 40, 800),
-        row(Class::Instruction, 64, 500),
-        row(Class::LastStep, 3, 0),
-        row(Class::Summary, 1, 0),
-        row(Class::Failure, 12, 1_500),
-        row(Class::Failed, 8, 1_200),
-        row(Class::Change, 8, 1_600),
-        row(Class::Result, 1, 400),
-        row(Class::File, 0, 1_000),
-        row(Class::Gap, 0, 1_400),
-        row(Class::Finding, 0, 1_000),
-        row(Class::Rejection, 0, 1_000),
-        row(Class::Done, 8, 800),
-        row(Class::Source, 0, 600),
-        row(Class::Answer, 1, 700),
-        row(Class::Tried, 8, 500),
-        row(Class::OlderInstruction, 0, 300),
-        row(Class::Branch, 0, 300),
-        row(Class::PlanDone, 0, 200),
-        row(Class::Mended, 0, 100),
-        row(Class::StepLine, 0, 60).in_order(),
-    ],
-    first_percent: 68,
     newest: &[Class::Answer, Class::Result],
     newest_percent: 25,
+    ..Recipe::new(&ROWS, 68)
 };
+
+const ROWS: [Row; 24] = [
+    shape(Class::Task, 1, 0),
+    shape(Class::Goal, 1, 0),
+    row(Class::Next, 5, 1_200),
+    row(Class::Plan, 40, 800),
+    row(Class::Instruction, 64, 500),
+    row(Class::LastStep, 3, 0),
+    row(Class::Summary, 1, 0),
+    row(Class::Failure, 12, 1_500),
+    row(Class::Failed, 8, 1_200),
+    row(Class::Change, 8, 1_600),
+    row(Class::Result, 1, 400),
+    row(Class::File, 0, 1_000),
+    row(Class::Gap, 0, 1_400),
+    row(Class::Finding, 0, 1_000),
+    row(Class::Rejection, 0, 1_000),
+    row(Class::Done, 8, 800),
+    row(Class::Source, 0, 600),
+    row(Class::Answer, 1, 700),
+    row(Class::Tried, 8, 500),
+    row(Class::OlderInstruction, 0, 300),
+    row(Class::Branch, 0, 300),
+    row(Class::PlanDone, 0, 200),
+    row(Class::Mended, 0, 100),
+    row(Class::StepLine, 0, 60).in_order(),
+];
 
 /// What an agent needs to continue the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -162,9 +159,8 @@ pub fn continuation(
     let of = |class| chosen.of(class).into_iter();
     let steps = of(Class::LastStep).filter_map(|(at, form)| known.last_step(at, form));
     let mut messages = known.quotes(&chosen, Class::Answer);
-    let last = facts.conversation.answers().back().map(|word| Some(word.position));
-    let is_last = messages.last().is_some_and(|quote| Some(quote.position) == last);
-    let answer = if is_last { messages.pop() } else { None };
+    let last = facts.conversation.answers().back().map(|word| word.position);
+    let answer = messages.pop_if(|quote| quote.position == last);
     let results: Vec<(Output, bool)> =
         of(Class::Result).filter_map(|(at, form)| known.result(at, form)).collect();
     let is_short = results.iter().any(|(_, cut)| *cut)

@@ -81,16 +81,12 @@ impl<'a> Known<'a> {
             lines_hidden: 0,
         };
         for row in recipe.rows {
-            known.add(row.class, bytes);
-        }
-        if !recipe.newest.contains(&Class::Answer) {
-            let last = facts.conversation.answers().len().saturating_sub(1);
-            known.retain(Class::Answer, |item| item.place == last);
+            known.add(row.class, recipe, bytes);
         }
         known
     }
 
-    fn add(&mut self, class: Class, bytes: usize) {
+    fn add(&mut self, class: Class, recipe: &Recipe, bytes: usize) {
         let (facts, progress) = (self.facts, &self.facts.progress);
         let research = &facts.research;
         match class {
@@ -128,7 +124,12 @@ impl<'a> Known<'a> {
             }
             Class::Answer => {
                 let answers = facts.conversation.answers();
-                self.equal(class, LINE_CHARS_MAX, answers.iter().map(|one| one.position).collect());
+                let last = answers.len().saturating_sub(1);
+                let first = if recipe.newest.contains(&class) { 0 } else { last };
+                for (place, one) in answers.iter().enumerate().skip(first) {
+                    let at = self.at(class, place, one.position);
+                    self.item(Item { bytes: LINE_CHARS_MAX, ..at });
+                }
             }
             Class::Event => {
                 // One price for all: they are in order.

@@ -14,7 +14,7 @@ use super::{
     },
     outcomes::{OutcomesView, PatternLine, ProviderLine},
     render::{LeftOut, PlanView, Quote, Why},
-    select::{Class, Form, Item, Price, Recipe, Row, Selection, select},
+    select::{Class, Form, Item, Price, Recipe, Row, Selection, row, select, shape},
     step::StepView,
     summary::{Section, head, sections},
 };
@@ -37,17 +37,9 @@ const QUOTE_BYTES: usize = 48;
 /// Bytes of a budget from which on an overview has its whole shape.
 const SHAPE_BYTES: usize = 7_500;
 
-const fn shape(class: Class, count: usize, weight: usize) -> Row {
-    Row::new(class, count, count, weight)
-}
-
-const fn row(class: Class, first: usize, weight: usize) -> Row {
-    Row::new(class, 0, first, weight)
-}
-
 /// The recipe: its shape is the goal, the last steps, open gaps, a line of each step and sources;
 /// then come the other indispensable items, and the rest by weight and worth.
-const OVERVIEW: Recipe = Recipe { rows: &ROWS, first_percent: 75, newest: &[], newest_percent: 0 };
+const OVERVIEW: Recipe = Recipe::new(&ROWS, 75);
 
 const ROWS: [Row; 26] = [
     shape(Class::Task, 1, 0),
@@ -80,7 +72,7 @@ const ROWS: [Row; 26] = [
 
 /// The same within a smaller budget, that of an answer to a step: its caller has just written the
 /// last step.
-const SMALL: Recipe = Recipe { rows: &small(ROWS), ..OVERVIEW };
+const SMALL: Recipe = Recipe::new(&small(ROWS), 75);
 
 const fn small<const COUNT: usize>(mut rows: [Row; COUNT]) -> [Row; COUNT] {
     let mut rest: &mut [Row] = &mut rows;
@@ -97,8 +89,8 @@ const fn small<const COUNT: usize>(mut rows: [Row; COUNT]) -> [Row; COUNT] {
 }
 
 /// The summary on the level of steps: no lists, and the sentences of the last steps as well.
-const SUMMARY: Recipe = Recipe {
-    rows: &[
+const SUMMARY: Recipe = Recipe::new(
+    &[
         shape(Class::Task, 1, 0),
         shape(Class::Goal, 1, 0),
         row(Class::Next, 3, 900),
@@ -118,14 +110,12 @@ const SUMMARY: Recipe = Recipe {
         row(Class::OlderInstruction, 0, 300),
         row(Class::PlanDone, 0, 150),
     ],
-    first_percent: 75,
-    newest: &[],
-    newest_percent: 0,
-};
+    75,
+);
 
 /// The full view of a few steps: an index instead of a summary.
-const FULL: Recipe = Recipe {
-    rows: &[
+const FULL: Recipe = Recipe::new(
+    &[
         shape(Class::Task, 1, 0),
         shape(Class::Goal, 1, 0),
         shape(Class::LastStep, 3, 0),
@@ -140,10 +130,8 @@ const FULL: Recipe = Recipe {
         row(Class::Event, 0, 150).in_order(),
         row(Class::Count, 0, 60),
     ],
-    first_percent: 75,
-    newest: &[],
-    newest_percent: 0,
-};
+    75,
+);
 
 /// Messages and events besides the research, and in a session without any.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -226,15 +226,28 @@ pub struct Recipe {
     pub newest_percent: usize,
 }
 
-impl Row {
-    /// A row without bounds: `shape` and `first` of the newest are indispensable, the others are
-    /// worth `weight`.
+impl Recipe {
+    /// A recipe of these rows, without a conversation.
     #[must_use]
-    pub const fn new(class: Class, shape: usize, first: usize, weight: usize) -> Self {
-        let max = usize::MAX;
-        Self { class, shape, first, weight, max, in_order: false, grows_last: false }
+    pub const fn new(rows: &'static [Row], first_percent: usize) -> Self {
+        Self { rows, first_percent, newest: &[], newest_percent: 0 }
     }
+}
 
+/// A row without bounds: `first` of the newest are indispensable, the others are worth `weight`.
+#[must_use]
+pub const fn row(class: Class, first: usize, weight: usize) -> Row {
+    let (shape, max) = (0, usize::MAX);
+    Row { class, shape, first, weight, max, in_order: false, grows_last: false }
+}
+
+/// The same, of which so many belong to the shape.
+#[must_use]
+pub const fn shape(class: Class, count: usize, weight: usize) -> Row {
+    Row { shape: count, ..row(class, count, weight) }
+}
+
+impl Row {
     /// The same row for an index without holes.
     #[must_use]
     pub const fn in_order(self) -> Self {
@@ -427,10 +440,8 @@ impl Choice<'_> {
     /// form; returns whether it is whole.
     fn take_longest(&mut self, at: usize, purse: &mut Purse) -> bool {
         let Some(item) = self.items.get(at).copied() else { return true };
-        let is_taken = self.taken.get(at).copied().unwrap_or_default();
         let is_item = |one: &Chosen| (one.item.class, one.item.place) == (item.class, item.place);
-        let chosen = is_taken.then(|| self.made.chosen.iter().position(is_item)).flatten();
-        if let Some(chosen) = chosen {
+        if let Some(chosen) = self.made.chosen.iter().position(is_item) {
             self.lengthen(chosen, Form::Whole, purse);
             self.lengthen(chosen, Form::Short, purse);
             return self.made.chosen.get(chosen).is_some_and(|one| one.form == Form::Whole);
@@ -457,13 +468,14 @@ impl Choice<'_> {
     /// Takes out what a text contains that has grown to be whole since.
     fn without_repeats_of_texts(&mut self) {
         let texts = self.whole_texts();
-        let (repeated, kept) = std::mem::take(&mut self.made.chosen)
-            .into_iter()
-            .partition::<Vec<Chosen>, _>(|one| one.item.is_inside(&texts));
-        self.made.chosen = kept;
-        self.made.inside += repeated.len();
-        let saved: usize = repeated.iter().map(|one| one.cost).sum();
-        self.purse = Purse::new(self.purse.left() + saved);
+        let mut left = self.purse.left();
+        self.made.chosen.retain(|one| {
+            let is_inside = one.item.is_inside(&texts);
+            left += if is_inside { one.cost } else { 0 };
+            !is_inside
+        });
+        self.purse = Purse::new(left);
+        self.made.inside = self.items.iter().filter(|item| item.is_inside(&texts)).count();
     }
 
     /// Takes the other items by worth per cost, until the budget is spent or none is left.
@@ -493,11 +505,9 @@ impl Choice<'_> {
             if self.purse.left() < LEAST {
                 break;
             }
-            if item.class.has_least_bytes() && item.bytes > self.purse.left() {
-                continue;
-            }
-            if item.is_inside(&texts) {
-                self.made.inside += 1;
+            if item.class.has_least_bytes() && item.bytes > self.purse.left()
+                || item.is_inside(&texts)
+            {
                 continue;
             }
             let repeats = self.repeats(item);
@@ -634,12 +644,8 @@ mod tests {
         }
     }
 
-    const fn row(class: Class, first: usize, weight: usize) -> Row {
-        Row::new(class, 0, first, weight)
-    }
-
-    const RECIPE: Recipe = Recipe {
-        rows: &[
+    const RECIPE: Recipe = Recipe::new(
+        &[
             row(Class::Task, 1, 0),
             row(Class::Instruction, 64, 0),
             row(Class::Gap, 0, 900),
@@ -648,10 +654,8 @@ mod tests {
             row(Class::Change, 0, 500),
             row(Class::StepLine, 0, 10).in_order(),
         ],
-        first_percent: 75,
-        newest: &[],
-        newest_percent: 0,
-    };
+        75,
+    );
 
     fn item(class: Class, place: usize, bytes: usize, worth: usize) -> Item {
         let (recency, status) = (place.min(100), 100);
@@ -734,8 +738,8 @@ mod tests {
     fn the_shape_keeps_a_line_of_each_and_grows_after_all_else() {
         const SHAPED: Recipe = Recipe {
             rows: &[
-                Row::new(Class::Task, 1, 1, 0),
-                Row::new(Class::StepLine, 3, 3, 10).in_order().grows_last(),
+                shape(Class::Task, 1, 0),
+                shape(Class::StepLine, 3, 10).in_order().grows_last(),
                 row(Class::Finding, 0, 500),
             ],
             ..RECIPE

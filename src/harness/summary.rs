@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::{
     budget::{fit, json_bytes},
     gather::Known,
-    select::{Class, Form, Item, Price, Recipe, Row, Selection, select},
+    select::{Class, Form, Item, Price, Recipe, Selection, row, select, shape},
 };
 use crate::projection::{Facts, text::one_line};
 
@@ -18,16 +18,12 @@ const LINE_BYTES: usize = 6;
 /// Bytes of the headings.
 const HEADINGS_BYTES: usize = 120;
 
-const fn row(class: Class, first: usize, weight: usize) -> Row {
-    Row::new(class, 0, first, weight)
-}
-
 /// The recipe of a text for a reader without any other context.
-const TEXT: Recipe = Recipe {
-    rows: &[
+const TEXT: Recipe = Recipe::new(
+    &[
         row(Class::Summary, 1, 0),
-        Row::new(Class::Goal, 1, 1, 0),
-        Row::new(Class::Task, 1, 1, 0),
+        shape(Class::Goal, 1, 0),
+        shape(Class::Task, 1, 0),
         row(Class::Instruction, 1, 900),
         row(Class::Next, 1, 900),
         row(Class::Failure, 0, 1_500),
@@ -42,10 +38,8 @@ const TEXT: Recipe = Recipe {
         row(Class::Tried, 0, 400),
         row(Class::OlderInstruction, 0, 300),
     ],
-    first_percent: 60,
-    newest: &[],
-    newest_percent: 0,
-};
+    60,
+);
 
 /// A part of a text: a class under its heading.
 pub(super) struct Section {
