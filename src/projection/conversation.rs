@@ -15,7 +15,7 @@ const KINDS_MAX: usize = 64;
 const RECENT_MAX: usize = 8;
 /// Characters of such a line.
 const LINE_CHARS_MAX: usize = 160;
-/// Most characters of the first and last messages.
+/// Most characters of the last message.
 const SAID_CHARS_MAX: usize = 500;
 
 /// Latest messages of the agent that are kept, their bytes together, and characters of each.
@@ -54,10 +54,6 @@ pub struct Conversation {
     pub counts: BTreeMap<EventType, u64>,
     /// How many of further types.
     pub other: u64,
-    /// The first message of a person.
-    pub first_said: Option<Line>,
-    /// The latest message of a person.
-    pub last_said: Option<Line>,
     /// The latest message of the agent.
     pub last_answer: Option<Line>,
     /// The latest events with words, oldest first; none that only tells how a program ran.
@@ -92,12 +88,11 @@ impl Conversation {
             }
             None => self.other += 1,
         }
-        let said = match event.kind.as_str() {
-            kinds::USER_MESSAGE => Some(true),
-            kinds::AGENT_MESSAGE => Some(false),
-            _ => None,
-        };
-        let chars = if said.is_some() { SAID_CHARS_MAX } else { LINE_CHARS_MAX };
+        if is_trace(&event.kind) {
+            return None;
+        }
+        let is_answer = event.kind.as_str() == kinds::AGENT_MESSAGE;
+        let chars = if is_answer { SAID_CHARS_MAX } else { LINE_CHARS_MAX };
         let mut line = Line {
             position: event.position,
             kind: event.kind.clone(),
@@ -105,25 +100,14 @@ impl Conversation {
             at: event.processed_at,
         };
         if !line.text.is_empty() {
-            match said {
-                Some(true) => {
-                    self.first_said.get_or_insert_with(|| line.clone());
-                    self.last_said = Some(line.clone());
-                }
-                Some(false) => self.last_answer = Some(line.clone()),
-                None => {}
+            if is_answer {
+                self.last_answer = Some(line.clone());
+                line.text = one_line(&line.text, LINE_CHARS_MAX);
             }
-        }
-        // What a request took and what a hook gave say nothing of the work.
-        if matches!(event.kind.as_str(), kinds::SPAN_MODEL_REQUEST_END | kinds::CONTEXT_INJECTED) {
-            return None;
-        }
-        if !is_trace(&event.kind) && !line.text.is_empty() {
-            line.text = one_line(&line.text, LINE_CHARS_MAX);
             self.recent.push_back(line);
             keep_newest(&mut self.recent, RECENT_MAX, usize::MAX, |_| 1);
         }
-        let answer = (said == Some(false)).then(|| answer_of(&event.body)).flatten()?;
+        let answer = is_answer.then(|| answer_of(&event.body)).flatten()?;
         self.keep_answer(event.position, &answer);
         Some(answer)
     }
@@ -134,11 +118,14 @@ impl Conversation {
     }
 }
 
-/// Whether an event only tells how a client's program ran, which says nothing about the work.
+/// Whether an event only tells how a client's program ran, what a request took or what a hook
+/// gave, which says nothing about the work.
 fn is_trace(kind: &EventType) -> bool {
     matches!(
         kind.as_str(),
         kinds::TRANSCRIPT_ENTRY
+            | kinds::SPAN_MODEL_REQUEST_END
+            | kinds::CONTEXT_INJECTED
             | kinds::SESSION_STATUS_RUNNING
             | kinds::SESSION_STATUS_IDLE
             | kinds::SESSION_STATUS_RESCHEDULED
