@@ -149,7 +149,7 @@ fn is_of_hook(event: &Value) -> bool {
 }
 
 /// The latest events of some types, all without any, from a position on, the newest first.
-async fn latest(
+pub(super) async fn latest(
     client: &Client,
     session: &SessionId,
     types: &[&str],

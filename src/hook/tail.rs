@@ -6,9 +6,9 @@ use std::{collections::VecDeque, io};
 
 use serde_json::{Map, Value, json};
 
-use super::{Payload, delivery::Delivery, payload::Agent};
+use super::{Payload, context::latest, delivery::Delivery, payload::Agent};
 use crate::{
-    client::{Client, Request, session_path},
+    client::Client,
     event::{SessionId, kinds},
 };
 
@@ -160,19 +160,15 @@ impl Known {
             kinds::TRANSCRIPT_ENTRY,
         ];
         let mut known = Self { note: None, events: Vec::new(), is_whole: true };
-        let request = Request::get(session_path(session, "/events")).query("order", "desc");
-        let request = request.query("limit", limit);
-        let request = KINDS.iter().fold(request, |asked, kind| asked.query("types[]", kind));
-        let answer = match client.json(request).await {
+        let newest = match latest(client, session, &KINDS, 0, limit).await {
             Err(error) if error.code() == "session_not_found" => return Ok(known),
-            answer => answer.map_err(|error| error.to_string())?,
+            newest => newest.map_err(|error| error.to_string())?,
         };
-        let data = answer.get("data").and_then(Value::as_array);
-        known.is_whole = data.is_none_or(|data| data.len() < limit);
-        for event in data.into_iter().flatten() {
+        known.is_whole = newest.len() < limit;
+        for event in newest {
             let is_older = known.note.is_some();
             if event.get("type").is_some_and(|kind| kind == kinds::AGENT_MESSAGE) {
-                known.events.push((event.clone(), is_older));
+                known.events.push((event, is_older));
             } else if let Some(note) = event.get(NOTE).filter(|note| note.is_object() && !is_older)
             {
                 known.note = Some(note.clone());

@@ -9,8 +9,7 @@ use serde_json::{Value, value::RawValue};
 use super::{
     asked, body,
     calls::{Answer, Call, ToolEvent},
-    conversation::keep_newest,
-    conversation::words,
+    conversation::{keep_newest, words},
     instructions::{Instructions, Word},
     person,
     plans::{Plan, Plans},
