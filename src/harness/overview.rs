@@ -14,7 +14,7 @@ use super::{
     },
     outcomes::{OutcomesView, PatternLine, ProviderLine},
     render::{LeftOut, PlanView, Quote, Why},
-    select::{Class, Form, Item, Price, Recipe, Row, Selection, row, select, shape},
+    select::{Chosen, Class, Form, Item, Price, Recipe, Row, Selection, row, select, shape},
     step::StepView,
     summary::{Section, head, sections},
 };
@@ -133,6 +133,22 @@ const FULL: Recipe = Recipe::new(
     75,
 );
 
+/// Events between a match and what is near it, and the share of the worth of what is not, in
+/// percent.
+const NEAR_EVENTS: u64 = 4;
+const FAR_PERCENT: usize = 60;
+
+/// What an overview of a long session has no room for.
+const LEFT_OUT: Recipe = Recipe::new(
+    &[
+        row(Class::Gap, 0, 1_400),
+        row(Class::Finding, 0, 1_000),
+        row(Class::Rejection, 0, 1_000),
+        row(Class::Source, 0, 1_400),
+    ],
+    0,
+);
+
 /// Messages and events besides the research, and in a session without any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TalkView {
@@ -229,12 +245,15 @@ pub fn overview(facts: &Facts, full: bool, bytes_max: usize) -> Overview {
 /// The overview; with `explain`, why each item is shown.
 #[must_use]
 pub fn explained(facts: &Facts, full: bool, bytes_max: usize, explain: bool) -> Overview {
-    let recipe = match full {
+    made(facts, recipe_of(full, bytes_max), bytes_max, explain)
+}
+
+fn recipe_of(full: bool, bytes_max: usize) -> &'static Recipe {
+    match full {
         true => &FULL,
         false if bytes_max < SHAPE_BYTES => &SMALL,
         false => &OVERVIEW,
-    };
-    made(facts, recipe, bytes_max, explain)
+    }
 }
 
 /// The summary of a session on the level of steps, within a budget of bytes.
@@ -243,17 +262,91 @@ pub(super) fn step_summary(facts: &Facts, bytes_max: usize) -> Overview {
     made(facts, &SUMMARY, bytes_max, false)
 }
 
-fn made(facts: &Facts, recipe: &Recipe, bytes_max: usize, explain: bool) -> Overview {
-    let budget = bytes_max.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
+/// A sentence, gap, rejected approach or source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOutLine {
+    /// Its text on a line, with its step or position.
+    pub text: String,
+    /// Where its words begin in the line.
+    pub words_from: usize,
+}
+
+/// The most informative sentences, gaps, rejected approaches and sources that the overview of that
+/// size leaves out, within a budget of bytes of JSON strings; those near one of these positions,
+/// which ascend, come before others that are as informative.
+#[must_use]
+pub fn beyond_overview(
+    facts: &Facts,
+    overview_bytes: usize,
+    bytes_max: usize,
+    around: &[Position],
+) -> Vec<LeftOutLine> {
+    let budget = overview_bytes.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
+    let (known, chosen) = chosen(facts, recipe_of(false, overview_bytes), budget);
+    let lines = chosen.of(Class::StepLine).into_iter();
+    let lines: HashMap<usize, Form> = lines.collect();
+    let is_shown = |item: &Item| {
+        let is_item = |one: &Chosen| (one.item.class, one.item.place) == (item.class, item.place);
+        let is_line = || known.is_in_line(item, &lines);
+        chosen.chosen.iter().any(is_item) || chosen.contains(item) || is_line()
+    };
+    let has_row = |item: &&Item| LEFT_OUT.rows.iter().any(|row| row.class == item.class);
+    let left = known.items.iter().filter(has_row).filter(|item| !is_shown(item));
+    let left = left.map(|item| {
+        let is_near = known.position(item).is_some_and(|at| is_near(at, around));
+        Item { status: if is_near { 100 } else { FAR_PERCENT }, ..*item }
+    });
+    let left: Vec<Item> = left.collect();
+    let mut price = Lines(&known);
+    let made = select(&left, &LEFT_OUT, bytes_max, &mut price);
+    made.chosen.iter().map(|one| left_out_line(&known, &one.item)).collect()
+}
+
+/// Whether a position is at most `NEAR_EVENTS` away from one of these, which ascend.
+fn is_near(at: Position, around: &[Position]) -> bool {
+    let after = around.partition_point(|one| *one < at);
+    let nearest = [after.checked_sub(1), Some(after)].into_iter().flatten();
+    nearest.filter_map(|place| around.get(place)).any(|one| one.0.abs_diff(at.0) <= NEAR_EVENTS)
+}
+
+fn left_out_line(known: &Known<'_>, item: &Item) -> LeftOutLine {
+    let line = known.line(item.class, item.place, Form::Whole);
+    let kind = match item.class {
+        Class::Gap => "open gap: ",
+        Class::Rejection => "ruled out: ",
+        Class::Source => "source: ",
+        _ => "",
+    };
+    let label = line.find(' ').filter(|_| line.starts_with(['[', '(', '@'])).map_or(0, |at| at + 1);
+    LeftOutLine { words_from: kind.len() + label, text: format!("{kind}{line}") }
+}
+
+/// What the lines of left out items cost.
+struct Lines<'k, 'f>(&'k Known<'f>);
+
+impl Price for Lines<'_, '_> {
+    fn price(&mut self, item: &Item, _: Form) -> usize {
+        json_bytes(&left_out_line(self.0, item).text) + 1
+    }
+}
+
+/// The items of a recipe and those of them that it chooses within a budget.
+fn chosen<'a>(facts: &'a Facts, recipe: &Recipe, budget: usize) -> (Known<'a>, Selection) {
     let mut known = Known::gather(facts, recipe, budget);
     let present = recipe.rows.iter().filter(|row| known.count(row.class) > 0).count();
     let current = known.plan_current().map_or(0, |name| json_bytes(&name));
     let budget = budget.saturating_sub(current + present * CLASS_BYTES);
-    let has_row = |class: Class| recipe.rows.iter().any(|row| row.class == class);
     let items = std::mem::take(&mut known.items);
     let mut price = WireBytes { known: &known, last_steps: HashMap::new() };
     let chosen = select(&items, recipe, budget, &mut price);
     known.items = items;
+    (known, chosen)
+}
+
+fn made(facts: &Facts, recipe: &Recipe, bytes_max: usize, explain: bool) -> Overview {
+    let budget = bytes_max.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
+    let (known, chosen) = chosen(facts, recipe, budget);
+    let has_row = |class: Class| recipe.rows.iter().any(|row| row.class == class);
     let why = if explain { known.why(&chosen) } else { Vec::new() };
     let mut view = assembled(&known, &chosen, recipe);
     if has_row(Class::Finding) {

@@ -1,11 +1,14 @@
 //! Rendering of chosen items: the parts that views have in common, and what is left out of each
 //! class. It must not choose, and it must not depend on the price of a text.
 
+use std::collections::HashMap;
+
 use super::{
     budget::Cut,
     cursor::{Cursor, List},
     gather::{ANSWER_BYTES, Known, TEXT_BYTES, bytes_of},
-    select::{Chosen, Class, Form, Selection, why},
+    lists::index_line,
+    select::{Chosen, Class, Form, Item, Selection, why},
     step::{StepPlace, StepView, brief},
 };
 use crate::{
@@ -161,6 +164,29 @@ impl Known<'_> {
         made.unwrap_or_default()
     }
 
+    /// The position of the step or message that an item of a list or a sentence is of.
+    pub(super) fn position(&self, item: &Item) -> Option<Position> {
+        let research = &self.facts.research;
+        let numbered = |number: Option<u64>| research.find(number?, None);
+        let step = match item.class {
+            Class::Gap => numbered(research.gaps().get(item.place)?.opened_by)?,
+            Class::Source => numbered(research.sources().get(item.place)?.step)?,
+            Class::Rejection => research.rejected().get(item.place)?.0,
+            _ => return Some(Position(item.position)),
+        };
+        research.steps().get(step).map(|step| step.position)
+    }
+
+    /// Whether a sentence stands in the line of its step; `lines` are the forms of the lines shown.
+    pub(super) fn is_in_line(&self, item: &Item, lines: &HashMap<usize, Form>) -> bool {
+        let found = self.facts.findings.found().get(item.place);
+        let Some(found) = found.filter(|_| item.class == Class::Finding) else { return false };
+        let Said::Step(ordinal) = found.said else { return false };
+        let line =
+            lines.get(&ordinal).and_then(|form| index_line(&self.facts.research, ordinal, *form));
+        line.is_some_and(|line| line.line.contains(&*found.text))
+    }
+
     /// A text with the number of its step.
     fn labelled(&self, ordinal: usize, text: &str) -> String {
         let research = &self.facts.research;
@@ -274,7 +300,8 @@ impl Known<'_> {
         let mut made: Vec<LeftOut> = Vec::new();
         for class in classes {
             let shown = selection.of(*class);
-            let inside = if *class == Class::Finding { selection.inside } else { 0 };
+            let of_class = self.items.iter().filter(|item| item.class == *class);
+            let inside = of_class.filter(|item| selection.contains(item)).count();
             let count = self.total(*class).saturating_sub((shown.len() + inside) as u64);
             let name = class.as_str();
             if let Some(known) = made.iter_mut().find(|one| one.class == name) {

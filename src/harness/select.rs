@@ -287,8 +287,8 @@ pub struct Selection {
     pub left: usize,
     /// Whether something indispensable was shortened or left out.
     pub is_cut: bool,
-    /// Items left out because a text that is shown whole contains them.
-    pub inside: usize,
+    /// The steps and messages that are shown whole: what they contain is left out.
+    pub texts: Vec<(Class, usize)>,
     /// Items visited: the cost of the selection.
     pub visits: usize,
 }
@@ -301,6 +301,12 @@ impl Selection {
         let mut places: Vec<(usize, Form)> = chosen.map(|one| (one.item.place, one.form)).collect();
         places.sort_unstable_by_key(|(place, _)| *place);
         places
+    }
+
+    /// Whether a text that is shown whole contains the item.
+    #[must_use]
+    pub fn contains(&self, item: &Item) -> bool {
+        item.is_inside(&self.texts)
     }
 }
 
@@ -475,7 +481,7 @@ impl Choice<'_> {
             !is_inside
         });
         self.purse = Purse::new(left);
-        self.made.inside = self.items.iter().filter(|item| item.is_inside(&texts)).count();
+        self.made.texts = texts;
     }
 
     /// Takes the other items by worth per cost, until the budget is spent or none is left.

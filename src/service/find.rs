@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use super::{Service, ServiceError, ServiceResult};
 use crate::{
     event::{Event, Position, Range, SessionKey},
-    harness::{Purse, fit, json_bytes},
+    harness::{self, Purse, fit, json_bytes},
     projection::{
         Facts,
         body::{self, GapBody, SourceBody},
@@ -27,6 +27,13 @@ const FRAME_BYTES: usize = 900;
 const QUERY_BYTES: usize = 200;
 /// Bytes of a match's text.
 const SNIPPET_BYTES: usize = 400;
+/// A match below this score, in hundredths of the best, is weak; bytes of its text.
+const WEAK_SCORE: f64 = 25.0;
+const WEAK_BYTES: usize = 160;
+/// Share of an answer's room that matches leave to findings, and that weak matches leave, in
+/// percent, while there are some.
+const FINDINGS_PERCENT: usize = 40;
+const FINDINGS_OF_WEAK_PERCENT: usize = 70;
 /// Matches of an answer; one of the usual size has room for some fifty.
 const MATCHES_MAX: usize = 400;
 
@@ -41,6 +48,9 @@ pub struct FindResult {
     pub searched_from: Position,
     /// The view covers everything before this position.
     pub position: Position,
+    /// The most informative sentences, gaps, rejected approaches and sources that neither the
+    /// overview nor the matches show, the best first, for the room that is left.
+    pub findings: Vec<String>,
     /// Whether there are more matches than returned.
     pub truncated: bool,
 }
@@ -86,6 +96,8 @@ impl Service {
         bytes_max: usize,
     ) -> ServiceResult<FindResult> {
         let query = Query::parse(words).map_err(|error| ServiceError::invalid("find", error))?;
+        let room = bytes_max - FRAME_BYTES;
+        let overview = bytes_max.saturating_sub(key.session.as_str().len());
         let tail = self.store.used(key).await?.tail;
         let position = at.map_or(tail, |at| at.min(tail));
         let (ranking, searched_from) = self.ranked(key, query, position).await?;
@@ -93,13 +105,17 @@ impl Service {
             let placed = placed(&ranking, facts);
             let has_gap = placed.0.iter().any(|one| one.found.field == Field::Gap);
             let closed = if has_gap { closed_gaps(facts) } else { HashSet::new() };
-            (placed, closed)
+            let around = strong(&placed.0);
+            (placed, closed, harness::beyond_overview(facts, overview, room, &around))
         };
-        let ((placed, is_all), closed) = self.look(key, at, look).await?;
+        let ((placed, is_all), closed, beyond) = self.look(key, at, look).await?;
         let query = fit(words, QUERY_BYTES).text;
+        let (matches, findings) = (Vec::new(), Vec::new());
         let mut answer =
-            FindResult { query, matches: Vec::new(), searched_from, position, truncated: !is_all };
-        let mut purse = Purse::new(bytes_max - FRAME_BYTES);
+            FindResult { query, matches, searched_from, position, findings, truncated: !is_all };
+        let mut purse = Purse::new(room);
+        let beyond_bytes: usize = beyond.iter().map(|one| json_bytes(&one.text) + 1).sum();
+        let kept = |percent: usize| beyond_bytes.min(room * percent / 100);
         let best = placed.first().map_or(1.0, |one| one.found.score);
         let mut read: Option<Event> = None;
         for one in placed {
@@ -109,11 +125,19 @@ impl Service {
             }
             let Some(event) = &read else { continue };
             let Some(line) = line(ranking.query(), event, one, best, &closed) else { continue };
-            if !purse.pay(line.bytes()) {
+            let percent = if line.is_weak() { FINDINGS_OF_WEAK_PERCENT } else { FINDINGS_PERCENT };
+            if line.bytes() + kept(percent) > purse.left() || !purse.pay(line.bytes()) {
                 answer.truncated = true;
                 break;
             }
             answer.matches.push(line);
+        }
+        for one in beyond {
+            let words = one.text.get(one.words_from..).unwrap_or_default();
+            let is_matched = answer.matches.iter().any(|found| found.text.contains(words));
+            if !is_matched && purse.pay(json_bytes(&one.text) + 1) {
+                answer.findings.push(one.text);
+            }
         }
         Ok(answer)
     }
@@ -182,6 +206,16 @@ fn placed(ranking: &Ranking, facts: &Facts) -> (Vec<Placed>, bool) {
     (best.matches.into_iter().map(place).collect(), best.is_all)
 }
 
+/// Positions of the matches that are not weak, ascending.
+fn strong(placed: &[Placed]) -> Vec<Position> {
+    let best = placed.first().map_or(1.0, |one| one.found.score);
+    let is_strong = |one: &&Placed| 100.0 * one.found.score / best >= WEAK_SCORE;
+    let mut strong: Vec<Position> =
+        placed.iter().filter(is_strong).map(|one| one.found.position).collect();
+    strong.sort_unstable();
+    strong
+}
+
 /// Names of the gaps that are closed.
 fn closed_gaps(facts: &Facts) -> HashSet<String> {
     let gaps = facts.research.gaps().iter().filter(|gap| gap.closed.is_some());
@@ -197,10 +231,12 @@ fn line(
     closed: &HashSet<String>,
 ) -> Option<FoundLine> {
     let Placed { found, mut step, mut branch, superseded_by } = one;
+    let score = (100.0 * found.score / best).round();
+    let bytes_max = if score < WEAK_SCORE { WEAK_BYTES } else { SNIPPET_BYTES };
     let mut shown = None;
     passages(event, |passage| {
         if (passage.field, passage.ordinal) == (found.field, found.ordinal) {
-            shown = Some(snippet(query, passage.text, SNIPPET_BYTES));
+            shown = Some(snippet(query, passage.text, bytes_max));
         }
     });
     let shown = shown.filter(|shown| !shown.matched.is_empty())?;
@@ -211,7 +247,6 @@ fn line(
     }
     let gap = body::read::<GapBody>(&event.body).filter(|_| found.field == Field::Gap);
     let gap = gap.map(|gap| gap.gap_id.unwrap_or_else(|| format!("p{}", event.position)));
-    let score = (100.0 * found.score / best).round() as u8;
     Some(FoundLine {
         field: found.field,
         step,
@@ -219,13 +254,18 @@ fn line(
         position: found.position,
         text: shown.text,
         matched: shown.matched,
-        score,
+        score: score as u8,
         superseded_by,
         closed: gap.map(|id| closed.contains(&id)),
     })
 }
 
 impl FoundLine {
+    /// Whether it has little of the query beside the best match.
+    fn is_weak(&self) -> bool {
+        f64::from(self.score) < WEAK_SCORE
+    }
+
     /// Bytes of it in an answer.
     fn bytes(&self) -> usize {
         let number = |name: &str, number: Option<u64>| {

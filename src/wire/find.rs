@@ -62,6 +62,10 @@ pub struct FindAnswer {
     pub query: String,
     /// What matches, the best first.
     pub matches: Vec<MatchLine>,
+    /// The most informative sentences, gaps, rejected approaches and sources that neither the
+    /// overview nor `matches` show, the best first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<String>,
     /// The first position that was read; 0 when all were.
     pub searched_from: u64,
     /// Whether more events match than are returned.
@@ -74,6 +78,7 @@ impl From<FindResult> for FindAnswer {
             position: found.position.0,
             query: found.query,
             matches: found.matches.into_iter().map(MatchLine::from).collect(),
+            findings: found.findings,
             searched_from: found.searched_from.0,
             truncated: found.truncated,
         }

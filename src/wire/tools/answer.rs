@@ -146,6 +146,9 @@ pub(crate) struct ResearchAnswer {
     /// What matches them, the best first.
     #[serde(skip_serializing_if = "none")]
     matches: Option<Vec<MatchOut>>,
+    /// The most informative lines that neither the overview nor matches show.
+    #[serde(skip_serializing_if = "none")]
+    findings: Option<Vec<String>>,
     /// The first position that was read for them; 0 when all were.
     #[serde(skip_serializing_if = "none")]
     searched_from: Option<u64>,
@@ -285,6 +288,7 @@ impl ResearchAnswer {
                 made.position = Some(found.position.0);
                 made.query = Some(found.query);
                 made.matches = list(found.matches);
+                made.findings = list(found.findings);
                 made.searched_from = Some(found.searched_from.0);
                 made.truncated = found.truncated;
                 made

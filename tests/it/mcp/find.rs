@@ -133,6 +133,50 @@ async fn a_look_up_is_as_of_a_point_when_one_is_named() {
     assert_eq!((&before["matches"], &before["position"]), (&json!([]), &json!(0)));
 }
 
+/// Words of letters alone that no other number has.
+fn name(number: u64) -> String {
+    let letters = number.to_string();
+    letters.bytes().map(|digit| char::from(b'a' + digit - b'0')).collect::<String>() + "thorpe"
+}
+
+#[tokio::test]
+async fn the_room_that_matches_leave_goes_to_what_the_overview_left_out() {
+    let desk = Desk::new();
+    let goal = json!({"researchGoal": "who dives?", "searchStep": "Opened the next page again."});
+    desk.ok("sequential_search", with(step(1), goal)).await;
+    for number in 2..=150 {
+        let name = name(number);
+        let said = format!("The {name} register was copied by hand. Opened the next page again.");
+        let more = json!({"searchStep": said, "rejectedApproaches": [format!("dating {name}")]});
+        desk.ok("sequential_search", with(step(number), more)).await;
+    }
+    let overview = desk.recover().await.to_string();
+    let found = find(&desk, "unheard-of zeppelins").await;
+    let beyond: Vec<&str> =
+        found["findings"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+    assert!(beyond.len() > 50, "{found}");
+    for line in beyond.iter().filter(|line| line.contains("thorpe")) {
+        let (_, words) = line.split_once("] ").unwrap();
+        assert!(!overview.contains(words), "{line} is in the overview");
+    }
+    assert!(beyond.iter().any(|line| line.starts_with("ruled out: [")), "{beyond:?}");
+
+    let found = find(&desk, "registers copied by hand").await;
+    let lines = found["findings"].as_array().unwrap();
+    assert!(lines.len() > 20 && matches(&found).len() > 20, "{found}");
+    for line in lines {
+        let (_, words) = line.as_str().unwrap().split_once("] ").unwrap();
+        assert!(!matches(&found).iter().any(|one| one["text"] == words), "{words} is there twice");
+    }
+
+    // Of equals those near a match come first.
+    let near = find(&desk, &format!("{} register", name(70))).await;
+    let lines = near["findings"].to_string();
+    for step in [68, 69, 71, 72] {
+        assert!(lines.contains(&format!("[{step}] ")), "{step}: {near}");
+    }
+}
+
 #[tokio::test]
 async fn nothing_found_is_an_empty_list_and_no_word_is_refused() {
     let desk = desk().await;
