@@ -4,15 +4,12 @@
 
 use super::{
     gather::Known,
-    render::{LeftOut, PlanView, Quote, Why},
+    render::{LeftOut, PlanView, Quote, ResultView, Why},
     select::{Class, Form, Item, Price, Recipe, Row, row, select, shape},
     step::StepView,
     tokens::{Counter, Tokenizer},
 };
-use crate::{
-    event::Position,
-    projection::{Facts, Output},
-};
+use crate::{event::Position, projection::Facts};
 
 /// Default tokens of a continuation.
 pub const CONTINUATION_TOKENS: usize = 2_000;
@@ -29,6 +26,8 @@ const QUOTE_TOKENS: usize = 18;
 const PLAN_TOKENS: usize = 12;
 const STEP_TOKENS: usize = 50;
 const RESULT_TOKENS: usize = 36;
+/// Tokens of the position of a later change.
+const CHANGED_TOKENS: usize = 16;
 /// Upper bound of the bytes of a token: bounds how many items are offered.
 const TOKEN_BYTES: usize = 4;
 
@@ -108,7 +107,7 @@ pub struct Continuation {
     /// Failures in the agent's words, the newest last.
     pub failed: Vec<String>,
     /// The last results of tools, oldest first.
-    pub results: Vec<Output>,
+    pub results: Vec<ResultView>,
     /// The caller's own summary.
     pub summary: String,
     /// The agent's last message.
@@ -161,9 +160,9 @@ pub fn continuation(
     let mut messages = known.quotes(&chosen, Class::Answer);
     let last = facts.conversation.answers().back().map(|word| word.position);
     let answer = messages.pop_if(|quote| quote.position == last);
-    let results: Vec<(Output, bool)> =
+    let results: Vec<ResultView> =
         of(Class::Result).filter_map(|(at, form)| known.result(at, form)).collect();
-    let is_short = results.iter().any(|(_, cut)| *cut)
+    let is_short = results.iter().any(|one| one.truncated)
         || answer.iter().chain(&messages).any(|quote| quote.cut.truncated);
     Continuation {
         task,
@@ -185,7 +184,7 @@ pub fn continuation(
         done: lines(Class::Done),
         tried: lines(Class::Tried),
         failed: lines(Class::Failed),
-        results: results.into_iter().map(|(output, _)| output).collect(),
+        results,
         summary: lines(Class::Summary).pop().unwrap_or_default(),
         answer,
         messages,
@@ -226,8 +225,10 @@ impl Price for Tokens<'_, '_> {
             Class::Plan | Class::PlanDone => known
                 .plan_step(at, form)
                 .map(|step| PLAN_TOKENS + self.text(&step.text) + self.text(&step.state)),
-            Class::Result => known.result(at, form).map(|(one, _)| {
-                RESULT_TOKENS + self.text(&one.tool) + self.text(&one.input) + self.text(&one.text)
+            Class::Result => known.result(at, form).map(|one| {
+                let changed = one.changed_at.map_or(0, |_| CHANGED_TOKENS);
+                let tool = RESULT_TOKENS + changed + self.text(&one.tool);
+                tool + self.text(&one.input) + self.text(&one.text)
             }),
             Class::Task
             | Class::Goal

@@ -39,7 +39,7 @@ pub use overview::{
     overview,
 };
 pub use phases::{Level, Levelled, PhaseView, levelled};
-pub use render::{LeftOut, PlanView, Quote, Why};
+pub use render::{LeftOut, PlanView, Quote, ResultView, Why};
 pub use said::{Block, Call, Image, READ_TYPES, ToolResult};
 pub use step::{StepPlace, StepView, page};
 pub use summary::{summary, summary_in_lines};

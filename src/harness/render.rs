@@ -13,9 +13,7 @@ use super::{
 };
 use crate::{
     event::Position,
-    projection::{
-        CommandFact, Effect, FileFact, FileState, Output, PlanStep, Said, text::one_line,
-    },
+    projection::{CommandFact, Effect, FileFact, FileState, PlanStep, Said, text::one_line},
 };
 
 /// Bytes of a step that is shown whole at most.
@@ -73,6 +71,25 @@ pub struct Quote {
     pub cut: Cut,
     /// The position, when the text is of one event.
     pub position: Option<Position>,
+}
+
+/// What a call of a tool gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResultView {
+    /// Where the result is.
+    pub position: Position,
+    /// The tool.
+    pub tool: String,
+    /// Its input, in a line.
+    pub input: String,
+    /// Its text.
+    pub text: String,
+    /// Whether the input or the text is cut.
+    pub truncated: bool,
+    /// Whether it failed.
+    pub is_error: bool,
+    /// The position of the latest change of a file that it shows, if that came after it.
+    pub changed_at: Option<Position>,
 }
 
 /// A plan in part.
@@ -242,12 +259,21 @@ impl Known<'_> {
     }
 
     /// A result of a tool, in a form.
-    pub(super) fn result(&self, place: usize, form: Form) -> Option<(Output, bool)> {
+    pub(super) fn result(&self, place: usize, form: Form) -> Option<ResultView> {
         let output = self.facts.progress.outputs().nth(place)?;
         let input = self.formed(&output.input, form, INPUT_BYTES);
         let text = self.formed(&output.text, form, TEXT_BYTES);
-        let truncated = input.truncated || text.truncated;
-        Some((Output { input: input.text, text: text.text, ..output.clone() }, truncated))
+        let files = self.facts.work.files().filter(|file| file.last > output.position);
+        let changed = files.filter(|file| output.reads.contains(&file.path)).map(|file| file.last);
+        Some(ResultView {
+            position: output.position,
+            tool: output.tool.clone(),
+            truncated: input.truncated || text.truncated,
+            input: input.text,
+            text: text.text,
+            is_error: output.is_error,
+            changed_at: changed.max(),
+        })
     }
 
     /// The plan as far as its steps were chosen.

@@ -31,6 +31,8 @@ const PLAN_BYTES_MAX: usize = 4_000;
 const RUNNING_MAX: usize = 16;
 /// Files of one call, and characters of a path.
 const FILES_MAX: usize = 64;
+/// Files that a call is noted to show.
+const READS_MAX: usize = 4;
 const PATH_CHARS_MAX: usize = 300;
 /// The name of a tool that neither a call nor its result names.
 const UNNAMED: &str = "(not named)";
@@ -59,6 +61,8 @@ pub(super) struct Call {
     pub(super) does: Does,
     /// What it does to files when it succeeds, in order.
     pub(super) files: Box<[(Touch, Box<str>)]>,
+    /// The files that it shows.
+    pub(super) reads: Box<[Box<str>]>,
     pub(super) command: Option<Script>,
     /// The input of a tool that keeps the plan, as JSON.
     pub(super) plan: Option<Box<str>>,
@@ -174,6 +178,7 @@ impl Calls {
             });
             files.extend(patch.iter().flat_map(|patch| patched(patch)));
         }
+        let reads = if does == Does::Reads { paths(&members) } else { Vec::new() };
         // A command that only applies a patch is listed by its files.
         let runs = command.zip(script).filter(|(_, script)| !script.contains(PATCH));
         let line = |script: &str| one_line(script, INPUT_CHARS_MAX).into();
@@ -198,6 +203,7 @@ impl Calls {
                 .take(FILES_MAX)
                 .map(|(touch, file)| (touch, self.relative(&file)))
                 .collect(),
+            reads: reads.iter().take(READS_MAX).map(|file| self.relative(file)).collect(),
             command: command.or(continued),
             plan: (does == Does::Plan && input.len() <= PLAN_BYTES_MAX).then(|| input.into()),
             is_aside: call.session_thread_id.is_some(),
@@ -276,7 +282,8 @@ impl Calls {
             let files: usize = call.files.iter().map(|(_, file)| file.len() + 24).sum();
             let plan = call.plan.as_ref().map_or(0, |plan| plan.len());
             let command = call.command.as_ref().map_or(0, |_| 800);
-            size_of::<Call>() + call.id.len() + call.input.len() + files + plan + command
+            let reads: usize = call.reads.iter().map(|file| file.len() + 16).sum();
+            size_of::<Call>() + call.id.len() + call.input.len() + files + reads + plan + command
         };
         self.open.iter().map(of).sum::<usize>() + self.running.len() * 800
     }
@@ -294,6 +301,7 @@ fn unknown(position: Position, result: &ToolBody<'_>) -> Call {
         input: Box::default(),
         does: if own { Does::Own } else { Does::Reads },
         files: Box::default(),
+        reads: Box::default(),
         command: None,
         plan: None,
         is_aside: result.session_thread_id.is_some(),

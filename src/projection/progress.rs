@@ -39,6 +39,8 @@ pub struct Output {
     pub text: String,
     /// Whether it failed.
     pub is_error: bool,
+    /// The files that it shows, relative to the session's directory when below it.
+    pub reads: Box<[Box<str>]>,
 }
 
 /// How far the work is.
@@ -217,6 +219,7 @@ impl Progress {
             input: call.input.to_string(),
             text: clip(&answer.text, RESULT_CHARS_MAX),
             is_error: answer.failed,
+            reads: call.reads.clone(),
         });
         keep_newest(&mut self.outputs, RESULTS_MAX, RESULTS_BYTES_MAX, |one| one.text.len());
         Some(())
@@ -243,7 +246,9 @@ impl Progress {
 
     pub(super) fn weight(&self) -> usize {
         let lists = self.tried.len() + self.worked.len() + self.failed.len() + self.next.len();
-        let outputs: usize = self.outputs.iter().map(|one| one.text.len() + 500).sum();
+        let of_reads = |one: &Output| one.reads.iter().map(|file| file.len() + 16).sum::<usize>();
+        let outputs: usize =
+            self.outputs.iter().map(|one| one.text.len() + 500 + of_reads(one)).sum();
         self.instructions.weight() + self.plans.weight() + lists * 200 + outputs
     }
 }

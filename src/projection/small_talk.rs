@@ -1,8 +1,9 @@
-//! Sentences by which an agent offers, asks back or is polite: they say nothing about the work. It
-//! must not drop a sentence that has a number, which may be what was agreed.
+//! Sentences by which an agent offers, asks back, is polite or announces a list: they say nothing
+//! about the work. It must not drop a sentence that has a number, which may be what was agreed.
 
 /// How such sentences begin, in small letters.
 const OPENINGS: &[&str] = &[
+    "additionally, please",
     "can i help",
     "can you please",
     "certainly!",
@@ -22,15 +23,29 @@ const OPENINGS: &[&str] = &[
     "i will help",
     "i would be happy",
     "i'd be happy",
+    "i'll do my best",
     "i'll help",
     "i'm happy to",
     "i'm here to help",
     "i'm sorry",
+    "if there is anything",
+    "if there's anything",
+    "if you can provide",
     "if you have any",
     "if you need any",
+    "if you need further",
+    "if you'd like",
     "is there anything else",
+    "let me check",
     "let me know",
+    "let me look",
+    "let me search",
     "may i",
+    "no problem",
+    "no worries",
+    "once i have",
+    "once you confirm",
+    "once you provide",
     "please confirm",
     "please let me know",
     "please provide",
@@ -41,6 +56,7 @@ const OPENINGS: &[&str] = &[
     "sure,",
     "thank you",
     "thanks",
+    "this will help me",
     "what would you like",
     "would you like",
     "you're welcome",
@@ -59,7 +75,7 @@ pub(super) fn is_small_talk(sentence: &str) -> bool {
         let rest = begin.strip_prefix(opening);
         rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
     };
-    OPENINGS.iter().any(|opening| is_word(opening))
+    sentence.trim_end().ends_with(':') || OPENINGS.iter().any(|opening| is_word(opening))
 }
 
 #[cfg(test)]
@@ -74,6 +90,8 @@ mod tests {
             "You\u{2019}re welcome!",
             "Let me know how it goes.",
             "If you have any other questions, feel free to ask.",
+            "If there\u{2019}s anything else you need, please let me know!",
+            "Here are the details of your reservations:",
         ] {
             assert!(is_small_talk(said), "{said}");
         }
@@ -81,6 +99,8 @@ mod tests {
             "Would you like me to book HAT052 for $120?",
             "The cache stalls when two writers meet.",
             "Surely the lock is held twice.",
+            "You have two flights on May 17, 2024:",
+            "Let me add that the lock is held: twice.",
             "Pleased customers wrote back.",
         ] {
             assert!(!is_small_talk(said), "{said}");

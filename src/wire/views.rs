@@ -195,6 +195,10 @@ pub struct ResultOut {
     pub text: String,
     /// Whether it called that an error.
     pub failed: bool,
+    /// Position of the latest change of a file that it shows, if that came after it: what it shows
+    /// of the file may be old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_at: Option<u64>,
 }
 
 /// One of the last steps of a research.
@@ -393,6 +397,7 @@ impl From<Continuation> for Continuing {
             input: one.input,
             text: one.text,
             failed: one.is_error,
+            changed_at: one.changed_at.map(|at| at.0),
         });
         Self {
             position: view.position.0,

@@ -296,6 +296,10 @@ fn results(heading: &str, value: &Value, paper: &mut Paper) {
         let call = words::arguments(tool, given);
         let failed = one.get("failed").and_then(Value::as_bool) == Some(true);
         let call = if failed { format!("{call}  (failed)") } else { call };
+        let call = match one.get("changed_at").and_then(Value::as_u64) {
+            Some(at) => format!("{call}  (old: the file was changed at {at})"),
+            None => call,
+        };
         paper.say(Tone::Plain, &format!("  {}", place(one)), &call);
         paper.say(Tone::Plain, "      ", word(one, "text"));
     }
@@ -387,6 +391,10 @@ fn found(view: &Value, paper: &mut Paper) {
             &format!("  {}", place(found)),
             &format!("{head}: {}", word(found, "text")),
         );
+    }
+    if let Some(findings) = view.get("findings") {
+        paper.heading("Not in the overview");
+        items(findings, paper);
     }
 }
 

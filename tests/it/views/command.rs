@@ -85,6 +85,47 @@ fn every_view_is_had_from_the_command_line_as_http_answers_it() {
     assert_eq!(place.run(&refused).refused(1), "invalid_request");
 }
 
+#[test]
+fn a_result_that_shows_a_file_as_it_was_before_a_change_says_so() {
+    let place = Place::new();
+    let call = |id: &str, name: &str, path: &str| {
+        json!({"type": "agent.tool_use", "name": name, "call_id": id,
+            "input": {"file_path": path}, "raw": {"cwd": "/p"}})
+    };
+    let result = |id: &str, text: &str| {
+        json!({"type": "agent.tool_result", "call_id": id, "content": text})
+    };
+    let lines = [
+        json!({"type": "user.message", "content": "mend it"}),
+        call("c1", "Read", "/p/a.rs"),
+        result("c1", "fn a() {}"),
+        call("c2", "Read", "/p/b.rs"),
+        result("c2", "fn b() {}"),
+        call("c3", "Edit", "/p/a.rs"),
+        result("c3", "done"),
+        call("c4", "Read", "/p/a.rs"),
+        result("c4", "fn a() { b() }"),
+    ];
+    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    place.run_with(&["append", "--create", "s"], &input).ok();
+    let view = place.run(&["view", "s", "continuation", "--json"]).json();
+    let changed: Vec<(&Value, &Value)> = view["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (&one["text"], &one["changed_at"]))
+        .filter(|(text, _)| text.as_str().is_some_and(|text| text.starts_with("fn")))
+        .collect();
+    let expected = [
+        (&json!("fn a() {}"), &json!(6)),
+        (&json!("fn b() {}"), &Value::Null),
+        (&json!("fn a() { b() }"), &Value::Null),
+    ];
+    assert_eq!(changed, expected, "{view}");
+    let text = place.run(&["view", "s", "continuation"]).ok();
+    assert_eq!(text.matches("(old: the file was changed at 6)").count(), 1, "{text}");
+}
+
 fn reqwest_text(url: &str) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
