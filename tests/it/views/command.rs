@@ -92,9 +92,8 @@ fn a_result_that_shows_a_file_as_it_was_before_a_change_says_so() {
         json!({"type": "agent.tool_use", "name": name, "call_id": id,
             "input": {"file_path": path}, "raw": {"cwd": "/p"}})
     };
-    let result = |id: &str, text: &str| {
-        json!({"type": "agent.tool_result", "call_id": id, "content": text})
-    };
+    let result =
+        |id: &str, text: &str| json!({"type": "agent.tool_result", "call_id": id, "content": text});
     let lines = [
         json!({"type": "user.message", "content": "mend it"}),
         call("c1", "Read", "/p/a.rs"),
