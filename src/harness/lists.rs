@@ -210,7 +210,7 @@ pub(super) fn source_line(source: &Source, form: Form) -> SourceLine {
 pub(super) fn rejected_line(research: &Research, ordinal: usize) -> Option<RejectedLine> {
     let (step, text) = research.rejected().get(ordinal)?;
     let step = research.steps().get(*step).map(|step| step.number);
-    Some(RejectedLine { text: text.to_string(), step })
+    Some(RejectedLine { text: text.as_ref().to_owned(), step })
 }
 
 /// The line of a branch.

@@ -110,6 +110,11 @@ impl Class {
         )
     }
 
+    /// Whether its short form is another one than the whole.
+    fn has_short(self) -> bool {
+        !matches!(self, Self::StepLine | Self::Gap | Self::Source)
+    }
+
     /// Whether [`Item::bytes`] is never more than the price of an item.
     fn has_least_bytes(self) -> bool {
         self == Self::Finding
@@ -378,16 +383,28 @@ impl Choice<'_> {
     /// The places of the newest items of each row within a range, by turns: the newest of each
     /// class first, then the next of each, so that no class takes the whole budget.
     fn newest(&self, recipe: &Recipe, range: impl Fn(&Row) -> Range<usize>) -> Vec<usize> {
-        let mut turns = Vec::new();
-        for row in recipe.rows.iter().filter(|row| !range(row).is_empty()) {
+        let mut wanted = [const { (0, 0..0) }; Class::COUNT];
+        for (at, row) in recipe.rows.iter().enumerate() {
             let Range { start, end } = range(row);
-            let places = self.items.iter().enumerate().rev();
-            let of_row = places.filter(|(_, item)| item.class == row.class);
-            let of_row = of_row.map(|(at, _)| at).enumerate().take(end.min(row.max)).skip(start);
-            turns.extend(of_row);
+            if let Some(of_class) = wanted.get_mut(row.class as usize) {
+                *of_class = (at, start..end.min(row.max));
+            }
         }
-        turns.sort_by_key(|(turn, _): &(usize, usize)| *turn);
-        turns.into_iter().map(|(_, at)| at).collect()
+        let mut seen = [0; Class::COUNT];
+        let mut turns = Vec::new();
+        for (at, item) in self.items.iter().enumerate().rev() {
+            let class = item.class as usize;
+            let (Some((row, range)), Some(turn)) = (wanted.get(class), seen.get_mut(class)) else {
+                continue;
+            };
+            let now = *turn;
+            *turn += 1;
+            if range.contains(&now) {
+                turns.push((now, *row, at));
+            }
+        }
+        turns.sort_unstable();
+        turns.into_iter().map(|(_, _, at)| at).collect()
     }
 
     /// Takes indispensable items in their shortest form, as far as the purse has room.
@@ -552,6 +569,7 @@ impl Choice<'_> {
             return;
         };
         self.made.visits += 1;
+        let form = if one.item.class.has_short() { form } else { Form::Whole };
         let cost = match one.item.class.has_forms() {
             true => self.price.price(&one.item, form).max(one.cost),
             false => one.cost,

@@ -26,8 +26,36 @@ pub(super) fn decode_value<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
     (used == bytes.len()).then_some(value)
 }
 
+/// The text at the front of `bytes`, as [`decode_front`] reads it: every comparison of a search for
+/// a name reads one.
+pub(super) fn decode_text(bytes: &[u8]) -> Option<&str> {
+    match bytes.split_first()? {
+        // A length of one byte, and the text.
+        (length @ 0..=250, rest) => std::str::from_utf8(rest.get(..usize::from(*length))?).ok(),
+        _ => decode_front(bytes).map(|(text, _)| text),
+    }
+}
+
 /// Decodes a value of one of the frozen types, or its first fields, at the front of
 /// `bytes`; answers also how many bytes it took.
 pub(super) fn decode_front<'a, T: BorrowDecode<'a, ()>>(bytes: &'a [u8]) -> Option<(T, usize)> {
     bincode::borrow_decode_from_slice(bytes, CONFIG).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_at_the_front_is_read_as_its_encoding_says() {
+        for bytes in [0, 1, 128, 250, 251, 300, 70_000] {
+            let text = "é".repeat(bytes / 2) + &"x".repeat(bytes % 2);
+            let mut encoded = Vec::new();
+            encode_value(&(text.as_str(), 7_u8), &mut encoded);
+            assert_eq!(decode_text(&encoded), Some(text.as_str()), "{bytes}");
+            let short = encoded.get(..encoded.len() - 2).expect("two bytes or more");
+            assert_eq!(decode_text(short), None, "{bytes}");
+        }
+        assert_eq!(decode_text(&[2, 0xff, 0xff]), None, "no text");
+    }
 }

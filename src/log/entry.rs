@@ -22,7 +22,7 @@ use super::{
     cipher::XCHACHA20_POLY1305,
     control::Lineage,
     damage::Damage,
-    encoding::{decode_front, decode_value, encode_value},
+    encoding::{decode_front, decode_text, decode_value, encode_value},
     error::Fault,
     keyring::{STORED_BYTES, StoredKey},
     stage::{Stage, StageV4},
@@ -260,8 +260,7 @@ impl Packed {
     /// Never: what was packed is a whole entry.
     #[must_use]
     pub fn session(&self) -> &str {
-        let (session, _) = decode_front(&self.0).expect("what was packed begins with an id");
-        session
+        decode_text(&self.0).expect("what was packed begins with an id")
     }
 
     /// The session's id and incarnation.

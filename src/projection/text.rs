@@ -11,13 +11,21 @@ pub const ELLIPSIS: char = '…';
 #[must_use]
 pub fn one_line(text: &str, chars_max: usize) -> String {
     let mut line = Line::new(chars_max, text.len());
-    let mut space = false;
-    for character in text.chars() {
+    let (mut rest, mut space) = (text, false);
+    while let Some(character) = rest.chars().next() {
+        let mut taken = character.len_utf8();
         if character.is_whitespace() || character.is_control() {
             space = !line.text.is_empty();
-        } else if std::mem::take(&mut space) && !line.push(' ') || !line.push(character) {
+        } else if std::mem::take(&mut space) && !line.push(' ') {
             return shortened(&line.text, line.cut_at);
+        } else {
+            let run = line.push_run(rest);
+            if run == 0 && !line.push(character) {
+                return shortened(&line.text, line.cut_at);
+            }
+            taken = taken.max(run);
         }
+        rest = rest.get(taken..).unwrap_or_default();
     }
     line.text
 }
@@ -67,6 +75,19 @@ impl Line {
         Self { text: String::with_capacity(bytes.min(chars_max)), chars: 0, chars_max, cut_at: 0 }
     }
 
+    /// Takes the visible ASCII characters that a text begins with, as many as leave room for one
+    /// more. Answers how many.
+    fn push_run(&mut self, text: &str) -> usize {
+        let room = self.chars_max.saturating_sub(self.chars + 1);
+        let run = text.bytes().take(room).take_while(u8::is_ascii_graphic).count();
+        if run > 0 {
+            self.text.push_str(text.get(..run).unwrap_or_default());
+            self.chars += run;
+            self.cut_at = self.text.len();
+        }
+        run
+    }
+
     fn push(&mut self, character: char) -> bool {
         if self.chars == self.chars_max {
             return false;
@@ -107,6 +128,28 @@ mod tests {
             let line = one_line(text, max);
             assert_eq!(line, expected, "{text:?}");
             assert!(line.chars().count() <= max.max(1), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_the_same_taken_character_by_character() {
+        let by_character = |text: &str, chars_max: usize| {
+            let space = |c: char| c.is_whitespace() || c.is_control();
+            let words: Vec<&str> = text.split(space).filter(|word| !word.is_empty()).collect();
+            let mut line = Line::new(chars_max, 0);
+            let whole = words.join(" ").chars().all(|character| line.push(character));
+            if whole { line.text } else { shortened(&line.text, line.cut_at) }
+        };
+        let words =
+            ["a", "word", "é", "aé", "e\u{301}b", "👨‍👩‍👧", "x\u{7f}y", "~!", "longer-than-most"];
+        for (at, word) in words.iter().enumerate() {
+            for gap in [" ", "  ", "\n", "\u{a0}\t", "\u{0}"] {
+                let text = [&words[at..], &[word, ""], &words[..at]].concat().join(gap);
+                for chars_max in 0..60 {
+                    let line = one_line(&text, chars_max);
+                    assert_eq!(line, by_character(&text, chars_max), "{text:?} {chars_max}");
+                }
+            }
         }
     }
 

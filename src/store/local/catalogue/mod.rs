@@ -243,7 +243,8 @@ impl Catalogue {
         }
         let Resting(packed) = sessions.resting.get(id.as_str())?;
         let key = SessionKey { scope: scope.clone(), session: id.clone() };
-        (!packed.listed().gone).then(|| unpacked(scope, packed).info(&key))
+        let entry = unpacked(scope, packed);
+        entry.stage.is_alive().then(|| entry.info(&key))
     }
 
     /// Every scope with a session.
