@@ -1,7 +1,7 @@
 //! The command line: verbs, their arguments, their help. It must not hold a default of a setting
 //! (config does) nor act on anything.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -67,6 +67,10 @@ pub(super) enum Verb {
     Install(Install),
     /// Remove sessionlog from Claude Code's or Codex's settings
     Uninstall(Install),
+    /// Stop recording what agents do, everywhere or in a directory
+    Pause(Pause),
+    /// Record again what agents do
+    Unpause(Unpause),
     /// Wrap an MCP server: record tool calls and answer repeats
     Proxy(Proxy),
     /// List sessions, newest first
@@ -199,6 +203,31 @@ pub(super) struct Install {
     /// Confirm without asking
     #[arg(long, short)]
     pub(super) yes: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog pause                 nothing is recorded, in any store, until unpause
+  sessionlog pause . --for 2h      of this directory and all below it, for two hours
+
+It holds for hooks and proxies of every store, also while no server runs; SESSIONLOG_RECORD=off does
+the same for one program. What an agent says meanwhile is not read from its transcript later. The
+next event of its session is preceded by one that tells of the gap.")]
+pub(super) struct Pause {
+    /// Directory; default: everywhere
+    #[arg(value_name = "DIR")]
+    pub(super) directory: Option<PathBuf>,
+    /// How long, such as 30m or 2h; default: until unpause
+    #[arg(long = "for", value_name = "DURATION", value_parser = lasts)]
+    pub(super) lasts: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Unpause {
+    /// The directory that was paused; default: end every pause
+    #[arg(value_name = "DIR")]
+    pub(super) directory: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -1002,6 +1031,11 @@ fn grant(text: &str) -> Result<Grant, String> {
 
 fn point(text: &str) -> Result<String, String> {
     Point::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn lasts(text: &str) -> Result<Duration, String> {
+    let wrong = || "it must be a duration, such as 30m, 2h or 7d".to_owned();
+    super::values::duration(text).filter(|lasts| !lasts.is_zero()).ok_or_else(wrong)
 }
 
 fn speed(text: &str) -> Result<f64, String> {

@@ -33,6 +33,7 @@ mod mcp;
 mod names;
 mod page;
 mod pager;
+mod pause;
 mod player;
 mod proxy;
 mod readable;
@@ -223,6 +224,8 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         }
         Verb::Install(wanted) => return install::install(&config, wanted, environment, screen),
         Verb::Uninstall(wanted) => return install::uninstall(wanted, environment, screen),
+        Verb::Pause(wanted) => return pause::pause(&config, wanted, screen),
+        Verb::Unpause(wanted) => return pause::unpause(&config, wanted, screen),
         Verb::Status => return health::status(&config, environment, screen),
         Verb::Doctor => return checks::doctor(&config, environment, screen),
         Verb::Tokens(wanted) => return tokens::run(&config, &wanted.verb, screen),

@@ -32,7 +32,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "redact",
         ],
     ),
-    ("Agents", &["install", "uninstall", "mcp", "hook", "proxy"]),
+    ("Agents", &["install", "uninstall", "pause", "unpause", "mcp", "hook", "proxy"]),
     (
         "Store",
         &[
