@@ -104,10 +104,14 @@ pub(super) enum Verb {
     Wake(Wake),
     /// Give a session another title
     Rename(Rename),
-    /// Archive a session: it can be read, and no longer written
+    /// Archive a session: it can be read, and not written
     Archive(OneSession),
+    /// Let an archived session be written again
+    Unarchive(OneSession),
     /// Show recent work, unfinished sessions and where to start
     History(History),
+    /// Show which sessions changed a file, and what was asked for
+    Why(Why),
     /// Delete a session; restore brings it back until its grace period ends
     Delete(Delete),
     /// Protect a session from expiry and deletion, or release it
@@ -224,6 +228,18 @@ pub(super) struct Pause {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Example: sessionlog why src/parser.rs
+
+It reads the newest 200 sessions of the file's repository, and of none. A change that a person or
+another program made is in no session.")]
+pub(super) struct Why {
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct Unpause {
     /// The directory that was paused; default: end every pause
     #[arg(value_name = "DIR")]
@@ -238,6 +254,9 @@ pub(super) struct Sessions {
     /// Only sessions of this workspace
     #[arg(long, value_name = "W")]
     pub(super) workspace: Option<String>,
+    /// Only sessions of this client, such as claude-code or codex
+    #[arg(long, value_name = "NAME")]
+    pub(super) client: Option<String>,
     /// Order of the output
     #[arg(long, value_enum, value_name = "ORDER", default_value = "desc")]
     pub(super) order: Order,
@@ -254,7 +273,7 @@ pub(super) struct Sessions {
     #[arg(long)]
     pub(super) archived: bool,
     /// Expired and deleted sessions instead, and until when `restore` brings them back
-    #[arg(long, conflicts_with_all = ["workspace", "order", "state", "since", "until", "archived"])]
+    #[arg(long, conflicts_with_all = ["workspace", "client", "order", "state", "since", "until", "archived"])]
     pub(super) deleted: bool,
 }
 
@@ -731,7 +750,13 @@ pub(super) struct Import {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: sessionlog export trip --format openai > trip.jsonl")]
+#[command(after_help = "\
+Examples:
+  sessionlog export trip --format openai > trip.jsonl
+  sessionlog export trip --format md > trip.md     to read, or to show to someone
+
+Secrets are removed from a document by the rules of recording (settings secrets, secrets_file), best
+effort: read it before you pass it on. The other formats have every event as it is stored.")]
 pub(super) struct Export {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
@@ -754,6 +779,9 @@ pub(super) enum Format {
     ClaudeCode,
     /// The imported Codex rollout, line by line
     Codex,
+    /// A document to read, in Markdown, with secrets removed and long outputs shortened
+    #[value(name = "md", alias = "markdown")]
+    Markdown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

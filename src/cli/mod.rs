@@ -59,6 +59,7 @@ mod values;
 mod verbs;
 mod verify;
 mod view;
+mod why;
 mod work;
 
 use std::{io::Write as _, process::ExitCode};
@@ -273,8 +274,10 @@ async fn ask(
         Verb::Cursors(wanted) => work::cursors(&client, wanted, screen).await,
         Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
         Verb::History(wanted) => work::history(&client, &wanted, screen).await,
+        Verb::Why(wanted) => why::run(&client, &wanted, screen).await,
         Verb::Rename(wanted) => sessions::rename(&client, &wanted, screen).await,
         Verb::Archive(one) => sessions::archive(&client, &one.session, screen).await,
+        Verb::Unarchive(one) => sessions::unarchive(&client, &one.session, screen).await,
         Verb::Delete(one) => sessions::delete(&client, &one, screen).await,
         Verb::Erase(wanted) => sessions::erase(&client, &wanted, screen).await,
         Verb::Redact(one) => events::redact(&client, &one, screen).await,
@@ -289,7 +292,7 @@ async fn ask(
         Verb::Fork(wanted) => fork::fork(&client, wanted, screen).await,
         Verb::Diff(wanted) => fork::diff(&client, wanted, screen).await,
         Verb::Import(import) => transfer::import(&client, import, screen).await,
-        Verb::Export(export) => transfer::export(&client, export, screen).await,
+        Verb::Export(export) => transfer::export(&client, export, config, screen).await,
         Verb::Proxy(wanted) => proxy::run(client, wanted, config, environment).await,
         Verb::Mcp(wanted) => mcp::run(client, wanted, environment, screen).await,
         Verb::Audit(wanted) => tokens::audit(&client, wanted, screen).await,

@@ -35,7 +35,7 @@ pub use lists::{
 pub use message::{Message, Messages, Part, Role};
 pub use outcomes::{OutcomesView, PatternLine, ProviderLine};
 pub use overview::{FULL_STEPS_MAX, More, Overview, TalkView, explained, goal, overview};
-pub use phases::{Level, Levelled, PhaseView, levelled};
+pub use phases::{Level, Levelled, Named, PhaseView, levelled};
 pub use render::{LeftOut, PlanView, Quote, Why};
 pub use said::{Block, Call, Image, READ_TYPES, ToolResult};
 pub use step::{StepPlace, StepView, page};

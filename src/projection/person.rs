@@ -65,14 +65,31 @@ const EDITOR: (&str, &str) = ("# Context from my IDE setup:", "## My request for
 /// Words that agree or are polite, and add nothing.
 const EMPTY_WORDS: &str = " ok okay k kk yes y yep yeah yup sure please pls thanks thank you thx ty \
     great good nice cool perfect fine right correct exactly alright agreed lgtm approved confirmed \
-    hi hello hey so now then and just too very much day bye goodbye \
-    ja jo jawohl bitte danke gut genau klar gerne prima super einverstanden hallo also dann \
+    hi hello hey so now then and just too very much day today bye goodbye \
+    ja jo jawohl bitte danke vielen dank gut genau klar gerne prima super einverstanden hallo also dann \
     oui merci bien parfait bonjour si sí vale gracias claro bueno dale hola sì grazie certo ciao \
     sim obrigado obrigada claro bedankt dank je da да ок хорошо спасибо ага tak dzięki evet tamam \
     好 好的 是 是的 行 对 嗯 可以 谢谢 はい うん 了解 ありがとう 네 예 응 감사합니다 ";
 
 /// Phrases that an answer may consist of that only agrees.
-const EMPTY_PHRASES: [&str; 69] = [
+const EMPTY_PHRASES: [&str; 86] = [
+    "a lot",
+    "again",
+    "for everything",
+    "for that",
+    "for this",
+    "i appreciate it",
+    "i appreciate your help",
+    "many",
+    "much appreciated",
+    "that helps",
+    "that s all",
+    "that is all",
+    "that will be all",
+    "that s all i need",
+    "that s all i needed",
+    "that was helpful",
+    "that works",
     "for your help",
     "for the help",
     "for your patience",
