@@ -133,12 +133,7 @@ fn lines_of_words(text: &str, width: usize) -> Vec<String> {
 }
 
 /// Every check, in the order in which they are printed.
-fn all(
-    config: &Config,
-    environment: &Environment,
-    health: &Health,
-    screen: &Screen,
-) -> Vec<Check> {
+fn all(config: &Config, environment: &Environment, health: &Health, screen: &Screen) -> Vec<Check> {
     let mut checks = vec![ok("version", args::version())];
     let file = config.file.as_ref().map(|path| path.display().to_string());
     checks.push(ok("configuration", file.unwrap_or_else(|| "no file; defaults".to_owned())));

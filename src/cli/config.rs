@@ -250,10 +250,12 @@ fn gate(typed: &Typed<'_>, environment: &Environment) -> Result<Gate, ConfigErro
     let file = environment.home_or("XDG_STATE_HOME", ".local/state");
     let file = file.map(|state| state.join("sessionlog/paused.json"));
     let record = typed("record", "on or off", &|text| matches!(text, "on" | "off"))?;
-    let made = |globs: &str| Gate::new(record != "off", globs, home.clone(), file.clone());
+    // An owner has no home directory and records nothing; a front end without one records nothing
+    // where a glob names it.
+    let any = || Some(home.clone().unwrap_or_else(|| PathBuf::from("/")));
     let wanted = "globs such as ~/private, **/secret";
-    let exclude = typed("exclude", wanted, &|globs| made(globs).is_ok())?;
-    Ok(made(&exclude).unwrap_or_else(|_| Gate::closed()))
+    let exclude = typed("exclude", wanted, &|globs| Gate::new(true, globs, any(), None).is_ok())?;
+    Ok(Gate::new(record != "off", &exclude, home, file).unwrap_or_else(|_| Gate::closed()))
 }
 
 /// A setting that is a duration, zero included.

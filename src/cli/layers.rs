@@ -99,7 +99,9 @@ pub(super) fn file(
             None => return Err(unknown(name, format!("{FILE} {}", path.display()))),
         }
         let Some(text) = text_of(&value) else {
-            return Err(wrong(format!("setting {name}: it must be a text, a number or a list of them")));
+            return Err(wrong(format!(
+                "setting {name}: it must be a text, a number or a list of them"
+            )));
         };
         values.insert(name, Value::from(text));
     }

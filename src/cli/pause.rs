@@ -20,9 +20,9 @@ use crate::{
 pub(super) fn pause(config: &Config, wanted: &args::Pause, screen: &mut Screen) -> Outcome {
     let directory = wanted.directory.as_deref().map(found).transpose()?;
     let from = SystemClock::new().now();
-    let to = wanted.lasts.map(|lasts| {
-        from.plus_micros(i64::try_from(lasts.as_micros()).unwrap_or(i64::MAX))
-    });
+    let to = wanted
+        .lasts
+        .map(|lasts| from.plus_micros(i64::try_from(lasts.as_micros()).unwrap_or(i64::MAX)));
     config.gate.pause(directory.clone(), from, to).map_err(|error| unchanged(config, error))?;
     if screen.json {
         return recording(config, screen);
@@ -54,7 +54,7 @@ pub(super) fn unpause(config: &Config, wanted: &args::Unpause, screen: &mut Scre
         screen.line(format!("Still {}.", sentence(pause, screen)))?;
     }
     if !config.gate.is_on() {
-        screen.note("The setting record is off: nothing is recorded.");
+        screen.note("Nothing is recorded all the same, by the settings.");
     }
     Ok(())
 }
@@ -100,7 +100,7 @@ pub(super) fn described(config: &Config, screen: &Screen) -> (String, bool) {
         globs => format!("; never {globs}"),
     };
     match lasting(config, SystemClock::new().now()) {
-        _ if !config.gate.is_on() => ("off, by the setting record".to_owned(), true),
+        _ if !config.gate.is_on() => ("off, by the settings".to_owned(), true),
         None => ("off: the list of pauses cannot be read".to_owned(), true),
         Some(pauses) if pauses.is_empty() => (format!("on{but}"), false),
         Some(pauses) => {

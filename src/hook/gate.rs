@@ -5,8 +5,8 @@
 //! The list of pauses is a JSON file in the user's state directory, so that it holds for every
 //! store and while no owner runs: `[{"why", "from", "to"?, "directory"?, "session"?}]`, times in
 //! microseconds since 1970. A person makes those without a session. Where an event is refused, its
-//! session gets one, which ends with the next event that is admitted: what the program's transcript
-//! has from that time is not read later either.
+//! session gets one, until the pause of the person is over or the next event is admitted: what the
+//! program's transcript has from that time is not read later either.
 
 use std::{
     io,
@@ -286,9 +286,13 @@ impl Gate {
             None if !is_open => Admission::Admitted(None),
             None => {
                 // Of hooks that run at once, one ends it. Where none can, what it covers stays out.
+                let over = |one: &Pause| one.to.filter(|to| by_person(&one) && *to <= at.0);
+                let over = pauses.iter().filter_map(over).max();
                 let ended = self.change(|pauses| {
                     let pause = pauses.iter_mut().find(|one| is_own(one) && one.to.is_none())?;
-                    pause.to = Some(at.0);
+                    // What a person paused is over when that is, and not only at the next event.
+                    let over = over.filter(|to| pause.why == Why::Paused && pause.from < *to);
+                    pause.to = Some(over.unwrap_or(at.0));
                     Some(pause.clone())
                 });
                 Admission::Admitted(ended.ok().flatten())
@@ -357,9 +361,11 @@ impl Gate {
                     }
                 }
                 Value::Array(values) => left.extend(values.iter().map(|one| (one, is_command))),
-                Value::Object(members) => left.extend(members.iter().map(|(name, value)| {
-                    (value, is_command || COMMANDS.contains(&name.as_str()))
-                })),
+                Value::Object(members) => {
+                    left.extend(members.iter().map(|(name, value)| {
+                        (value, is_command || COMMANDS.contains(&name.as_str()))
+                    }))
+                }
                 _ => {}
             }
         }
@@ -514,7 +520,11 @@ mod tests {
             (json!({ "command": "cat ../secret/a" }), "/home/ada/p", true),
             (json!({}), "/w", false),
         ] {
-            assert_eq!(gate.withholds(Some(&input), Some(directory)), expected, "{input} {directory}");
+            assert_eq!(
+                gate.withholds(Some(&input), Some(directory)),
+                expected,
+                "{input} {directory}"
+            );
         }
     }
 
@@ -531,11 +541,11 @@ mod tests {
         assert_eq!(gate.admit(&who, at(20)), Admission::Refused);
         assert_eq!(gate.unpause(None, at(30)).expect("ended"), 1);
         let Admission::Admitted(Some(gap)) = gate.admit(&who, at(35)) else { panic!("no gap") };
-        assert_eq!((gap.from(), gap.to()), (at(10), Some(at(35))));
+        assert_eq!((gap.from(), gap.to()), (at(10), Some(at(30))));
         assert_eq!(gate.admit(&who, at(36)), Admission::Admitted(None));
         let past = gate.past(&who);
         let read = [9, 10, 25, 32, 35].map(|micros| past(Some(at(micros)), None));
-        assert_eq!(read, [true, false, false, false, true]);
+        assert_eq!(read, [true, false, false, true, true]);
         assert!(!past(None, None) && gate.past(&other)(None, None));
         std::fs::write(&file, "[").expect("written");
         assert_eq!(gate.admit(&other, at(50)), Admission::Refused, "it cannot tell");

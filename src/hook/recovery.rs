@@ -285,7 +285,8 @@ mod tests {
         ] {
             let event = json!({ "session_id": "s", "hook_event_name": name, "source": source });
             let read =
-                Payload::read(&event.to_string().into_bytes().into(), &Recogniser::default()).expect("an event");
+                Payload::read(&event.to_string().into_bytes().into(), &Recogniser::default())
+                    .expect("an event");
             assert_eq!(wanted(&read), expected, "{name} {source}");
         }
     }

@@ -328,7 +328,8 @@ mod tests {
 
     fn delivered(payload: &Value) -> Delivery {
         let payload =
-            Payload::read(&payload.to_string().into_bytes().into(), &Recogniser::default()).expect("an event");
+            Payload::read(&payload.to_string().into_bytes().into(), &Recogniser::default())
+                .expect("an event");
         super::delivery(&payload, Some("/home/ada/proj"), Timestamp(0), [7; 16])
     }
 
@@ -430,7 +431,8 @@ mod tests {
         };
         let id = |payload: &Value, salt: u8| {
             let read =
-                Payload::read(&payload.to_string().into_bytes().into(), &Recogniser::default()).expect("an event");
+                Payload::read(&payload.to_string().into_bytes().into(), &Recogniser::default())
+                    .expect("an event");
             read.event_id([salt; 16], 0)
         };
         let call = told("PreToolUse", json!({ "tool_use_id": "t" }));

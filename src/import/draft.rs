@@ -31,9 +31,8 @@ pub enum Named {
 impl Draft {
     /// Counts what was removed from it, unless it counts already.
     pub(super) fn redacted(&mut self, report: &Report) {
-        let counts = |text: &str| {
-            Members::read(text).is_ok_and(|members| members.raw(REDACTIONS).is_some())
-        };
+        let counts =
+            |text: &str| Members::read(text).is_ok_and(|members| members.raw(REDACTIONS).is_some());
         if !report.is_empty() && !counts(&self.text) && self.text.pop().is_some() {
             self.text.push_str(&format!(",\"{REDACTIONS}\":{}}}", report.to_json()));
         }

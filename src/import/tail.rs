@@ -255,7 +255,8 @@ mod tests {
     const CODEX: &str = include_str!("../../tests/fixtures/transcripts/codex.jsonl");
 
     fn read(text: &str, program: Program, place: Option<&Place>) -> Tail {
-        since(&mut Cursor::new(text.as_bytes()), program, place, &|_, _| true).expect("memory is readable")
+        since(&mut Cursor::new(text.as_bytes()), program, place, &|_, _| true)
+            .expect("memory is readable")
     }
 
     fn said(tail: &Tail) -> Vec<String> {

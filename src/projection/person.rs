@@ -72,15 +72,17 @@ const EMPTY_WORDS: &str = " ok okay k kk yes y yep yeah yup sure please pls than
     好 好的 是 是的 行 对 嗯 可以 谢谢 はい うん 了解 ありがとう 네 예 응 감사합니다 ";
 
 /// Phrases that an answer may consist of that only agrees.
-const EMPTY_PHRASES: [&str; 86] = [
+const EMPTY_PHRASES: [&str; 88] = [
     "a lot",
-    "again",
+    "thanks again",
+    "thank you again",
+    "thx again",
     "for everything",
     "for that",
     "for this",
     "i appreciate it",
     "i appreciate your help",
-    "many",
+    "many thanks",
     "much appreciated",
     "that helps",
     "that s all",
@@ -182,14 +184,21 @@ pub(super) fn is_trivial(text: &str) -> bool {
     if words.len() == 1 && words.iter().all(is_number) {
         return true;
     }
-    let is_empty = |word: &&str| EMPTY_WORDS.contains(&format!(" {word} "));
-    let said = |words: &[&str]| words.is_empty() || EMPTY_PHRASES.contains(&&*words.join(" "));
-    let from = words.iter().position(|word| !is_empty(word)).unwrap_or(words.len());
-    let to = words.iter().rposition(|word| !is_empty(word)).map_or(from, |at| at + 1);
-    said(words.get(from..to).unwrap_or_default())
-        || said(words.get(from..).unwrap_or_default())
-        || said(words.get(..to).unwrap_or_default())
-        || said(&words)
+    let is_empty = |word: &str| EMPTY_WORDS.contains(&format!(" {word} "));
+    // How far words and phrases that say nothing reach, one behind the other.
+    let mut reached = vec![true];
+    reached.resize(words.len() + 1, false);
+    for from in 0..words.len() {
+        if !reached.get(from).is_some_and(|is_reached| *is_reached) {
+            continue;
+        }
+        for (to, is_reached) in reached.iter_mut().enumerate().skip(from + 1) {
+            let part = words.get(from..to).unwrap_or_default();
+            let says_nothing = matches!(part, [word] if is_empty(word));
+            *is_reached |= says_nothing || EMPTY_PHRASES.contains(&&*part.join(" "));
+        }
+    }
+    reached.last() == Some(&true)
 }
 
 /// What a person typed of one text.

@@ -4,11 +4,7 @@
 //! its calls, and its last message. A bounded number: neighbours are joined. It must not format a
 //! view.
 
-use super::{
-    calls::ToolEvent,
-    command::Touch,
-    text::one_line,
-};
+use super::{calls::ToolEvent, command::Touch, text::one_line};
 use crate::event::{Position, Timestamp};
 
 /// Stretches kept; beyond that neighbours are joined.
@@ -363,7 +359,10 @@ mod tests {
         let mut whole = phases.all()[0].clone();
         phases.all()[1..].iter().for_each(|next| whole.join(next.clone()));
         assert_eq!((&*whole.asked[1], whole.requests), ("paint it", 2));
-        assert_eq!((whole.finished.as_deref(), whole.last.as_deref()), (Some("look at it"), Some("looking")));
+        assert_eq!(
+            (whole.finished.as_deref(), whole.last.as_deref()),
+            (Some("look at it"), Some("looking"))
+        );
         assert_eq!((whole.steps, whole.found[0].0, whole.calls), (1, 9, 2));
         assert_eq!((&*whole.tools[1].0, &*whole.files[0]), ("Bash", "a.rs"));
     }

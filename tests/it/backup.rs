@@ -479,8 +479,7 @@ fn a_lease_of_a_session_that_takes_no_writes_now_is_good_for_nothing_after_a_res
         let (kept, sim) = (Arc::clone(&filled.store), filled.sim.clone());
         let (store, clock) = (&*kept, sim.clock());
         let mut fences = Vec::new();
-        for (name, ttl_seconds) in
-            [("expired", Some(3_600)), ("damaged", None), ("archived", None)]
+        for (name, ttl_seconds) in [("expired", Some(3_600)), ("damaged", None), ("archived", None)]
         {
             let id = Some(SessionId::new(name).unwrap());
             let new = NewSession { id, ttl_seconds, ..NewSession::default() };

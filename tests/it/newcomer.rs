@@ -262,7 +262,8 @@ fn a_history_shows_whole_lines_and_titles_end_where_they_are_cut() {
     let history = place.run(&["history"]).ok();
     assert!(history.contains(never), "{history}");
     // A heading stands before what is below it, or is not there.
-    let next = json!({ "type": "plan.updated", "steps": [{ "title": "mend it", "status": "todo" }] });
+    let next =
+        json!({ "type": "plan.updated", "steps": [{ "title": "mend it", "status": "todo" }] });
     place.run_with(&["append", "p", "--create"], &next.to_string()).ok();
     let history = place.run(&["history"]).ok();
     let is_bare = |line: &str| line.trim_end().ends_with(':');

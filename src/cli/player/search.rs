@@ -79,7 +79,8 @@ impl Player {
             }
         }
         if left == count {
-            let (text, side) = (self.only.clone().unwrap_or_default(), if forward { "behind" } else { "before" });
+            let (text, side) =
+                (self.only.clone().unwrap_or_default(), if forward { "behind" } else { "before" });
             self.message = Some(format!("no event of type {text} {side} this one; Esc shows all"));
         }
     }

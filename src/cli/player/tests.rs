@@ -250,7 +250,7 @@ fn a_wide_frame_has_the_timeline_the_event_and_the_view_beside_each_other() {
     assert_eq!(line, "┬││││││├││││", "{all}");
     assert!(all.contains("its second line"), "{all}");
     assert!(all.contains("the session as of 2") && all.contains("2 steps"), "{all}");
-    assert!(frame[13].contains("f follow") && frame[13].contains("q leave"), "{all}");
+    assert!(frame[13].contains("z enlarge") && frame[13].contains("q leave"), "{all}");
 }
 
 #[test]
@@ -467,7 +467,8 @@ fn a_pane_is_enlarged_and_made_small_again() {
         let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("a terminal");
         terminal.draw(|frame| draw(player, frame)).expect("drawn");
         let buffer = terminal.backend().buffer().clone();
-        let rows = buffer.content.chunks(80).map(|row| row.iter().map(|cell| cell.symbol()).collect());
+        let rows =
+            buffer.content.chunks(80).map(|row| row.iter().map(|cell| cell.symbol()).collect());
         rows.collect::<Vec<String>>().join("\n")
     };
     assert!(frame(&mut player).contains("timeline"));

@@ -79,7 +79,8 @@ impl Document {
         let at = figure(one, "position").unwrap_or_default();
         let time = ["created_at", "processed_at"].map(|name| self.times.date(word(one, name)));
         let time = time.into_iter().find(|time| !time.is_empty()).unwrap_or_default();
-        let said = || shortened(&content(one.get("content").unwrap_or(&Value::Null)), MESSAGE_CHARS);
+        let said =
+            || shortened(&content(one.get("content").unwrap_or(&Value::Null)), MESSAGE_CHARS);
         let about = format!("<sub>{at} · {time}</sub>");
         let error = one.get("is_error").and_then(Value::as_bool) == Some(true);
         match kind {
@@ -99,7 +100,11 @@ impl Document {
                     false => format!("\n{how} {about}\n\n{}\n", fenced(&text)),
                 }
             }
-            _ => format!("\n**{}** {about}\n\n{}\n", one_line(kind, TITLE_CHARS), fenced(&event(one))),
+            _ => format!(
+                "\n**{}** {about}\n\n{}\n",
+                one_line(kind, TITLE_CHARS),
+                fenced(&event(one))
+            ),
         }
     }
 
@@ -170,6 +175,12 @@ mod tests {
         assert!(shown < 900, "{shown}");
         assert_eq!(document.event(&json!({ "type": "transcript.entry" })), None);
         let end = document.end().expect("something is left out");
-        assert!(end.contains(&format!("{} events for which there is no room, 1 event of", many((2_000 - shown) as u64, "event").trim_end_matches(" events"))), "{end}");
+        assert!(
+            end.contains(&format!(
+                "{} events for which there is no room, 1 event of",
+                many((2_000 - shown) as u64, "event").trim_end_matches(" events")
+            )),
+            "{end}"
+        );
     }
 }

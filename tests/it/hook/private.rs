@@ -18,7 +18,8 @@ fn holding(place: &Place, words: &[&str], except: &[&str]) -> Vec<String> {
                 walk(&path, words, except, found);
             } else if !is_left_out {
                 let Ok(bytes) = fs::read(&path) else { continue };
-                let has = |word: &&&str| bytes.windows(word.len()).any(|part| part == word.as_bytes());
+                let has =
+                    |word: &&&str| bytes.windows(word.len()).any(|part| part == word.as_bytes());
                 found.extend(words.iter().filter(has).map(|word| format!("{path:?}: {word}")));
             }
         }
@@ -53,7 +54,8 @@ fn a_private_span_is_in_no_file_whichever_way_it_came() {
         let ran = with(&place, &event, &variables);
         assert_eq!((&*ran.out, &*ran.err), ("", ""), "{event}");
     };
-    let say = |text: &str| format!("Before <Private>{text}<private>x</private>{text}</PRIVATE> after");
+    let say =
+        |text: &str| format!("Before <Private>{text}<private>x</private>{text}</PRIVATE> after");
     hidden(&claude("UserPromptSubmit", &json!({ "prompt": say("aardvark-1"), "prompt_id": "p" })));
     let call = json!({
         "tool_name": "Bash", "tool_use_id": "t", "tool_input": { "command": say("aardvark-2") },
@@ -79,12 +81,13 @@ fn a_private_span_is_in_no_file_whichever_way_it_came() {
         { "role": "user", "content": say("aardvark-10") },
     ] });
     let file = place.write("chat.jsonl", &format!("{chat}\n"));
-    let mut import = place.command(&["import", file.to_str().unwrap(), transcript.to_str().unwrap()]);
+    let mut import =
+        place.command(&["import", file.to_str().unwrap(), transcript.to_str().unwrap()]);
     ran(import.envs(variables.iter().copied()).spawn().unwrap()).ok();
     let events = place.events(SESSION);
     let spans = events.iter().filter(|event| event.to_string().contains("[private]"));
     let counts: Vec<&Value> = spans.map(|event| &event["redactions"]["private"]).collect();
-    assert_eq!(counts, [1, 1, 3, 1, 1], "{events:#?}");
+    assert_eq!(counts, [1, 1, 4, 1, 1], "{events:#?}");
     assert_eq!(events[0]["content"], "Before [private] after");
     let chat = place.events("chat");
     assert!(chat[0]["redactions"]["private"].as_u64().unwrap() >= 1, "{chat:#?}");
@@ -134,15 +137,24 @@ fn while_recording_is_paused_hooks_are_silent_and_nothing_of_that_time_is_read_l
     let events = place.events(SESSION);
     let said: Vec<&Value> =
         events.iter().map(|one| &one["content"]).filter(|text| text.is_string()).collect();
-    let expected =
-        ["Begin", "Go on", "Read before the pause.", "Read after the pause.", "Done."];
+    let expected = ["Begin", "Go on", "Read before the pause.", "Read after the pause.", "Done."];
     assert_eq!(said, expected, "{events:#?}");
     let gap = events.iter().find(|one| one["type"] == "session.error").unwrap();
-    assert_eq!((&gap["error"]["type"], &gap["error"]["why"]), (&json!("recording_gap"), &json!("paused")));
-    assert_eq!(gap["position"].as_u64().unwrap() + 1, events.iter().find(|one| one["content"] == "Go on").unwrap()["position"].as_u64().unwrap());
+    assert_eq!(
+        (&gap["error"]["type"], &gap["error"]["why"]),
+        (&json!("recording_gap"), &json!("paused"))
+    );
+    assert_eq!(
+        gap["position"].as_u64().unwrap() + 1,
+        events.iter().find(|one| one["content"] == "Go on").unwrap()["position"].as_u64().unwrap()
+    );
     assert_eq!(kinds(&place, SESSION).iter().filter(|kind| *kind == "session.error").count(), 1);
     // One program, and one directory.
-    let off = with(&place, &event("UserPromptSubmit", json!({ "prompt": "aardvark" })), &[("SESSIONLOG_RECORD", "off")]);
+    let off = with(
+        &place,
+        &event("UserPromptSubmit", json!({ "prompt": "aardvark" })),
+        &[("SESSIONLOG_RECORD", "off")],
+    );
     assert_eq!((&*off.out, &*off.err), ("", ""));
     place.run(&["pause", "/home/ada", "--for", "2h"]).ok();
     quiet(&place, &of("other", event("SessionStart", json!({ "source": "startup" }))));
@@ -162,7 +174,8 @@ fn an_excluded_directory_is_not_recorded_and_a_call_on_it_leaves_its_name_alone(
     fs::create_dir_all(home.join("open")).unwrap();
     let config = home.join(".config/sessionlog");
     fs::create_dir_all(&config).unwrap();
-    fs::write(config.join("sessionlog.toml"), "exclude = [\n \"~/secret\",\n \"*.pem\"\n]\n").unwrap();
+    fs::write(config.join("sessionlog.toml"), "exclude = [\n \"~/secret\",\n \"*.pem\"\n]\n")
+        .unwrap();
     let at = |directory: &Path, name: &str, mut more: Value| {
         more["cwd"] = json!(directory.to_str().unwrap());
         claude(name, &more)
@@ -186,20 +199,25 @@ fn an_excluded_directory_is_not_recorded_and_a_call_on_it_leaves_its_name_alone(
         call["tool_response"] = json!({ "stdout": "aardvark" });
         quiet(&place, &at(&open, "PostToolUse", call));
     }
-    let call = json!({ "tool_name": "Read", "tool_input": { "file_path": "a" }, "tool_use_id": "u" });
+    let call =
+        json!({ "tool_name": "Read", "tool_input": { "file_path": "a" }, "tool_use_id": "u" });
     hook(&place, &at(&open, "PreToolUse", call));
     let events = place.events(SESSION);
     assert_eq!(events.len(), 7, "{events:#?}");
     for event in &events[..6] {
         assert_eq!(event["withheld"], "excluded", "{event}");
-        assert_eq!((&event["input"], &event["raw"], &event["content"]), (&Value::Null, &Value::Null, &Value::Null));
+        assert_eq!(
+            (&event["input"], &event["raw"], &event["content"]),
+            (&Value::Null, &Value::Null, &Value::Null)
+        );
     }
     assert_eq!((&events[0]["name"], &events[0]["call_id"]), (&json!("Bash"), &json!("t0")));
     assert_eq!(events[6]["input"]["file_path"], "a");
     assert_eq!(holding(&place, &["aardvark"], &[]), Vec::<String>::new());
     // A list that cannot be read whole excludes everything.
     fs::write(config.join("sessionlog.toml"), "exclude = [\n \"~/secret\",\n").unwrap();
-    let ran = hook(&place, &of("broken", at(&open, "UserPromptSubmit", json!({ "prompt": "aardvark" }))));
+    let ran =
+        hook(&place, &of("broken", at(&open, "UserPromptSubmit", json!({ "prompt": "aardvark" }))));
     assert!(ran.err.contains("exclude"), "{}", ran.err);
     assert_eq!(holding(&place, &["aardvark"], &[]), Vec::<String>::new());
 }

@@ -16,10 +16,10 @@ use std::{
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use sessionlog::{
-    secrets::Recogniser,
     env::{Clock, entropy::SystemEntropy},
     event::Timestamp,
     hook::{Hook, Payload, Spool},
+    secrets::Recogniser,
 };
 
 use super::{PATIENT, SESSION, at_once, claude, hook, kinds, of, quiet, waiting_for};
@@ -169,7 +169,8 @@ fn over_a_slow_network_what_waits_is_delivered_in_parts_and_nobody_is_stopped() 
             tokens_max: 0,
             gap: None,
         };
-        let event = Payload::read(&call(n).to_string().into_bytes().into(), &Recogniser::default()).unwrap();
+        let event = Payload::read(&call(n).to_string().into_bytes().into(), &Recogniser::default())
+            .unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(hook.run(&event))
     };

@@ -140,8 +140,7 @@ async fn listing_pages_through_every_session_once_in_either_order() {
             house.clock.advance(std::time::Duration::from_secs(1));
             let workspace = if n < 5 { "w" } else { "x" };
             let client = json!({"client": if n.is_multiple_of(2) { "codex" } else { "other" }});
-            let asked =
-                json!({"id": format!("s{n}"), "workspace": workspace, "metadata": client});
+            let asked = json!({"id": format!("s{n}"), "workspace": workspace, "metadata": client});
             assert_eq!(house.post("/v1/sessions", &asked).await.status, 201);
         }
         house.call("POST", "/v1/sessions/s1/archive", &[], None).await;

@@ -12,11 +12,11 @@ use std::{
 
 use serde_json::{Value, json};
 use sessionlog::{
-    secrets::Recogniser,
     client::{Client, Target},
     env::{clock::SystemClock, entropy::SystemEntropy, project::Project},
     hook::{Done, Hook, Payload, Spool},
     mcp::StdioOptions,
+    secrets::Recogniser,
 };
 
 use super::{
@@ -55,7 +55,8 @@ async fn hook(server: &Server, spool: &Path, directory: &Path, name: &str, more:
         "model": "gpt-5", "turn_id": "turn-1",
     });
     event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let payload = Payload::read(&event.to_string().into_bytes().into(), &Recogniser::default()).unwrap();
+    let payload =
+        Payload::read(&event.to_string().into_bytes().into(), &Recogniser::default()).unwrap();
     let done = hook.run(&payload).await;
     assert_eq!((done.spooled, &done.trouble), (0, &None), "{name}");
     done

@@ -153,7 +153,10 @@ async fn a_research_and_a_chat_have_a_few_phases_and_a_named_checkpoint_ends_one
     assert_eq!(chat.len(), 3, "{chat:#?}");
     assert_eq!(chat[0]["ended_by"], "instruction");
     let text = chat[0]["text"].as_str().unwrap();
-    assert!(text.contains("Asked: What of part 3?") && text.contains("and 3 requests more"), "{text}");
+    assert!(
+        text.contains("Asked: What of part 3?") && text.contains("and 3 requests more"),
+        "{text}"
+    );
     // What a person names ends a phase; what a hook names at each prompt does not.
     for (at, label) in [(10, "half is done"), (3, "prompt"), (5, "prompt")] {
         let body = json!({ "label": label, "at": at.to_string() });
