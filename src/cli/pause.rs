@@ -32,7 +32,7 @@ pub(super) fn pause(config: &Config, wanted: &args::Pause, screen: &mut Screen) 
         || "until `sessionlog unpause`".to_owned(),
         |to| format!("until {}", screen.times().date(&to.to_string())),
     );
-    screen.line(format!("Hooks and proxies record nothing {place} {until}."))?;
+    screen.line(format!("Recording is paused {place}, {until}."))?;
     Ok(())
 }
 
@@ -48,7 +48,7 @@ pub(super) fn unpause(config: &Config, wanted: &args::Unpause, screen: &mut Scre
     screen.line(match (ended, &directory) {
         (0, None) => "Nothing was paused.".to_owned(),
         (0, Some(_)) => format!("Nothing was paused {} alone.", place(directory.as_deref())),
-        _ => format!("Hooks and proxies record again {}.", place(directory.as_deref())),
+        _ => format!("Recording continues {}.", place(directory.as_deref())),
     })?;
     for pause in &left {
         screen.line(format!("Still {}.", sentence(pause, screen)))?;
@@ -76,7 +76,7 @@ fn unchanged(config: &Config, source: std::io::Error) -> Failure {
 }
 
 fn place(directory: Option<&Path>) -> String {
-    directory.map_or("anywhere".to_owned(), |path| format!("in {}", path.display()))
+    directory.map_or("everywhere".to_owned(), |path| format!("in {}", path.display()))
 }
 
 fn sentence(pause: &Pause, screen: &Screen) -> String {

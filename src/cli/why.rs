@@ -1,5 +1,5 @@
-//! `why`: which sessions changed a file, and what a person had asked for. It must not guess: what no
-//! recorded call names is not shown.
+//! `why`: which sessions changed a file, and what a person had asked for. It must not guess: a
+//! change that no recorded call names is not shown.
 
 use std::path::{Path, PathBuf};
 

@@ -157,8 +157,9 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate that admits with `on` what none of the globs matches, `A,B`: `~`, `*`, `?` and `**`; a
-    /// relative one matches at any depth, and each matches what is below it, too.
+    /// A gate that admits with `on` what none of the globs matches. They are separated by commas
+    /// and have `~`, `*`, `?` and `**`; a relative one matches at any depth, and each matches what
+    /// is below it, too.
     ///
     /// # Errors
     /// [`GlobError`] for a glob that names the home directory where there is none.
@@ -201,7 +202,7 @@ impl Gate {
     pub fn pauses(&self) -> io::Result<Vec<Pause>> {
         let Some(file) = &self.file else { return Ok(Vec::new()) };
         match files::read(file, FILE_BYTES_MAX) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) if is_absent(&error) => Ok(Vec::new()),
             bytes => serde_json::from_slice(&bytes?)
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)),
         }
@@ -404,6 +405,11 @@ impl Gate {
         let path = plain(&directory.map_or_else(PathBuf::new, PathBuf::from).join(path));
         self.excludes(&path) || files::canonical(&path).is_ok_and(|path| self.excludes(&path))
     }
+}
+
+/// Whether there is no such file, nor can be.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// A path without `.` and `..`, links not followed.

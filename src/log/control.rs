@@ -217,7 +217,7 @@ impl Tombstone {
 }
 
 /// A change of what a session says about itself. One that says nothing of `life` is encoded
-/// without it, as a record of its own kind; one that ends an archiving is of a kind of its own, too.
+/// without it, as a record of its own kind; so is one that ends an archiving.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     pub(crate) title: Option<Option<String>>,

@@ -1,5 +1,5 @@
-//! Changes of files, each with the request that it was made for: a fold for whoever reads a session
-//! once. It must not keep a change.
+//! Changes of files, each with the request that it was made for: a fold for a reader of the events.
+//! It must not keep a change.
 
 use super::{
     calls::{Calls, ToolEvent},

@@ -66,7 +66,8 @@ const EDITOR: (&str, &str) = ("# Context from my IDE setup:", "## My request for
 const EMPTY_WORDS: &str = " ok okay k kk yes y yep yeah yup sure please pls thanks thank you thx ty \
     great good nice cool perfect fine right correct exactly alright agreed lgtm approved confirmed \
     hi hello hey so now then and just too very much day today bye goodbye \
-    ja jo jawohl bitte danke vielen dank gut genau klar gerne prima super einverstanden hallo also dann \
+    ja jo jawohl bitte danke vielen dank gut genau klar gerne prima super einverstanden hallo \
+    also dann \
     oui merci bien parfait bonjour si sí vale gracias claro bueno dale hola sì grazie certo ciao \
     sim obrigado obrigada claro bedankt dank je da да ок хорошо спасибо ага tak dzięki evet tamam \
     好 好的 是 是的 行 对 嗯 可以 谢谢 はい うん 了解 ありがとう 네 예 응 감사합니다 ";

@@ -1,8 +1,8 @@
 //! Stretches of work, of which phases are made: each ends with a finished step of a plan, a
 //! compaction or an hour without events, which also end a phase, or before a request, after a
-//! research step or after some events, where one may end. Each has its requests, its best sentences,
-//! its calls, and its last message. A bounded number: neighbours are joined. It must not format a
-//! view.
+//! research step or after some events, where one may end. Each has its requests, its best
+//! sentences, its calls, and its last message. Their number is bounded: neighbours are joined. It
+//! must not format a view.
 
 use super::{calls::ToolEvent, command::Touch, text::one_line};
 use crate::event::{Position, Timestamp};

@@ -251,9 +251,9 @@ impl Recogniser {
         json::redact(self, text, report)
     }
 
-    /// Ranges of secrets, in order, without overlap, each with its rule, or none for a private span.
-    /// Where matches of several rules overlap, their union is reported for the rule that comes first
-    /// in the table; a private span comes before all of them.
+    /// Ranges of secrets, in order, without overlap, each with its rule, or none for a private
+    /// span. Where matches of several rules overlap, their union is reported for the rule that
+    /// comes first in the table; a private span comes before all of them.
     fn find(&self, text: &str) -> Vec<Found> {
         let mut wanted: Vec<bool> = self.rules.iter().map(|rule| rule.always).collect();
         let mut is_private = false;

@@ -261,13 +261,15 @@ fn a_history_shows_whole_lines_and_titles_end_where_they_are_cut() {
     assert!(title.ends_with('…') && title.chars().count() <= 80, "{title}");
     let history = place.run(&["history"]).ok();
     assert!(history.contains(never), "{history}");
-    // A heading stands before what is below it, or is not there.
-    let next =
-        json!({ "type": "plan.updated", "steps": [{ "title": "mend it", "status": "todo" }] });
-    place.run_with(&["append", "p", "--create"], &next.to_string()).ok();
+    // A heading has a line below it, or is not there.
+    let plan = json!({ "type": "plan.updated", "steps": [{ "title": "mend", "status": "todo" }] });
+    let said = ["mend it", "and the door", "and the roof"].map(|text| event("user.message", text));
+    place.run_with(&["append", "p", "--create"], &format!("{}\n{plan}", said.join("\n"))).ok();
     let history = place.run(&["history"]).ok();
-    let is_bare = |line: &str| line.trim_end().ends_with(':');
-    assert!(!history.lines().any(is_bare) && history.contains("Next: mend it"), "{history}");
+    let lines: Vec<&str> = history.lines().map(str::trim).collect();
+    let is_bare = |pair: &&[&str]| pair[0].ends_with(':') && !pair[1].starts_with("- ");
+    assert_eq!(lines.windows(2).find(is_bare), None, "{history}");
+    assert!(history.contains("- and the roof"), "{history}");
     // A title that equals the goal is shown once.
     place.run_with(&["append", "s", "--create"], &event("user.message", "mend it")).ok();
     place.run(&["rename", "s", "mend it"]).ok();

@@ -503,7 +503,7 @@ fn only_the_events_of_a_type_are_shown_and_stepped_through() {
     assert!(!text.contains("user.message") && !text.contains("agent.message"), "{text}");
     player.key(Key::Up);
     assert_eq!(player.at, 47);
-    // Past what is loaded it goes on once that has come.
+    // Past what is loaded it continues once that has come.
     for _ in 0..60 {
         player.key(Key::PageDown);
         feed(&mut player);

@@ -273,24 +273,14 @@ fn past(one: &Value, paper: &mut Paper) {
         let said = line.strip_prefix("Task: ").unwrap_or(line).trim();
         !said.is_empty() && (said != goal || goal.is_empty())
     };
-    for line in headed(summary.lines().filter(is_news)).iter().take(SUMMARY_LINES) {
+    let mut lines: Vec<&str> = summary.lines().filter(is_news).take(SUMMARY_LINES).collect();
+    // A heading whose lines are cut off is cut off with them.
+    while lines.last().is_some_and(|line| line.ends_with(':')) {
+        lines.pop();
+    }
+    for line in lines {
         paper.say(Tone::Faint, "    ", &one_line(line, SUMMARY_CHARS));
     }
-}
-
-/// Lines in which a heading stands before its first item, and none without.
-fn headed<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<String> {
-    let mut headed: Vec<String> = Vec::new();
-    for line in lines {
-        let item = line.strip_prefix("- ");
-        match (headed.last_mut().filter(|last| last.ends_with(':')), item) {
-            (Some(heading), Some(item)) => *heading = format!("{heading} {item}"),
-            (Some(heading), None) => line.clone_into(heading),
-            (None, _) => headed.push(line.to_owned()),
-        }
-    }
-    headed.retain(|line| !line.ends_with(':'));
-    headed
 }
 
 fn unfinished(one: &Value, paper: &mut Paper) {

@@ -56,7 +56,7 @@ impl Document {
                 lines.push(format!("- {name}: {value}"));
             }
         }
-        lines.join("\n") + "\n"
+        lines.join("\n")
     }
 
     /// An event; `None` for one that is not shown.
@@ -84,20 +84,22 @@ impl Document {
         let about = format!("<sub>{at} · {time}</sub>");
         let error = one.get("is_error").and_then(Value::as_bool) == Some(true);
         match kind {
-            kinds::USER_MESSAGE => format!("\n---\n\n## User\n\n{about}\n\n{}\n", said()),
-            kinds::AGENT_MESSAGE => format!("\n## Agent\n\n{about}\n\n{}\n", said()),
+            kinds::USER_MESSAGE => format!("\n---\n\n## User\n\n{about}\n\n{}", said()),
+            kinds::AGENT_MESSAGE => format!("\n## Agent\n\n{about}\n\n{}", said()),
             kind if kinds::is_call(kind) => {
                 let name = Some(word(one, "name")).filter(|name| !name.is_empty());
                 let text = call(one);
+                // The heading has the name.
+                let given = name.and_then(|name| text.strip_prefix(name)).unwrap_or(&text).trim();
                 let name = one_line(name.unwrap_or("a tool"), TITLE_CHARS);
-                format!("\n**Call of {name}** {about}\n\n{}\n", fenced(&text))
+                format!("\n**Call of {name}** {about}\n\n{}", fenced(given))
             }
             kind if kinds::is_result(kind) => {
                 let how = if error { "Error" } else { "Result" };
                 let text = content(one.get("content").unwrap_or(&Value::Null));
                 match text.trim().is_empty() {
-                    true => format!("\n{how}: no output {about}\n"),
-                    false => format!("\n{how} {about}\n\n{}\n", fenced(&text)),
+                    true => format!("\n{how}: no output {about}"),
+                    false => format!("\n{how} {about}\n\n{}", fenced(&text)),
                 }
             }
             _ => format!(

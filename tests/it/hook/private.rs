@@ -122,12 +122,12 @@ fn while_recording_is_paused_hooks_are_silent_and_nothing_of_that_time_is_read_l
     quiet(&place, &event("UserPromptSubmit", json!({ "prompt": "Begin", "prompt_id": "1" })));
     says("Read before the pause.");
     let told = place.run(&["pause"]).ok();
-    assert!(told.contains("record nothing anywhere"), "{told}");
+    assert!(told.contains("paused everywhere, until"), "{told}");
     says("aardvark between.");
     quiet(&place, &event("UserPromptSubmit", json!({ "prompt": "aardvark", "prompt_id": "2" })));
     quiet(&place, &event("Stop", json!({ "last_assistant_message": "aardvark between." })));
     let status = place.run(&["status"]).ok();
-    assert!(status.contains("recording      paused anywhere"), "{status}");
+    assert!(status.contains("recording      paused everywhere"), "{status}");
     let doctor = place.run(&["doctor"]).out;
     assert!(doctor.contains("sessionlog unpause"), "{doctor}");
     place.run(&["unpause"]).ok();
