@@ -41,7 +41,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("http", &["event", "env", "access", "service", "wire", "verbs"]),
     ("mcp", &["event", "env", "access", "service", "wire", "verbs", "client"]),
     ("hook", &["event", "secrets", "env", "wire", "verbs", "client"]),
-    ("import", &["event", "wire", "verbs", "client"]),
+    ("import", &["event", "secrets", "wire", "verbs", "client"]),
     ("proxy", &["event", "secrets", "env", "wire", "verbs", "client"]),
     (
         "cli",

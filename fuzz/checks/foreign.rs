@@ -6,6 +6,7 @@ use serde_json::Value;
 use sessionlog::{
     hook::{Input, Payload},
     import::{self, Chat, Members},
+    secrets::Recogniser,
     wire::{json, tools},
 };
 
@@ -24,7 +25,7 @@ pub fn check(bytes: &[u8]) {
     body(&format!(r#"{{"method":"tools/call","params":{{"name":"emit_event","x":{many}}}}}"#));
     drop(Payload::read(
         &Input::from(format!("{{{hook},\"tool_response\":{many}}}").into_bytes()),
-        None,
+        &Recogniser::of_private_spans(),
     ));
     if let Ok(members) = Members::read(&format!("{{{event}}}")) {
         drop(import::to_messages(Chat::Anthropic, std::slice::from_ref(&members)));

@@ -173,7 +173,7 @@ fn change(choice: u8) -> Change {
     Change {
         title: (choice & 1 != 0).then(|| (choice & 2 != 0).then(|| "t".to_owned())),
         metadata: [pair].into(),
-        archive: choice % 32 == 31,
+        archive: (choice % 32 >= 30).then_some(choice & 1 == 1),
         delete: choice % 64 == 62,
         discard: choice % 64 == 60,
         hold: (choice % 16 == 7).then_some(choice & 32 != 0),

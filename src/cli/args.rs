@@ -1,7 +1,7 @@
 //! The command line: verbs, their arguments, their help. It must not hold a default of a setting
 //! (config does) nor act on anything.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -67,6 +67,10 @@ pub(super) enum Verb {
     Install(Install),
     /// Remove sessionlog from Claude Code's or Codex's settings
     Uninstall(Install),
+    /// Stop recording what agents do, everywhere or in a directory
+    Pause(Pause),
+    /// Record again what agents do
+    Unpause(Unpause),
     /// Wrap an MCP server: record tool calls and answer repeats
     Proxy(Proxy),
     /// List sessions, newest first
@@ -100,10 +104,14 @@ pub(super) enum Verb {
     Wake(Wake),
     /// Give a session another title
     Rename(Rename),
-    /// Archive a session: it can be read, and no longer written
+    /// Archive a session: it can be read, and not written
     Archive(OneSession),
+    /// Let an archived session be written again
+    Unarchive(OneSession),
     /// Show recent work, unfinished sessions and where to start
     History(History),
+    /// Show which sessions changed a file, and what was asked for
+    Why(Why),
     /// Delete a session; restore brings it back until its grace period ends
     Delete(Delete),
     /// Protect a session from expiry and deletion, or release it
@@ -202,6 +210,43 @@ pub(super) struct Install {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog pause                 nothing is recorded, in any store, until unpause
+  sessionlog pause . --for 2h      of this directory and all below it, for two hours
+
+It holds for hooks and proxies of every store, also while no server runs; SESSIONLOG_RECORD=off does
+the same for one program. What an agent says meanwhile is not read from its transcript later. The
+next event of its session is preceded by one that tells of the gap.")]
+pub(super) struct Pause {
+    /// Directory; default: everywhere
+    #[arg(value_name = "DIR")]
+    pub(super) directory: Option<PathBuf>,
+    /// How long, such as 30m or 2h; default: until unpause
+    #[arg(long = "for", value_name = "DURATION", value_parser = lasts)]
+    pub(super) lasts: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example: sessionlog why src/parser.rs
+
+It reads the newest 200 sessions of the file's repository, and of none. A change that a person or
+another program made is in no session.")]
+pub(super) struct Why {
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Unpause {
+    /// The directory that was paused; default: end every pause
+    #[arg(value_name = "DIR")]
+    pub(super) directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct Sessions {
     /// Maximum number of sessions
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -209,6 +254,9 @@ pub(super) struct Sessions {
     /// Only sessions of this workspace
     #[arg(long, value_name = "W")]
     pub(super) workspace: Option<String>,
+    /// Only sessions of this client, such as claude-code or codex
+    #[arg(long, value_name = "NAME")]
+    pub(super) client: Option<String>,
     /// Order of the output
     #[arg(long, value_enum, value_name = "ORDER", default_value = "desc")]
     pub(super) order: Order,
@@ -225,7 +273,7 @@ pub(super) struct Sessions {
     #[arg(long)]
     pub(super) archived: bool,
     /// Expired and deleted sessions instead, and until when `restore` brings them back
-    #[arg(long, conflicts_with_all = ["workspace", "order", "state", "since", "until", "archived"])]
+    #[arg(long, conflicts_with_all = ["workspace", "client", "order", "state", "since", "until", "archived"])]
     pub(super) deleted: bool,
 }
 
@@ -702,7 +750,13 @@ pub(super) struct Import {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: sessionlog export trip --format openai > trip.jsonl")]
+#[command(after_help = "\
+Examples:
+  sessionlog export trip --format openai > trip.jsonl
+  sessionlog export trip --format md > trip.md     to read, or to show to someone
+
+Secrets are removed from a document by the rules of recording (settings secrets, secrets_file), best
+effort: read it before you pass it on. The other formats have every event as it is stored.")]
 pub(super) struct Export {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
@@ -725,6 +779,9 @@ pub(super) enum Format {
     ClaudeCode,
     /// The imported Codex rollout, line by line
     Codex,
+    /// A document to read, in Markdown, with secrets removed and long outputs shortened
+    #[value(name = "md", alias = "markdown")]
+    Markdown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -1002,6 +1059,11 @@ fn grant(text: &str) -> Result<Grant, String> {
 
 fn point(text: &str) -> Result<String, String> {
     Point::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn lasts(text: &str) -> Result<Duration, String> {
+    let wrong = || "it must be a duration, such as 30m, 2h or 7d".to_owned();
+    super::values::duration(text).filter(|lasts| !lasts.is_zero()).ok_or_else(wrong)
 }
 
 fn speed(text: &str) -> Result<f64, String> {

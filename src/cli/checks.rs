@@ -10,6 +10,7 @@ use super::{
     config::Config,
     failure::{Failure, Outcome},
     health::Health,
+    pause,
     screen::{Screen, Tone, counted, one_line, size},
     values::Environment,
 };
@@ -74,7 +75,7 @@ fn fail(name: &'static str, found: impl Into<String>, action: impl Into<String>)
 
 pub(super) fn doctor(config: &Config, environment: &Environment, screen: &mut Screen) -> Outcome {
     let health = Health::of(config, environment, true)?;
-    let checks = all(config, environment, &health);
+    let checks = all(config, environment, &health, screen);
     let failed = checks.iter().filter(|check| check.state == State::Fail).count();
     let warned = checks.iter().filter(|check| check.state == State::Warn).count();
     if screen.json {
@@ -132,7 +133,7 @@ fn lines_of_words(text: &str, width: usize) -> Vec<String> {
 }
 
 /// Every check, in the order in which they are printed.
-fn all(config: &Config, environment: &Environment, health: &Health) -> Vec<Check> {
+fn all(config: &Config, environment: &Environment, health: &Health, screen: &Screen) -> Vec<Check> {
     let mut checks = vec![ok("version", args::version())];
     let file = config.file.as_ref().map(|path| path.display().to_string());
     checks.push(ok("configuration", file.unwrap_or_else(|| "no file; defaults".to_owned())));
@@ -151,11 +152,26 @@ fn all(config: &Config, environment: &Environment, health: &Health) -> Vec<Check
         checks.push(installed(agent, hooks, Holds::is_hooks, environment));
         checks.push(installed(agent, tools, |holds| !holds.is_hooks(), environment));
     }
+    checks.push(recording(config, screen));
     checks.push(clock(health));
     if config.url.is_none() {
         checks.push(last_error(config, health));
     }
     checks
+}
+
+fn recording(config: &Config, screen: &Screen) -> Check {
+    let name = "recording";
+    match (pause::described(config, screen), config.gate.file()) {
+        ((found, false), _) => ok(name, found),
+        ((found, true), _) if !config.gate.is_on() => {
+            warn(name, found, "set record to on, in the settings file or SESSIONLOG_RECORD")
+        }
+        ((found, true), Some(file)) if config.gate.pauses().is_err() => {
+            warn(name, found, format!("remove {}, which is no list of pauses", file.display()))
+        }
+        ((found, true), _) => warn(name, found, "`sessionlog unpause` records again"),
+    }
 }
 
 fn directory(path: &Path, health: &Health) -> Check {

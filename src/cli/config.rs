@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     env::LockRule,
+    hook::Gate,
     secrets::Recogniser,
     service::Monitor,
     store::{Lifetimes, local::Options},
@@ -71,6 +72,8 @@ pub(super) struct Config {
     pub(super) keys: KeySource,
     /// Which secrets front ends take out of what they record.
     pub(super) secrets: SecretsSource,
+    /// What front ends record of other programs.
+    pub(super) gate: Gate,
     /// Who may come in, and what a client shows.
     pub(super) interfaces: Interfaces,
     /// The configuration file that was read.
@@ -99,7 +102,8 @@ impl Config {
         common: &Common,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
-        const OF_STORE: [&str; 5] = ["data_dir", "key_file", "key_command", "secrets_file", "url"];
+        const OF_STORE: [&str; 7] =
+            ["data_dir", "key_file", "key_command", "secrets_file", "url", "record", "exclude"];
         let (file, layers) = layers::salvaged(common, environment, &OF_STORE)?;
         let figment = Figment::new().merge(layers::defaults(environment));
         let figment = layers.into_iter().fold(figment, Figment::merge);
@@ -171,6 +175,7 @@ impl Config {
                 Recogniser::parse(text, "").is_ok()
             })?;
         let secrets = SecretsSource { rules, file: path("secrets_file") };
+        let gate = gate(&typed, environment)?;
         let data_dir = typed("data_dir", "a path", &|text| !text.is_empty())?;
         let file_only =
             typed("lock_file_only", "true or false", &|text| matches!(text, "true" | "false"))?;
@@ -199,6 +204,7 @@ impl Config {
             store,
             keys,
             secrets,
+            gate,
             interfaces,
             file,
             found,
@@ -236,6 +242,20 @@ impl Config {
         let shared = self.found.iter().filter(|found| found.shared);
         shared.map(one).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// What is recorded at all.
+fn gate(typed: &Typed<'_>, environment: &Environment) -> Result<Gate, ConfigError> {
+    let home = environment.directory("HOME");
+    let file = environment.home_or("XDG_STATE_HOME", ".local/state");
+    let file = file.map(|state| state.join("sessionlog/paused.json"));
+    let record = typed("record", "on or off", &|text| matches!(text, "on" | "off"))?;
+    // An owner has no home directory and records nothing; a front end without one records nothing
+    // where a glob names it.
+    let any = || Some(home.clone().unwrap_or_else(|| PathBuf::from("/")));
+    let wanted = "globs such as ~/private, **/secret";
+    let exclude = typed("exclude", wanted, &|globs| Gate::new(true, globs, any(), None).is_ok())?;
+    Ok(Gate::new(record != "off", &exclude, home, file).unwrap_or_else(|_| Gate::closed()))
 }
 
 /// A setting that is a duration, zero included.

@@ -27,7 +27,7 @@ use crate::{
 
 /// Settings that an owner is started with in any case, and what only a front end uses: they are
 /// not handed on again.
-const REPLACED: [&str; 9] = [
+const REPLACED: [&str; 11] = [
     "data_dir",
     "owner_idle",
     "log",
@@ -37,6 +37,8 @@ const REPLACED: [&str; 9] = [
     "ca",
     "secrets",
     "secrets_file",
+    "record",
+    "exclude",
 ];
 
 /// What tells a store, or what is left of one.

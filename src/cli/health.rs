@@ -10,6 +10,7 @@ use super::{
     config::Config,
     connect,
     failure::Outcome,
+    pause,
     screen::{Screen, Tone, one_line, size},
     values::Environment,
 };
@@ -139,6 +140,7 @@ pub(super) fn status(config: &Config, environment: &Environment, screen: &mut Sc
         let url = health.owner.as_ref().ok().and_then(|owner| owner.url.clone());
         rows.push(("url", url.unwrap_or_else(|| "none; `sessionlog serve` listens on one".into())));
     }
+    rows.push(("recording", pause::described(config, screen).0));
     rows.push((
         "sessions",
         match &health.sessions {
@@ -220,5 +222,6 @@ fn to_json(config: &Config, health: &Health) -> Value {
         "bytes_free": health.free.map(|free| free.bytes),
         "encrypted": health.keys.as_ref().and_then(|keys| Some(keys.as_ref().ok()?.0)),
         "last_error": error,
+        "recording": pause::to_json(config),
     })
 }

@@ -20,8 +20,9 @@ use super::{
 };
 use crate::{
     client::Client,
-    env::{clock::SystemClock, entropy::SystemEntropy, files},
-    hook::{Done, Drained, Hook, Input, Keys, Payload, Spool, Transcripts, drain, tail},
+    env::{Clock as _, clock::SystemClock, entropy::SystemEntropy, files},
+    event::Timestamp,
+    hook::{Admission, Done, Drained, Hook, Input, Keys, Payload, Spool, Transcripts, drain, tail},
     import::{Draft, Program, tail as lines},
     secrets::{Recogniser, Report},
 };
@@ -52,23 +53,36 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
     let input = Input::read(io::stdin().lock());
     let config = Config::load(common, environment);
     // Whatever setting is wrong: waiting events are kept with their store and encrypted with its
-    // key, and the user's rules on secrets hold.
+    // key, and the user's rules on secrets and on what is recorded hold.
     let known = match &config {
         Ok(config) => Ok(config.clone()),
         Err(_) => Config::of_store(common, environment),
     };
-    let secrets = match &known {
-        Ok(config) => {
-            let (secrets, wrong) = config.secrets.salvage();
-            for why in wrong {
-                screen.note(format!("sessionlog hook: {}", printable(&why)));
-            }
-            secrets
-        }
+    let (secrets, wrong) = match &known {
+        Ok(config) => config.secrets.salvage(),
         // Without readable rules the built-in ones still remove secrets.
-        Err(_) => Some(Recogniser::default()),
+        Err(_) => (Recogniser::default(), Vec::new()),
     };
-    let payload = Payload::read(&input, secrets.as_ref()).map_err(io::Error::other)?;
+    let payload = Payload::read(&input, &secrets).map_err(io::Error::other)?;
+    let clock = SystemClock::new();
+    let directory = environment.text(PROJECT);
+    let (mut gap, mut past) = (None, None);
+    let payload = match &known {
+        Ok(config) => {
+            let who = payload.who(directory.as_deref());
+            match config.gate.admit(&who, clock.now()) {
+                Admission::Refused => return Ok(()),
+                Admission::Admitted(before) => gap = before,
+            }
+            past = Some(config.gate.past(&who));
+            payload.withheld(&config.gate)
+        }
+        // There is no place to record it.
+        Err(_) => payload,
+    };
+    for why in wrong {
+        screen.note(format!("sessionlog hook: {}", printable(&why)));
+    }
     let client = match &config {
         Ok(config) => connect::client(config, environment).map_err(|failure| failure.to_string()),
         Err(error) => Err(error.to_string()),
@@ -76,13 +90,14 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
     let hook = Hook {
         client,
         spool: spool(known.map(|config| config.store_place()), environment),
-        clock: Arc::new(SystemClock::new()),
+        clock: Arc::new(clock),
         entropy: Arc::new(SystemEntropy),
-        transcripts: transcripts(secrets),
-        directory: environment.text(PROJECT),
+        transcripts: transcripts(secrets, past),
+        directory,
         home: environment.text("HOME").map(PathBuf::from),
         wait: config.as_ref().map_or(Duration::ZERO, |config| config.hook_wait),
         tokens_max: config.map_or(0, |config| config.hook_tokens),
+        gap,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(hook.run(&payload));
@@ -91,14 +106,20 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
     tell(&done, screen)
 }
 
-/// Reads transcripts, and takes the secrets out of what they say.
-fn transcripts(secrets: Option<Recogniser>) -> Transcripts {
-    let secrets = Arc::new(secrets);
+/// Reads transcripts: of the lines that may be read, without the secrets in them.
+fn transcripts<F>(secrets: Recogniser, past: Option<F>) -> Transcripts
+where
+    F: Fn(Option<Timestamp>, Option<&str>) -> bool + Send + Sync + 'static,
+{
+    let secrets = Arc::new((secrets, past));
     Box::new(move |path, is_codex| {
         let Some(mut file) = files::open_own(Path::new(path))? else { return Ok(None) };
-        let secrets = Arc::clone(&secrets);
+        let rules = Arc::clone(&secrets);
         Ok(Some(Box::new(move |ask| {
+            let (secrets, past) = &*rules;
             let program = if is_codex { Program::Codex } else { Program::ClaudeCode };
+            let may_read =
+                |at, directory: Option<&str>| past.as_ref().is_some_and(|past| past(at, directory));
             let read = match ask {
                 tail::Ask::End => {
                     lines::Tail { place: lines::end(&mut file)?, ..lines::Tail::default() }
@@ -106,28 +127,29 @@ fn transcripts(secrets: Option<Recogniser>) -> Transcripts {
                 tail::Ask::After(place) => {
                     // A note of another version is no place.
                     let place = place.and_then(|place| serde_json::from_value(place.clone()).ok());
-                    lines::since(&mut file, program, place.as_ref())?
+                    lines::since(&mut file, program, place.as_ref(), &may_read)?
                 }
             };
             let place = match serde_json::to_value(&read.place)? {
                 Value::Object(members) => members,
                 _ => Map::new(),
             };
-            let events = read.events.iter();
-            let events = events.filter_map(|draft| clean(draft, secrets.as_ref().as_ref()));
+            let events = read.events.iter().filter_map(|draft| clean(draft, secrets));
             Ok(tail::Tail { place, branch: read.branch, events: events.collect() })
         })))
     })
 }
 
 /// An event without its secrets, which it counts.
-fn clean(draft: &Draft, secrets: Option<&Recogniser>) -> Option<Value> {
+fn clean(draft: &Draft, secrets: &Recogniser) -> Option<Value> {
     let mut report = Report::default();
-    let clean = secrets.and_then(|secrets| secrets.json(&draft.text, &mut report));
+    let clean = secrets.json(&draft.text, &mut report);
     let mut event: Value = serde_json::from_str(clean.as_deref().unwrap_or(&draft.text)).ok()?;
     if !report.is_empty() {
-        let taken = serde_json::from_str(&report.to_json()).ok()?;
-        event.as_object_mut()?.insert("redactions".to_owned(), taken);
+        // What was private in its line is counted already.
+        let taken = event.as_object_mut()?.entry("redactions").or_insert_with(|| json!({}));
+        let counts = report.rules().map(|(rule, count)| (rule.to_owned(), json!(count)));
+        taken.as_object_mut()?.extend(counts);
     }
     Some(event)
 }

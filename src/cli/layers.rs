@@ -99,7 +99,9 @@ pub(super) fn file(
             None => return Err(unknown(name, format!("{FILE} {}", path.display()))),
         }
         let Some(text) = text_of(&value) else {
-            return Err(wrong(format!("setting {name}: it must be a text or a number")));
+            return Err(wrong(format!(
+                "setting {name}: it must be a text, a number or a list of them"
+            )));
         };
         values.insert(name, Value::from(text));
     }
@@ -124,8 +126,10 @@ pub(super) fn salvaged(
     let said = read.into_iter().flat_map(|part| part.into_values().flatten());
     let said = said.filter_map(|(name, value)| Some((name, text_of(&value)?)));
     let said: Vec<(String, String)> = said.collect();
-    // A key that is configured and not found must not count as no key.
-    let lost = names.iter().filter(|name| name.starts_with("key_")).find(|name| {
+    // A key that is configured and not found must not count as no key, nor what is excluded as
+    // nothing.
+    let counts = |name: &&&str| name.starts_with("key_") || matches!(**name, "record" | "exclude");
+    let lost = names.iter().filter(counts).find(|name| {
         let speaks =
             |line: &str| line.trim_start().trim_start_matches(['"', '\'']).starts_with(**name);
         text.lines().any(speaks) && !said.iter().any(|(said, _)| said == **name)
@@ -202,6 +206,10 @@ pub(super) fn text_of(value: &Value) -> Option<String> {
             .map(|whole| whole.to_string())
             .or_else(|| number.to_f64().map(|number| number.to_string())),
         Value::Bool(_, value) => Some(value.to_string()),
+        // A list is written as a variable has it.
+        Value::Array(_, values) => {
+            values.iter().map(text_of).collect::<Option<Vec<String>>>().map(|all| all.join(","))
+        }
         _ => None,
     }
 }

@@ -33,6 +33,7 @@ mod mcp;
 mod names;
 mod page;
 mod pager;
+mod pause;
 mod player;
 mod proxy;
 mod readable;
@@ -58,6 +59,7 @@ mod values;
 mod verbs;
 mod verify;
 mod view;
+mod why;
 mod work;
 
 use std::{io::Write as _, process::ExitCode};
@@ -223,6 +225,8 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         }
         Verb::Install(wanted) => return install::install(&config, wanted, environment, screen),
         Verb::Uninstall(wanted) => return install::uninstall(wanted, environment, screen),
+        Verb::Pause(wanted) => return pause::pause(&config, wanted, screen),
+        Verb::Unpause(wanted) => return pause::unpause(&config, wanted, screen),
         Verb::Status => return health::status(&config, environment, screen),
         Verb::Doctor => return checks::doctor(&config, environment, screen),
         Verb::Tokens(wanted) => return tokens::run(&config, &wanted.verb, screen),
@@ -270,8 +274,10 @@ async fn ask(
         Verb::Cursors(wanted) => work::cursors(&client, wanted, screen).await,
         Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
         Verb::History(wanted) => work::history(&client, &wanted, screen).await,
+        Verb::Why(wanted) => why::run(&client, &wanted, screen).await,
         Verb::Rename(wanted) => sessions::rename(&client, &wanted, screen).await,
         Verb::Archive(one) => sessions::archive(&client, &one.session, screen).await,
+        Verb::Unarchive(one) => sessions::unarchive(&client, &one.session, screen).await,
         Verb::Delete(one) => sessions::delete(&client, &one, screen).await,
         Verb::Erase(wanted) => sessions::erase(&client, &wanted, screen).await,
         Verb::Redact(one) => events::redact(&client, &one, screen).await,
@@ -286,7 +292,7 @@ async fn ask(
         Verb::Fork(wanted) => fork::fork(&client, wanted, screen).await,
         Verb::Diff(wanted) => fork::diff(&client, wanted, screen).await,
         Verb::Import(import) => transfer::import(&client, import, screen).await,
-        Verb::Export(export) => transfer::export(&client, export, screen).await,
+        Verb::Export(export) => transfer::export(&client, export, config, screen).await,
         Verb::Proxy(wanted) => proxy::run(client, wanted, config, environment).await,
         Verb::Mcp(wanted) => mcp::run(client, wanted, environment, screen).await,
         Verb::Audit(wanted) => tokens::audit(&client, wanted, screen).await,

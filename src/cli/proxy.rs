@@ -14,6 +14,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 use url::Url;
 
 use super::{
@@ -26,10 +27,11 @@ use super::{
 };
 use crate::{
     client::Client,
-    env::clock::SystemClock,
+    env::{Clock as _, clock::SystemClock},
     event::SessionId,
+    hook::{self, Admission, Who},
     proxy::{
-        Context, Ended, Notify, Options, Repeats, Upstream, in_front_of, with_program,
+        Context, Ended, Gate, Notify, Options, Repeats, Upstream, in_front_of, with_program,
         with_upstream,
     },
 };
@@ -100,15 +102,16 @@ pub(super) async fn run(
     environment: &Environment,
 ) -> Outcome {
     let wrapped = Wrapped::of(&wanted)?;
-    let secrets = config.secrets.read()?.map(Arc::new);
+    let secrets = Arc::new(config.secrets.read()?);
     let voice = Voice::new();
+    let project = connect::project(environment);
+    let directory = project.as_ref().map(|project| project.directory.display().to_string());
+    let gate = Arc::new(Gated { gate: config.gate.clone(), directory });
     let options = Options {
         session: wanted.session.or_else(|| mcp::of_harness(environment)),
         name: connect::random_text(),
         server: wanted.name.unwrap_or_else(|| wrapped.name()),
-        directory: connect::project(environment)
-            .filter(|project| !project.shared)
-            .map(|project| project.workspace()),
+        directory: project.filter(|project| !project.shared).map(|project| project.workspace()),
         repeats: Repeats {
             age_max: Some(wanted.cache_age).filter(|age| !age.is_zero()),
             tools: wanted.cache.into_iter().collect(),
@@ -122,12 +125,36 @@ pub(super) async fn run(
         },
         durable: wanted.durable,
         secrets,
+        gate,
         notify: voice.notify(),
         clock: Arc::new(SystemClock::new()),
     };
     let outcome = wrapped.run(client, options).await;
     voice.last_words();
     outcome
+}
+
+/// What the user lets be recorded in the working directory.
+struct Gated {
+    gate: hook::Gate,
+    directory: Option<String>,
+}
+
+impl Gate for Gated {
+    fn admits(&self, session: &SessionId) -> Option<Option<Value>> {
+        let who = Who::new(session.as_str(), self.directory.as_deref());
+        let now = SystemClock::new().now();
+        match self.gate.admit(&who, now) {
+            Admission::Refused => None,
+            Admission::Admitted(gap) => {
+                Some(gap.and_then(|gap| gap.event(now).get_mut("error").map(Value::take)))
+            }
+        }
+    }
+
+    fn withholds(&self, input: Option<&Value>) -> bool {
+        self.gate.withholds(input, self.directory.as_deref())
+    }
 }
 
 /// Standard error on its own thread: the process that started us may never read it.

@@ -16,7 +16,10 @@ use super::{
 const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Read",
-        &["sessions", "show", "events", "replay", "view", "history", "diff", "rewind", "export"],
+        &[
+            "sessions", "show", "events", "replay", "view", "history", "why", "diff", "rewind",
+            "export",
+        ],
     ),
     (
         "Write",
@@ -29,10 +32,11 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "wake",
             "rename",
             "archive",
+            "unarchive",
             "redact",
         ],
     ),
-    ("Agents", &["install", "uninstall", "mcp", "hook", "proxy"]),
+    ("Agents", &["install", "uninstall", "pause", "unpause", "mcp", "hook", "proxy"]),
     (
         "Store",
         &[

@@ -20,8 +20,8 @@ pub(in crate::cli) struct SecretsSource {
 }
 
 impl SecretsSource {
-    /// The rules, `None` for none at all.
-    pub(super) fn read(&self) -> Outcome<Option<Recogniser>> {
+    /// The rules.
+    pub(super) fn read(&self) -> Outcome<Recogniser> {
         Recogniser::parse(&self.rules, &self.lines()?).map_err(|error| Failure::Refused {
             code: "invalid_request",
             message: self.worded(&error),
@@ -30,7 +30,7 @@ impl SecretsSource {
     }
 
     /// As many of the rules as can be read, and what is wrong with the others.
-    pub(super) fn salvage(&self) -> (Option<Recogniser>, Vec<String>) {
+    pub(super) fn salvage(&self) -> (Recogniser, Vec<String>) {
         let (lines, unread) = match self.lines() {
             Ok(lines) => (lines, None),
             Err(failure) => (String::new(), Some(format!("secrets_file {failure}"))),

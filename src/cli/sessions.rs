@@ -33,11 +33,15 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
     if wanted.deleted {
         return hidden(client, limit, screen).await;
     }
-    let filtered = wanted.since.is_some() || wanted.until.is_some() || !wanted.state.is_empty();
+    let filtered = wanted.since.is_some()
+        || wanted.until.is_some()
+        || wanted.client.is_some()
+        || !wanted.state.is_empty();
     let mut left = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut query = sessions::ListQuery {
         order: Some(wanted.order.as_str().to_owned()),
         workspace: wanted.workspace,
+        client: wanted.client,
         include_archived: wanted.archived,
         statuses: wanted.state,
         created_gte: wanted.since.as_deref().map(moment).transpose()?,
@@ -228,7 +232,19 @@ pub(super) async fn archive(client: &Client, id: &SessionId, screen: &mut Screen
     if screen.json {
         return Ok(screen.print(&session)?);
     }
-    screen.line(format!("archived {id}: it can be read, and no longer written"))?;
+    screen.line(format!(
+        "archived {id}: it can be read, and not written until `sessionlog unarchive {id}`"
+    ))?;
+    Ok(())
+}
+
+pub(super) async fn unarchive(client: &Client, id: &SessionId, screen: &mut Screen) -> Outcome {
+    let place = InSession { session: id.clone() };
+    let session = client.call::<sessions::Unarchive>(&place, &NoQuery {}, &()).await?;
+    if screen.json {
+        return Ok(screen.print(&session)?);
+    }
+    screen.line(format!("unarchived {id}: it can be written again"))?;
     Ok(())
 }
 

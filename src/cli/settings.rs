@@ -58,6 +58,15 @@ pub(super) const SETTINGS: &[Setting] = &[
     .everywhere(),
     Setting::new("secrets_file", "FILE", "file with your own redaction rules, one per line: NAME PATTERN, or allow PATTERN")
         .everywhere(),
+    Setting::new("record", "ON", "record what other programs do, in hook and proxy: on or off")
+        .or("on")
+        .everywhere(),
+    Setting::new(
+        "exclude",
+        "GLOBS",
+        "paths that hook and proxy never record, A,B: ~, *, ? and **; each with all below it",
+    )
+    .everywhere(),
     Setting::new("log", "LEVEL", "log level: off, error, warn, info, debug or trace")
         .or("info")
         .everywhere(),

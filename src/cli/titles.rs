@@ -25,7 +25,8 @@ pub(super) async fn of(client: &Client, sessions: &[Session]) -> Vec<String> {
     titles.buffered(AT_ONCE).collect().await
 }
 
-async fn title(client: &Client, session: &Session) -> String {
+/// The title of one session.
+pub(super) async fn title(client: &Client, session: &Session) -> String {
     let own = session.title.clone().unwrap_or_default();
     let generated = |name: &str| {
         own.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(": "))

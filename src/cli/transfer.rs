@@ -10,16 +10,21 @@ use serde_json::{Value, json};
 
 use super::{
     args::{self, Format},
+    config::Config,
     failure::{Failure, Outcome},
     page::{Page, Pages, Part, Query, on_one_line},
+    readable::markdown::Document,
     screen::{Screen, counted, printable},
+    titles,
 };
 use crate::{
     client::Client,
     env::files,
     event::SessionId,
     import::{self, Chat, Members, Program, Report, Source, TranscriptLines},
+    secrets::{Recogniser, Report as Taken},
     verbs::{InSession, NoQuery, sessions},
+    wire::json::shown,
 };
 
 /// Sessions that are named to a person at most.
@@ -167,11 +172,16 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn export(client: &Client, wanted: args::Export, screen: &mut Screen) -> Outcome {
+pub(super) async fn export(
+    client: &Client,
+    wanted: args::Export,
+    config: &Config,
+    screen: &mut Screen,
+) -> Outcome {
     let mut pages = Pages::new(client, &wanted.session, Query::default());
     // Lines on a terminal show the progress themselves.
     let spinner = (!screen.terminal).then(|| screen.spinner("exporting"));
-    let written = written(client, &wanted, &mut pages, screen).await;
+    let written = written(client, &wanted, config, &mut pages, screen).await;
     if let Some(spinner) = spinner {
         spinner.finish_and_clear();
     }
@@ -181,6 +191,7 @@ pub(super) async fn export(client: &Client, wanted: args::Export, screen: &mut S
 async fn written(
     client: &Client,
     wanted: &args::Export,
+    config: &Config,
     pages: &mut Pages<'_>,
     screen: &mut Screen,
 ) -> Outcome {
@@ -200,6 +211,10 @@ async fn written(
         Format::Codex => return transcript(pages, Program::Codex, screen).await,
         Format::Openai => Chat::Openai,
         Format::Anthropic => Chat::Anthropic,
+        Format::Markdown => {
+            let secrets = config.secrets.read()?;
+            return document(client, &wanted.session, &secrets, pages, screen).await;
+        }
     };
     let place = InSession { session: wanted.session.clone() };
     let session = client.call::<sessions::Get>(&place, &NoQuery {}, &()).await?;
@@ -211,6 +226,48 @@ async fn written(
     }
     for line in import::to_chat(chat, &wanted.session, &metadata, &events) {
         screen.line(on_one_line(&line))?;
+    }
+    Ok(())
+}
+
+/// A session to read, without its secrets.
+async fn document(
+    client: &Client,
+    id: &SessionId,
+    secrets: &Recogniser,
+    pages: &mut Pages<'_>,
+    screen: &mut Screen,
+) -> Outcome {
+    let place = InSession { session: id.clone() };
+    let session = client.call::<sessions::Get>(&place, &NoQuery {}, &()).await?;
+    let title = titles::title(client, &session).await;
+    let mut taken = Taken::default();
+    let mut clean = |text: &str| secrets.json(text, &mut taken).unwrap_or_else(|| text.to_owned());
+    let title = Some(clean(&title)).filter(|title| !title.is_empty());
+    let about = serde_json::to_string(&session).map_err(io::Error::from)?;
+    let about: Value = shown(clean(&about).as_bytes()).map_err(io::Error::from)?;
+    let mut document = Document::new(screen.times());
+    screen.line(document.head(title.as_deref().unwrap_or(id.as_str()), &about))?;
+    while let Some(page) = pages.next().await? {
+        for part in page.parts() {
+            match part {
+                Part::Event(event) => {
+                    let event = clean(event.get());
+                    let event = shown(event.as_bytes()).map_err(io::Error::from)?;
+                    if let Some(text) = document.event(&event) {
+                        screen.line(text)?;
+                    }
+                }
+                Part::Lost(gap) => screen.line(format!("\n**Missing**: {}", gap.sentence()))?,
+            }
+        }
+    }
+    if let Some(end) = document.end() {
+        screen.line(end)?;
+    }
+    let rules: Vec<String> = taken.rules().map(|(rule, count)| format!("{rule} {count}")).collect();
+    if !rules.is_empty() {
+        screen.note(format!("removed: {}", rules.join(", ")));
     }
     Ok(())
 }

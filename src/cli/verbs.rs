@@ -14,6 +14,7 @@ impl Verb {
             | Self::Rewind(_)
             | Self::Diff(_)
             | Self::History(_)
+            | Self::Why(_)
             | Self::Audit(_)
             | Self::Inspect(_)
             | Self::Config => true,
@@ -37,7 +38,7 @@ impl Verb {
             Self::Cursors(verb) => Some(&mut verb.session),
             Self::Wake(verb) => Some(&mut verb.session),
             Self::Rename(verb) => Some(&mut verb.session),
-            Self::Archive(verb) => Some(&mut verb.session),
+            Self::Archive(verb) | Self::Unarchive(verb) => Some(&mut verb.session),
             Self::Delete(verb) => Some(&mut verb.session),
             Self::Hold(verb) => Some(&mut verb.session),
             Self::Erase(verb) => Some(&mut verb.session),

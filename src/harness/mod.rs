@@ -38,7 +38,7 @@ pub use overview::{
     FULL_STEPS_MAX, LeftOutLine, More, Overview, TalkView, beyond_overview, explained, goal,
     overview,
 };
-pub use phases::{Level, Levelled, PhaseView, levelled};
+pub use phases::{Level, Levelled, Named, PhaseView, levelled};
 pub use render::{LeftOut, PlanView, Quote, ResultView, Why};
 pub use said::{Block, Call, Image, READ_TYPES, ToolResult};
 pub use step::{StepPlace, StepView, page};

@@ -5,7 +5,7 @@
 use super::{
     budget::{fit, json_bytes},
     overview::{Overview, step_summary},
-    summary::summary,
+    summary::{counted, summary},
 };
 use crate::{
     event::{Position, Timestamp},
@@ -16,6 +16,15 @@ use crate::{
 const PHASE_BYTES: usize = 170;
 /// Bytes of what every answer has.
 const FRAME_BYTES: usize = 700;
+
+/// What a phase weighs at least before it may end without one of the ends that always do: so many
+/// events, a research step counting as three.
+const WEIGHT_MIN: u64 = 12;
+const STEP_WEIGHT: u64 = 2;
+/// Phases of a session that has no other ends, about.
+const PHASES_WANTED: u64 = 10;
+/// Parts of a session beyond which a phase is divided.
+const PARTS_WANTED: u64 = 3;
 
 /// How fine a summary is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,19 +87,23 @@ pub struct Levelled {
     pub phases_left_out: u64,
 }
 
-/// The summary on a level, within a budget of bytes.
+/// A checkpoint that someone named: where it is, and its name.
+pub type Named = (Position, String);
+
+/// The summary on a level, within a budget of bytes. Named checkpoints end phases.
 #[must_use]
-pub fn levelled(facts: &Facts, level: Level, bytes_max: usize) -> Levelled {
+pub fn levelled(facts: &Facts, named: &[Named], level: Level, bytes_max: usize) -> Levelled {
     let mut view = step_summary(facts, bytes_max);
-    let all = facts.phases.all().len() as u64 + facts.phases.joined();
+    let all = phases_of(facts, named);
+    let count = all.len() as u64 + facts.phases.joined();
     let budget = bytes_max.saturating_sub(FRAME_BYTES + json_bytes(&view.goal.text));
     let said = facts.research.summary().map(|said| said.text.as_str()).unwrap_or_default();
     let said = fit(said, budget / 3).text;
-    let phases = newest_phases(facts, budget.saturating_sub(json_bytes(&said)));
-    let left_out = all - phases.len() as u64;
+    let phases = newest_phases(&all, budget.saturating_sub(json_bytes(&said)));
+    let left_out = count - phases.len() as u64;
     let level = match level {
         Level::Auto if !view.truncated => Level::Step,
-        Level::Auto if left_out == 0 && all > 1 => Level::Phase,
+        Level::Auto if left_out == 0 && count > 1 => Level::Phase,
         Level::Auto => Level::Session,
         level => level,
     };
@@ -109,12 +122,96 @@ pub fn levelled(facts: &Facts, level: Level, bytes_max: usize) -> Levelled {
     }
 }
 
+/// A phase, and the name of the checkpoint that ended it.
+type Part = (Phase, Option<String>);
+
+/// The phases of a session, oldest first: its stretches, joined.
+fn phases_of(facts: &Facts, named: &[Named]) -> Vec<Part> {
+    let stretches = facts.phases.all();
+    let mut parts: Vec<Vec<Part>> = vec![Vec::new()];
+    for (stretch, name) in stretches.iter().zip(names(stretches, named)) {
+        let is_over = name.is_some() || stretch.ended.is_some_and(Ended::ends_phase);
+        let last = parts.last_mut().into_iter();
+        last.for_each(|last| last.push((stretch.clone(), name.map(str::to_owned))));
+        if is_over {
+            parts.push(Vec::new());
+        }
+    }
+    let total = stretches.iter().map(weight).sum();
+    let divide = |part| divided(part, total, &[Ended::Instruction, Ended::Step]);
+    let mut all: Vec<Part> = parts.into_iter().flat_map(divide).collect();
+    if let Some((last, _)) = all.last_mut() {
+        last.ended = last.ended.filter(|by| by.ends_phase());
+    }
+    all
+}
+
+/// The checkpoint that ends each stretch: it is no event, so it ends the stretch whose end is
+/// nearest.
+fn names<'n>(stretches: &[Phase], named: &'n [Named]) -> Vec<Option<&'n str>> {
+    let mut names = vec![None; stretches.len()];
+    for (at, name) in named {
+        let Some(place) = stretches.iter().position(|one| one.from < *at && *at <= one.to) else {
+            continue;
+        };
+        let is_end = stretches.get(place).is_some_and(|one| one.to.0 - at.0 <= at.0 - one.from.0);
+        let ended = if is_end { Some(place) } else { place.checked_sub(1) };
+        if let Some(ended) = ended.and_then(|place| names.get_mut(place)) {
+            *ended = Some(&**name);
+        }
+    }
+    names
+}
+
+fn weight(phase: &Phase) -> u64 {
+    phase.to.0 - phase.from.0 + STEP_WEIGHT * phase.steps
+}
+
+/// The stretches between two ends as one phase; as several where they are much of the session: by
+/// the first of these ends, and what is still long by the next.
+fn divided(stretches: Vec<Part>, total: u64, ends: &[Ended]) -> Vec<Part> {
+    let whole: u64 = stretches.iter().map(|(stretch, _)| weight(stretch)).sum();
+    let is_long = whole > (2 * WEIGHT_MIN).max(total / PARTS_WANTED);
+    let Some((end, rest)) = ends.split_first().filter(|_| is_long) else {
+        return joined(stretches).into_iter().collect();
+    };
+    let least = WEIGHT_MIN.max(total / PHASES_WANTED);
+    let (mut left, mut size) = (whole, 0);
+    let mut groups: Vec<Vec<Part>> = vec![Vec::new()];
+    for part in stretches {
+        let last = groups.last().and_then(|group| group.last());
+        let may_end = last.is_some_and(|(last, _)| last.ended == Some(*end));
+        if may_end && size >= least && left >= least / 2 {
+            groups.push(Vec::new());
+            size = 0;
+        }
+        left -= weight(&part.0);
+        size += weight(&part.0);
+        groups.last_mut().into_iter().for_each(|group| group.push(part.clone()));
+    }
+    groups.into_iter().flat_map(|group| divided(group, total, rest)).collect()
+}
+
+/// One phase of stretches; `None` without any.
+fn joined(stretches: Vec<Part>) -> Option<Part> {
+    let mut all = stretches.into_iter();
+    let (mut phase, mut name) = all.next()?;
+    for (next, ended) in all {
+        phase.join(next);
+        name = ended;
+    }
+    if name.is_some() && !phase.ended.is_some_and(Ended::ends_phase) {
+        phase.ended = Some(Ended::Checkpoint);
+    }
+    Some((phase, name))
+}
+
 /// The newest phases that fit, oldest first.
-fn newest_phases(facts: &Facts, budget: usize) -> Vec<PhaseView> {
+fn newest_phases(all: &[Part], budget: usize) -> Vec<PhaseView> {
     let mut left = budget;
     let mut made = Vec::new();
-    for phase in facts.phases.all().iter().rev() {
-        let text = text_of(phase);
+    for (phase, name) in all.iter().rev() {
+        let text = text_of(phase, name.as_deref());
         let Some(rest) = left.checked_sub(PHASE_BYTES + json_bytes(&text)) else { break };
         left = rest;
         made.push(PhaseView {
@@ -129,15 +226,34 @@ fn newest_phases(facts: &Facts, budget: usize) -> Vec<PhaseView> {
     made
 }
 
-fn text_of(phase: &Phase) -> String {
+fn text_of(phase: &Phase, checkpoint: Option<&str>) -> String {
     let mut lines: Vec<String> = Vec::new();
-    lines.extend(phase.asked.as_ref().map(|text| format!("Asked: {text}")));
+    lines.extend(phase.asked.iter().map(|text| format!("Asked: {text}")));
+    let more = phase.requests.saturating_sub(phase.asked.len() as u64);
+    lines.extend((more > 0).then(|| format!("and {} more", counted(more, "request"))));
     lines.extend(phase.finished.as_ref().map(|text| format!("Finished: {text}")));
     lines.extend(phase.found.iter().map(|(_, text)| text.to_string()));
+    lines.extend(calls_of(phase));
     let said = phase.last.as_deref().filter(|last| {
         let beginning = last.trim_end_matches('…');
         !phase.found.iter().any(|(_, text)| text.starts_with(beginning) || last.contains(&**text))
     });
     lines.extend(said.map(|text| format!("Last: {text}")));
+    lines.extend(checkpoint.map(|name| format!("Checkpoint: {name}")));
     lines.join("\n")
+}
+
+/// What was called, and which files were changed, in a line.
+fn calls_of(phase: &Phase) -> Option<String> {
+    if phase.calls == 0 {
+        return None;
+    }
+    let mut tools: Vec<&(Box<str>, u64)> = phase.tools.iter().collect();
+    tools.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let tools: Vec<String> = tools.iter().map(|(tool, count)| format!("{tool} {count}")).collect();
+    let files = match phase.files.as_slice() {
+        [] => String::new(),
+        files => format!("; changed {}", files.join(", ")),
+    };
+    Some(format!("{}: {}{files}", counted(phase.calls, "call"), tools.join(", ")))
 }

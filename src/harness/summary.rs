@@ -102,7 +102,7 @@ pub fn summary_in_lines(facts: &Facts, bytes_max: usize, line_chars_min: usize) 
 }
 
 /// A number of things, in words.
-fn counted(number: u64, one: &str) -> String {
+pub(super) fn counted(number: u64, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 

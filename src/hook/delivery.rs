@@ -41,6 +41,14 @@ impl Delivery {
         id.and_then(Value::as_str).unwrap_or("none")
     }
 
+    /// Puts an event before the others, once.
+    pub(super) fn begin_with(&mut self, event: Option<Value>) {
+        let Some(event) = event else { return };
+        if self.events.first().and_then(|first| first.get("id")) != event.get("id") {
+            self.events.insert(0, event);
+        }
+    }
+
     pub(super) fn to_text(&self) -> String {
         serde_json::to_string(self).expect("texts and JSON alone")
     }

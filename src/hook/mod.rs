@@ -6,6 +6,7 @@
 mod context;
 mod deliver;
 mod delivery;
+mod gate;
 pub mod install;
 mod lenient;
 mod payload;
@@ -30,6 +31,7 @@ use crate::{
 };
 pub use deliver::{Drained, drain};
 pub use delivery::Delivery;
+pub use gate::{Admission, Gate, GlobError, Pause, Who, Why};
 pub use lenient::Input;
 pub use payload::{Payload, Unreadable};
 pub use spool::{Keys, Spool, SpoolError};
@@ -66,6 +68,8 @@ pub struct Hook {
     pub wait: Duration,
     /// Most tokens of an answer; 0 for no answer.
     pub tokens_max: usize,
+    /// What was not recorded of the session before this event.
+    pub gap: Option<Pause>,
 }
 
 /// What became of an event.
@@ -115,6 +119,7 @@ impl Hook {
                 done.trouble = trouble;
             }
             Err(why) => {
+                delivery.begin_with(self.gap.as_ref().map(|gap| gap.event(at)));
                 // A hook that delivered something does not pause the others.
                 let failed = why.is_some() && drained.delivered == 0;
                 self.spool_it(&delivery, why, failed, &mut done);
@@ -176,6 +181,7 @@ impl Hook {
         }
         // Without an owner the transcript keeps what is unread: the next event reads it.
         let unread = tail::add(client, &self.transcripts, payload, delivery).await.err();
+        delivery.begin_with(self.gap.as_ref().map(|gap| gap.event(self.clock.now())));
         match deliver::deliver(client, delivery).await {
             Ok(()) => Ok(unread),
             Err(deliver::Undelivered::Later(error)) => Err(error.to_string()),

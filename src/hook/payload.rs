@@ -5,7 +5,10 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::lenient::{self, Input, LEVELS_MAX};
+use super::{
+    gate::{Gate, Who},
+    lenient::{self, Input, LEVELS_MAX},
+};
 use crate::{
     event::{EventId, SessionId, json, limits},
     secrets::{Recogniser, Report},
@@ -81,10 +84,27 @@ enum Odd {
     Many,
 }
 
+/// What of a call is kept whose input and result are not.
+const OF_A_CALL: [&str; 13] = [
+    "session_id",
+    "hook_event_name",
+    "transcript_path",
+    "cwd",
+    "permission_mode",
+    "model",
+    "turn_id",
+    "prompt_id",
+    "agent_id",
+    "agent_type",
+    "tool_name",
+    "tool_use_id",
+    "duration_ms",
+];
+
 /// The text without its secrets, as a tree.
-fn clean(text: &str, secrets: Option<&Recogniser>, report: &mut Report) -> Result<Value, Odd> {
+fn clean(text: &str, secrets: &Recogniser, report: &mut Report) -> Result<Value, Odd> {
     let text = json::tree(text).ok_or(Odd::Many)?;
-    let clean = secrets.and_then(|secrets| secrets.json(text, report));
+    let clean = secrets.json(text, report);
     let value = serde_json::from_str(clean.as_deref().unwrap_or(text))?;
     if levels_fit(&value) { Ok(value) } else { Err(Odd::Deep) }
 }
@@ -95,7 +115,7 @@ impl Payload {
     ///
     /// # Errors
     /// [`Unreadable`].
-    pub fn read(input: &Input, secrets: Option<&Recogniser>) -> Result<Self, Unreadable> {
+    pub fn read(input: &Input, secrets: &Recogniser) -> Result<Self, Unreadable> {
         let text = String::from_utf8_lossy(&input.bytes);
         let mut report = Report::default();
         let (value, mended) = match clean(&text, secrets, &mut report) {
@@ -131,6 +151,25 @@ impl Payload {
         let long = mended.is_some() && input.bytes.len() > limits::EVENT_BYTES_MAX;
         let cut_from = input.cut_from.or_else(|| long.then_some(input.bytes.len() as u64));
         Ok(Self { members, session, name, redactions, mended, cut_from })
+    }
+
+    /// Whose work it is, and where: in the program's directory, and in the current one.
+    #[must_use]
+    pub fn who(&self, directory: Option<&str>) -> Who {
+        Who::new(self.session.as_str(), directory.into_iter().chain(self.text("cwd")))
+    }
+
+    /// Keeps of a call that names an excluded path only which tool it was.
+    #[must_use]
+    pub fn withheld(mut self, gate: &Gate) -> Self {
+        let input = self.get("tool_input");
+        if input.is_some() && gate.withholds(input, self.text("cwd")) {
+            self.members.retain(|name, _| OF_A_CALL.contains(&name.as_str()));
+            self.members.insert("withheld".to_owned(), "excluded".into());
+            // The reason for reading it leniently, and what was removed, may be of the input.
+            (self.redactions, self.mended) = (None, None);
+        }
+        self
     }
 
     /// The agent's session.

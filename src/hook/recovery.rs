@@ -262,6 +262,7 @@ fn framed(head: &str, data: &Value, tail: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secrets::Recogniser;
 
     #[test]
     fn nothing_that_was_recorded_ends_the_frame_it_is_shown_in() {
@@ -284,7 +285,8 @@ mod tests {
         ] {
             let event = json!({ "session_id": "s", "hook_event_name": name, "source": source });
             let read =
-                Payload::read(&event.to_string().into_bytes().into(), None).expect("an event");
+                Payload::read(&event.to_string().into_bytes().into(), &Recogniser::default())
+                    .expect("an event");
             assert_eq!(wanted(&read), expected, "{name} {source}");
         }
     }

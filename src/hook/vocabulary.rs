@@ -49,7 +49,10 @@ pub(super) fn delivery(
             event.insert("truncated".to_owned(), json!({ "bytes": bytes }));
         }
         // The original once, with the last event made of it.
-        if part == last && kind != kinds::TRANSCRIPT_ENTRY {
+        if let Some(why) = payload.get("withheld") {
+            event.retain(|name, _| !matches!(&**name, "input" | "content"));
+            event.insert("withheld".to_owned(), why.clone());
+        } else if part == last && kind != kinds::TRANSCRIPT_ENTRY {
             event.insert("raw".to_owned(), Value::Object(payload.members().clone()));
         }
         Value::Object(fitting(event, payload))
@@ -321,10 +324,12 @@ fn own(event: &mut Map<String, Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secrets::Recogniser;
 
     fn delivered(payload: &Value) -> Delivery {
         let payload =
-            Payload::read(&payload.to_string().into_bytes().into(), None).expect("an event");
+            Payload::read(&payload.to_string().into_bytes().into(), &Recogniser::default())
+                .expect("an event");
         super::delivery(&payload, Some("/home/ada/proj"), Timestamp(0), [7; 16])
     }
 
@@ -426,7 +431,8 @@ mod tests {
         };
         let id = |payload: &Value, salt: u8| {
             let read =
-                Payload::read(&payload.to_string().into_bytes().into(), None).expect("an event");
+                Payload::read(&payload.to_string().into_bytes().into(), &Recogniser::default())
+                    .expect("an event");
             read.event_id([salt; 16], 0)
         };
         let call = told("PreToolUse", json!({ "tool_use_id": "t" }));

@@ -1,7 +1,10 @@
 //! An event that an import will append. It must not know the program the event is from.
 
-use super::members::{Object, quote};
-use crate::event::limits;
+use super::members::{Members, Object, quote};
+use crate::{event::limits, secrets::Report};
+
+/// The member that counts what was removed.
+pub(super) const REDACTIONS: &str = "redactions";
 
 /// An event to be appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +29,15 @@ pub enum Named {
 }
 
 impl Draft {
+    /// Counts what was removed from it, unless it counts already.
+    pub(super) fn redacted(&mut self, report: &Report) {
+        let counts =
+            |text: &str| Members::read(text).is_ok_and(|members| members.raw(REDACTIONS).is_some());
+        if !report.is_empty() && !counts(&self.text) && self.text.pop().is_some() {
+            self.text.push_str(&format!(",\"{REDACTIONS}\":{}}}", report.to_json()));
+        }
+    }
+
     /// Why every store would refuse it; `None` when it fits.
     #[must_use]
     pub fn too_much(&self) -> Option<String> {

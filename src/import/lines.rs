@@ -6,7 +6,10 @@ use std::io::{BufRead, Read};
 use serde_json::value::RawValue;
 
 use super::{Members, members::listed, openai::About, transcript::Program};
-use crate::event::{EventType, SessionId};
+use crate::{
+    event::{EventType, SessionId},
+    secrets::{Recogniser, Report},
+};
 
 /// Bytes of one line at most; a longer one is reported and left out.
 pub const LINE_BYTES_MAX: u64 = 64 << 20;
@@ -60,6 +63,9 @@ pub(super) struct Lines<'a> {
     bytes: u64,
     /// What stands behind the last line that was taken: its end, and lines without content.
     around: String,
+    private: Recogniser,
+    /// What was private in the last line.
+    taken: Report,
 }
 
 impl<'a> Lines<'a> {
@@ -68,13 +74,28 @@ impl<'a> Lines<'a> {
         name: String,
         session: Option<SessionId>,
     ) -> Self {
-        let around = String::new();
-        Self { reader, name, session, conversations: 0, program: None, line: 0, bytes: 0, around }
+        Self {
+            reader,
+            name,
+            session,
+            conversations: 0,
+            program: None,
+            line: 0,
+            bytes: 0,
+            around: String::new(),
+            private: Recogniser::of_private_spans(),
+            taken: Report::default(),
+        }
     }
 
     /// What stands behind the last line.
     pub(super) fn around(&self) -> &str {
         &self.around
+    }
+
+    /// What was private in the last line, and is not in what it gave.
+    pub(super) fn taken(&self) -> &Report {
+        &self.taken
     }
 
     pub(super) fn line(&self) -> u64 {
@@ -150,6 +171,9 @@ impl<'a> Lines<'a> {
             Err(error) if !whole && error.is_eof() => return Item::Torn,
             Err(error) => return self.bad(format!("it is not JSON: {error}")),
         };
+        self.taken = Report::default();
+        let clean = self.private.json(value.get(), &mut self.taken);
+        let value = clean.and_then(|text| RawValue::from_string(text).ok()).unwrap_or(value);
         match self.content(value) {
             Ok(content) => Item::Good(content),
             Err(problem) => self.bad(problem),

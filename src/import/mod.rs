@@ -25,6 +25,7 @@ pub use transcript::{Program, Transcript, TranscriptLines};
 use crate::{
     client::{Client, ClientError},
     event::SessionId,
+    secrets::Report as Taken,
 };
 use deliver::Delivery;
 use lines::{Content, Item, Lines};
@@ -113,11 +114,13 @@ pub async fn import(
         single: None,
         report: Report::default(),
         events: 0,
+        taken: Taken::default(),
         single_name: source.session.clone().unwrap_or_else(|| lines::session_id(&source.name).0),
         name: source.session.is_none().then(|| source.name.clone()),
     };
     let mut lines = Lines::new(source.reader, source.name, source.session);
     while let Some(item) = lines.next()? {
+        run.taken = lines.taken().clone();
         run.take(item, lines.line()).await?;
         progress(Progress { bytes: lines.bytes(), events: run.events });
     }
@@ -143,6 +146,8 @@ struct Run<'a> {
     name: Option<String>,
     report: Report,
     events: u64,
+    /// What was private in the line.
+    taken: Taken,
 }
 
 struct Single<'a> {
@@ -175,6 +180,7 @@ impl<'a> Run<'a> {
                     self.bad(line, problem);
                     return Ok(());
                 }
+                drafts.iter_mut().take(1).for_each(|first| first.redacted(&self.taken));
                 delivery.describe(about, &drafts);
                 let drafts: Vec<Sent> = drafts.into_iter().map(|draft| (line, draft)).collect();
                 let sent = match drafts.is_empty() {
@@ -290,8 +296,9 @@ impl<'a> Run<'a> {
         &mut self,
         mut single: Single<'a>,
         line: u64,
-        drafts: Vec<Draft>,
+        mut drafts: Vec<Draft>,
     ) -> Result<(), ImportError> {
+        drafts.iter_mut().take(1).for_each(|first| first.redacted(&self.taken));
         single.bytes += drafts.iter().map(|draft| draft.text.len()).sum::<usize>();
         single.drafts.extend(drafts.into_iter().map(|draft| (line, draft)));
         let full = single.drafts.len() >= PART_EVENTS || single.bytes >= PART_BYTES;

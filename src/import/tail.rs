@@ -12,11 +12,14 @@ use serde::{Deserialize, Serialize};
 use super::{
     claude::{Claude, says, text_of},
     codex,
-    draft::{Draft, event},
+    draft::{Draft, REDACTIONS, event},
     members::{Members, Object, quote},
     transcript::{Program, hash_of_line, head},
 };
-use crate::event::kinds;
+use crate::{
+    event::{Timestamp, kinds},
+    secrets::{Recogniser, Report as Taken},
+};
 
 /// Bytes read at once, and events made of them.
 pub const TAIL_BYTES: usize = 4 << 20;
@@ -68,8 +71,12 @@ pub fn end(source: &mut (impl Read + Seek)) -> io::Result<Place> {
     Ok(Place { bytes, check: check(source, bytes)?, again: None })
 }
 
+/// Whether a line may be read, by its time and the directory that it is from, where it has them.
+pub type MayRead<'a> = dyn Fn(Option<Timestamp>, Option<&str>) -> bool + 'a;
+
 /// Reads what came after a place, up to [`TAIL_BYTES`]; from the beginning without a place, or when
-/// the place is not there any more. An unfinished last line is left for the next reading.
+/// the place is not there any more. An unfinished last line is left for the next reading. What is
+/// private in a line is not read, as an import does not.
 ///
 /// # Errors
 /// The error of the source.
@@ -77,6 +84,7 @@ pub fn since(
     source: &mut (impl Read + Seek),
     program: Program,
     place: Option<&Place>,
+    may_read: &MayRead<'_>,
 ) -> io::Result<Tail> {
     let size = source.seek(SeekFrom::End(0))?;
     let again = match place {
@@ -88,7 +96,9 @@ pub fn since(
     source.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
     source.take(TAIL_BYTES as u64).read_to_end(&mut bytes)?;
-    let mut said = Said { program, tail: Tail::default(), requests: BTreeMap::new() };
+    let private = Recogniser::of_private_spans();
+    let mut said =
+        Said { program, private, may_read, tail: Tail::default(), requests: BTreeMap::new() };
     let mut read = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let full = said.tail.events.len() + said.requests.len() >= EVENTS_MAX;
@@ -118,18 +128,27 @@ fn check(source: &mut (impl Read + Seek), bytes: u64) -> io::Result<String> {
     Ok(blake3::hash(&before).to_hex().chars().take(16).collect())
 }
 
-struct Said {
+struct Said<'a> {
     program: Program,
+    private: Recogniser,
+    may_read: &'a MayRead<'a>,
     tail: Tail,
     /// Reports by id: of the lines of one message, the last counts.
     requests: BTreeMap<String, Draft>,
 }
 
-impl Said {
+impl Said<'_> {
     /// Takes what a line says; one that is no JSON, or a subagent's, says nothing.
     fn line(&mut self, line: &[u8]) {
         let Ok(text) = str::from_utf8(line) else { return };
-        let Ok(line) = Members::read(text.trim()) else { return };
+        let mut taken = Taken::default();
+        let clean = self.private.json(text.trim(), &mut taken);
+        let text = clean.as_deref().unwrap_or(text.trim());
+        let Ok(line) = Members::read(text) else { return };
+        let at = line.text("timestamp").as_deref().and_then(Timestamp::parse);
+        if !(self.may_read)(at, line.text("cwd").as_deref()) {
+            return;
+        }
         let (bodies, report) = match self.program {
             Program::ClaudeCode if line.text("type").as_deref() != Some("assistant") => return,
             Program::ClaudeCode if says(&line, "isSidechain") => return,
@@ -144,7 +163,7 @@ impl Said {
             }
             Program::Codex => (codex::bodies(&line), request_of_codex(&line)),
         };
-        let id = format!("line-{}", hash_of_line(&line, text.trim()).1);
+        let id = format!("line-{}", hash_of_line(&line, text).1);
         for (part, (kind, body)) in bodies.into_iter().enumerate() {
             let body = Members::read(&body.finish()).unwrap_or_default();
             let words = body.some("content").map(text_of).unwrap_or_default();
@@ -153,6 +172,9 @@ impl Said {
             }
             let mut whole = of_line(&line);
             whole.add("content", &quote(&words));
+            if !taken.is_empty() {
+                whole.add(REDACTIONS, &taken.to_json());
+            }
             let id = if part == 0 { id.clone() } else { format!("{id}.{part}") };
             self.tail.events.push(event(&id, kind, &whole.finish()));
         }
@@ -233,7 +255,8 @@ mod tests {
     const CODEX: &str = include_str!("../../tests/fixtures/transcripts/codex.jsonl");
 
     fn read(text: &str, program: Program, place: Option<&Place>) -> Tail {
-        since(&mut Cursor::new(text.as_bytes()), program, place).expect("memory is readable")
+        since(&mut Cursor::new(text.as_bytes()), program, place, &|_, _| true)
+            .expect("memory is readable")
     }
 
     fn said(tail: &Tail) -> Vec<String> {

@@ -29,6 +29,7 @@ const KIND_ERASE: u8 = 22;
 const KIND_NOTE: u8 = 23;
 const KIND_LEASE: u8 = 24;
 const KIND_REDACT: u8 = 26;
+const KIND_UNARCHIVE: u8 = 27;
 
 /// A record without a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,12 +217,13 @@ impl Tombstone {
 }
 
 /// A change of what a session says about itself. One that says nothing of `life` is encoded
-/// without it, as a record of its own kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+/// without it, as a record of its own kind; so is one that ends an archiving.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     pub(crate) title: Option<Option<String>>,
     pub(crate) metadata: BTreeMap<String, Option<String>>,
-    pub(crate) archive: bool,
+    /// Archive it, or end that.
+    pub(crate) archive: Option<bool>,
     pub(crate) delete: bool,
     pub(crate) life: Life,
 }
@@ -251,19 +253,26 @@ impl Change {
     }
 
     fn encode(&self, out: &mut Vec<u8>) -> u8 {
-        if self.life != Life::default() {
-            encode_value(self, out);
-            return KIND_LIFE;
-        }
-        encode_value(&(&self.title, &self.metadata, self.archive, self.delete), out);
-        KIND_CHANGE
+        let fields = (&self.title, &self.metadata, self.archive == Some(true), self.delete);
+        let kind = match self.archive {
+            Some(false) => KIND_UNARCHIVE,
+            _ if self.life != Life::default() => KIND_LIFE,
+            _ => {
+                encode_value(&fields, out);
+                return KIND_CHANGE;
+            }
+        };
+        encode_value(&(fields, &self.life), out);
+        kind
     }
 
-    fn without_life(body: &[u8]) -> Option<Self> {
-        let (title, metadata, archive, delete) = decode_value(body)?;
-        Some(Self { title, metadata, archive, delete, life: Life::default() })
+    fn decode((title, metadata, archive, delete): ChangeFields, life: Life) -> Self {
+        Self { title, metadata, archive: archive.then_some(true), delete, life }
     }
 }
+
+/// The fields of a change but for its life, in their order.
+type ChangeFields = (Option<Option<String>>, BTreeMap<String, Option<String>>, bool, bool);
 
 /// Which event's body is taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
@@ -379,8 +388,14 @@ impl Record {
             }
             KIND_LINEAGE => decode_value(body)
                 .map(|(fields, lineage)| Control::Create(Create::decode(fields, Some(lineage)))),
-            KIND_CHANGE => Change::without_life(body).map(Control::Change),
-            KIND_LIFE => decode_value(body).map(Control::Change),
+            KIND_CHANGE => decode_value(body)
+                .map(|fields| Control::Change(Change::decode(fields, Life::default()))),
+            KIND_LIFE => decode_value(body)
+                .map(|(fields, life)| Control::Change(Change::decode(fields, life))),
+            KIND_UNARCHIVE => decode_value(body).map(|(fields, life)| {
+                let change = Change::decode(fields, life);
+                Control::Change(Change { archive: Some(false), ..change })
+            }),
             KIND_BATCH => decode_value(body).map(Control::Batch),
             KIND_LOSS => decode_value(body).map(Control::Loss),
             KIND_ERASE => decode_value(body).map(Control::Erase),

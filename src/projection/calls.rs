@@ -269,6 +269,11 @@ impl Calls {
         }
     }
 
+    /// The directory of the session.
+    pub(super) fn directory(&self) -> Option<&str> {
+        self.root.as_deref()
+    }
+
     /// A path relative to the session's directory, if it is below it.
     fn relative(&self, path: &str) -> Box<str> {
         let path = path.strip_prefix("./").unwrap_or(path);

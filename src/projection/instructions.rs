@@ -127,6 +127,19 @@ mod tests {
         assert_eq!(texts(all.whole()), ["ok", "mend it", "yes, the blue one"]);
         assert_eq!(all.count(), 3);
         assert_eq!(all.task().map(|word| &*word.text), Some("mend it"));
+        let thanks = [
+            "mend it",
+            "Thanks!",
+            "thank you",
+            "Thank you so much for your help today!",
+            "Many thanks",
+            "Thanks a lot, that's all I needed.",
+            "Great, thank you, that helps!",
+            "thx again",
+            "Vielen Dank!",
+        ];
+        assert_eq!(texts(said(thanks).whole()), ["mend it"]);
+        assert_eq!(said(["mend it", "Thanks, now paint it"]).count(), 2);
         assert_eq!(said(["hi"]).task().map(|word| &*word.text), Some("hi"));
     }
 }

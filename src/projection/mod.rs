@@ -11,6 +11,7 @@ mod command;
 mod compact;
 mod compactions;
 mod conversation;
+mod edits;
 mod effects;
 mod findings;
 mod found;
@@ -38,6 +39,7 @@ pub use body::Confidence;
 pub use changes::Effect;
 pub use compactions::{Compaction, Compactions};
 pub use conversation::{Conversation, Line};
+pub use edits::{Edit, Edits};
 pub use findings::{Finding, Findings, Said, Signature};
 pub use found::{Findable, FoundSource};
 pub use instructions::{Instructions, Word};
@@ -92,6 +94,7 @@ impl Facts {
         self.position = event.position.plus(1);
         let first = self.times.map_or(event.processed_at, |(first, _)| first);
         self.times = Some((first, event.processed_at));
+        let mut made = None;
         if !self.research.fold(event, &mut self.findings) {
             self.outcomes.fold(event);
             if let Some(said) = self.conversation.fold(event) {
@@ -100,6 +103,7 @@ impl Facts {
             let mut tool_event = self.calls.fold(event);
             if let Some(tool_event) = &mut tool_event {
                 self.work.fold(tool_event);
+                made = phases::Made::of(tool_event);
             }
             self.work.fold_branch(event);
             self.progress.fold(event, tool_event.as_ref());
@@ -110,11 +114,11 @@ impl Facts {
         } else {
             self.findable.fold_recorded(event);
         }
-        self.fold_phase(event);
+        self.fold_phase(event, made);
     }
 
     /// Folds into the phases what the event meant to the other folds.
-    fn fold_phase(&mut self, event: &Event) {
+    fn fold_phase(&mut self, event: &Event, made: Option<phases::Made>) {
         let at = event.position;
         let is_step = event.kind.as_str() == kinds::RESEARCH_STEP;
         let found = self.findings.take_latest();
@@ -138,9 +142,10 @@ impl Facts {
             finished: finished.map(|step| step.text.as_str()),
             is_compaction: event.kind.as_str() == kinds::CONTEXT_COMPACTED,
             found: found.as_ref().map(|(score, text)| (*score, &**text)),
+            made,
             said,
         };
-        self.phases.fold(at, event.processed_at, &mark);
+        self.phases.fold(at, event.processed_at, mark);
     }
 
     /// Approximate bytes of memory of the facts.

@@ -65,14 +65,34 @@ const EDITOR: (&str, &str) = ("# Context from my IDE setup:", "## My request for
 /// Words that agree or are polite, and add nothing.
 const EMPTY_WORDS: &str = " ok okay k kk yes y yep yeah yup sure please pls thanks thank you thx ty \
     great good nice cool perfect fine right correct exactly alright agreed lgtm approved confirmed \
-    hi hello hey so now then and just too very much day bye goodbye \
-    ja jo jawohl bitte danke gut genau klar gerne prima super einverstanden hallo also dann \
+    hi hello hey so now then and just too very much day today bye goodbye \
+    ja jo jawohl bitte danke vielen dank gut genau klar gerne prima super einverstanden hallo \
+    also dann \
     oui merci bien parfait bonjour si sí vale gracias claro bueno dale hola sì grazie certo ciao \
     sim obrigado obrigada claro bedankt dank je da да ок хорошо спасибо ага tak dzięki evet tamam \
     好 好的 是 是的 行 对 嗯 可以 谢谢 はい うん 了解 ありがとう 네 예 응 감사합니다 ";
 
 /// Phrases that an answer may consist of that only agrees.
-const EMPTY_PHRASES: [&str; 69] = [
+const EMPTY_PHRASES: [&str; 88] = [
+    "a lot",
+    "thanks again",
+    "thank you again",
+    "thx again",
+    "for everything",
+    "for that",
+    "for this",
+    "i appreciate it",
+    "i appreciate your help",
+    "many thanks",
+    "much appreciated",
+    "that helps",
+    "that s all",
+    "that is all",
+    "that will be all",
+    "that s all i need",
+    "that s all i needed",
+    "that was helpful",
+    "that works",
     "for your help",
     "for the help",
     "for your patience",
@@ -165,14 +185,21 @@ pub(super) fn is_trivial(text: &str) -> bool {
     if words.len() == 1 && words.iter().all(is_number) {
         return true;
     }
-    let is_empty = |word: &&str| EMPTY_WORDS.contains(&format!(" {word} "));
-    let said = |words: &[&str]| words.is_empty() || EMPTY_PHRASES.contains(&&*words.join(" "));
-    let from = words.iter().position(|word| !is_empty(word)).unwrap_or(words.len());
-    let to = words.iter().rposition(|word| !is_empty(word)).map_or(from, |at| at + 1);
-    said(words.get(from..to).unwrap_or_default())
-        || said(words.get(from..).unwrap_or_default())
-        || said(words.get(..to).unwrap_or_default())
-        || said(&words)
+    let is_empty = |word: &str| EMPTY_WORDS.contains(&format!(" {word} "));
+    // How far words and phrases that say nothing reach, one behind the other.
+    let mut reached = vec![true];
+    reached.resize(words.len() + 1, false);
+    for from in 0..words.len() {
+        if !reached.get(from).is_some_and(|is_reached| *is_reached) {
+            continue;
+        }
+        for (to, is_reached) in reached.iter_mut().enumerate().skip(from + 1) {
+            let part = words.get(from..to).unwrap_or_default();
+            let says_nothing = matches!(part, [word] if is_empty(word));
+            *is_reached |= says_nothing || EMPTY_PHRASES.contains(&&*part.join(" "));
+        }
+    }
+    reached.last() == Some(&true)
 }
 
 /// What a person typed of one text.

@@ -1,30 +1,43 @@
-//! The phases of a session: stretches of work between two instructions of a user, finished steps of
-//! a plan, compactions, or an hour without events; each with its request, its best sentence, and
-//! its last message. A bounded number: the oldest are joined. It must not format a view.
+//! Stretches of work, of which phases are made: each ends with a finished step of a plan, a
+//! compaction or an hour without events, which also end a phase, or before a request, after a
+//! research step or after some events, where one may end. Each has its requests, its best
+//! sentences, its calls, and its last message. Their number is bounded: neighbours are joined. It
+//! must not format a view.
 
-use super::text::one_line;
+use super::{calls::ToolEvent, command::Touch, text::one_line};
 use crate::event::{Position, Timestamp};
 
-/// Phases kept; beyond that the two oldest are joined.
-const PHASES_MAX: usize = 256;
-/// Most characters of the request and of each sentence.
+/// Stretches kept; beyond that neighbours are joined.
+const STRETCHES_MAX: usize = 256;
+/// Events of a stretch without another end.
+const EVENTS_MAX: u64 = 16;
+/// Most characters of a request and of each sentence.
 const LINE_CHARS_MAX: usize = 200;
-/// Sentences kept of a phase.
+/// Sentences and requests kept of a stretch.
 const SENTENCES_MAX: usize = 2;
+const REQUESTS_MAX: usize = 3;
+/// Tools and files kept of a stretch.
+const NAMES_MAX: usize = 8;
 /// Quiet after which the next event begins a phase, in microseconds.
 const QUIET_MICROS: i64 = 3_600_000_000;
 
-/// What ended a phase.
+/// What ended a stretch or a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The user made another request.
     Instruction,
+    /// A research step was recorded.
+    Step,
+    /// It had enough events.
+    Events,
     /// A step of the plan was finished.
     PlanStep,
     /// The client made its context smaller.
     Compaction,
     /// Nothing happened for an hour.
     Quiet,
+    /// Someone made a checkpoint and named it.
+    Checkpoint,
 }
 
 impl Ended {
@@ -33,10 +46,19 @@ impl Ended {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Instruction => "instruction",
+            Self::Step => "step",
+            Self::Events => "events",
             Self::PlanStep => "plan_step",
             Self::Compaction => "compaction",
             Self::Quiet => "quiet",
+            Self::Checkpoint => "checkpoint",
         }
+    }
+
+    /// Whether a phase ends there in any case.
+    #[must_use]
+    pub fn ends_phase(self) -> bool {
+        !matches!(self, Self::Instruction | Self::Step | Self::Events)
     }
 }
 
@@ -53,18 +75,113 @@ pub struct Phase {
     pub ended: Option<Ended>,
     /// Research steps recorded in it.
     pub steps: u64,
-    /// The user's request at its beginning.
-    pub asked: Option<Box<str>>,
+    /// The user's first requests in it, and how many there were.
+    pub asked: Vec<Box<str>>,
+    /// How many requests there were.
+    pub requests: u64,
     /// The step of the plan that was finished with it.
     pub finished: Option<Box<str>>,
     /// The best sentences of its steps and messages, with their scores.
     pub found: Vec<(usize, Box<str>)>,
+    /// How many calls of tools there were.
+    pub calls: u64,
+    /// The tools that were called first, and how often.
+    pub tools: Vec<(Box<str>, u64)>,
+    /// The files that were changed first.
+    pub files: Vec<Box<str>>,
     /// What its last step or message begins with.
     pub last: Option<Box<str>>,
 }
 
+impl Phase {
+    fn new(from: Position, at: Timestamp) -> Self {
+        Self {
+            from,
+            to: from,
+            times: (at, at),
+            ended: None,
+            steps: 0,
+            asked: Vec::new(),
+            requests: 0,
+            finished: None,
+            found: Vec::new(),
+            calls: 0,
+            tools: Vec::new(),
+            files: Vec::new(),
+            last: None,
+        }
+    }
+
+    /// Adds the stretch after it; the best of both stays.
+    pub fn join(&mut self, next: Self) {
+        self.to = next.to;
+        self.times.1 = next.times.1;
+        self.ended = next.ended;
+        self.steps += next.steps;
+        self.asked.extend(next.asked);
+        self.asked.truncate(REQUESTS_MAX);
+        self.requests += next.requests;
+        self.finished = next.finished.or(self.finished.take());
+        next.found.into_iter().for_each(|(score, text)| self.find(score, text));
+        self.calls += next.calls;
+        next.tools.into_iter().for_each(|(tool, count)| self.call(tool, count));
+        next.files.into_iter().for_each(|file| self.change(file));
+        self.last = next.last.or(self.last.take());
+    }
+
+    fn find(&mut self, score: usize, text: Box<str>) {
+        self.found.push((score, text));
+        self.found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+        self.found.truncate(SENTENCES_MAX);
+    }
+
+    fn call(&mut self, tool: Box<str>, count: u64) {
+        if let Some((_, all)) = self.tools.iter_mut().find(|(known, _)| *known == tool) {
+            *all += count;
+        } else if self.tools.len() < NAMES_MAX {
+            self.tools.push((tool, count));
+        }
+    }
+
+    fn change(&mut self, file: Box<str>) {
+        if self.files.len() < NAMES_MAX && !self.files.contains(&file) {
+            self.files.push(file);
+        }
+    }
+
+    fn weight(&self) -> usize {
+        let lines = self.asked.iter().chain(&self.finished).chain(&self.files).chain(&self.last);
+        let texts = lines
+            .chain(self.found.iter().map(|(_, text)| text))
+            .chain(self.tools.iter().map(|(tool, _)| tool));
+        size_of::<Self>() + texts.map(|text| text.len() + size_of::<Box<str>>()).sum::<usize>()
+    }
+}
+
+/// What a tool event does to a phase.
+#[derive(Debug)]
+pub(super) enum Made {
+    /// A tool was called.
+    Call(Box<str>),
+    /// Files were changed.
+    Change(Vec<Box<str>>),
+}
+
+impl Made {
+    pub(super) fn of(event: &ToolEvent<'_>) -> Option<Self> {
+        match event {
+            ToolEvent::Call(call, _) => Some(Self::Call(call.tool.clone())),
+            ToolEvent::Result(_, answer) if answer.failed => None,
+            ToolEvent::Result(call, _) => {
+                let changed = call.files.iter().filter(|(touch, _)| *touch == Touch::Changed);
+                Some(Self::Change(changed.take(NAMES_MAX).map(|(_, path)| path.clone()).collect()))
+            }
+        }
+    }
+}
+
 /// The meaning of one event for the phases.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Mark<'a> {
     /// Whether it is a research step.
     pub(super) is_step: bool,
@@ -76,11 +193,13 @@ pub(super) struct Mark<'a> {
     pub(super) is_compaction: bool,
     /// Its best sentence, with its score.
     pub(super) found: Option<(usize, &'a str)>,
+    /// What was called or changed.
+    pub(super) made: Option<Made>,
     /// Its text.
     pub(super) said: Option<&'a str>,
 }
 
-/// The phases of a session, oldest first.
+/// The stretches of a session, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Phases {
     all: Vec<Phase>,
@@ -90,7 +209,7 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// The phases, oldest first; the last one is under way.
+    /// The stretches, oldest first; the last one is under way.
     #[must_use]
     pub fn all(&self) -> &[Phase] {
         &self.all
@@ -108,90 +227,92 @@ impl Phases {
     }
 
     /// Folds one event in.
-    pub(super) fn fold(&mut self, position: Position, at: Timestamp, mark: &Mark<'_>) {
-        let quiet = self.all.last().is_some_and(|last| at.0 - last.times.1.0 >= QUIET_MICROS);
-        let is_fresh = self.all.last().is_none_or(|last| last.ended.is_some());
-        if mark.asked.is_some() && !is_fresh {
-            self.end(if quiet { Ended::Quiet } else { Ended::Instruction });
-        } else if quiet && !is_fresh {
-            self.end(Ended::Quiet);
+    pub(super) fn fold(&mut self, position: Position, at: Timestamp, mark: Mark<'_>) {
+        if let Some(last) = self.all.last_mut() {
+            let is_quiet = at.0 - last.times.1.0 >= QUIET_MICROS;
+            let is_asked = mark.asked.is_some();
+            let by = match last.ended {
+                Some(by) if by.ends_phase() => by,
+                _ if is_quiet => Ended::Quiet,
+                _ if is_asked => Ended::Instruction,
+                Some(by) => by,
+                None if last.to.0 - last.from.0 >= EVENTS_MAX => Ended::Events,
+                None => return self.add(position, at, mark),
+            };
+            last.ended = Some(by);
         }
-        if self.all.last().is_none_or(|last| last.ended.is_some()) {
-            self.begin(position, at);
+        if self.all.len() == STRETCHES_MAX {
+            self.thin();
         }
+        self.all.push(Phase::new(position, at));
+        self.add(position, at, mark);
+    }
+
+    /// Adds an event to the current stretch.
+    fn add(&mut self, position: Position, at: Timestamp, mark: Mark<'_>) {
         let Some(phase) = self.all.last_mut() else { return };
         phase.to = position.plus(1);
         phase.times.1 = at;
         phase.steps += u64::from(mark.is_step);
         let line = |text: &str| Box::<str>::from(one_line(text, LINE_CHARS_MAX));
         if let Some(asked) = mark.asked {
-            phase.asked.get_or_insert_with(|| line(asked));
+            phase.requests += 1;
+            phase.asked.push(line(asked));
         }
         let least = phase.found.get(SENTENCES_MAX - 1).map_or(0, |(score, _)| *score + 1);
         if let Some((score, text)) = mark.found.filter(|(score, _)| *score >= least) {
-            phase.found.push((score, line(text)));
-            phase.found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-            phase.found.truncate(SENTENCES_MAX);
+            phase.find(score, line(text));
+        }
+        match mark.made {
+            Some(Made::Call(tool)) => {
+                phase.calls += 1;
+                phase.call(tool, 1);
+            }
+            Some(Made::Change(files)) => files.into_iter().for_each(|file| phase.change(file)),
+            None => {}
         }
         if let Some(said) = mark.said {
             phase.last = Some(line(said));
         }
-        if let Some(finished) = mark.finished {
-            phase.finished = Some(line(finished));
-            self.end(Ended::PlanStep);
-        } else if mark.is_compaction {
-            self.end(Ended::Compaction);
-        }
+        phase.ended = match mark.finished {
+            Some(finished) => {
+                phase.finished = Some(line(finished));
+                Some(Ended::PlanStep)
+            }
+            None if mark.is_compaction => Some(Ended::Compaction),
+            None => mark.is_step.then_some(Ended::Step),
+        };
     }
 
-    fn end(&mut self, by: Ended) {
-        if let Some(last) = self.all.last_mut() {
-            last.ended = Some(by);
+    /// Makes room: neighbours between which no phase ends are joined in pairs; without any, the two
+    /// oldest are.
+    fn thin(&mut self) {
+        let before = self.all.len();
+        let mut kept: Vec<Phase> = Vec::with_capacity(before);
+        let mut is_pair = true;
+        for one in std::mem::take(&mut self.all) {
+            let soft = |last: &&mut Phase| last.ended.is_some_and(|by| !by.ends_phase());
+            match kept.last_mut().filter(|_| !is_pair).filter(soft) {
+                Some(last) => {
+                    last.join(one);
+                    is_pair = true;
+                }
+                None => {
+                    kept.push(one);
+                    is_pair = false;
+                }
+            }
         }
-    }
-
-    fn begin(&mut self, from: Position, at: Timestamp) {
-        if self.all.len() == PHASES_MAX {
-            self.join_oldest();
+        if kept.len() == before {
+            let second = kept.remove(1);
+            kept.iter_mut().take(1).for_each(|first| first.join(second.clone()));
+            self.joined += 1;
         }
-        self.all.push(Phase {
-            from,
-            to: from,
-            times: (at, at),
-            ended: None,
-            steps: 0,
-            asked: None,
-            finished: None,
-            found: Vec::new(),
-            last: None,
-        });
-    }
-
-    /// Makes one phase of the two oldest; the best of both stays.
-    fn join_oldest(&mut self) {
-        let second = self.all.remove(1);
-        let Some(first) = self.all.first_mut() else { return };
-        first.to = second.to;
-        first.times.1 = second.times.1;
-        first.ended = second.ended;
-        first.steps += second.steps;
-        first.asked = first.asked.take().or(second.asked);
-        first.finished = second.finished.or(first.finished.take());
-        first.found.extend(second.found);
-        first.found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-        first.found.truncate(SENTENCES_MAX);
-        first.last = second.last.or(first.last.take());
-        self.joined += 1;
+        self.all = kept;
     }
 
     pub(super) fn weight(&self) -> usize {
-        let texts = |phase: &Phase| {
-            let found: usize = phase.found.iter().map(|(_, text)| text.len()).sum();
-            let said = [&phase.asked, &phase.finished, &phase.last];
-            found
-                + said.iter().map(|text| text.as_ref().map_or(0, |text| text.len())).sum::<usize>()
-        };
-        self.all.iter().map(|phase| size_of::<Phase>() + texts(phase)).sum()
+        self.all.iter().map(Phase::weight).sum()
     }
 }
 
@@ -199,7 +320,7 @@ impl Phases {
 mod tests {
     use super::*;
 
-    fn folded(marks: &[(i64, Mark<'_>)]) -> Phases {
+    fn folded(marks: Vec<(i64, Mark<'_>)>) -> Phases {
         let mut phases = Phases::default();
         for (position, (minute, mark)) in (0..).zip(marks) {
             phases.fold(Position(position), Timestamp(minute * 60_000_000), mark);
@@ -208,17 +329,18 @@ mod tests {
     }
 
     #[test]
-    fn instructions_finished_steps_compactions_and_quiet_end_a_phase() {
-        let plain = Mark::default();
+    fn requests_steps_plans_compactions_and_quiet_end_a_stretch() {
         let asked = |text| Mark { asked: Some(text), ..Mark::default() };
-        let phases = folded(&[
+        let tool = |tool: &str| Mark { made: Some(Made::Call(tool.into())), ..Mark::default() };
+        let phases = folded(vec![
             (0, asked("mend it")),
-            (1, Mark { said: Some("looking"), found: Some((5, "it is broken")), ..plain.clone() }),
-            (2, Mark { finished: Some("look at it"), ..plain.clone() }),
-            (3, Mark { is_step: true, found: Some((9, "the axle is bent")), ..plain.clone() }),
-            (4, Mark { is_compaction: true, ..plain.clone() }),
-            (5, plain.clone()),
-            (70, plain.clone()),
+            (1, Mark { said: Some("looking"), found: Some((5, "it broke")), ..Mark::default() }),
+            (2, Mark { finished: Some("look at it"), ..Mark::default() }),
+            (3, Mark { is_step: true, found: Some((9, "the axle is bent")), ..Mark::default() }),
+            (4, Mark { is_compaction: true, ..Mark::default() }),
+            (5, tool("Edit")),
+            (6, Mark { made: Some(Made::Change(vec!["a.rs".into()])), ..Mark::default() }),
+            (70, tool("Bash")),
             (71, asked("paint it")),
         ]);
         let ranges: Vec<_> =
@@ -227,31 +349,42 @@ mod tests {
             ranges,
             [
                 (0, 3, Some(Ended::PlanStep)),
-                (3, 5, Some(Ended::Compaction)),
-                (5, 6, Some(Ended::Quiet)),
-                (6, 7, Some(Ended::Instruction)),
-                (7, 8, None),
+                (3, 4, Some(Ended::Step)),
+                (4, 5, Some(Ended::Compaction)),
+                (5, 7, Some(Ended::Quiet)),
+                (7, 8, Some(Ended::Instruction)),
+                (8, 9, None),
             ]
         );
-        let first = phases.all().first().expect("a phase");
-        assert_eq!(first.asked.as_deref(), Some("mend it"));
-        assert_eq!(first.finished.as_deref(), Some("look at it"));
-        assert_eq!(first.last.as_deref(), Some("looking"));
-        let second = phases.all().get(1).expect("a phase");
-        assert_eq!((second.steps, second.found.first().map(|(score, _)| *score)), (1, Some(9)));
+        let mut whole = phases.all()[0].clone();
+        phases.all()[1..].iter().for_each(|next| whole.join(next.clone()));
+        assert_eq!((&*whole.asked[1], whole.requests), ("paint it", 2));
+        assert_eq!(
+            (whole.finished.as_deref(), whole.last.as_deref()),
+            (Some("look at it"), Some("looking"))
+        );
+        assert_eq!((whole.steps, whole.found[0].0, whole.calls), (1, 9, 2));
+        assert_eq!((&*whole.tools[1].0, &*whole.files[0]), ("Bash", "a.rs"));
     }
 
     #[test]
-    fn the_oldest_phases_are_joined_and_nothing_of_the_range_is_lost() {
+    fn the_number_of_stretches_is_bounded_and_nothing_of_the_range_is_lost() {
         let texts: Vec<String> = (0..600).map(|n| format!("ask {n}")).collect();
-        let marks: Vec<_> = (0..)
-            .zip(&texts)
-            .map(|(n, text)| (n, Mark { asked: Some(text), ..Mark::default() }))
-            .collect();
-        let phases = folded(&marks);
-        assert_eq!((phases.all().len(), phases.joined()), (PHASES_MAX, 600 - PHASES_MAX as u64));
-        let ends = phases.all().windows(2).all(|pair| pair[0].to == pair[1].from);
-        assert!(ends && phases.all().first().is_some_and(|one| one.from.0 == 0));
-        assert!(phases.weight() < 200_000);
+        for is_plan in [false, true] {
+            let mark = |text| Mark {
+                asked: Some(text),
+                finished: is_plan.then_some("one"),
+                ..Mark::default()
+            };
+            let marks = (0..).zip(&texts).map(|(n, text)| (n, mark(text))).collect();
+            let phases = folded(marks);
+            let joined = if is_plan { 600 - STRETCHES_MAX as u64 } else { 0 };
+            assert_eq!(phases.joined(), joined);
+            assert!((STRETCHES_MAX / 2..=STRETCHES_MAX).contains(&phases.all().len()));
+            assert_eq!(phases.all().iter().map(|one| one.requests).sum::<u64>(), 600);
+            let ends = phases.all().windows(2).all(|pair| pair[0].to == pair[1].from);
+            assert!(ends && phases.all().first().is_some_and(|one| one.from.0 == 0));
+            assert!(phases.weight() < 300_000);
+        }
     }
 }

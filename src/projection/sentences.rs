@@ -53,7 +53,11 @@ fn ends_sentence(before: &str, after: &str, is_stop: bool) -> bool {
     if small && (word.chars().count() <= SHORT_CHARS_MAX || word.contains('.')) {
         return false;
     }
-    !is_stop || !is_marker(before) && !is_abbreviation(word)
+    // "No." alone is an answer, unless a number follows.
+    let is_answer = word.eq_ignore_ascii_case("no")
+        && before.trim_start() == word
+        && !after.trim_start().starts_with(|next: char| next.is_ascii_digit());
+    !is_stop || is_answer || !is_marker(before) && !is_abbreviation(word)
 }
 
 /// Whether a text is all there is before the full stop of a list's marker.
@@ -108,6 +112,7 @@ mod tests {
             ("So do I. We agree.", &["So do I.", "We agree."]),
             ("It began in 2024. Then it ended.", &["It began in 2024.", "Then it ended."]),
             ("Prices, rents etc. Then food.", &["Prices, rents etc.", "Then food."]),
+            ("Is it safe? No. Stop it.", &["Is it safe?", "No.", "Stop it."]),
         ] {
             assert_eq!(cut(text), expected, "{text:?}");
         }
@@ -134,6 +139,9 @@ mod tests {
             "z. B. Zähler vgl. Nr. 3",
             "Dr. Osgood timed it",
             "U.S. Army records",
+            "No. 7 is broken",
+            "Serial no. ABC-12 is broken",
+            "the meter no. is on its back",
         ] {
             assert_eq!(cut(text), [text.trim()], "{text:?}");
         }

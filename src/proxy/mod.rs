@@ -22,6 +22,8 @@ pub use front::in_front_of;
 pub use stdio::{Ended, over_streams, with_program};
 pub use upstream::{Upstream, with_upstream};
 
+use serde_json::Value;
+
 use crate::{env::Clock, event::SessionId, secrets::Recogniser};
 
 /// Reports to the person who started the proxy, mostly on standard error.
@@ -50,6 +52,15 @@ pub struct Repeats {
     pub tokens_max: usize,
 }
 
+/// What of the calls the user lets be recorded.
+pub trait Gate: Send + Sync {
+    /// Whether an event of a session is recorded now; with the error that tells of a gap before it.
+    fn admits(&self, session: &SessionId) -> Option<Option<Value>>;
+    /// Whether a call with that input, or with one that is too much for a tree, is recorded without
+    /// its input and its result.
+    fn withholds(&self, input: Option<&Value>) -> bool;
+}
+
 /// Options of a proxy.
 #[derive(Clone)]
 pub struct Options {
@@ -70,7 +81,9 @@ pub struct Options {
     /// Whether an answer waits until its record is durable.
     pub durable: bool,
     /// Rules for removing secrets before an event is recorded.
-    pub secrets: Option<Arc<Recogniser>>,
+    pub secrets: Arc<Recogniser>,
+    /// What may be recorded.
+    pub gate: Arc<dyn Gate>,
     /// Receives reports of trouble.
     pub notify: Notify,
     /// The time.

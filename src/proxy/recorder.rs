@@ -92,6 +92,8 @@ pub(super) fn too_long(bytes: u64) -> String {
 pub(super) struct Record {
     pub(super) session: SessionId,
     pub(super) number: u64,
+    /// Whether it may be recorded.
+    pub(super) is_kept: bool,
 }
 
 /// What waits for one session; an entry stays until the store has it, or will not have it.
@@ -144,13 +146,34 @@ impl Recorder {
         Self { shared: Arc::new(Shared { client, options, lanes, sent, shorter }) }
     }
 
+    /// Queues an event that may be recorded, and before it what tells of those that were not.
+    pub(super) fn push(&self, entry: Entry) -> Record {
+        match self.shared.options.gate.admits(&entry.home.session) {
+            Some(Some(error)) => {
+                let (kind, id) = (kinds::SESSION_ERROR, format!("{}-gap", entry.id));
+                let members = vec![("error", error.to_string())];
+                let (home, at) = (entry.home.clone(), entry.at);
+                self.queue(Entry { home, kind, id, at, members });
+            }
+            Some(None) => {}
+            None => {
+                let mut lanes = self.shared.lanes();
+                lanes.pushed += 1;
+                let (session, number) = (entry.home.session, lanes.pushed);
+                return Record { session, number, is_kept: false };
+            }
+        }
+        self.queue(entry)
+    }
+
     /// Queues an event, without parts that are too long.
-    pub(super) fn push(&self, mut entry: Entry) -> Record {
+    fn queue(&self, mut entry: Entry) -> Record {
         entry.cut();
         let (home, bytes) = (entry.home.clone(), entry.bytes());
         let mut lanes = self.shared.lanes();
         lanes.pushed += 1;
-        let record = Record { session: home.session.clone(), number: lanes.pushed };
+        let (session, number) = (home.session.clone(), lanes.pushed);
+        let record = Record { session, number, is_kept: true };
         let ahead = lanes.waiting.get(&home.session);
         let fits = lanes.bytes + bytes <= QUEUE_BYTES_MAX
             && ahead.map_or(0, |lane| lane.bytes) + bytes <= LANE_BYTES_MAX;
@@ -173,7 +196,7 @@ impl Recorder {
     /// Waits until an event is durable, or for the time limit; true if it is durable, and false if
     /// it was lost.
     pub(super) async fn durable(&self, record: &Record, patience: Duration) -> bool {
-        let Record { session, number } = record;
+        let Record { session, number, .. } = record;
         self.waits(patience, |lanes| {
             let first = lanes.waiting.get(session).and_then(|lane| lane.queue.front());
             first.is_none_or(|(first, _)| first > number)
@@ -183,7 +206,7 @@ impl Recorder {
 
     /// Waits until everything of a session is, for as long as that.
     pub(super) async fn settled(&self, session: &SessionId, patience: Duration) {
-        let all = Record { session: session.clone(), number: u64::MAX };
+        let all = Record { session: session.clone(), number: u64::MAX, is_kept: true };
         self.durable(&all, patience).await;
     }
 
@@ -273,7 +296,7 @@ impl Shared {
         let batch = lane.queue.iter().take(BATCH_EVENTS).take_while(fits);
         let entries: Vec<Entry> = batch.map(|(_, entry)| entry.clone()).collect();
         drop(lanes);
-        let secrets = self.options.secrets.as_deref();
+        let secrets = &self.options.secrets;
         Some(entries.iter().map(|entry| event_text(entry, secrets)).collect())
     }
 
@@ -367,7 +390,7 @@ impl Shared {
 }
 
 /// The event as recorded: with secrets removed and counted.
-fn event_text(entry: &Entry, secrets: Option<&Recogniser>) -> Box<RawValue> {
+fn event_text(entry: &Entry, secrets: &Recogniser) -> Box<RawValue> {
     let mut report = Report::default();
     let name = |name: &str| serde_json::Value::from(name).to_string();
     let at = name(&entry.at.to_string());
@@ -377,7 +400,7 @@ fn event_text(entry: &Entry, secrets: Option<&Recogniser>) -> Box<RawValue> {
         text.push_str(&format!(",\"{member}\":{json}"));
     };
     for (member, json) in &entry.members {
-        let clean = secrets.and_then(|secrets| secrets.json(json, &mut report));
+        let clean = secrets.json(json, &mut report);
         add(member, clean.as_deref().unwrap_or(json));
     }
     if !report.is_empty() {
@@ -402,16 +425,16 @@ mod tests {
         ];
         let (kind, id) = ("agent.tool_use", "e".to_owned());
         let entry = Entry { home, kind, id, at: Timestamp(1_767_225_600_000_000), members };
-        let text = event_text(&entry, Some(&Recogniser::default()));
+        let text = event_text(&entry, &Recogniser::default());
         assert_eq!(
             text.get(),
             r#"{"id":"e","type":"agent.tool_use","created_at":"2026-01-01T00:00:00.000000Z","name":"t","input":{"password": "[redacted:secret-member]", "n": 1.0},"content":[{"type":"text","text":"[redacted:github-token]"}],"redactions":{"github-token":1,"secret-member":1}}"#
         );
-        assert!(event_text(&entry, None).get().contains("hunter2"));
+        assert!(event_text(&entry, &Recogniser::of_private_spans()).get().contains("hunter2"));
         let mut long =
             Entry { members: vec![("content", "1".repeat(PART_BYTES_MAX + 1))], ..entry };
         long.cut();
-        let text = event_text(&long, None);
+        let text = event_text(&long, &Recogniser::default());
         assert!(text.get().contains(r#""truncated":true"#) && text.get().len() < 300);
     }
 }

@@ -1,9 +1,12 @@
 //! Secrets in JSON text: searched in the decoded strings, and written back only where one was
 //! found. It must not change another byte, and treats invalid JSON as text.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
-use serde::de::IgnoredAny;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, Visitor},
+};
 
 use super::{Recogniser, Report, names};
 
@@ -42,7 +45,7 @@ pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Opt
             of.as_ref().filter(|of| !is_name && names::is_secret(&of.said, &said, of.listed));
         let clean = is_secret
             .and_then(|_| rules.by_name().filter(|_| !rules.is_allowed(&said)))
-            .map(|rule| rules.mark(rule, report))
+            .map(|rule| rules.mark(Some(rule), report))
             .or_else(|| within(rules, &said, report));
         if let Some(clean) = clean {
             out.push_str(text.get(done..place.from).unwrap_or_default());
@@ -102,9 +105,30 @@ fn next(text: &str, at: usize) -> Option<StringSpan> {
     None
 }
 
-/// A string's value; one with half of a surrogate pair is returned as it is written.
+/// A string's value; half of a surrogate pair is replaced.
 fn decoded(raw: &str) -> Cow<'_, str> {
     let inside = raw.get(1..raw.len() - 1).unwrap_or_default();
-    let meant = inside.contains('\\').then(|| serde_json::from_str::<String>(raw).ok());
-    meant.flatten().map_or(Cow::Borrowed(inside), Cow::Owned)
+    let meant = inside.contains('\\').then(|| serde_json::from_str::<Lossy>(raw).ok());
+    meant.flatten().map_or(Cow::Borrowed(inside), |Lossy(text)| Cow::Owned(text))
+}
+
+/// A string that may hold half of a surrogate pair.
+struct Lossy(String);
+
+impl<'de> Deserialize<'de> for Lossy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl Visitor<'_> for Reader {
+            type Value = Lossy;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Lossy, E> {
+                Ok(Lossy(String::from_utf8_lossy(bytes).into_owned()))
+            }
+        }
+        deserializer.deserialize_bytes(Reader)
+    }
 }

@@ -4,11 +4,13 @@
 //!
 //! A rule is data: the words without which it cannot match, a pattern, and how its match must look.
 //! One pass over the text finds the words; only the rules whose words are there are run. A rule of
-//! many forms has many patterns, each compiled at its first use; most texts need none.
+//! many forms has many patterns, each compiled at its first use; most texts need none. What a
+//! person marked as private is removed whatever rules there are.
 
 mod json;
 mod look;
 mod names;
+mod private;
 mod rules;
 mod value;
 
@@ -89,9 +91,12 @@ pub struct Recogniser {
     allowed: Vec<Regex>,
 }
 
-/// The rule of a word.
+/// From where to where a secret is, and which rule it matches; none for a private span.
+type Found = (usize, usize, Option<usize>);
+
+/// The rule of a word; none of the one that private spans have.
 struct Owner {
-    rule: usize,
+    rule: Option<usize>,
     /// Whether its match begins with the word, and where a word begins.
     begins: bool,
 }
@@ -137,23 +142,23 @@ impl Default for Recogniser {
 }
 
 impl Recogniser {
-    /// Parses a setting, `None` for no rules: `on`, `off`, or the names of rules to leave out
-    /// (`-jwt,-url-password`). `lines` holds the user's own rules, one a line: `NAME PATTERN`, and
-    /// `allow PATTERN` for what is no secret.
+    /// Parses a setting: `on`, `off`, or the names of rules to leave out (`-jwt,-url-password`).
+    /// `lines` holds the user's own rules, one a line: `NAME PATTERN`, and `allow PATTERN` for what
+    /// is no secret. With `off` only private spans are removed.
     ///
     /// # Errors
     /// [`RulesError`], naming what cannot be read.
-    pub fn parse(setting: &str, lines: &str) -> Result<Option<Self>, RulesError> {
+    pub fn parse(setting: &str, lines: &str) -> Result<Self, RulesError> {
         let (rules, wrong) = Self::salvage(setting, lines);
         wrong.into_iter().next().map_or(Ok(rules), Err)
     }
 
     /// The same for the valid lines, with the errors of the others.
     #[must_use]
-    pub fn salvage(setting: &str, lines: &str) -> (Option<Self>, Vec<RulesError>) {
+    pub fn salvage(setting: &str, lines: &str) -> (Self, Vec<RulesError>) {
         let setting = setting.trim();
         if setting == "off" {
-            return (None, Vec::new());
+            return (Self::of_private_spans(), Vec::new());
         }
         let (mut off, mut wrong) = (Vec::new(), Vec::new());
         let words = setting.split(',').map(str::trim).filter(|word| !word.is_empty());
@@ -175,7 +180,14 @@ impl Recogniser {
                 Err(error) => wrong.push(error),
             }
         }
-        (Some(Self::new(&off, own, allowed)), wrong)
+        (Self::new(&off, own, allowed), wrong)
+    }
+
+    /// No rule: private spans alone are removed.
+    #[must_use]
+    pub fn of_private_spans() -> Self {
+        let all: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
+        Self::new(&all, Vec::new(), Vec::new())
     }
 
     /// The rules of the table without those that are off, and the user's own.
@@ -187,7 +199,7 @@ impl Recogniser {
             let first = first.map(|rest| rest.to_ascii_lowercase());
             let begins = |word: &str| first.as_ref().is_some_and(|first| first.starts_with(word));
             words.extend(rule.words);
-            let owner = |word: &&str| Owner { rule: rules.len(), begins: begins(word) };
+            let owner = |word: &&str| Owner { rule: Some(rules.len()), begins: begins(word) };
             owners.extend(rule.words.iter().map(owner));
             rules.push(Ready {
                 name: rule.name.into(),
@@ -197,6 +209,8 @@ impl Recogniser {
                 compiled: OnceLock::new(),
             });
         }
+        words.push(private::NAME);
+        owners.push(Owner { rule: None, begins: false });
         rules.extend(own.into_iter().map(|(name, regex)| Ready {
             name: name.to_owned().into(),
             pattern: "".into(),
@@ -231,13 +245,18 @@ impl Recogniser {
     /// there are none. The name of a member counts too: the value of `password` is a secret.
     #[must_use]
     pub fn json(&self, text: &str, report: &mut Report) -> Option<String> {
+        if self.rules.is_empty() && !self.words.is_match(text) {
+            return None;
+        }
         json::redact(self, text, report)
     }
 
-    /// Ranges of secrets, in order, without overlap. Where matches of several rules overlap, their
-    /// union is reported for the rule that comes first in the table.
-    fn find(&self, text: &str) -> Vec<(usize, usize, usize)> {
+    /// Ranges of secrets, in order, without overlap, each with its rule, or none for a private
+    /// span. Where matches of several rules overlap, their union is reported for the rule that
+    /// comes first in the table; a private span comes before all of them.
+    fn find(&self, text: &str) -> Vec<Found> {
         let mut wanted: Vec<bool> = self.rules.iter().map(|rule| rule.always).collect();
+        let mut is_private = false;
         let inside = |at: Option<usize>| {
             let before = at.and_then(|at| text.as_bytes().get(at));
             before.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
@@ -247,11 +266,14 @@ impl Recogniser {
             if owner.begins && inside(met.start().checked_sub(1)) {
                 continue;
             }
-            if let Some(wanted) = wanted.get_mut(owner.rule) {
-                *wanted = true;
+            match owner.rule.and_then(|rule| wanted.get_mut(rule)) {
+                Some(wanted) => *wanted = true,
+                None => is_private = true,
             }
         }
-        let mut found: Vec<(usize, usize, usize)> = Vec::new();
+        let private = if is_private { private::spans(text) } else { Vec::new() };
+        let mut found: Vec<Found> =
+            private.into_iter().map(|span| (span.start, span.end, None)).collect();
         let wanted = (0..).zip(&self.rules).zip(wanted).filter(|(_, wanted)| *wanted);
         for (at, rule) in wanted.map(|(rule, _)| rule) {
             for captures in rule.regex().captures_iter(text) {
@@ -267,12 +289,12 @@ impl Recogniser {
                     && !said.starts_with(MARK)
                     && !self.is_allowed(said)
                 {
-                    found.push((from, to, at));
+                    found.push((from, to, Some(at)));
                 }
             }
         }
         found.sort_unstable();
-        let mut joined: Vec<(usize, usize, usize)> = Vec::with_capacity(found.len());
+        let mut joined: Vec<Found> = Vec::with_capacity(found.len());
         for (from, to, at) in found {
             match joined.last_mut().filter(|(_, end, _)| from < *end) {
                 Some((_, end, rule)) => (*end, *rule) = ((*end).max(to), (*rule).min(at)),
@@ -286,7 +308,11 @@ impl Recogniser {
         self.allowed.iter().any(|pattern| pattern.is_match(secret))
     }
 
-    fn mark(&self, rule: usize, report: &mut Report) -> String {
+    fn mark(&self, rule: Option<usize>, report: &mut Report) -> String {
+        let Some(rule) = rule else {
+            report.count(private::NAME);
+            return private::MARK.to_owned();
+        };
         let name = self.rules.get(rule).map_or("secret", |rule| &rule.name);
         report.count(name);
         format!("{MARK}{name}{MARK_END}")

@@ -167,7 +167,8 @@ impl Service {
         self.durable(self.store.change(&key, change)).await.map_err(unwritten)
     }
 
-    /// Archives a session: it can be read, not written. Archiving twice is once.
+    /// Archives a session: it can be read, not written; or lets it be written to again. Either
+    /// twice is once.
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted`.
@@ -175,13 +176,14 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
+        archive: bool,
     ) -> ServiceResult<SessionInfo> {
         let key = caller.key(session);
         let info = self.store.info(&key).await?;
-        if info.archived_at.is_some() {
+        if info.archived_at.is_some() == archive {
             return Ok(info);
         }
-        let change = Change { archive: true, ..Change::default() };
+        let change = Change { archive: Some(archive), ..Change::default() };
         self.durable(self.store.change(&key, change)).await.map_err(unwritten)
     }
 

@@ -126,7 +126,7 @@ fn retry(mut error: ServiceError) -> ServiceError {
 fn archived(session: &SessionId) -> ServiceError {
     let problem = format!("{session} is archived: it can be read, not written to");
     ServiceError::invalid("session", problem)
-        .action("continue in another session")
+        .action("continue in another session, or unarchive it")
         .next(Next::BeginAnother)
 }
 

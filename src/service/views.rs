@@ -1,6 +1,8 @@
 //! Views that are folds of a session, now or as of a point: overview, summary, a step,
 //! continuation, usage, compactions. It must not write: continuing does.
 
+use std::collections::BTreeMap;
+
 use super::{
     Caller, FindResult, Monitor, RecoverCall, Recovered, Service, ServiceError, ServiceResult, Via,
 };
@@ -10,7 +12,7 @@ use crate::{
         self, ANSWER_BYTES_MIN, CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, Continuation,
         Overview, Tokenizer,
     },
-    projection::{Compactions, Facts, Level, Usage},
+    projection::{Compactions, Facts, Level, Usage, checkpoints::Checkpoints},
 };
 
 /// Bytes of a token of an overview, at least: its texts are words.
@@ -97,7 +99,10 @@ impl Service {
             (harness::Level::Session, None) => whole.min(SESSION_BYTES),
             _ => whole,
         };
-        let look = move |facts: &Facts| harness::levelled(facts, level, bytes_max);
+        let named = self.notes_now(&caller.key(session), |all, _| named(all)).await;
+        // A checkpoint that cannot be read ends no phase.
+        let named = named.unwrap_or_default();
+        let look = move |facts: &Facts| harness::levelled(facts, &named, level, bytes_max);
         self.look_at(caller, session, at, look).await
     }
 
@@ -207,6 +212,15 @@ impl Service {
         };
         self.look_at(caller, session, at, look).await
     }
+}
+
+/// Checkpoints whose label names a place: one that is made again and again names a kind.
+fn named(all: &Checkpoints) -> Vec<harness::Named> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let labels = || all.all().iter().filter_map(|one| Some((one.position, one.label.as_deref()?)));
+    labels().for_each(|(_, label)| *counts.entry(label).or_default() += 1);
+    let is_name = |(_, label): &(Position, &str)| counts.get(label) == Some(&1);
+    labels().filter(is_name).map(|(at, label)| (at, label.to_owned())).collect()
 }
 
 /// The budget of a continuation.

@@ -365,8 +365,10 @@ impl Store for Model {
                         None => session.info.metadata.remove(&name),
                     };
                 }
-                if change.archive {
-                    session.info.archived_at.get_or_insert(now);
+                match change.archive {
+                    Some(true) => drop(session.info.archived_at.get_or_insert(now)),
+                    Some(false) => session.info.archived_at = None,
+                    None => {}
                 }
                 session.deleted |= change.delete || change.discard;
                 session.expired |= change.delete && !change.discard;

@@ -73,8 +73,8 @@ pub struct Change {
     pub title: Option<Option<String>>,
     /// Pairs to set, or to remove.
     pub metadata: BTreeMap<String, Option<String>>,
-    /// Archive it (`true`); there is no way back.
-    pub archive: bool,
+    /// Archive it (`true`), or let it be written to again (`false`).
+    pub archive: Option<bool>,
     /// Delete it (`true`): hidden at once, `session_deleted` until its grace ends, when its bytes
     /// are removed; until then it can be restored.
     pub delete: bool,

@@ -13,9 +13,12 @@ use super::{
 };
 use crate::{
     event::{Batch, Origin},
-    service::{NewSession, ServiceError, ServiceResult, SessionQuery},
+    service::{NewSession, ServiceError, ServiceResult, SessionQuery, Wanted},
     wire::{hosted, json, types},
 };
+
+/// The pair of metadata that names the program whose session it is.
+const CLIENT: &str = "client";
 
 pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Create>();
@@ -24,6 +27,7 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Update>();
     visit.verb::<Delete>();
     visit.verb::<Archive>();
+    visit.verb::<Unarchive>();
     visit.verb::<Erase>();
     visit.verb::<Redact>();
 }
@@ -134,6 +138,8 @@ pub struct ListQuery {
     #[serde(rename = "created_at[lt]")]
     #[cfg_attr(feature = "http", param(ignore))]
     pub created_lt: Option<String>,
+    /// Only of this client: claude-code, codex, or what else its metadata names as client
+    pub client: Option<String>,
     /// Only created for this agent
     pub agent_id: Option<String>,
     /// With agent_id: only for this version of it
@@ -166,16 +172,19 @@ impl Serve for List {
             lt: asked.created_lt.as_deref(),
         };
         let window = window.window()?;
+        let mut metadata = hosted::wanted(hosted::RunBy {
+            agent: asked.agent_id.as_deref(),
+            version: asked.agent_version,
+            unknown: asked.deployment_id.as_deref().or(asked.memory_store_id.as_deref()),
+        });
+        let name = || CLIENT.to_owned();
+        metadata.extend(asked.client.map(|value| Wanted { name: name(), value, usual: None }));
         let query = SessionQuery {
             limit: asked.limit,
             ascending: values::reversed(asked.order.as_deref(), "desc")?,
             include_archived: asked.include_archived,
             statuses: values::words(&asked.statuses).map(str::to_owned).collect(),
-            metadata: hosted::wanted(hosted::RunBy {
-                agent: asked.agent_id.as_deref(),
-                version: asked.agent_version,
-                unknown: asked.deployment_id.as_deref().or(asked.memory_store_id.as_deref()),
-            }),
+            metadata,
             page: asked.page,
             workspace: asked.workspace,
             created_from: window.from,
@@ -248,7 +257,29 @@ impl Verb for Archive {
 
 impl Serve for Archive {
     async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
-        let info = call.service.archive_session(&call.caller, &call.place.session).await?;
+        let info = call.service.archive_session(&call.caller, &call.place.session, true).await?;
+        Ok((&info).into())
+    }
+}
+
+#[derive(Debug)]
+pub struct Unarchive;
+
+impl Verb for Unarchive {
+    const ROUTE: Route =
+        Route::post("/v1/sessions/{session}/unarchive", "unarchiveSession", Need::WRITE);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str = "Lets an archived session be written to again.";
+    const ANSWERS: &'static str = "The session";
+    type Place = InSession;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = types::Session;
+}
+
+impl Serve for Unarchive {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
+        let info = call.service.archive_session(&call.caller, &call.place.session, false).await?;
         Ok((&info).into())
     }
 }

@@ -479,7 +479,8 @@ fn a_lease_of_a_session_that_takes_no_writes_now_is_good_for_nothing_after_a_res
         let (kept, sim) = (Arc::clone(&filled.store), filled.sim.clone());
         let (store, clock) = (&*kept, sim.clock());
         let mut fences = Vec::new();
-        for (name, ttl_seconds) in [("expired", Some(3_600)), ("damaged", None)] {
+        for (name, ttl_seconds) in [("expired", Some(3_600)), ("damaged", None), ("archived", None)]
+        {
             let id = Some(SessionId::new(name).unwrap());
             let new = NewSession { id, ttl_seconds, ..NewSession::default() };
             store.create(&key(name).scope, new).await.unwrap();
@@ -489,6 +490,10 @@ fn a_lease_of_a_session_that_takes_no_writes_now_is_good_for_nothing_after_a_res
             }
             fences.push((name, store.lease(&key(name), take).await.unwrap().0.fence));
             store.settle().unwrap();
+            if name == "archived" {
+                let archive = Change { archive: Some(true), ..Change::default() };
+                store.change(&key(name), archive).await.unwrap();
+            }
             if name == "damaged" {
                 let made = sim.files();
                 let own =
@@ -509,6 +514,8 @@ fn a_lease_of_a_session_that_takes_no_writes_now_is_good_for_nothing_after_a_res
         let back = Change { restore: true, ..Change::default() };
         store.change(&key("expired"), back).await.unwrap();
         store.repair(&key("damaged"), true).await.unwrap();
+        let open = Change { archive: Some(false), ..Change::default() };
+        store.change(&key("archived"), open).await.unwrap();
         for (name, fence) in fences {
             let fenced = Batch { fence: Some(fence), ..batch([event("{}")]) };
             let refused = append(&store, &key(name), fenced).await;

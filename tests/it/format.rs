@@ -200,7 +200,7 @@ async fn fill(name: &str, directory: &Path, stop: Stop) -> Value {
     let renamed = Change {
         title: Some(Some("Renamed".to_owned())),
         metadata: pairs([("dropped", None), ("new", Some("3".to_owned()))]),
-        archive: true,
+        archive: Some(true),
         ..Change::default()
     };
     store.change(&sealed, renamed).await.unwrap();

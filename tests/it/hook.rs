@@ -8,6 +8,7 @@ mod given;
 mod install;
 mod made;
 mod outcomes;
+mod private;
 mod said;
 mod told;
 mod trouble;

@@ -157,7 +157,95 @@ fn a_list_is_filtered_and_a_session_renamed_and_archived() {
     place.run(&["archive", "trip"]).ok();
     assert_eq!(ids(&[]), [""; 0]);
     assert_eq!(ids(&["--archived"]), ["trip"]);
-    assert_eq!(place.run_with(&["append", "trip"], &event("a.b", "x")).code, 1);
+    let refused = place.run_with(&["append", "trip"], &event("a.b", "x"));
+    assert!(refused.code == 1 && refused.err.contains("unarchive"), "{refused:?}");
+    assert!(place.run(&["unarchive", "trip"]).ok().contains("can be written again"));
+    place.run_with(&["append", "trip"], &event("a.b", "x")).ok();
+    assert_eq!(ids(&[]), ["trip"]);
+    let call = json!({
+        "session_id": "agent", "hook_event_name": "UserPromptSubmit", "prompt": "Mend it",
+        "cwd": "/w",
+    });
+    place.run_with(&["hook"], &call.to_string()).ok();
+    assert_eq!(ids(&["--client", "claude-code"]), ["agent"]);
+    assert_eq!(ids(&["--client", "codex"]), [""; 0]);
+}
+
+#[test]
+fn a_session_is_exported_as_a_document_without_secrets() {
+    let place = Place::new();
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let long = "line of output\n".repeat(900);
+    let events = [
+        json!({ "type": "user.message", "content": "Deploy <private>at noon</private> please" }),
+        json!({ "type": "agent.tool_use", "name": "Bash", "call_id": "c",
+            "input": { "command": format!("curl -H 'Authorization: token {token}' x") } }),
+        json!({ "type": "agent.tool_result", "call_id": "c", "content": format!("```\n{long}") }),
+        json!({ "type": "agent.message", "content": "It is deployed." }),
+        json!({ "type": "transcript.entry", "entry": {} }),
+    ];
+    let lines = events.map(|event| event.to_string()).join("\n");
+    place.run_with(&["append", "s", "--create"], &lines).ok();
+    let ran = place.run(&["export", "s", "--format", "md"]);
+    let text = ran.out.clone();
+    ran.ok();
+    assert!(text.starts_with("# Deploy [private] please\n"), "{text}");
+    for part in [
+        "- session: `s`",
+        "\n## User\n",
+        "\n## Agent\n",
+        "It is deployed.",
+        "**Call of Bash**",
+        "[redacted:",
+        "````\n```\nline of output",
+        "characters …]",
+        "Not shown: 1 event of the recording itself.",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains(&token) && !text.contains("noon") && text.len() < 6_000, "{text}");
+}
+
+#[test]
+fn a_changed_file_is_traced_to_its_sessions_and_requests() {
+    let place = Place::new();
+    let at = |name: &str| place.path(name).display().to_string();
+    std::fs::create_dir_all(place.path("repo/.git")).unwrap();
+    let file = place.write("repo/a.rs", "fn main() {}\n");
+    let hook = |session: &str, name: &str, mut more: Value| {
+        more["session_id"] = json!(session);
+        more["hook_event_name"] = json!(name);
+        more["cwd"] = json!(at("repo"));
+        place.run_with(&["hook"], &more.to_string()).ok();
+    };
+    for (session, prompt, tool, input, answer) in [
+        ("one", "Write the program", "Write", json!({ "file_path": at("repo/a.rs") }), "ok"),
+        ("two", "Rename it", "Bash", json!({ "command": "sed -i s/x/y/ a.rs" }), "ok"),
+        ("three", "Read it", "Read", json!({ "file_path": at("repo/a.rs") }), "ok"),
+        ("four", "Change b", "Edit", json!({ "file_path": at("repo/b.rs") }), "ok"),
+    ] {
+        hook(session, "UserPromptSubmit", json!({ "prompt": prompt }));
+        let call = json!({ "tool_name": tool, "tool_use_id": session, "tool_input": input });
+        hook(session, "PreToolUse", call.clone());
+        let mut result = call;
+        result["tool_response"] = json!({ "stdout": answer, "stderr": "" });
+        hook(session, "PostToolUse", result);
+    }
+    let found = place.run(&["why", file.to_str().unwrap(), "--json"]).json();
+    let data = found["data"].as_array().unwrap();
+    let rows: Vec<_> =
+        data.iter().map(|one| (&one["session"], &one["tool"], &one["asked"]["text"])).collect();
+    assert_eq!(
+        rows,
+        [
+            (&json!("two"), &json!("Bash"), &json!("Rename it")),
+            (&json!("one"), &json!("Write"), &json!("Write the program")),
+        ]
+    );
+    let told = place.run(&["why", file.to_str().unwrap()]).ok();
+    assert!(told.contains("asked at 0: Write the program"), "{told}");
+    let none = place.run(&["why", &at("repo/c.rs")]);
+    assert!(none.code == 0 && none.err.contains("No recorded call changed"), "{none:?}");
 }
 
 #[test]
@@ -173,6 +261,15 @@ fn a_history_shows_whole_lines_and_titles_end_where_they_are_cut() {
     assert!(title.ends_with('…') && title.chars().count() <= 80, "{title}");
     let history = place.run(&["history"]).ok();
     assert!(history.contains(never), "{history}");
+    // A heading has a line below it, or is not there.
+    let plan = json!({ "type": "plan.updated", "steps": [{ "title": "mend", "status": "todo" }] });
+    let said = ["mend it", "and the door", "and the roof"].map(|text| event("user.message", text));
+    place.run_with(&["append", "p", "--create"], &format!("{}\n{plan}", said.join("\n"))).ok();
+    let history = place.run(&["history"]).ok();
+    let lines: Vec<&str> = history.lines().map(str::trim).collect();
+    let is_bare = |pair: &&[&str]| pair[0].ends_with(':') && !pair[1].starts_with("- ");
+    assert_eq!(lines.windows(2).find(is_bare), None, "{history}");
+    assert!(history.contains("- and the roof"), "{history}");
     // A title that equals the goal is shown once.
     place.run_with(&["append", "s", "--create"], &event("user.message", "mend it")).ok();
     place.run(&["rename", "s", "mend it"]).ok();

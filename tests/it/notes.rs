@@ -262,7 +262,7 @@ async fn work_that_nobody_ended_is_listed_the_latest_first() {
         clock.advance(MINUTE * 2);
         assert_eq!(listed(None, 9).await, ["c", "b", "a"], "a lease that ran out was not ended");
         store.lease(&key("a"), LeaseCall::Release { fence: Fence(1) }).await.unwrap();
-        store.change(&key("b"), Change { archive: true, ..Change::default() }).await.unwrap();
+        store.change(&key("b"), Change { archive: Some(true), ..Change::default() }).await.unwrap();
         assert_eq!(listed(None, 9).await, ["c"]);
         assert!(store.unfinished(&other_scope(), None, 9).await.unwrap().is_empty());
     })

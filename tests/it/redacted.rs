@@ -382,7 +382,7 @@ fn what_is_held_damaged_or_nobodys_is_not_redacted() {
         assert!(matches!(unknown, Err(StoreError::SessionNotFound { .. })), "{unknown:?}");
         assert!(!is_redacted(&store).await);
         // Archived, it takes no events; what it has may still go.
-        let archive = Change { archive: true, ..Change::default() };
+        let archive = Change { archive: Some(true), ..Change::default() };
         store.change(&key("s"), archive).await.unwrap();
         store.redact(&key("s"), &id(AT)).await.unwrap();
         assert!(is_redacted(&store).await);

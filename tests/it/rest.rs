@@ -56,7 +56,7 @@ async fn a_session_at_rest_is_like_any_other() {
         sim.clock().advance(Duration::from_millis(3));
         match n % 10 {
             1 => {
-                let change = Change { archive: true, ..Change::default() };
+                let change = Change { archive: Some(true), ..Change::default() };
                 store.change(&key(&name), change).await.unwrap();
             }
             2 => {

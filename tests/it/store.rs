@@ -538,7 +538,7 @@ async fn a_listing_has_each_session_once_in_order_whatever_the_page() {
             let new = NewSession { id, workspace, ..NewSession::default() };
             store.create(&Scope::local(), new).await.unwrap();
         }
-        store.change(&key("e"), Change { archive: true, ..Change::default() }).await.unwrap();
+        store.change(&key("e"), Change { archive: Some(true), ..Change::default() }).await.unwrap();
         let base = Listing { include_archived: true, ..Listing::default() };
         let cases = [
             (base.clone(), "d e b a c"),
@@ -631,7 +631,7 @@ async fn an_archived_session_is_read_and_not_written() {
     on_every_engine(async |store, clock| {
         create(store, "s").await;
         append(store, &key("s"), batch([named("a", "{}")])).await.unwrap();
-        let archive = || Change { archive: true, ..Change::default() };
+        let archive = || Change { archive: Some(true), ..Change::default() };
         let first = store.change(&key("s"), archive()).await.unwrap();
         assert!(first.archived_at.is_some());
         clock.advance(Duration::from_secs(5));

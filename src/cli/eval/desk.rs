@@ -65,6 +65,7 @@ impl Desk {
             home: None,
             wait: HOOK_WAIT,
             tokens_max: default.and_then(|text| text.parse().ok()).unwrap_or_default(),
+            gap: None,
         };
         Ok(Self { client, hook, secrets: Recogniser::default() })
     }
@@ -157,7 +158,7 @@ impl Desk {
     /// Runs the hook on a payload; returns the text that the model is given, if any.
     pub(super) async fn hook(&self, payload: &Value) -> Outcome<Option<String>> {
         let input = payload.to_string().into_bytes().into();
-        let payload = Payload::read(&input, Some(&self.secrets)).map_err(io::Error::other)?;
+        let payload = Payload::read(&input, &self.secrets).map_err(io::Error::other)?;
         let done = self.hook.run(&payload).await;
         if let Some(trouble) = done.trouble {
             return Err(Failure::Refused {

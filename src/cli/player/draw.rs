@@ -21,7 +21,7 @@ use super::{
     },
     pane::Pane,
     rows::{Link, Row},
-    state::{Player, Prompt, Shown},
+    state::{Enlarged, Player, Prompt, Shown},
 };
 
 const HELP: &[(&str, &str)] = &[
@@ -33,10 +33,12 @@ const HELP: &[(&str, &str)] = &[
     ("f", "follow: show new events as they come"),
     (": POINT", "jump: 17, -5, end, event:ID, step:3, time:…"),
     ("/ TEXT", "search; n next match, N the one before"),
+    ("t TYPE", "only events whose type has that word; empty or Esc: all"),
+    ("z", "enlarge the event, then the view, then neither"),
     ("] [", "scroll the event"),
     ("v", "next view: how to go on, window, compactions, usage"),
     ("} {", "scroll the view"),
-    ("Esc", "close a prompt or a message"),
+    ("Esc", "close a prompt or a message; all panes and events again"),
     ("q", "leave"),
 ];
 /// Columns below which the event and the view are below the timeline instead of next to it.
@@ -48,7 +50,12 @@ pub(super) fn draw(player: &mut Player, frame: &mut Frame<'_>) {
         Layout::vertical([Constraint::Length(1), Constraint::Min(3), Constraint::Length(1)])
             .areas(frame.area());
     frame.render_widget(head_line(player), head);
-    if body.width >= WIDE_COLUMNS {
+    if let Some(enlarged) = player.enlarged {
+        match enlarged {
+            Enlarged::Event => draw_event(player, frame, body),
+            Enlarged::View => draw_view(player, frame, body),
+        }
+    } else if body.width >= WIDE_COLUMNS {
         let halves = [Constraint::Fill(1), Constraint::Length(1), Constraint::Fill(1)];
         let [timeline, line, right] = Layout::horizontal(halves).areas(body);
         let [event, view] =
@@ -137,41 +144,62 @@ fn foot_line(player: &Player) -> Line<'static> {
     match (&player.prompt, &player.message) {
         (Some((Prompt::Jump, typed)), _) => Line::from(format!(":{}▏", printable(typed))),
         (Some((Prompt::Search, typed)), _) => Line::from(format!("/{}▏", printable(typed))),
+        (Some((Prompt::Filter, typed)), _) => Line::from(format!("type: {}▏", printable(typed))),
         (None, Some(message)) => {
             Line::styled(one_line(message, 300), Style::new().fg(Color::Yellow))
         }
         (None, None) => Line::styled(
-            " j/k step  space play  f follow  : jump  / search  v view  ? help  q leave",
+            " j/k step  space play  : jump  / search  t type  v view  z enlarge  ? help  q leave",
             faint(),
         ),
     }
 }
 
 fn draw_timeline(player: &Player, frame: &mut Frame<'_>, area: Rect) {
-    let block = framed(&["timeline".to_owned()], None, area.width);
+    let only = player.only.as_ref().map(|text| format!("only {}", one_line(text, 40)));
+    let title = ["timeline".to_owned(), only.unwrap_or_default()];
+    let block = framed(&title, None, area.width);
     let inner = block.inner(area);
     frame.render_widget(block, area);
-    let lines = u64::from(inner.height);
     let digits = player.to.to_string().len().max(3);
-    // The reader is in the middle, except at the ends.
-    let last = player.to.saturating_sub(lines).max(player.from);
-    let first = player.at.saturating_sub(lines / 2).clamp(player.from, last);
-    let positions = first..player.to.min(first + lines);
+    let positions = positions(player, u64::from(inner.height));
     let clock = |row: &Row| row.since(player.start).map(elapsed).unwrap_or_default();
-    let rows = positions.clone().filter_map(|position| player.row(position));
+    let rows = positions.iter().filter_map(|position| player.row(*position));
     let clock_columns = rows.map(|row| clock(row).len()).max().unwrap_or_default();
-    let shown = positions.map(|position| {
-        let line = match player.row(position) {
+    let shown = positions.iter().map(|position| {
+        let line = match player.row(*position) {
             Some(row) => {
                 let place = format!("{position:>digits$} {:>clock_columns$} ", clock(row));
                 row_line(row, place, inner.width)
             }
             None => Line::styled(format!("{position:>digits$} …"), faint()),
         };
-        let here = position == player.at;
+        let here = *position == player.at;
         if here { line.style(Style::new().add_modifier(Modifier::REVERSED)) } else { line }
     });
     frame.render_widget(Paragraph::new(shown.collect::<Vec<_>>()), inner);
+}
+
+/// The positions of a timeline: the reader is in the middle, except at the ends. With a filter
+/// those of the events that pass it, and where the reader stands.
+fn positions(player: &Player, lines: u64) -> Vec<u64> {
+    if player.only.is_none() {
+        let last = player.to.saturating_sub(lines).max(player.from);
+        let first = player.at.saturating_sub(lines / 2).clamp(player.from, last);
+        return (first..player.to.min(first + lines)).collect();
+    }
+    let lines = usize::try_from(lines).unwrap_or(usize::MAX);
+    let passes = |position: &u64| player.row(*position).is_some_and(|row| player.passes(row));
+    let loaded = |position: &u64| player.row(*position).is_some();
+    let before = (player.from..player.at).rev().take_while(loaded).filter(passes);
+    let mut before: Vec<u64> = before.take(lines).collect();
+    before.reverse();
+    let behind = (player.at + 1..player.to).take_while(loaded).filter(passes);
+    let behind: Vec<u64> = behind.take(lines).collect();
+    let above = before.len().min((lines / 2).max(lines.saturating_sub(behind.len() + 1)));
+    let from = before.len() - above;
+    let here = (player.from < player.to).then_some(player.at);
+    before.into_iter().skip(from).chain(here).chain(behind).take(lines).collect()
 }
 
 /// Columns of an event's type.

@@ -1,7 +1,10 @@
 //! How the player finds a place: by a point that is typed, and by a text, within an event and from
 //! one event to the next. It must not read events: it says what it wants.
 
-use super::state::{Hit, Hunt, Player, Want};
+use super::{
+    rows::{PAGE_EVENTS, Row},
+    state::{Hit, Hunt, Player, Want},
+};
 
 impl Player {
     pub(super) fn jump(&mut self, typed: String) {
@@ -28,6 +31,57 @@ impl Player {
         };
         if self.message.is_none() {
             self.move_to(position);
+        }
+    }
+
+    /// Shows the events of some types alone, all with an empty text.
+    pub(super) fn filter(&mut self, typed: String) {
+        self.playing = false;
+        self.only = Some(typed.to_lowercase()).filter(|text| !text.is_empty());
+        if self.only.is_some() && !self.row(self.at).is_some_and(|row| self.passes(row)) {
+            self.step(1, true);
+        }
+    }
+
+    /// Whether an event is shown.
+    pub(super) fn passes(&self, row: &Row) -> bool {
+        self.only.as_ref().is_none_or(|text| row.kind.to_lowercase().contains(text))
+    }
+
+    /// So many of the events that are shown on, or back. Where none of them is loaded it stops at
+    /// the last event that is: those behind it are then loaded.
+    pub(super) fn step(&mut self, count: u64, forward: bool) {
+        if self.only.is_none() {
+            let back = self.at.saturating_sub(count);
+            return self.move_to(if forward { self.at + count } else { back });
+        }
+        let mut at = self.at;
+        let mut left = count;
+        loop {
+            let next = if forward { Some(at + 1) } else { at.checked_sub(1) };
+            let Some(next) = next.filter(|next| (self.from..self.to).contains(next)) else { break };
+            let Some(row) = self.row(next) else {
+                // A position that no event has is passed.
+                if self.rows.is_missing(next / PAGE_EVENTS, self.to) {
+                    self.message = Some("more is being loaded; press again".to_owned());
+                    return self.move_to(next);
+                }
+                at = next;
+                continue;
+            };
+            at = next;
+            if self.passes(row) {
+                left -= 1;
+                self.move_to(at);
+                if left == 0 {
+                    return;
+                }
+            }
+        }
+        if left == count {
+            let (text, side) =
+                (self.only.clone().unwrap_or_default(), if forward { "behind" } else { "before" });
+            self.message = Some(format!("no event of type {text} {side} this one; Esc shows all"));
         }
     }
 

@@ -125,6 +125,14 @@ pub(super) enum News {
 pub(super) enum Prompt {
     Jump,
     Search,
+    Filter,
+}
+
+/// The pane that has the whole screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Enlarged {
+    Event,
+    View,
 }
 
 /// The player of one session.
@@ -143,6 +151,9 @@ pub(super) struct Player {
     pub(super) times: Times,
     pub(super) prompt: Option<(Prompt, String)>,
     pub(super) needle: Option<String>,
+    /// What the types of the events contain that are shown and stepped through.
+    pub(super) only: Option<String>,
+    pub(super) enlarged: Option<Enlarged>,
     /// Which match of the event is the current one; the last where there are fewer.
     pub(super) hit: Option<usize>,
     /// Whether the current match is still to be scrolled to.
@@ -184,6 +195,8 @@ impl Player {
             times: Times::default(),
             prompt: None,
             needle: None,
+            only: None,
+            enlarged: None,
             hit: None,
             reveals: false,
             follows: false,
@@ -224,10 +237,10 @@ impl Player {
             return;
         }
         match key {
-            Key::Up | Key::Char('k') => self.move_to(self.at.saturating_sub(1)),
-            Key::Down | Key::Char('j') => self.move_to(self.at + 1),
-            Key::PageUp => self.move_to(self.at.saturating_sub(PAGE_STEP)),
-            Key::PageDown => self.move_to(self.at + PAGE_STEP),
+            Key::Up | Key::Char('k') => self.step(1, false),
+            Key::Down | Key::Char('j') => self.step(1, true),
+            Key::PageUp => self.step(PAGE_STEP, false),
+            Key::PageDown => self.step(PAGE_STEP, true),
             Key::Home | Key::Char('g') => self.move_to(self.from),
             Key::End | Key::Char('G') => self.move_to(self.to),
             Key::Char(' ') => {
@@ -255,6 +268,15 @@ impl Player {
             }
             Key::Char(':') => self.prompt = Some((Prompt::Jump, String::new())),
             Key::Char('/') => self.prompt = Some((Prompt::Search, String::new())),
+            Key::Char('t') => self.prompt = Some((Prompt::Filter, String::new())),
+            Key::Char('z') => {
+                self.enlarged = match self.enlarged {
+                    None => Some(Enlarged::Event),
+                    Some(Enlarged::Event) => Some(Enlarged::View),
+                    Some(Enlarged::View) => None,
+                }
+            }
+            Key::Escape => (self.enlarged, self.only) = (None, None),
             Key::Char('n') => self.search_on(true),
             Key::Char('N') => self.search_on(false),
             Key::Char('?') => self.help = true,
@@ -275,6 +297,7 @@ impl Player {
                 let (prompt, typed) = (*prompt, std::mem::take(typed));
                 self.prompt = None;
                 match prompt {
+                    Prompt::Filter => self.filter(typed),
                     _ if typed.is_empty() => {}
                     Prompt::Jump => self.jump(typed),
                     Prompt::Search => self.search(typed),

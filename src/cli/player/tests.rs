@@ -250,7 +250,7 @@ fn a_wide_frame_has_the_timeline_the_event_and_the_view_beside_each_other() {
     assert_eq!(line, "┬││││││├││││", "{all}");
     assert!(all.contains("its second line"), "{all}");
     assert!(all.contains("the session as of 2") && all.contains("2 steps"), "{all}");
-    assert!(frame[13].contains("f follow") && frame[13].contains("q leave"), "{all}");
+    assert!(frame[13].contains("z enlarge") && frame[13].contains("q leave"), "{all}");
 }
 
 #[test]
@@ -458,4 +458,60 @@ fn no_recorded_text_steers_the_terminal_and_tabs_are_expanded() {
     let steers = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
     assert!(!all.contains(steers), "{all}");
     assert!(all.contains("\\u009b31m\\u202e\\u001b[2J    b"), "{all}");
+}
+
+#[test]
+fn a_pane_is_enlarged_and_made_small_again() {
+    let mut player = player(9);
+    let frame = |player: &mut Player| {
+        let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("a terminal");
+        terminal.draw(|frame| draw(player, frame)).expect("drawn");
+        let buffer = terminal.backend().buffer().clone();
+        let rows =
+            buffer.content.chunks(80).map(|row| row.iter().map(|cell| cell.symbol()).collect());
+        rows.collect::<Vec<String>>().join("\n")
+    };
+    assert!(frame(&mut player).contains("timeline"));
+    for (key, shown, gone) in [
+        ('z', "event number 0", "timeline"),
+        ('z', "the session as of 1", "event number 0"),
+        ('z', "timeline", "nothing"),
+    ] {
+        player.key(Key::Char(key));
+        let text = frame(&mut player);
+        assert!(text.contains(shown) && !text.contains(gone), "{text}");
+    }
+    player.key(Key::Char('z'));
+    player.key(Key::Escape);
+    assert!(frame(&mut player).contains("timeline"));
+}
+
+#[test]
+fn only_the_events_of_a_type_are_shown_and_stepped_through() {
+    let mut player = player(450);
+    typed(&mut player, "ttool\n");
+    assert_eq!(player.at, 2, "the first of that type");
+    player.key(Key::Down);
+    assert_eq!(player.at, 5);
+    player.key(Key::PageDown);
+    assert_eq!(player.at, 50);
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("a terminal");
+    terminal.draw(|frame| draw(&mut player, frame)).expect("drawn");
+    let buffer = terminal.backend().buffer().clone();
+    let text: String = buffer.content.iter().map(|cell| cell.symbol()).collect();
+    assert!(text.contains("only tool") && text.contains("agent.tool_use"), "{text}");
+    assert!(!text.contains("user.message") && !text.contains("agent.message"), "{text}");
+    player.key(Key::Up);
+    assert_eq!(player.at, 47);
+    // Past what is loaded it continues once that has come.
+    for _ in 0..60 {
+        player.key(Key::PageDown);
+        feed(&mut player);
+    }
+    assert_eq!(player.at, 449);
+    player.key(Key::Down);
+    assert!(player.message.as_deref().is_some_and(|text| text.contains("no event of type tool")));
+    player.key(Key::Escape);
+    player.key(Key::Up);
+    assert_eq!(player.at, 448);
 }

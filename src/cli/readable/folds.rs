@@ -273,7 +273,12 @@ fn past(one: &Value, paper: &mut Paper) {
         let said = line.strip_prefix("Task: ").unwrap_or(line).trim();
         !said.is_empty() && (said != goal || goal.is_empty())
     };
-    for line in summary.lines().filter(is_news).take(SUMMARY_LINES) {
+    let mut lines: Vec<&str> = summary.lines().filter(is_news).take(SUMMARY_LINES).collect();
+    // A heading whose lines are cut off is cut off with them.
+    while lines.last().is_some_and(|line| line.ends_with(':')) {
+        lines.pop();
+    }
+    for line in lines {
         paper.say(Tone::Faint, "    ", &one_line(line, SUMMARY_CHARS));
     }
 }

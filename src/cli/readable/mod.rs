@@ -4,6 +4,7 @@
 
 mod change;
 mod folds;
+pub(in crate::cli) mod markdown;
 mod members;
 pub(in crate::cli) mod paper;
 mod steps;

@@ -67,6 +67,8 @@ struct Open {
     same: Option<Same>,
     /// The files that its arguments name, as they were before it was forwarded.
     named: Option<Named>,
+    /// Whether it names what the user excludes.
+    is_withheld: bool,
     /// Earlier outputs that go with the answer.
     more: Option<String>,
 }
@@ -209,9 +211,11 @@ impl Desk {
         let (home, site) = self.home(params.meta.as_ref(), from);
         // What is too much for a tree is passed on as text, and no earlier call is found for it.
         let input = json::tree(&input_text).map(serde_json::from_str);
-        let repeats = input.is_some() && !params.is_more_than_a_call();
+        let input: Option<Value> = input.and_then(Result::ok);
+        let is_withheld = self.options.gate.withholds(input.as_ref());
+        let repeats = input.is_some() && !is_withheld && !params.is_more_than_a_call();
         let age_max = self.age_max(&params.name).filter(|_| repeats);
-        let input: Value = input.and_then(Result::ok).unwrap_or_default();
+        let input = input.unwrap_or_default();
         // The disk is asked before the lock is taken, and only where its answer counts.
         let rests_on_files = age_max.is_some() && !self.is_named_by_user(&params.name);
         let named = if rests_on_files { Named::by(&input) } else { None };
@@ -226,6 +230,7 @@ impl Desk {
             began: self.options.clock.monotonic(),
             same: age_max.map(|_| same),
             named,
+            is_withheld,
             more: None,
         };
         Call { key, id, input, input_text, meta: params.meta, site, age_max, open }

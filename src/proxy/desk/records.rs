@@ -12,6 +12,9 @@ use crate::proxy::{
     recorder::{Entry, Record, too_long},
 };
 
+/// What of a call is recorded whose input and result are not.
+const OF_A_CALL: [&str; 6] = ["name", "server", "call_id", "read_only", "is_error", "duration_ms"];
+
 impl Desk {
     /// Records that a call goes to the server, and keeps it until it is answered.
     pub(super) fn forward(&self, call: Call) {
@@ -48,11 +51,18 @@ impl Desk {
         open: &Open,
         kind: &'static str,
         part: &str,
-        members: Vec<(&'static str, String)>,
+        mut members: Vec<(&'static str, String)>,
     ) -> Record {
+        if open.is_withheld {
+            members.retain(|(name, _)| OF_A_CALL.contains(name));
+            members.push(("withheld", Value::from("excluded").to_string()));
+        }
         let id = format!("{}-{part}", open.call_id);
         let at = self.options.clock.now();
-        self.recorder.push(Entry { home: open.home.clone(), kind, id, at, members })
+        let record = self.recorder.push(Entry { home: open.home.clone(), kind, id, at, members });
+        // Of what is not recorded the log does not say what it changed.
+        self.note_change(!record.is_kept, &record);
+        record
     }
 
     pub(super) fn record_result(

@@ -581,14 +581,14 @@ impl Commit {
 impl Commit {
     /// Ends every lease that was ever given, in a store that was brought back from a copy: no token
     /// that a harness has from before is good, and none of those given after the copy comes again.
-    /// What expired or is damaged may be written to again one day, what is archived may not.
+    /// What expired, is archived or is damaged may be written to again one day.
     pub(crate) async fn void_leases(&self) -> StoreResult<()> {
         let mut leased = Vec::new();
         let scopes = self.sessions.catalogue().scopes();
         for scope in scopes {
             self.sessions.each_entry(&scope, &mut |entry| {
-                let written = !entry.stage.is_discarded() && entry.archived_at.is_none();
-                if entry.work.fence > 0 && written && !entry.stage.is_reclaimed() {
+                let is_kept = !entry.stage.is_discarded() && !entry.stage.is_reclaimed();
+                if entry.work.fence > 0 && is_kept {
                     leased.extend(key_of(&scope, &entry));
                 }
             });

@@ -69,8 +69,10 @@ impl Entry {
                 None => self.metadata.remove(name),
             };
         }
-        if change.archive {
-            self.archived_at.get_or_insert(at.0);
+        match change.archive {
+            Some(true) => drop(self.archived_at.get_or_insert(at.0)),
+            Some(false) => self.archived_at = None,
+            None => {}
         }
         match (change.delete, change.life.expire) {
             (true, true) => self.stage.end_by(Ending::Deleted, at.0),

@@ -71,7 +71,11 @@ impl Ask {
 
     /// Whether an archived session takes it.
     pub(super) fn suits_archived(&self) -> bool {
-        !matches!(self, Self::Append | Self::Lease(_))
+        match self {
+            Self::Append => false,
+            Self::Lease(call) => matches!(call, LeaseCall::Void),
+            _ => true,
+        }
     }
 }
 

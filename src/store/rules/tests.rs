@@ -149,7 +149,8 @@ fn asks() -> Vec<(&'static str, Ask, Batch)> {
         ("idle checkpoint", Ask::Append, note(NoteKind::Checkpoint, true)),
         ("empty", Ask::Append, none()),
         ("title", change(|change| change.title = Some(Some("x".to_owned()))), none()),
-        ("archive", change(|change| change.archive = true), none()),
+        ("archive", change(|change| change.archive = Some(true)), none()),
+        ("unarchive", change(|change| change.archive = Some(false)), none()),
         ("hold", change(life(Life { hold: Some(true), ..Life::default() })), none()),
         ("restore", change(life(Life { restore: true, ..Life::default() })), none()),
         (

@@ -128,6 +128,10 @@ const SEGMENT: &[&str] = &[
 const LIFE: &[&str] =
     &["150000fd1080408c908e0c000000005a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a08", "0000000001010001"];
 
+/// The record of the end of an archiving.
+const UNARCHIVE: &[&str] =
+    &["1b0000fd1080408c908e0c000000005b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b07", "00000000000000"];
+
 /// The record of a checkpoint made by the server.
 const NOTE: &[&str] =
     &["170000fd1280408c908e0c000000005c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c0a", "02070363686b027b7d01"];
@@ -188,11 +192,15 @@ const SAYS_FORK: &[&str] = &[
 ];
 const SAYS_CHANGE: &[&str] = &[
     r#"Change(Change { title: Some(Some("U")), metadata: {"a": None, "b": Some("c")}, "#,
-    "archive: true, delete: false, life: Life { hold: None, expire: false, restore: false } })",
+    "archive: Some(true), delete: false, life: Life { hold: None, expire: false, restore: false } })",
 ];
 const SAYS_LIFE: &[&str] = &[
-    "Change(Change { title: None, metadata: {}, archive: false, delete: false, ",
+    "Change(Change { title: None, metadata: {}, archive: None, delete: false, ",
     "life: Life { hold: Some(true), expire: false, restore: true } })",
+];
+const SAYS_UNARCHIVE: &[&str] = &[
+    "Change(Change { title: None, metadata: {}, archive: Some(false), delete: false, ",
+    "life: Life { hold: None, expire: false, restore: false } })",
 ];
 const SAYS_NOTE: &[&str] =
     &["Note(NoteRecord { kind: 2, position: 7, name: \"chk\", body: [123, 125], idle: true })"];
@@ -338,6 +346,7 @@ fn a_redacted_event_and_control_records_lie_as_they_are_drawn() {
         (LOSS, SAYS_LOSS),
         (LINEAGE, SAYS_LINEAGE),
         (LIFE, SAYS_LIFE),
+        (UNARCHIVE, SAYS_UNARCHIVE),
         (NOTE, SAYS_NOTE),
         (LEASE, SAYS_LEASE),
         (ERASE, SAYS_ERASE),

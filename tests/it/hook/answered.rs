@@ -111,8 +111,9 @@ pub fn told(
         home: None,
         wait: Duration::from_secs(60),
         tokens_max,
+        gap: None,
     };
-    let payload = Payload::read(&event.into(), Some(&Recogniser::default())).unwrap();
+    let payload = Payload::read(&event.into(), &Recogniser::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(hook.run(&payload))
 }

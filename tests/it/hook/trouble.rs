@@ -19,6 +19,7 @@ use sessionlog::{
     env::{Clock, entropy::SystemEntropy},
     event::Timestamp,
     hook::{Hook, Payload, Spool},
+    secrets::Recogniser,
 };
 
 use super::{PATIENT, SESSION, at_once, claude, hook, kinds, of, quiet, waiting_for};
@@ -166,8 +167,10 @@ fn over_a_slow_network_what_waits_is_delivered_in_parts_and_nobody_is_stopped() 
             home: None,
             wait: Duration::from_secs(60),
             tokens_max: 0,
+            gap: None,
         };
-        let event = Payload::read(&call(n).to_string().into_bytes().into(), None).unwrap();
+        let event = Payload::read(&call(n).to_string().into_bytes().into(), &Recogniser::default())
+            .unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(hook.run(&event))
     };

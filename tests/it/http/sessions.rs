@@ -36,6 +36,11 @@ async fn a_session_is_created_read_changed_archived_and_deleted() {
         assert!(archived["archived_at"].is_string());
         let again = house.call("POST", "/v1/sessions/s.1/archive", &[], None).await.json();
         assert_eq!(again["archived_at"], archived["archived_at"]);
+        let open = house.call("POST", "/v1/sessions/s.1/unarchive", &[], None).await.json();
+        assert_eq!((&open["archived_at"], &open["status"]), (&Value::Null, &json!("idle")));
+        let again = house.call("POST", "/v1/sessions/s.1/unarchive", &[], None).await;
+        assert_eq!((again.status, &again.json()["archived_at"]), (200, &Value::Null));
+        house.call("POST", "/v1/sessions/s.1/archive", &[], None).await;
         let events = json!({"events": [{"type": "a.b"}]});
         let refused = house.post("/v1/sessions/s.1/events", &events).await;
         assert_eq!((refused.status, refused.code()), (422, "invalid_request".to_owned()));
@@ -131,10 +136,11 @@ async fn a_session_the_server_names_is_unguessable() {
 #[tokio::test(flavor = "multi_thread")]
 async fn listing_pages_through_every_session_once_in_either_order() {
     over_every_engine(async |house| {
-        for n in 0..7 {
+        for n in 0..7_u32 {
             house.clock.advance(std::time::Duration::from_secs(1));
             let workspace = if n < 5 { "w" } else { "x" };
-            let asked = json!({"id": format!("s{n}"), "workspace": workspace});
+            let client = json!({"client": if n.is_multiple_of(2) { "codex" } else { "other" }});
+            let asked = json!({"id": format!("s{n}"), "workspace": workspace, "metadata": client});
             assert_eq!(house.post("/v1/sessions", &asked).await.status, 201);
         }
         house.call("POST", "/v1/sessions/s1/archive", &[], None).await;
@@ -145,6 +151,9 @@ async fn listing_pages_through_every_session_once_in_either_order() {
             ("statuses[]=terminated", vec!["s1"]),
             ("statuses%5B%5D=running", vec![]),
             ("workspace=nothing", vec![]),
+            ("client=codex&order=asc", vec!["s0", "s2", "s4", "s6"]),
+            ("client=codex&workspace=x", vec!["s6"]),
+            ("client=claude-code", vec![]),
         ] {
             let mut found = Vec::new();
             let mut page = String::new();

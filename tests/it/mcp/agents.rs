@@ -16,6 +16,7 @@ use sessionlog::{
     env::{clock::SystemClock, entropy::SystemEntropy, project::Project},
     hook::{Done, Hook, Payload, Spool},
     mcp::StdioOptions,
+    secrets::Recogniser,
 };
 
 use super::{
@@ -46,6 +47,7 @@ async fn hook(server: &Server, spool: &Path, directory: &Path, name: &str, more:
         home: None,
         wait: Duration::from_secs(8),
         tokens_max: 0,
+        gap: None,
     };
     let mut event = json!({
         "session_id": SESSION, "cwd": directory.display().to_string(), "hook_event_name": name,
@@ -53,7 +55,8 @@ async fn hook(server: &Server, spool: &Path, directory: &Path, name: &str, more:
         "model": "gpt-5", "turn_id": "turn-1",
     });
     event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let payload = Payload::read(&event.to_string().into_bytes().into(), None).unwrap();
+    let payload =
+        Payload::read(&event.to_string().into_bytes().into(), &Recogniser::default()).unwrap();
     let done = hook.run(&payload).await;
     assert_eq!((done.spooled, &done.trouble), (0, &None), "{name}");
     done

@@ -233,7 +233,7 @@ async fn what_ended_rests_or_is_no_agent_s_is_not_bound() {
                 tells(&desk, case, "session.status_terminated").await;
             }
             "archived" => {
-                desk.service.archive_session(&desk.caller, &id(case)).await.unwrap();
+                desk.service.archive_session(&desk.caller, &id(case), true).await.unwrap();
             }
             _ => {}
         }

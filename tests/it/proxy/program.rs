@@ -54,6 +54,40 @@ fn a_program_is_wrapped_and_its_end_is_the_proxys() {
 }
 
 #[test]
+fn what_is_private_excluded_or_paused_is_forwarded_and_not_recorded() {
+    let place = Place::new();
+    let wrapped = |arguments: &[&str], input: &Value| {
+        let whole = [&["proxy", "--session", "s"], arguments, &["--", "sh", "-c", SERVER]].concat();
+        let params = json!({"name": "read", "arguments": input});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let said: Value = place.run_with(&whole, &format!("{call}\n")).json();
+        assert!(said["result"]["content"][0]["text"].as_str().unwrap().contains("ghp_"), "{said}");
+    };
+    wrapped(&["--secrets", "off"], &json!({ "q": "a <private>aardvark</private> b" }));
+    wrapped(&["--exclude", "*.pem"], &json!({ "path": "/w/server.pem", "q": "aardvark" }));
+    place.run(&["pause"]).ok();
+    wrapped(&[], &json!({ "q": "aardvark" }));
+    place.run(&["unpause"]).ok();
+    wrapped(&["--record", "off"], &json!({ "q": "aardvark" }));
+    wrapped(&[], &json!({ "q": "open" }));
+    let events = place.events("s");
+    let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    let (call, result) = ("agent.tool_use", "agent.tool_result");
+    assert_eq!(kinds, [call, result, call, result, "session.error", call, result], "{events:#?}");
+    assert_eq!(events[0]["input"]["q"], "a [private] b");
+    assert_eq!(events[0]["redactions"], json!({ "private": 1 }));
+    for event in &events[2..4] {
+        assert_eq!(event["withheld"], "excluded", "{event}");
+        assert_eq!((&event["input"], &event["content"]), (&Value::Null, &Value::Null));
+    }
+    assert_eq!(
+        (&events[2]["name"], &events[4]["error"]["why"]),
+        (&json!("read"), &json!("paused"))
+    );
+    assert!(!json!(events).to_string().contains("aardvark"), "{events:#?}");
+}
+
+#[test]
 fn a_program_is_not_told_what_opens_the_store() {
     let place = Place::new();
     let server = r#"read -r line

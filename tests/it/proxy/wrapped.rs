@@ -14,7 +14,7 @@ use sessionlog::{
     client::{Client, Request, Target},
     env::clock::SystemClock,
     event::SessionId,
-    proxy::{Context, Options, Repeats, over_streams},
+    proxy::{Context, Gate, Options, Repeats, over_streams},
     secrets::Recogniser,
 };
 use tokio::{
@@ -89,6 +89,19 @@ pub fn client(url: &str) -> Client {
     Client::new(Target::Server(url.parse().unwrap()), name).unwrap()
 }
 
+/// A user who lets everything be recorded.
+struct Open;
+
+impl Gate for Open {
+    fn admits(&self, _: &SessionId) -> Option<Option<Value>> {
+        Some(None)
+    }
+
+    fn withholds(&self, _: Option<&Value>) -> bool {
+        false
+    }
+}
+
 pub fn options() -> Options {
     let tools = BTreeMap::new();
     Options {
@@ -100,7 +113,8 @@ pub fn options() -> Options {
         patience: PATIENCE,
         context: Context::Request,
         durable: false,
-        secrets: Some(Arc::new(Recogniser::default())),
+        secrets: Arc::new(Recogniser::default()),
+        gate: Arc::new(Open),
         notify: Arc::new(|_| {}),
         clock: Arc::new(SystemClock::new()),
     }

@@ -127,8 +127,62 @@ async fn the_level_follows_the_budget_and_the_callers_words_come_first() {
     let shown = few["phases"].as_array().unwrap();
     assert_eq!(shown.last().unwrap()["to"], few["position"].as_u64().unwrap(), "the newest stay");
     let left_out = few["left_out"]["phases"].as_u64().unwrap();
-    assert_eq!((shown.len() as u64 + left_out, &few["truncated"]), (40, &json!(true)));
+    assert_eq!((shown.len() as u64 + left_out, &few["truncated"]), (10, &json!(true)));
     assert!(few.to_string().len() <= 3_000, "{}", few.to_string().len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_research_and_a_chat_have_a_few_phases_and_a_named_checkpoint_ends_one() {
+    let house = House::plain().await;
+    for number in 1..=20_u64 {
+        let text = format!("Step {number} found {} g of salt.", number * 17);
+        let step = json!({"type": "research.step", "number": number, "description": text});
+        emit(&house, "research", json!([step])).await;
+        let asked = json!({"type": "user.message", "content": format!("What of part {number}?")});
+        let said = json!({"type": "agent.message", "content": format!("Part {number} is fine.")});
+        emit(&house, "chat", json!([asked, said])).await;
+    }
+    let phases = async |id: &str| {
+        let view = view(&house, id, "summary?level=phase").await;
+        view["phases"].as_array().unwrap().clone()
+    };
+    let research = phases("research").await;
+    let steps: Vec<_> = research.iter().map(|one| one["steps"].as_u64().unwrap()).collect();
+    assert_eq!(steps, [4; 5]);
+    let chat = phases("chat").await;
+    assert_eq!(chat.len(), 3, "{chat:#?}");
+    assert_eq!(chat[0]["ended_by"], "instruction");
+    let text = chat[0]["text"].as_str().unwrap();
+    assert!(
+        text.contains("Asked: What of part 3?") && text.contains("and 3 requests more"),
+        "{text}"
+    );
+    // What a person names ends a phase; what a hook names at each prompt does not.
+    for (at, label) in [(10, "half is done"), (3, "prompt"), (5, "prompt")] {
+        let body = json!({ "label": label, "at": at.to_string() });
+        let reply = house.post("/v1/sessions/research/checkpoints", &body).await;
+        assert_eq!(reply.status, 201, "{}", reply.text);
+    }
+    let research = phases("research").await;
+    let ended = |one: &Value| one["ended_by"] == "checkpoint";
+    let named: Vec<&Value> = research.iter().filter(|one| ended(one)).collect();
+    assert_eq!(named.len(), 1, "{research:#?}");
+    assert_eq!(named[0]["to"], 10);
+    assert!(named[0]["text"].as_str().unwrap().ends_with("Checkpoint: half is done"));
+    let then = view(&house, "research", "summary?level=phase&at=9").await;
+    assert!(!then["phases"].as_array().unwrap().iter().any(ended), "{then}");
+    // Calls of tools are a line, where the agent says nothing.
+    let call = |tool: &str, n: u64| {
+        json!([
+            {"type": "agent.tool_use", "name": tool, "call_id": format!("c{n}"),
+                "input": {"file_path": format!("/w/{n}.rs")}},
+            {"type": "agent.tool_result", "call_id": format!("c{n}"), "content": "ok"},
+        ])
+    };
+    for (n, tool) in (0..).zip(["Read", "Edit", "Read"]) {
+        emit(&house, "work", call(tool, n)).await;
+    }
+    assert_eq!(phases("work").await[0]["text"], "3 calls: Read 2, Edit 1; changed /w/1.rs");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,188 @@
+//! A session as Markdown for a person: who said what, which tools were called, what they answered.
+//! It is bounded: long texts are cut in the middle, and beyond a size events are counted alone. It
+//! must not print, nor look for secrets: its caller removes them.
+
+use serde_json::Value;
+
+use super::words::{call, content, event, figure, many, word};
+use crate::{
+    cli::{screen::one_line, times::Times},
+    event::kinds,
+};
+
+/// Bytes of a document at most.
+const BYTES_MAX: usize = 16 << 20;
+/// Characters of a message, and of a call or a result.
+const MESSAGE_CHARS: usize = 20_000;
+const OUTPUT_CHARS: usize = 2_000;
+const TITLE_CHARS: usize = 160;
+/// Events that say nothing to a person who reads what was done.
+const SILENT: [&str; 4] = [
+    kinds::SPAN_MODEL_REQUEST_END,
+    kinds::TRANSCRIPT_ENTRY,
+    kinds::CONTEXT_INJECTED,
+    kinds::SESSION_STATUS_RUNNING,
+];
+
+/// A document as it grows.
+pub(in crate::cli) struct Document {
+    times: Times,
+    bytes: usize,
+    /// Events that there was no room for, and those that say nothing.
+    left_out: u64,
+    silent: u64,
+}
+
+impl Document {
+    pub(in crate::cli) fn new(times: Times) -> Self {
+        Self { times, bytes: 0, left_out: 0, silent: 0 }
+    }
+
+    /// The beginning: a title, and what is known of the session.
+    pub(in crate::cli) fn head(&self, title: &str, session: &Value) -> String {
+        let title = one_line(title, TITLE_CHARS);
+        let mut lines = vec![format!("# {title}"), String::new()];
+        let client = session.pointer("/metadata/client").and_then(Value::as_str);
+        let time = |name: &str| self.times.date(word(session, name));
+        for (name, value) in [
+            ("session", format!("`{}`", word(session, "id"))),
+            ("client", client.unwrap_or_default().to_owned()),
+            ("workspace", code(word(session, "workspace"))),
+            ("begun", time("created_at")),
+            ("last written", time("updated_at")),
+            ("events", figure(session, "tail").unwrap_or_default().to_string()),
+        ] {
+            if !value.is_empty() {
+                lines.push(format!("- {name}: {value}"));
+            }
+        }
+        lines.join("\n")
+    }
+
+    /// An event; `None` for one that is not shown.
+    pub(in crate::cli) fn event(&mut self, one: &Value) -> Option<String> {
+        let kind = word(one, "type");
+        if SILENT.contains(&kind) {
+            self.silent += 1;
+            return None;
+        }
+        if self.bytes > BYTES_MAX {
+            self.left_out += 1;
+            return None;
+        }
+        let text = self.worded(kind, one);
+        self.bytes += text.len();
+        Some(text)
+    }
+
+    fn worded(&self, kind: &str, one: &Value) -> String {
+        let at = figure(one, "position").unwrap_or_default();
+        let time = ["created_at", "processed_at"].map(|name| self.times.date(word(one, name)));
+        let time = time.into_iter().find(|time| !time.is_empty()).unwrap_or_default();
+        let said =
+            || shortened(&content(one.get("content").unwrap_or(&Value::Null)), MESSAGE_CHARS);
+        let about = format!("<sub>{at} · {time}</sub>");
+        let error = one.get("is_error").and_then(Value::as_bool) == Some(true);
+        match kind {
+            kinds::USER_MESSAGE => format!("\n---\n\n## User\n\n{about}\n\n{}", said()),
+            kinds::AGENT_MESSAGE => format!("\n## Agent\n\n{about}\n\n{}", said()),
+            kind if kinds::is_call(kind) => {
+                let name = Some(word(one, "name")).filter(|name| !name.is_empty());
+                let text = call(one);
+                // The heading has the name.
+                let given = name.and_then(|name| text.strip_prefix(name)).unwrap_or(&text).trim();
+                let name = one_line(name.unwrap_or("a tool"), TITLE_CHARS);
+                format!("\n**Call of {name}** {about}\n\n{}", fenced(given))
+            }
+            kind if kinds::is_result(kind) => {
+                let how = if error { "Error" } else { "Result" };
+                let text = content(one.get("content").unwrap_or(&Value::Null));
+                match text.trim().is_empty() {
+                    true => format!("\n{how}: no output {about}"),
+                    false => format!("\n{how} {about}\n\n{}", fenced(&text)),
+                }
+            }
+            _ => format!(
+                "\n**{}** {about}\n\n{}\n",
+                one_line(kind, TITLE_CHARS),
+                fenced(&event(one))
+            ),
+        }
+    }
+
+    /// What is not in it, in a line.
+    pub(in crate::cli) fn end(&self) -> Option<String> {
+        let parts = [
+            (self.left_out, "for which there is no room"),
+            (self.silent, "of the recording itself"),
+        ];
+        let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+        let said: Vec<String> =
+            parts.map(|(count, what)| format!("{} {what}", many(count, "event"))).collect();
+        (!said.is_empty()).then(|| format!("\n---\n\nNot shown: {}.", said.join(", ")))
+    }
+}
+
+/// A text in a fence that nothing in it ends.
+fn fenced(text: &str) -> String {
+    let text = shortened(text.trim_end(), OUTPUT_CHARS);
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{text}\n{fence}")
+}
+
+fn code(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("`{}`", one_line(text, TITLE_CHARS)) }
+}
+
+/// A text without its middle, where it is too long.
+fn shortened(text: &str, chars_max: usize) -> String {
+    let count = text.chars().count();
+    if count <= chars_max {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(chars_max * 2 / 3).collect();
+    let tail: String = text.chars().skip(count - chars_max / 3).collect();
+    let left_out = count - head.chars().count() - tail.chars().count();
+    format!("{head}\n[… {left_out} characters …]\n{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn no_text_ends_the_fence_that_it_is_in_and_a_long_one_loses_its_middle() {
+        let mut document = Document::new(Times::default());
+        let result = json!({
+            "type": "agent.tool_result", "position": 3, "content": "```\n````\nout",
+            "created_at": "2026-11-20T09:00:00Z",
+        });
+        let text = document.event(&result).expect("shown");
+        assert!(text.contains("\n`````\n```\n````\nout\n`````\n"), "{text}");
+        let long = format!("{}middle{}", "a".repeat(9_000), "z".repeat(9_000));
+        let text = fenced(&long);
+        assert!(text.contains("a\n[… 16006 characters …]\nz") || text.len() < 2_200, "{text}");
+        assert!(!text.contains("middle"));
+    }
+
+    #[test]
+    fn a_document_is_bounded_and_says_what_it_leaves_out() {
+        let mut document = Document::new(Times::default());
+        assert_eq!(document.end(), None);
+        let long = json!({ "type": "user.message", "content": "x".repeat(30_000) });
+        let shown = (0..2_000).filter(|_| document.event(&long).is_some()).count();
+        assert!(shown < 900, "{shown}");
+        assert_eq!(document.event(&json!({ "type": "transcript.entry" })), None);
+        let end = document.end().expect("something is left out");
+        assert!(
+            end.contains(&format!(
+                "{} events for which there is no room, 1 event of",
+                many((2_000 - shown) as u64, "event").trim_end_matches(" events")
+            )),
+            "{end}"
+        );
+    }
+}

@@ -1,0 +1,573 @@
+//! What is never recorded: work in directories that the user excludes, and what happens while
+//! recording is off or paused. One gate stands before every recorder of other programs. It must not
+//! know what is recorded, and where it cannot tell it refuses.
+//!
+//! The list of pauses is a JSON file in the user's state directory, so that it holds for every
+//! store and while no owner runs: `[{"why", "from", "to"?, "directory"?, "session"?}]`, times in
+//! microseconds since 1970. A person makes those without a session. Where an event is refused, its
+//! session gets one, until the pause of the person is over or the next event is admitted: what the
+//! program's transcript has from that time is not read later either.
+
+use std::{
+    io,
+    path::{Component, Path, PathBuf},
+};
+
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{
+    env::files,
+    event::{Timestamp, kinds},
+};
+
+/// Pauses that are kept; beyond them the oldest that no person began is forgotten.
+const PAUSES_MAX: usize = 256;
+const FILE_BYTES_MAX: u64 = 4 << 20;
+/// Strings of a call that are looked at, words of one that is a command line, and bytes of one that
+/// may be a path.
+const STRINGS_MAX: usize = 10_000;
+const WORDS_MAX: usize = 100_000;
+const PATH_BYTES_MAX: usize = 4_096;
+/// Members of a call that hold a command line.
+const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
+
+/// Why something is not recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// A person paused recording.
+    Paused,
+    /// The setting `record` is off.
+    Off,
+    /// The directory is excluded.
+    Excluded,
+}
+
+/// A time in which nothing is recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    /// The reason.
+    pub why: Why,
+    from: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    to: Option<i64>,
+    /// The only directory that it is about, with all below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
+    /// The only session that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
+}
+
+impl Pause {
+    /// Its first instant.
+    #[must_use]
+    pub fn from(&self) -> Timestamp {
+        Timestamp(self.from)
+    }
+
+    /// Its end; none until a person ends it.
+    #[must_use]
+    pub fn to(&self) -> Option<Timestamp> {
+        self.to.map(Timestamp)
+    }
+
+    fn lasts_at(&self, at: Timestamp) -> bool {
+        self.from <= at.0 && self.to.is_none_or(|to| at.0 < to)
+    }
+
+    fn is_about(&self, who: &Who) -> bool {
+        let session = self.session.as_ref().is_none_or(|own| *own == who.session);
+        let inside = |directory: &PathBuf| who.directories.iter().any(|d| d.starts_with(directory));
+        session && self.directory.as_ref().is_none_or(inside)
+    }
+
+    /// The event that tells of it, once it is over.
+    #[must_use]
+    pub fn event(&self, at: Timestamp) -> Value {
+        let why = match self.why {
+            Why::Paused => "recording was paused",
+            Why::Off => "recording was off",
+            Why::Excluded => "the directory was excluded",
+        };
+        let end = self.to().unwrap_or(at);
+        let session = self.session.as_deref().unwrap_or_default();
+        let id = blake3::hash(format!("gap {session} {} {}", self.from, end.0).as_bytes());
+        json!({
+            "id": format!("hook_{:.32}", id.to_hex()),
+            "type": kinds::SESSION_ERROR,
+            "created_at": at.to_string(),
+            "error": {
+                "type": "recording_gap", "why": self.why,
+                "message": format!("nothing was recorded for a while: {why}"),
+                "from": self.from().to_string(), "to": end.to_string(),
+            },
+        })
+    }
+}
+
+/// Whose work it is.
+#[derive(Clone, Debug)]
+pub struct Who {
+    session: String,
+    /// Where it works, as named and without links.
+    directories: Vec<PathBuf>,
+}
+
+impl Who {
+    /// A session that works in those directories.
+    #[must_use]
+    pub fn new<'a>(session: &str, directories: impl IntoIterator<Item = &'a str>) -> Self {
+        let both = |path: &str| {
+            let path = PathBuf::from(path);
+            [files::canonical(&path).ok(), Some(path)]
+        };
+        let directories = directories.into_iter().flat_map(both).flatten().collect();
+        Self { session: session.to_owned(), directories }
+    }
+}
+
+/// Whether an event may be recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It may not.
+    Refused,
+    /// It may; and what was not, before it.
+    Admitted(Option<Pause>),
+}
+
+/// Why the settings of a gate cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{glob:?} cannot be used: {problem}")]
+pub struct GlobError {
+    glob: String,
+    problem: &'static str,
+}
+
+/// The gate.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    on: bool,
+    exclude: Vec<Regex>,
+    home: Option<PathBuf>,
+    /// The list of pauses; none where there is no place for it.
+    file: Option<PathBuf>,
+}
+
+impl Gate {
+    /// A gate that admits with `on` what none of the globs matches. They are separated by commas
+    /// and have `~`, `*`, `?` and `**`; a relative one matches at any depth, and each matches what
+    /// is below it, too.
+    ///
+    /// # Errors
+    /// [`GlobError`] for a glob that names the home directory where there is none.
+    pub fn new(
+        on: bool,
+        exclude: &str,
+        home: Option<PathBuf>,
+        file: Option<PathBuf>,
+    ) -> Result<Self, GlobError> {
+        let globs = exclude.split(',').map(str::trim).filter(|glob| !glob.is_empty());
+        let globs: Vec<String> =
+            globs.map(|glob| absolute(glob, home.as_deref())).collect::<Result<_, _>>()?;
+        let links = globs.iter().filter_map(|glob| without_links(glob));
+        let exclude = globs.iter().cloned().chain(links).map(|glob| pattern(&glob));
+        Ok(Self { on, exclude: exclude.collect::<Result<_, _>>()?, home, file })
+    }
+
+    /// A gate that admits nothing.
+    #[must_use]
+    pub fn closed() -> Self {
+        Self { on: false, exclude: Vec::new(), home: None, file: None }
+    }
+
+    /// Whether the setting lets anything through.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// The file of pauses.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// Every pause, the oldest first.
+    ///
+    /// # Errors
+    /// The error of the file system; `InvalidData` for what is no list of pauses.
+    pub fn pauses(&self) -> io::Result<Vec<Pause>> {
+        let Some(file) = &self.file else { return Ok(Vec::new()) };
+        match files::read(file, FILE_BYTES_MAX) {
+            Err(error) if is_absent(&error) => Ok(Vec::new()),
+            bytes => serde_json::from_slice(&bytes?)
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)),
+        }
+    }
+
+    /// The pauses of a person that last at a time.
+    ///
+    /// # Errors
+    /// Those of [`Self::pauses`].
+    pub fn lasting(&self, at: Timestamp) -> io::Result<Vec<Pause>> {
+        let pauses = self.pauses()?.into_iter();
+        Ok(pauses.filter(|pause| pause.session.is_none() && pause.lasts_at(at)).collect())
+    }
+
+    /// Begins a pause, of one directory or of all.
+    ///
+    /// # Errors
+    /// The error of the file system; `NotFound` without a state directory.
+    pub fn pause(
+        &self,
+        directory: Option<PathBuf>,
+        from: Timestamp,
+        to: Option<Timestamp>,
+    ) -> io::Result<()> {
+        let to = to.map(|to| to.0);
+        let pause = Pause { why: Why::Paused, from: from.0, to, directory, session: None };
+        self.change(|pauses| pauses.push(pause))
+    }
+
+    /// Ends the pauses of a directory, or all; returns how many.
+    ///
+    /// # Errors
+    /// Those of [`Self::pause`].
+    pub fn unpause(&self, directory: Option<&Path>, at: Timestamp) -> io::Result<usize> {
+        let is_meant = |pause: &&mut Pause| {
+            let own = directory.is_none_or(|one| pause.directory.as_deref() == Some(one));
+            own && pause.session.is_none() && pause.lasts_at(at)
+        };
+        self.change(|pauses| {
+            let ended = pauses.iter_mut().filter(is_meant);
+            ended.map(|pause| pause.to = Some(at.0)).count()
+        })
+    }
+
+    /// Changes the list while no other process does.
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<Pause>) -> T) -> io::Result<T> {
+        let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        if let Some(directory) = file.parent() {
+            files::create_dir(directory)?;
+        }
+        let _locked = files::lock_beside(file)?;
+        let mut pauses = self.pauses()?;
+        let changed = change(&mut pauses);
+        while pauses.len() > PAUSES_MAX {
+            let is_over = |pause: &Pause| pause.session.is_some() || pause.to.is_some();
+            let Some(oldest) = pauses.iter().position(is_over) else { break };
+            pauses.remove(oldest);
+        }
+        let bytes = serde_json::to_vec(&pauses).map_err(io::Error::other)?;
+        files::replace(file, &bytes, 0o600)?;
+        Ok(changed)
+    }
+
+    /// Whether an event of a session may be recorded. The first that is refused begins a pause of
+    /// the session, the next that is admitted ends it.
+    #[must_use]
+    pub fn admit(&self, who: &Who, at: Timestamp) -> Admission {
+        let Ok(pauses) = self.pauses() else { return Admission::Refused };
+        let is_own = |pause: &Pause| pause.session.is_some() && pause.is_about(who);
+        let is_open = pauses.iter().any(|pause| is_own(pause) && pause.to.is_none());
+        let by_person = |pause: &&Pause| pause.session.is_none() && pause.is_about(who);
+        let paused = pauses.iter().filter(by_person).find(|pause| pause.lasts_at(at));
+        let refused = match paused {
+            Some(pause) => Some((Why::Paused, pause.from)),
+            None if !self.on => Some((Why::Off, at.0)),
+            None => {
+                let excluded = who.directories.iter().any(|path| self.excludes(path));
+                excluded.then_some((Why::Excluded, at.0))
+            }
+        };
+        match refused {
+            None if !is_open => Admission::Admitted(None),
+            None => {
+                // Of hooks that run at once, one ends it. Where none can, what it covers stays out.
+                let over = |one: &Pause| one.to.filter(|to| by_person(&one) && *to <= at.0);
+                let over = pauses.iter().filter_map(over).max();
+                let ended = self.change(|pauses| {
+                    let pause = pauses.iter_mut().find(|one| is_own(one) && one.to.is_none())?;
+                    // What a person paused is over when that is, and not only at the next event.
+                    let over = over.filter(|to| pause.why == Why::Paused && pause.from < *to);
+                    pause.to = Some(over.unwrap_or(at.0));
+                    Some(pause.clone())
+                });
+                Admission::Admitted(ended.ok().flatten())
+            }
+            Some(_) if is_open => Admission::Refused,
+            Some((why, from)) => {
+                let session = Some(who.session.clone());
+                let pause = Pause { why, from, to: None, directory: None, session };
+                // An error is no reason to record.
+                let _ = self.change(|pauses| {
+                    if !pauses.iter().any(|one| is_own(one) && one.to.is_none()) {
+                        pauses.push(pause);
+                    }
+                });
+                Admission::Refused
+            }
+        }
+    }
+
+    /// Whether what a session's transcript has of some time, in some directory, may be read: the
+    /// answer for each line. What has no time is not read where the session had a pause.
+    #[must_use]
+    pub fn past(&self, who: &Who) -> impl Fn(Option<Timestamp>, Option<&str>) -> bool + use<> {
+        let gate = self.clone();
+        let pauses = self.pauses().map(|pauses| {
+            let own = pauses.into_iter().filter(|pause| pause.is_about(who));
+            own.collect::<Vec<Pause>>()
+        });
+        move |at, directory| {
+            let Ok(pauses) = &pauses else { return false };
+            let paused = match at {
+                Some(at) => pauses.iter().any(|pause| pause.lasts_at(at)),
+                None => !pauses.is_empty(),
+            };
+            !paused && !directory.is_some_and(|path| gate.excludes(Path::new(path)))
+        }
+    }
+
+    /// Whether a path, or a directory above it, is excluded.
+    fn excludes(&self, path: &Path) -> bool {
+        let text = path.to_string_lossy();
+        self.exclude.iter().any(|glob| glob.is_match(&text))
+    }
+
+    /// Whether the input of a call names an excluded path: as one of its texts, or as a word of a
+    /// command line. A path that a command makes up itself is not recognised. An input that cannot
+    /// be looked at may name any.
+    #[must_use]
+    pub fn withholds(&self, input: Option<&Value>, directory: Option<&str>) -> bool {
+        if self.exclude.is_empty() {
+            return false;
+        }
+        let Some(input) = input else { return true };
+        if directory.is_some_and(|path| self.excludes(Path::new(path))) {
+            return true;
+        }
+        let mut left = vec![(input, false)];
+        let mut strings = 0;
+        while let Some((value, is_command)) = left.pop() {
+            match value {
+                Value::String(text) => {
+                    strings += 1;
+                    // Beyond what can be looked at nothing is known.
+                    if strings > STRINGS_MAX || self.names(text, is_command, directory) {
+                        return true;
+                    }
+                }
+                Value::Array(values) => left.extend(values.iter().map(|one| (one, is_command))),
+                Value::Object(members) => {
+                    left.extend(members.iter().map(|(name, value)| {
+                        (value, is_command || COMMANDS.contains(&name.as_str()))
+                    }))
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+
+    fn names(&self, text: &str, is_command: bool, directory: Option<&str>) -> bool {
+        const QUOTES: [char; 3] = ['\'', '"', '`'];
+        let is_path = |text: &str| self.is_excluded_path(text, directory);
+        if is_path(text) {
+            return true;
+        }
+        if !is_command {
+            return false;
+        }
+        let home = self.home.as_ref().map(|home| home.display().to_string());
+        let text = match &home {
+            Some(home) => text.replace("${HOME}", home).replace("$HOME", home),
+            None => text.to_owned(),
+        };
+        let ends = |c: char| c.is_whitespace() || QUOTES.contains(&c) || "=:;|&<>(),{}".contains(c);
+        let mut words = text.split(QUOTES).chain(text.split(ends)).filter(|word| !word.is_empty());
+        words.by_ref().take(WORDS_MAX).any(is_path) || words.next().is_some()
+    }
+
+    fn is_excluded_path(&self, text: &str, directory: Option<&str>) -> bool {
+        if text.is_empty() || text.len() > PATH_BYTES_MAX || text.contains('\0') {
+            return false;
+        }
+        let path = match (text.strip_prefix('~'), &self.home) {
+            (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+                home.join(rest.trim_start_matches('/'))
+            }
+            _ => Path::new(text.strip_prefix("file://").unwrap_or(text)).to_path_buf(),
+        };
+        let path = plain(&directory.map_or_else(PathBuf::new, PathBuf::from).join(path));
+        self.excludes(&path) || files::canonical(&path).is_ok_and(|path| self.excludes(&path))
+    }
+}
+
+/// Whether there is no such file, nor can be.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// A path without `.` and `..`, links not followed.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// A glob whose home directory is written out.
+fn absolute(glob: &str, home: Option<&Path>) -> Result<String, GlobError> {
+    let problem = "there is no home directory";
+    let no_home = || GlobError { glob: glob.to_owned(), problem };
+    match glob.strip_prefix('~') {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+            Ok(format!("{}{rest}", home.ok_or_else(no_home)?.display()))
+        }
+        _ => Ok(glob.to_owned()),
+    }
+}
+
+/// A glob whose plain beginning leads over links, without them.
+fn without_links(glob: &str) -> Option<String> {
+    let wild = glob.find(['*', '?']).unwrap_or(glob.len());
+    let plain = glob.get(..wild).filter(|plain| plain.starts_with('/'))?;
+    let (there, rest) = match wild == glob.len() {
+        true => (plain, ""),
+        false => {
+            let there = plain.rsplit_once('/')?.0;
+            (there, glob.get(there.len()..).unwrap_or_default())
+        }
+    };
+    let found = files::resolved(Path::new(there)).ok()?.display().to_string();
+    Some(format!("{found}{rest}")).filter(|other| other != glob)
+}
+
+/// The pattern of a glob.
+fn pattern(glob: &str) -> Result<Regex, GlobError> {
+    let is_absolute = glob.starts_with('/');
+    // What is below a directory is excluded with it.
+    let mut rest = glob.trim_end_matches("/**").trim_end_matches('/');
+    let mut body = if is_absolute { String::new() } else { "(?:.*/)?".to_owned() };
+    while let Some(next) = rest.chars().next() {
+        let (part, length) = match next {
+            '/' if rest.starts_with("/**/") => ("(?:/|/.*/)".to_owned(), 4),
+            '*' if rest.starts_with("**") => (".*".to_owned(), 2),
+            '*' => ("[^/]*".to_owned(), 1),
+            '?' => ("[^/]".to_owned(), 1),
+            other => (regex::escape(other.encode_utf8(&mut [0; 4])), other.len_utf8()),
+        };
+        body.push_str(&part);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    let wrong = |_| GlobError { glob: glob.to_owned(), problem: "it is too long" };
+    Regex::new(&format!("(?s)^{body}(?:/.*)?$")).map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate(exclude: &str) -> Gate {
+        Gate::new(true, exclude, Some("/home/ada".into()), None).expect("globs")
+    }
+
+    #[test]
+    fn a_glob_excludes_what_it_matches_and_all_below() {
+        for (glob, path, expected) in [
+            ("~/secret", "/home/ada/secret", true),
+            ("~/secret/**", "/home/ada/secret", true),
+            ("~/secret", "/home/ada/secret/a/b.txt", true),
+            ("~/secret", "/home/ada/secrets", false),
+            ("~/secret", "/home/bob/secret", false),
+            ("~", "/home/ada/x", true),
+            ("/srv/*/keys", "/srv/a/keys/k", true),
+            ("/srv/*/keys", "/srv/a/b/keys", false),
+            ("/srv/**/keys", "/srv/keys", true),
+            ("/srv/**/keys", "/srv/a/b/keys", true),
+            ("*.pem", "/home/ada/a/x.pem", true),
+            ("*.pem", "/home/ada/a/x.pem.txt", false),
+            ("client-?", "/w/client-a/src", true),
+            ("client-?", "/w/client-ab/src", false),
+            ("/a, ~/b", "/home/ada/b", true),
+            ("a.b", "/x/a-b", false),
+            ("", "/x", false),
+        ] {
+            assert_eq!(gate(glob).excludes(Path::new(path)), expected, "{glob} {path}");
+        }
+        assert!(Gate::new(true, "~/x", None, None).is_err());
+    }
+
+    #[test]
+    fn a_call_that_names_an_excluded_path_is_withheld() {
+        let gate = gate("~/secret, *.pem");
+        for (input, directory, expected) in [
+            (json!({ "file_path": "/home/ada/secret/a" }), "/w", true),
+            (json!({ "file_path": "~/secret/a" }), "/w", true),
+            (json!({ "file_path": "../secret/a" }), "/home/ada/p", true),
+            (json!({ "file_path": "key.pem" }), "/w", true),
+            (json!({ "file_path": "a" }), "/home/ada/secret", true),
+            (json!({ "paths": ["/a", "file:///home/ada/secret"] }), "/w", true),
+            (json!({ "file_path": "/w/a", "content": "see ~/secret/a" }), "/w", false),
+            (json!({ "command": "cat ~/secret/a | wc" }), "/w", true),
+            (json!({ "command": "cat<$HOME/secret/a" }), "/w", true),
+            (json!({ "command": ["sh", "-c", "tar cf x --file='${HOME}/secret'"] }), "/w", true),
+            (json!({ "command": "cat 'my key.pem'" }), "/w", true),
+            (json!({ "command": "cd .. && ls secrets" }), "/home/ada/p", false),
+            (json!({ "command": "cat ../secret/a" }), "/home/ada/p", true),
+            (json!({}), "/w", false),
+        ] {
+            assert_eq!(
+                gate.withholds(Some(&input), Some(directory)),
+                expected,
+                "{input} {directory}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_session_is_admitted_again_with_its_gap_once() {
+        let place = tempfile::tempdir().expect("a directory");
+        let file = place.path().join("state/paused.json");
+        let gate = Gate::new(true, "", None, Some(file.clone())).expect("no glob");
+        let (who, other) = (Who::new("s", ["/w/a"]), Who::new("t", ["/w/ab"]));
+        let at = Timestamp;
+        assert_eq!(gate.admit(&who, at(5)), Admission::Admitted(None));
+        gate.pause(Some("/w/a".into()), at(10), Some(at(40))).expect("paused");
+        assert_eq!(gate.admit(&other, at(20)), Admission::Admitted(None));
+        assert_eq!(gate.admit(&who, at(20)), Admission::Refused);
+        assert_eq!(gate.unpause(None, at(30)).expect("ended"), 1);
+        let Admission::Admitted(Some(gap)) = gate.admit(&who, at(35)) else { panic!("no gap") };
+        assert_eq!((gap.from(), gap.to()), (at(10), Some(at(30))));
+        assert_eq!(gate.admit(&who, at(36)), Admission::Admitted(None));
+        let past = gate.past(&who);
+        let read = [9, 10, 25, 32, 35].map(|micros| past(Some(at(micros)), None));
+        assert_eq!(read, [true, false, false, true, true]);
+        assert!(!past(None, None) && gate.past(&other)(None, None));
+        std::fs::write(&file, "[").expect("written");
+        assert_eq!(gate.admit(&other, at(50)), Admission::Refused, "it cannot tell");
+    }
+
+    #[test]
+    fn the_list_of_pauses_is_bounded_and_keeps_those_that_last() {
+        let place = tempfile::tempdir().expect("a directory");
+        let file = place.path().join("paused.json");
+        let gate = Gate::new(false, "", None, Some(file)).expect("no glob");
+        gate.pause(Some("/w".into()), Timestamp(0), None).expect("paused");
+        for session in 0..PAUSES_MAX + 5 {
+            let who = Who::new(&session.to_string(), []);
+            assert_eq!(gate.admit(&who, Timestamp(1)), Admission::Refused);
+        }
+        assert_eq!(gate.pauses().expect("a list").len(), PAUSES_MAX);
+        assert_eq!(gate.lasting(Timestamp(9)).expect("a list").len(), 1);
+    }
+}

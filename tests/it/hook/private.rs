@@ -1,0 +1,229 @@
+//! What a person keeps out of every record: private spans, excluded paths, and times in which
+//! recording is paused or off. Each test reads every file that is left.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+use super::{SESSION, claude, hook, kinds, of, quiet};
+use crate::program::{Place, Ran, ran};
+
+/// Every file below the home directory that holds one of the words; those named are left out.
+fn holding(place: &Place, words: &[&str], except: &[&str]) -> Vec<String> {
+    fn walk(directory: &Path, words: &[&str], except: &[&str], found: &mut Vec<String>) {
+        for entry in fs::read_dir(directory).unwrap().flatten() {
+            let path = entry.path();
+            let is_left_out = except.iter().any(|name| path.ends_with(name));
+            if path.is_dir() && !path.is_symlink() {
+                walk(&path, words, except, found);
+            } else if !is_left_out {
+                let Ok(bytes) = fs::read(&path) else { continue };
+                let has =
+                    |word: &&&str| bytes.windows(word.len()).any(|part| part == word.as_bytes());
+                found.extend(words.iter().filter(has).map(|word| format!("{path:?}: {word}")));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&place.path(""), words, except, &mut found);
+    found
+}
+
+fn with(place: &Place, event: &Value, variables: &[(&str, &str)]) -> Ran {
+    let mut command = place.command(&["hook", "--hook-wait", super::PATIENT]);
+    command.envs(variables.iter().copied()).stdin(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), event.to_string().as_bytes())
+        .unwrap();
+    let ran = ran(child);
+    assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
+    ran
+}
+
+#[test]
+fn a_private_span_is_in_no_file_whichever_way_it_came() {
+    // Uncompressed, so that a word in a file is found.
+    let place = Place::new();
+    place.write("c.toml", "compression = \"off\"\nsecrets = \"off\"\n");
+    let variables = [("SESSIONLOG_CONFIG", place.path("c.toml").display().to_string())];
+    let variables: Vec<(&str, &str)> = variables.iter().map(|(n, v)| (*n, &**v)).collect();
+    let transcript = place.path("t.jsonl");
+    let hidden = |event: &Value| {
+        let mut event = event.clone();
+        event["transcript_path"] = json!(transcript.to_str().unwrap());
+        let ran = with(&place, &event, &variables);
+        assert_eq!((&*ran.out, &*ran.err), ("", ""), "{event}");
+    };
+    let say =
+        |text: &str| format!("Before <Private>{text}<private>x</private>{text}</PRIVATE> after");
+    hidden(&claude("UserPromptSubmit", &json!({ "prompt": say("aardvark-1"), "prompt_id": "p" })));
+    let call = json!({
+        "tool_name": "Bash", "tool_use_id": "t", "tool_input": { "command": say("aardvark-2") },
+    });
+    hidden(&claude("PreToolUse", &call));
+    let mut result = call;
+    let inner = json!({ "note": say("aardvark-3"), "<private>aardvark-4": 1 }).to_string();
+    result["tool_response"] = json!({ "stdout": inner, "stderr": "<private>aardvark-5" });
+    hidden(&claude("PostToolUse", &result));
+    let line = json!({
+        "type": "assistant", "uuid": "u1", "sessionId": SESSION, "timestamp": "2026-11-20T09:00:00Z",
+        "message": { "id": "m", "role": "assistant", "content": [
+            { "type": "text", "text": say("aardvark-6") },
+        ] },
+    });
+    fs::write(&transcript, format!("{line}\n")).unwrap();
+    hidden(&claude("Stop", &json!({ "last_assistant_message": say("aardvark-7") })));
+    // Into the spool, where no owner can be started.
+    let blocked = [("SESSIONLOG_DATA_DIR", "/dev/null/data"), ("SESSIONLOG_SECRETS", "off")];
+    let spooled = claude("UserPromptSubmit", &json!({ "prompt": say("aardvark-8") }));
+    with(&place, &of("elsewhere", spooled), &blocked);
+    let chat = json!({ "id": "chat", "title": say("aardvark-9"), "messages": [
+        { "role": "user", "content": say("aardvark-10") },
+    ] });
+    let file = place.write("chat.jsonl", &format!("{chat}\n"));
+    let mut import =
+        place.command(&["import", file.to_str().unwrap(), transcript.to_str().unwrap()]);
+    ran(import.envs(variables.iter().copied()).spawn().unwrap()).ok();
+    let events = place.events(SESSION);
+    let spans = events.iter().filter(|event| event.to_string().contains("[private]"));
+    let counts: Vec<&Value> = spans.map(|event| &event["redactions"]["private"]).collect();
+    assert_eq!(counts, [1, 1, 4, 1, 1], "{events:#?}");
+    assert_eq!(events[0]["content"], "Before [private] after");
+    let chat = place.events("chat");
+    assert!(chat[0]["redactions"]["private"].as_u64().unwrap() >= 1, "{chat:#?}");
+    place.run(&["export", "chat", "--format", "openai"]).ok();
+    place.run(&["sessions"]).ok();
+    assert!(!holding(&place, &["Before [private]"], &[]).is_empty(), "files are readable");
+    let holding = holding(&place, &["aardvark"], &["t.jsonl", "chat.jsonl"]);
+    assert_eq!(holding, Vec::<String>::new());
+}
+
+#[test]
+fn while_recording_is_paused_hooks_are_silent_and_nothing_of_that_time_is_read_later() {
+    let place = Place::new();
+    let transcript = place.path("t.jsonl");
+    let event = |name: &str, mut more: Value| {
+        more["transcript_path"] = json!(transcript.to_str().unwrap());
+        claude(name, &more)
+    };
+    let mut lines = String::new();
+    let mut says = |text: &str| {
+        let number = lines.lines().count();
+        // The clock of this machine, as the program's own lines have it.
+        let now = now_as_text();
+        let line = json!({
+            "type": "assistant", "uuid": format!("u{number}"), "sessionId": SESSION,
+            "timestamp": now, "message": { "id": format!("m{number}"), "role": "assistant",
+                "content": [{ "type": "text", "text": text }] },
+        });
+        lines.push_str(&format!("{line}\n"));
+        fs::write(&transcript, &lines).unwrap();
+    };
+    quiet(&place, &event("UserPromptSubmit", json!({ "prompt": "Begin", "prompt_id": "1" })));
+    says("Read before the pause.");
+    let told = place.run(&["pause"]).ok();
+    assert!(told.contains("paused everywhere, until"), "{told}");
+    says("aardvark between.");
+    quiet(&place, &event("UserPromptSubmit", json!({ "prompt": "aardvark", "prompt_id": "2" })));
+    quiet(&place, &event("Stop", json!({ "last_assistant_message": "aardvark between." })));
+    let status = place.run(&["status"]).ok();
+    assert!(status.contains("recording      paused everywhere"), "{status}");
+    let doctor = place.run(&["doctor"]).out;
+    assert!(doctor.contains("sessionlog unpause"), "{doctor}");
+    place.run(&["unpause"]).ok();
+    says("Read after the pause.");
+    quiet(&place, &event("UserPromptSubmit", json!({ "prompt": "Go on", "prompt_id": "3" })));
+    quiet(&place, &event("Stop", json!({ "last_assistant_message": "Done." })));
+    let events = place.events(SESSION);
+    let said: Vec<&Value> =
+        events.iter().map(|one| &one["content"]).filter(|text| text.is_string()).collect();
+    let expected = ["Begin", "Go on", "Read before the pause.", "Read after the pause.", "Done."];
+    assert_eq!(said, expected, "{events:#?}");
+    let gap = events.iter().find(|one| one["type"] == "session.error").unwrap();
+    assert_eq!(
+        (&gap["error"]["type"], &gap["error"]["why"]),
+        (&json!("recording_gap"), &json!("paused"))
+    );
+    assert_eq!(
+        gap["position"].as_u64().unwrap() + 1,
+        events.iter().find(|one| one["content"] == "Go on").unwrap()["position"].as_u64().unwrap()
+    );
+    assert_eq!(kinds(&place, SESSION).iter().filter(|kind| *kind == "session.error").count(), 1);
+    // One program, and one directory.
+    let off = with(
+        &place,
+        &event("UserPromptSubmit", json!({ "prompt": "aardvark" })),
+        &[("SESSIONLOG_RECORD", "off")],
+    );
+    assert_eq!((&*off.out, &*off.err), ("", ""));
+    place.run(&["pause", "/home/ada", "--for", "2h"]).ok();
+    quiet(&place, &of("other", event("SessionStart", json!({ "source": "startup" }))));
+    place.run(&["pause", "/home/ada/projects"]).ok();
+    place.run(&["unpause", "/home/ada"]).ok();
+    quiet(&place, &of("other", event("UserPromptSubmit", json!({ "prompt": "Hello" }))));
+    assert_eq!(place.events("other")[0]["error"]["why"], "paused");
+    assert_eq!(holding(&place, &["aardvark"], &["t.jsonl"]), Vec::<String>::new());
+}
+
+#[test]
+fn an_excluded_directory_is_not_recorded_and_a_call_on_it_leaves_its_name_alone() {
+    let place = Place::new();
+    let home = place.path("");
+    let inside = home.join("secret/project");
+    fs::create_dir_all(&inside).unwrap();
+    fs::create_dir_all(home.join("open")).unwrap();
+    let config = home.join(".config/sessionlog");
+    fs::create_dir_all(&config).unwrap();
+    fs::write(config.join("sessionlog.toml"), "exclude = [\n \"~/secret\",\n \"*.pem\"\n]\n")
+        .unwrap();
+    let at = |directory: &Path, name: &str, mut more: Value| {
+        more["cwd"] = json!(directory.to_str().unwrap());
+        claude(name, &more)
+    };
+    let excluded = at(&inside, "UserPromptSubmit", json!({ "prompt": "aardvark" }));
+    quiet(&place, &of("never", excluded));
+    assert_eq!(place.run(&["show", "never"]).code, 4);
+    let open = home.join("open");
+    for (number, input) in [
+        json!({ "command": "cat ~/secret/notes # aardvark" }),
+        json!({ "file_path": "../secret/notes", "aardvark": 1 }),
+        json!({ "file_path": "server.pem", "content": "aardvark" }),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut call = json!({
+            "tool_name": "Bash", "tool_use_id": format!("t{number}"), "tool_input": input,
+        });
+        quiet(&place, &at(&open, "PreToolUse", call.clone()));
+        call["tool_response"] = json!({ "stdout": "aardvark" });
+        quiet(&place, &at(&open, "PostToolUse", call));
+    }
+    let call =
+        json!({ "tool_name": "Read", "tool_input": { "file_path": "a" }, "tool_use_id": "u" });
+    hook(&place, &at(&open, "PreToolUse", call));
+    let events = place.events(SESSION);
+    assert_eq!(events.len(), 7, "{events:#?}");
+    for event in &events[..6] {
+        assert_eq!(event["withheld"], "excluded", "{event}");
+        assert_eq!(
+            (&event["input"], &event["raw"], &event["content"]),
+            (&Value::Null, &Value::Null, &Value::Null)
+        );
+    }
+    assert_eq!((&events[0]["name"], &events[0]["call_id"]), (&json!("Bash"), &json!("t0")));
+    assert_eq!(events[6]["input"]["file_path"], "a");
+    assert_eq!(holding(&place, &["aardvark"], &[]), Vec::<String>::new());
+    // A list that cannot be read whole excludes everything.
+    fs::write(config.join("sessionlog.toml"), "exclude = [\n \"~/secret\",\n").unwrap();
+    let ran =
+        hook(&place, &of("broken", at(&open, "UserPromptSubmit", json!({ "prompt": "aardvark" }))));
+    assert!(ran.err.contains("exclude"), "{}", ran.err);
+    assert_eq!(holding(&place, &["aardvark"], &[]), Vec::<String>::new());
+}
+
+/// The time as a line of a transcript has it.
+fn now_as_text() -> String {
+    use sessionlog::env::{Clock as _, clock::SystemClock};
+    SystemClock::new().now().to_string()
+}
