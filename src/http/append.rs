@@ -17,10 +17,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Shared,
     body::{Who, is_of},
-    describe::Refusals,
     gate::{Asking, reader},
     guard::RequestId,
-    params::Params,
+    params::Query,
     refuse::Refusal,
     serve::Stopping,
 };
@@ -28,15 +27,13 @@ use crate::{
     access::Reading,
     event::Origin,
     service::{Answered, Asked, Code, Flow, ServiceError},
-    verbs::routes,
+    verbs::events::AppendQuery,
     wire::{
+        NDJSON,
         answer::{self, Line},
         json,
     },
 };
-
-/// The media type of both directions.
-const MEDIA_TYPE: &str = "application/x-ndjson";
 
 /// A body that is read as it comes.
 pub(super) struct Lines {
@@ -49,8 +46,8 @@ impl<S: Send + Sync> FromRequest<S> for Lines {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
-        if !is_of(request.headers(), MEDIA_TYPE) {
-            let error = ServiceError::invalid("content-type", format!("{MEDIA_TYPE} is expected"));
+        if !is_of(request.headers(), NDJSON) {
+            let error = ServiceError::invalid("content-type", format!("{NDJSON} is expected"));
             return Err(Refusal::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, error));
         }
         // Who asks whether to go on is told by reading, and only before the answer begins.
@@ -63,26 +60,15 @@ impl<S: Send + Sync> FromRequest<S> for Lines {
 
 /// Appends batches to many sessions, each answered when it is durable; one answer line for each
 /// line, in order for each session.
-#[utoipa::path(
-    post, path = routes::APPEND_STREAM.path, operation_id = routes::APPEND_STREAM.id, tag = "events",
-    params(("create" = Option<bool>, Query, description = "Create unknown sessions with their first batch")),
-    request_body(content = String, content_type = "application/x-ndjson",
-        description = "Any number of lines, each an AppendLine; a batch a line. An empty line is passed over"),
-    responses(
-        (status = 200, description = "For each line a LineAppended or a LineRefused", body = String, content_type = "application/x-ndjson"),
-        Refusals
-    )
-)]
 pub(super) async fn append(
     State(door): Shared,
     Asking(who): Asking,
     Who(caller): Who,
-    params: Params,
+    Query(AppendQuery { create }): Query<AppendQuery>,
     stopping: Stopping,
     axum::Extension(request): axum::Extension<RequestId>,
     Lines { body, first }: Lines,
 ) -> Result<Response, Refusal> {
-    let create = params.flag("create")?;
     let appending = Appending {
         flow: door.app.service.flow(&caller, create),
         origin: caller.origin,
@@ -99,7 +85,7 @@ pub(super) async fn append(
         _place: reader(&who)?,
     };
     let answers = Body::from_stream(stream::unfold(appending, Appending::answers));
-    let headers = [(header::CONTENT_TYPE.as_str(), MEDIA_TYPE), ("x-accel-buffering", "no")];
+    let headers = [(header::CONTENT_TYPE.as_str(), NDJSON), ("x-accel-buffering", "no")];
     Ok((headers, answers).into_response())
 }
 

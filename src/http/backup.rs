@@ -14,12 +14,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Shared, describe::Refusals, gate::Asking, guard::RequestId, refuse::Refusal, serve::Stopping,
-    stream::Reader,
+    Shared, gate::Asking, guard::RequestId, refuse::Refusal, serve::Stopping, stream::Reader,
 };
 use crate::{
     service::{Backup, Code, Part, ServiceError},
-    verbs::routes,
     wire::{
         backup::{self, BackupLine, BackupMade, MEDIA_TYPE},
         convert,
@@ -37,13 +35,6 @@ enum Step {
 }
 
 /// A consistent copy of the whole store, of all tenants, made while others write.
-#[utoipa::path(
-    post, path = routes::CREATE_BACKUP.path, operation_id = routes::CREATE_BACKUP.id, tag = "operations",
-    responses(
-        (status = 200, description = "Lines of JSON (BackupLine), each `part` followed by the bytes it announces; the last line is `complete` or `failed`, and an answer without one was cut. `sessionlog backup create` takes it", body = String, content_type = "application/vnd.sessionlog.backup"),
-        Refusals
-    )
-)]
 pub(super) async fn create(
     State(door): Shared,
     Asking(who): Asking,

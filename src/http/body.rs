@@ -22,7 +22,7 @@ use crate::{
     event::{BatchKey, Fence, Origin, Position, SessionId},
     service::{Caller, Code, ServiceError},
     verbs,
-    wire::{json, protobuf},
+    wire::{PROTOBUF, json},
 };
 
 /// How long a client may pause while it sends a body.
@@ -106,7 +106,7 @@ impl FromRequest<Arc<Door>> for Payload {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, door: &Arc<Door>) -> Result<Self, Refusal> {
-        let protobuf = is_of(request.headers(), protobuf::MEDIA_TYPE);
+        let protobuf = is_of(request.headers(), PROTOBUF);
         if !protobuf && !is_of(request.headers(), JSON) {
             return Err(another_type());
         }
@@ -352,5 +352,5 @@ pub(super) fn wants_protobuf(headers: &HeaderMap, sent_protobuf: bool) -> bool {
     let accepts: Vec<&str> =
         headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let named = |name: &str| accepts.iter().any(|value| value.contains(name));
-    named(protobuf::MEDIA_TYPE) || sent_protobuf && !named("json")
+    named(PROTOBUF) || sent_protobuf && !named("json")
 }

@@ -26,8 +26,10 @@ use super::{
 use crate::{
     service::{Code, ServiceError},
     verbs::{
+        Verb as _,
         browser::{FETCH_SITE, is_cross_site, is_loopback},
-        routes,
+        events::AppendStream,
+        tools::MCP,
     },
 };
 
@@ -71,7 +73,7 @@ pub(super) async fn guard(
     let knocked = knock(options, &request).map_err(Refusal::from);
     let let_in = knocked.and_then(|()| door.let_in(route, &mut request)).and_then(|who| {
         door.queries.check(&method, route, request.headers(), request.uri())?;
-        let streams = route == routes::MCP.path && method == Method::GET;
+        let streams = route == MCP.path && method == Method::GET;
         let reader = streams.then(|| door.admit(&who.who)).transpose()?;
         Ok((who, reader))
     });
@@ -194,7 +196,7 @@ async fn admit(door: &Door, route: &str, headers: &HeaderMap) -> Result<Option<H
         None => 0,
     };
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    if bytes <= BODY_BYTES_SMALL || bytes > bytes_max || route == routes::APPEND_STREAM.path {
+    if bytes <= BODY_BYTES_SMALL || bytes > bytes_max || route == AppendStream::ROUTE.path {
         return Ok(None);
     }
     door.bodies.ask(bytes.saturating_mul(BODY_COPIES)).await.map(Some)

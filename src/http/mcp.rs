@@ -7,7 +7,7 @@ use super::{
     guard::until_its_end,
     refuse::Refusal,
 };
-use crate::{event::limits, wire::tools};
+use crate::{event::limits, verbs::tools};
 use axum::{
     body::{Body, HttpBody as _},
     extract::{Request, State},

@@ -11,9 +11,9 @@ mod events;
 mod gate;
 mod guard;
 mod hold;
-#[cfg(feature = "mcp")]
 mod mcp;
 mod metrics;
+mod operation;
 mod params;
 mod progress;
 mod refuse;
@@ -21,7 +21,6 @@ mod serve;
 mod stream;
 mod strict;
 mod threads;
-#[cfg(feature = "mcp")]
 mod tools;
 mod verb;
 
@@ -42,7 +41,7 @@ use crate::{
     access::{Access, Principal},
     event::{Event, Timestamp, limits},
     service::{Service, ServiceResult},
-    verbs::{OwnerInfo, Registered, routes},
+    verbs::{OwnerInfo, Registered, tools::MCP},
 };
 
 /// Turns the events of a whole session into another program's format.
@@ -136,12 +135,11 @@ struct Door {
 /// Shared by all handlers.
 type Shared = axum::extract::State<Arc<Door>>;
 
-/// Every route of the API. `more` has the route [`routes::MCP`]; it is merged before the layers, so
+/// Every route of the API. `more` has the route [`MCP`]; it is merged before the layers, so
 /// that the checks of hosts and origins, request ids, limits and logs cover it too.
 pub fn router(app: App, more: Router) -> Router {
-    let (routes, mut registered) = describe::routes().into_parts();
-    let (routes, document) = routes.split_for_parts();
-    registered.add(routes::MCP);
+    let (routes, mut registered, document) = describe::routes().into_parts();
+    registered.add(MCP);
     let options = &app.options;
     let room = hold::Room::new;
     let door = Arc::new(Door {
@@ -159,7 +157,6 @@ pub fn router(app: App, more: Router) -> Router {
         registered,
         app,
     });
-    #[cfg(feature = "mcp")]
     let more = more.layer(middleware::from_fn_with_state(Arc::clone(&door), mcp::judge));
     routes
         .with_state(Arc::clone(&door))

@@ -16,6 +16,26 @@ use crate::{
     wire::convert,
 };
 
+/// Every status of an error, and when it comes.
+pub(super) const REFUSALS: &[(&str, &str)] = &[
+    ("400", "Not JSON (`invalid_json`), or not HTTP"),
+    ("401", "No valid credential (`unauthenticated`)"),
+    ("403", "The host, origin or credential may not do this (`forbidden`)"),
+    ("404", "What was asked for is not known (`session_not_found`, `point_not_found`, …)"),
+    ("405", "The path does not take this method"),
+    ("408", "The body stopped coming"),
+    ("409", "It conflicts with what is there (`position_conflict`, `session_exists`, …)"),
+    ("410", "It was there (`session_deleted`, `session_expired`, `prefix_erased`)"),
+    ("413", "The body is too large (`body_too_large`)"),
+    ("415", "The body's media type is not taken"),
+    ("422", "JSON, but not what the verb takes (`invalid_request`, naming the field)"),
+    ("423", "Damaged or held (`session_damaged`, `session_held`)"),
+    ("429", "Too much at once (`rate_limited`, `limit_reached`, `quota_exceeded`)"),
+    ("500", "A defect of the server (`internal_error`)"),
+    ("503", "Not now (`outcome_unknown`, `not_finished`, `store_read_only`, `owner_unavailable`)"),
+    ("507", "The disk is full (`disk_full`)"),
+];
+
 /// A refused or failed request.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {

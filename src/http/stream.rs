@@ -18,11 +18,10 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Door, Shared,
     body::{InPath, Who, last_event_id},
-    describe::Refusals,
     gate::{Asking, reader, reading},
     guard::RequestId,
     hold::{Held, Room},
-    params::Params,
+    params::Query,
     refuse::Refusal,
     serve::Stopping,
 };
@@ -30,8 +29,11 @@ use crate::{
     access::{Principal, Reading},
     event::{Event, Point, SessionId},
     service::{Code, Follow, Gap, ServiceError, Step},
-    verbs::routes,
-    wire::{answer, convert},
+    verbs::{
+        events::{ExportQuery, FollowQuery},
+        values,
+    },
+    wire::{NDJSON, SSE, answer, convert},
 };
 
 impl Door {
@@ -164,40 +166,28 @@ impl Tail {
 }
 
 /// The session as it grows: live from the tail, unless told from where.
-#[utoipa::path(
-    get, path = routes::STREAM_EVENTS.path, operation_id = routes::STREAM_EVENTS.id, tag = "events",
-    params(
-        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
-        ("from" = Option<String>, Query, description = "Point of the first event; the tail when not said"),
-        ("types[]" = Option<Vec<String>>, Query, description = "Only these types"),
-        ("Last-Event-ID" = Option<u64>, Header, description = "Position of the last event seen; takes the place of from"),
-    ),
-    responses(
-        (status = 200, description = "Server-sent events: `event` is the type, `id` the position; `ping` carries the tail, `gap` names events that are lost for good, `session.deleted` ends the stream of a session that is deleted, `done` comes before the server ends it", body = String, content_type = "text/event-stream"),
-        Refusals
-    )
-)]
 pub(super) async fn tail(
     State(door): Shared,
     Asking(who): Asking,
     InPath(session): InPath,
-    params: Params,
+    Query(query): Query<FollowQuery>,
     headers: HeaderMap,
     stopping: Stopping,
     axum::Extension(request): axum::Extension<RequestId>,
 ) -> Result<Response, Refusal> {
     let _admitted = door.admit(&who)?;
     let caller = reading(&who);
-    let from = last_event_id(&headers)?.map(Point::At).or(params.point("from")?);
+    let from =
+        last_event_id(&headers)?.map(Point::At).or(values::point("from", query.from.as_deref())?);
     let follow = door.app.service.follow(&caller, &session, from.as_ref(), None).await?;
-    let follow = follow.only(params.types()?);
+    let follow = follow.only(values::types(&query.types)?);
     let heartbeat = door.app.options.heartbeat;
     let (begun, ended) = (false, false);
     let (request, stop) = (request.as_str().to_owned(), stopping.token());
     let source = Source { follow, room: Arc::clone(&door.streams) };
     let reader = Tail { session, source, heartbeat, stop, request, begun, ended, _admitted };
     let headers = [
-        (header::CONTENT_TYPE.as_str(), "text/event-stream"),
+        (header::CONTENT_TYPE.as_str(), SSE),
         (header::CACHE_CONTROL.as_str(), "no-store, no-transform"),
         ("x-accel-buffering", "no"),
     ];
@@ -205,26 +195,15 @@ pub(super) async fn tail(
 }
 
 /// A whole session: as JSON lines, one event each, or in another program's format.
-#[utoipa::path(
-    get, path = routes::EXPORT_SESSION.path, operation_id = routes::EXPORT_SESSION.id, tag = "events",
-    params(
-        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
-        ("format" = Option<String>, Query, description = "jsonl when not said, or another configured format"),
-    ),
-    responses(
-        (status = 200, description = "The events up to the tail as it was when the request came; a line of the type `gap` where some are lost for good", body = String, content_type = "application/x-ndjson"),
-        Refusals
-    )
-)]
 pub(super) async fn export(
     State(door): Shared,
     Asking(who): Asking,
     Who(caller): Who,
     InPath(session): InPath,
-    params: Params,
+    Query(ExportQuery { format }): Query<ExportQuery>,
 ) -> Result<Response, Refusal> {
     let _admitted = door.admit(&who)?;
-    let format = params.text("format")?.unwrap_or("jsonl");
+    let format = format.as_deref().unwrap_or("jsonl");
     let end = door.app.service.resolve(&caller, &session, &Point::End).await?;
     let begin = Point::At(crate::event::Position::ZERO);
     let follow = door.app.service.follow(&caller, &session, Some(&begin), Some(end)).await?;
@@ -240,7 +219,7 @@ pub(super) async fn export(
     // The first step is taken before the answer begins, so that a damaged session is an error.
     exported.first = exported.step().await?;
     let lines = Body::from_stream(stream::unfold(exported, Export::lines));
-    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response())
+    Ok(([(header::CONTENT_TYPE, NDJSON)], lines).into_response())
 }
 
 /// A session on its way out.
@@ -294,6 +273,6 @@ impl Export {
             events.extend(more);
         }
         let text = Body::from(held.answer(exporter(events)?));
-        Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], text).into_response())
+        Ok(([(header::CONTENT_TYPE, NDJSON)], text).into_response())
     }
 }

@@ -3,16 +3,17 @@
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, Call, Need, NoQuery, Nowhere, OwnerInfo, Route, Serve, Verb, Visit, Written, session_id,
-    values,
+    Asks, Call, Media, Need, NoQuery, Nowhere, OwnerInfo, Route, Serve, Verb, Visit, Written,
+    session_id, values,
 };
 use crate::{
     access::Grant,
-    service::{EventQuery, Receipt, ServiceError, ServiceResult},
-    wire::{answer, types},
+    service::{self, Code, EventQuery, Health, Receipt, ServiceError, ServiceResult},
+    wire::{answer, backup, types},
 };
 
 pub(super) fn each(visit: &mut impl Visit) {
@@ -24,6 +25,11 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<RotateKeys>();
     visit.verb::<AuditLog>();
     visit.verb::<RecoveryReport>();
+    visit.by_hand::<CreateBackup>();
+    visit.verb::<GetHealth>();
+    visit.verb::<GetReadiness>();
+    visit.by_hand::<GetMetrics>();
+    visit.by_hand::<GetOpenapi>();
 }
 
 #[derive(Debug)]
@@ -164,8 +170,7 @@ impl Serve for Repair {
 #[derive(Debug)]
 pub struct AuditLog;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AuditQuery {
     /// Point of the first event; 0 when not said
@@ -173,25 +178,24 @@ pub struct AuditQuery {
     /// Point after the last event; the tail when not said
     pub to: Option<String>,
     /// Events at most: 1 000 when not said, 10 000 at most
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 1, maximum = 10_000))]
+    #[schemars(range(min = 1, max = 10_000))]
     pub limit: Option<usize>,
     /// asc, or desc for the newest first
     pub order: Option<String>,
     /// Only these types
     #[serde(rename = "types[]")]
-    #[cfg_attr(feature = "http", param(value_type = Option<Vec<String>>))]
     pub types: Vec<String>,
     /// Processed at or after; also gt, lt, lte
     #[serde(rename = "created_at[gte]")]
     pub created_gte: Option<String>,
     #[serde(rename = "created_at[gt]")]
-    #[cfg_attr(feature = "http", param(ignore))]
+    #[schemars(skip)]
     pub created_gt: Option<String>,
     #[serde(rename = "created_at[lte]")]
-    #[cfg_attr(feature = "http", param(ignore))]
+    #[schemars(skip)]
     pub created_lte: Option<String>,
     #[serde(rename = "created_at[lt]")]
-    #[cfg_attr(feature = "http", param(ignore))]
+    #[schemars(skip)]
     pub created_lt: Option<String>,
     /// next_page of the answer before
     pub page: Option<String>,
@@ -295,4 +299,104 @@ impl Serve for RecoveryReport {
     async fn serve(call: Call<'_, Self>) -> ServiceResult<types::RecoveryReport> {
         Ok(call.service.recovery_report().into())
     }
+}
+
+#[derive(Debug)]
+pub struct CreateBackup;
+
+impl Verb for CreateBackup {
+    const ROUTE: Route = Route::post("/v1/admin/backup", "createBackup", Need::OPERATOR);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str =
+        "A consistent copy of the whole store, of all tenants, made while others write.";
+    const ANSWERS: &'static str = "Lines of JSON (BackupLine), each `part` followed by the bytes it announces; the last line \
+         is `complete` or `failed`, and an answer without one was cut. `sessionlog backup create` \
+         takes it";
+    const GIVES: &'static [Media] = &[Media::Text(backup::MEDIA_TYPE)];
+    type Place = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = String;
+}
+
+#[derive(Debug)]
+pub struct GetHealth;
+
+impl Verb for GetHealth {
+    const ROUTE: Route = Route::get("/healthz", "getHealth", Need::Nothing);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str = "Whether the process answers.";
+    const ANSWERS: &'static str = "The process answers";
+    type Place = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = types::Condition;
+}
+
+impl Serve for GetHealth {
+    async fn serve(_: Call<'_, Self>) -> ServiceResult<types::Condition> {
+        Ok(types::Condition { status: "ok".to_owned() })
+    }
+}
+
+#[derive(Debug)]
+pub struct GetReadiness;
+
+impl Verb for GetReadiness {
+    const ROUTE: Route = Route::get("/readyz", "getReadiness", Need::Nothing);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str = "Whether the store reads and writes.";
+    const ANSWERS: &'static str = "The store reads and writes";
+    type Place = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = types::Condition;
+}
+
+impl Serve for GetReadiness {
+    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Condition> {
+        let read_only = |message| ServiceError::new(Code::StoreReadOnly, message);
+        Err(match call.service.health() {
+            Health::Ready => return Ok(types::Condition { status: "ready".to_owned() }),
+            Health::ReadOnly(reason) => read_only(format!("the store is read-only: {reason}"))
+                .action("reading works; look at the disk, then restart"),
+            Health::Full(short) => service::without_room(short),
+            Health::Silent(silence) => {
+                let seconds = silence.as_secs();
+                let mut error =
+                    read_only(format!("the disk has not answered for {seconds} s; appends wait"));
+                error.hint.retryable = true;
+                error.action("reading works; look at the disk")
+            }
+        })
+    }
+}
+
+#[derive(Debug)]
+pub struct GetMetrics;
+
+impl Verb for GetMetrics {
+    const ROUTE: Route = Route::get("/metrics", "getMetrics", Need::OPERATOR);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str = "Counts in the Prometheus text format.";
+    const ANSWERS: &'static str = "Counts since the process started";
+    const GIVES: &'static [Media] = &[Media::Text("text/plain")];
+    type Place = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = String;
+}
+
+#[derive(Debug)]
+pub struct GetOpenapi;
+
+impl Verb for GetOpenapi {
+    const ROUTE: Route = Route::get("/openapi.json", "getOpenapi", Need::Credential);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str = "This description of the API.";
+    const ANSWERS: &'static str = "An OpenAPI 3.1 document";
+    type Place = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = serde_json::Value;
 }

@@ -3,16 +3,20 @@
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, Call, InSession, Need, NoQuery, Route, Serve, Verb, Visit, session_id, values::point,
+    Asks, Call, InSession, Need, NoQuery, Route, Serve, Verb, Visit, session_id,
+    tools::{ServeTool, Tool, ToolCall, Toolset},
+    values::point,
 };
 use crate::{
     event::Point,
     service::{ForkCall, ServiceError, ServiceResult},
     wire::{
         fork::{DiffAnswer, ForkRequest, Lineage},
+        tools::fork::{ForkAnswer, ForkSession},
         types,
         window::{self, WindowParams},
     },
@@ -38,6 +42,14 @@ impl Verb for Fork {
         Some("A retry with the same key within 24 h answers the same fork");
     const STATUS: u16 = 201;
     const ANSWERS: &'static str = "The fork, durable";
+    const TOOL: Option<Tool> = Some(Tool::own::<ForkSession>(
+        "fork_session",
+        "Fork a session",
+        "Start a new session that goes on from a point of this one: to try something else from \
+         there, nothing of either is lost. No event is copied.",
+        Toolset::Events,
+        Self::ROUTE.need,
+    ));
     type Place = InSession;
     type Query = NoQuery;
     type Body = ForkRequest;
@@ -55,6 +67,22 @@ impl Serve for Fork {
         };
         let info = call.service.fork_session(&call.caller, &call.place.session, fork).await?;
         Ok((&info).into())
+    }
+}
+
+impl ServeTool for ForkSession {
+    type Answer = ForkAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<ForkAnswer> {
+        let ToolCall { service, via, key, .. } = call;
+        let named = call.named(self.session_id.as_deref())?;
+        let at = Point::parse(&self.at).map_err(|error| ServiceError::invalid("at", error))?;
+        let (session, by) = service.bound(call.caller, via, named.as_ref()).await?;
+        let caller = &call.holding(self.fencing_token);
+        let asked = ForkCall { at, id: None, title: self.title, key: key.cloned() };
+        let fork = service.fork_session(caller, &session, asked).await?;
+        service.bind(caller, via, &session);
+        Ok(ForkAnswer::of(&session, by, &fork))
     }
 }
 
@@ -84,8 +112,7 @@ impl Serve for Family {
 #[derive(Debug)]
 pub struct Diff;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiffQuery {
     /// A point; the beginning when absent
@@ -93,11 +120,10 @@ pub struct DiffQuery {
     /// A point; the end when absent
     pub to: Option<String>,
     /// Tokens of the windows compared; what the token monitor leaves when not said
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 64, maximum = 4_000_000))]
+    #[schemars(range(min = 64, max = 4_000_000))]
     pub tokens_max: Option<usize>,
     /// Transforms of the windows compared, as viewWindow takes them
     #[serde(rename = "transforms[]")]
-    #[cfg_attr(feature = "http", param(value_type = Option<Vec<String>>))]
     pub transforms: Vec<String>,
     /// Format of the windows compared: `events` (the default), `anthropic` or `openai`
     pub format: Option<String>,

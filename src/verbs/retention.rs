@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Call, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, Visit};
@@ -92,12 +93,11 @@ impl Serve for Restore {
 #[derive(Debug)]
 pub struct Look;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LookQuery {
     /// Sessions at most: 100 when not said, 1 000 at most
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 1, maximum = 1000))]
+    #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<usize>,
 }
 

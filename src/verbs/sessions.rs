@@ -5,16 +5,26 @@
 
 use std::io;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     Asks, AtEvent, Call, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, Visit, Written,
-    session_id, values,
+    session_id,
+    tools::{ServeTool, Tool, ToolCall, Toolset, bounded},
+    values,
 };
 use crate::{
     event::{Batch, Origin},
     service::{NewSession, ServiceError, ServiceResult, SessionQuery},
-    wire::{hosted, json, types},
+    wire::{
+        NOTICE, TRUST, hosted, json,
+        tools::{
+            lists::{SessionOut, SessionsAnswer},
+            research::ListSessions,
+        },
+        types,
+    },
 };
 
 pub(super) fn each(visit: &mut impl Visit) {
@@ -102,12 +112,11 @@ fn within(place: &str, mut error: ServiceError) -> ServiceError {
 #[derive(Debug)]
 pub struct List;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ListQuery {
     /// Sessions at most: 100 when not said, 1 000 at most
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 1, maximum = 1000))]
+    #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<usize>,
     /// next_page of the answer before
     pub page: Option<String>,
@@ -116,32 +125,30 @@ pub struct ListQuery {
     /// Only of this workspace
     pub workspace: Option<String>,
     /// Also archived sessions
-    #[cfg_attr(feature = "http", param(value_type = Option<bool>))]
     pub include_archived: bool,
     /// Only of these statuses
     #[serde(rename = "statuses[]")]
-    #[cfg_attr(feature = "http", param(value_type = Option<Vec<String>>))]
     pub statuses: Vec<String>,
     /// Created at or after; also gt, lt, lte
     #[serde(rename = "created_at[gte]")]
     pub created_gte: Option<String>,
     #[serde(rename = "created_at[gt]")]
-    #[cfg_attr(feature = "http", param(ignore))]
+    #[schemars(skip)]
     pub created_gt: Option<String>,
     #[serde(rename = "created_at[lte]")]
-    #[cfg_attr(feature = "http", param(ignore))]
+    #[schemars(skip)]
     pub created_lte: Option<String>,
     #[serde(rename = "created_at[lt]")]
-    #[cfg_attr(feature = "http", param(ignore))]
+    #[schemars(skip)]
     pub created_lt: Option<String>,
     /// Only created for this agent
     pub agent_id: Option<String>,
     /// With agent_id: only for this version of it
     pub agent_version: Option<u64>,
     // The wire of Managed Agents has these; a stored session has neither.
-    #[cfg_attr(feature = "http", param(ignore))]
+    #[schemars(skip)]
     pub deployment_id: Option<String>,
-    #[cfg_attr(feature = "http", param(ignore))]
+    #[schemars(skip)]
     pub memory_store_id: Option<String>,
 }
 
@@ -150,6 +157,13 @@ impl Verb for List {
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Lists sessions by creation, the newest first.";
     const ANSWERS: &'static str = "A page of sessions";
+    const TOOL: Option<Tool> = Some(Tool::own::<ListSessions>(
+        "list_sessions",
+        "List sessions",
+        "List recorded sessions, the newest first.",
+        Toolset::Research,
+        Self::ROUTE.need,
+    ));
     type Place = Nowhere;
     type Query = ListQuery;
     type Body = ();
@@ -182,6 +196,34 @@ impl Serve for List {
             created_to: window.to,
         };
         Ok(call.service.list_sessions(&call.caller, query).await?.into())
+    }
+}
+
+/// Sessions of a page of the tool.
+const PAGE_MAX: usize = 10;
+
+impl ServeTool for ListSessions {
+    type Answer = SessionsAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<SessionsAnswer> {
+        let query = SessionQuery {
+            limit: Some(bounded("limit", self.limit, PAGE_MAX, PAGE_MAX)?),
+            page: self.cursor,
+            workspace: self.workspace,
+            ..SessionQuery::default()
+        };
+        let page = call.service.list_sessions(call.caller, query).await.map_err(|mut error| {
+            if error.hint.field.as_deref() == Some("page") {
+                error.hint.field = Some("cursor".to_owned());
+            }
+            error
+        })?;
+        Ok(SessionsAnswer {
+            sessions: page.sessions.iter().map(SessionOut::from).collect(),
+            next_cursor: page.next_page,
+            trust: TRUST,
+            notice: NOTICE,
+        })
     }
 }
 
@@ -256,13 +298,11 @@ impl Serve for Archive {
 #[derive(Debug)]
 pub struct Delete;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DeleteQuery {
     #[doc = "Remove its bytes at once: it cannot be restored. Takes an expired session and a \
              deleted one too, and works on a full disk"]
-    #[cfg_attr(feature = "http", param(value_type = Option<bool>))]
     pub now: bool,
 }
 

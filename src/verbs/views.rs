@@ -3,6 +3,7 @@
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::{
     event::{Point, Position},
-    service::{RecoverCall, ServiceError, ServiceResult},
+    service::{RecoverCall, ServiceError, ServiceResult, Via},
     wire::{
         find::IndexAnswer,
         overview::{Cursor, Level, OverviewAnswer, PageAnswer, StepAnswer, SummaryAnswer, cursor},
@@ -38,22 +39,17 @@ pub(super) fn each(visit: &mut impl Visit) {
 #[derive(Debug)]
 pub struct Window;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WindowQuery {
     /// Tokens at most; what the token monitor leaves when not said
-    #[cfg_attr(
-        feature = "http",
-        param(value_type = Option<u32>, minimum = 64, maximum = 4_000_000)
-    )]
+    #[schemars(range(min = 64, max = 4_000_000))]
     pub tokens_max: Option<usize>,
     #[doc = "What is done on the way, in this order: \
              `compress[:whitespace,comments,elide,keep=N,tokens=N]`, \
              `filter[:types=A|B,drop=A|B,duplicates]`, `reorder[:slack=PERCENT]`, \
              `annotate[:times]`"]
     #[serde(rename = "transforms[]")]
-    #[cfg_attr(feature = "http", param(value_type = Option<Vec<String>>))]
     pub transforms: Vec<String>,
     /// `events` (the default), `anthropic` or `openai`
     pub format: Option<String>,
@@ -102,23 +98,20 @@ impl Serve for Window {
 #[derive(Debug)]
 pub struct Index;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct IndexQuery {
     /// Point: as of then
     pub at: Option<String>,
     /// Tokens at most, about; the answer's usual size when not said
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>))]
     pub tokens_max: Option<usize>,
     /// Whether to say why each item is shown
-    #[cfg_attr(feature = "http", param(value_type = Option<bool>))]
     pub explain: bool,
     /// One of `cursors` of the overview: a page of that list instead
     pub cursor: Option<String>,
     /// Words to look up; what is in double quotes must be there as it is
     #[serde(deserialize_with = "given")]
-    #[cfg_attr(feature = "http", param(value_type = Option<String>, max_length = 4096))]
+    #[schemars(length(max = 4096))]
     pub find: Option<String>,
 }
 
@@ -156,8 +149,10 @@ impl Serve for Index {
             return Ok(found.into());
         }
         if cursor.is_some() {
-            let call = RecoverCall { cursor, ..RecoverCall::default() };
-            let recovered = service.step_view(&caller, &session, call, at).await?;
+            let at = at.cloned();
+            let call = RecoverCall { session: Some(session), cursor, at, ..RecoverCall::default() };
+            let via = Via::default();
+            let (.., recovered) = service.get_research_session(&caller, &via, &call).await?;
             let foreign = || ServiceError::invalid("cursor", "it is no cursor of a list");
             return Ok(PageAnswer::of(recovered).ok_or_else(foreign)?.into());
         }
@@ -179,14 +174,12 @@ fn of_answer(text: Option<&str>) -> ServiceResult<Option<Cursor>> {
 #[derive(Debug)]
 pub struct Summary;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SummaryQuery {
     /// Point: as of then
     pub at: Option<String>,
     /// Tokens at most, about; the answer's usual size when not said
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>))]
     pub tokens_max: Option<usize>,
     /// `step` (the default), `phase`, `session`, or `auto`: the finest that leaves nothing out
     pub level: Option<String>,
@@ -221,8 +214,7 @@ impl Serve for Summary {
 #[derive(Debug)]
 pub struct Step;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct StepQuery {
     /// Point: as of then
@@ -249,13 +241,15 @@ impl Serve for Step {
     async fn serve(call: Call<'_, Self>) -> ServiceResult<StepAnswer> {
         let Call { service, caller, place, query, .. } = call;
         let step = RecoverCall {
+            session: Some(place.session.clone()),
+            at: at(query.at.as_deref())?,
             step: Some(place.step()?),
             branch: query.branch,
             cursor: of_answer(query.cursor.as_deref())?,
             ..RecoverCall::default()
         };
-        let at = at(query.at.as_deref())?;
-        let recovered = service.step_view(&caller, &place.session, step, at.as_ref()).await?;
+        let via = Via::default();
+        let (.., recovered) = service.get_research_session(&caller, &via, &step).await?;
         let foreign = || ServiceError::invalid("cursor", "it is no cursor of a step");
         StepAnswer::of(recovered).ok_or_else(foreign)
     }
@@ -264,17 +258,15 @@ impl Serve for Step {
 #[derive(Debug)]
 pub struct Continuation;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ContinuationQuery {
     /// Point: as of then
     pub at: Option<String>,
     /// Tokens at most; 2 000 when not said
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 400, maximum = 200_000))]
+    #[schemars(range(min = 400, max = 200_000))]
     pub tokens_max: Option<usize>,
     /// Whether to say why each item is shown
-    #[cfg_attr(feature = "http", param(value_type = Option<bool>))]
     pub explain: bool,
 }
 
@@ -301,8 +293,7 @@ impl Serve for Continuation {
     }
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AtQuery {
     /// Point: as of then
@@ -391,14 +382,13 @@ impl Serve for LookupToolCache {
 #[derive(Debug)]
 pub struct Outputs;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OutputsQuery {
     /// None before this position: for a client that has the others
     pub from_position: Option<u64>,
     /// Tokens at most, about; 4 000 when not said
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, maximum = 1_000_000))]
+    #[schemars(range(max = 1_000_000))]
     pub tokens_max: Option<usize>,
 }
 

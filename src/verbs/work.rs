@@ -3,19 +3,26 @@
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     Asks, Call, Fencing, InCheckpoint, InCursor, InSession, Need, NoQuery, Nowhere, Route, Serve,
-    Verb, Visit, values::point,
+    Verb, Visit,
+    tools::{ServeTool, Tool, ToolCall, Toolset, bounded, point as argument, renamed},
+    values::point,
 };
 use crate::{
     event::{Point, Position},
     service::{NewCheckpoint, ServiceError, ServiceResult},
-    wire::work::{
-        Checkpoint, CheckpointList, CheckpointState, CreateCheckpoint, Cursor, CursorDeleted,
-        CursorList, HistoryAnswer, Lease, LeaseReleased, PutCursor, RenewRequest, ResumeAnswer,
-        WakeAnswer, WakeRequest,
+    wire::{
+        NOTICE, TRUST,
+        tools::{lists, research::ReviewHistory, work as args},
+        work::{
+            Checkpoint, CheckpointList, CheckpointState, CreateCheckpoint, Cursor, CursorDeleted,
+            CursorList, HistoryAnswer, Lease, LeaseReleased, PutCursor, RenewRequest, ResumeAnswer,
+            WakeAnswer, WakeRequest,
+        },
     },
 };
 
@@ -52,7 +59,7 @@ impl Verb for SetCursor {
 
 impl Serve for SetCursor {
     async fn serve(call: Call<'_, Self>) -> ServiceResult<Cursor> {
-        let place = &call.place.0;
+        let place = &call.place;
         let at = match (call.body.position, call.body.at.as_deref()) {
             (Some(_), Some(_)) => {
                 return Err(ServiceError::invalid("at", "it takes the place of position"));
@@ -82,7 +89,7 @@ impl Verb for GetCursor {
 
 impl Serve for GetCursor {
     async fn serve(call: Call<'_, Self>) -> ServiceResult<Cursor> {
-        let place = &call.place.0;
+        let place = &call.place;
         Ok(call.service.get_cursor(&call.caller, &place.session, &place.name).await?.into())
     }
 }
@@ -104,7 +111,7 @@ impl Verb for DropCursor {
 
 impl Serve for DropCursor {
     async fn serve(call: Call<'_, Self>) -> ServiceResult<CursorDeleted> {
-        let place = call.place.0;
+        let place = call.place;
         call.service.delete_cursor(&call.caller, &place.session, &place.name).await?;
         Ok(CursorDeleted { name: place.name, kind: "cursor_deleted".to_owned() })
     }
@@ -145,6 +152,17 @@ impl Verb for MakeCheckpoint {
     const FENCE: Fencing = Fencing::WhenHeld;
     const STATUS: u16 = 201;
     const ANSWERS: &'static str = "The checkpoint, durable";
+    const TOOL: Option<Tool> = Some(Tool {
+        carries: true,
+        ..Tool::own::<args::Checkpoint>(
+            "checkpoint",
+            "Make a checkpoint",
+            "Mark a place of a session to come back to, with your state there. Only what changed \
+             is kept; durable before the answer.",
+            Toolset::Events,
+            Self::ROUTE.need,
+        )
+    });
     type Place = InSession;
     type Query = NoQuery;
     type Body = CreateCheckpoint;
@@ -170,15 +188,39 @@ impl Serve for MakeCheckpoint {
     }
 }
 
+impl ServeTool for args::Checkpoint {
+    type Answer = args::CheckpointAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<Self::Answer> {
+        let ToolCall { service, via, key, .. } = call;
+        let named = call.named(self.session_id.as_deref())?;
+        let new = NewCheckpoint {
+            label: self.label,
+            thread: self.thread,
+            parent: self.parent,
+            at: argument("at", self.at.as_deref())?,
+            state: self.state,
+            delta: self.state_delta,
+            done: self.done.unwrap_or(false),
+            key: key.cloned(),
+            ..NewCheckpoint::default()
+        };
+        let (session, by) = service.bound(call.caller, via, named.as_ref()).await?;
+        let caller = &call.holding(self.fencing_token);
+        let made = service.checkpoint(caller, &session, new).await?;
+        service.bind(caller, via, &session);
+        Ok(args::CheckpointAnswer::of(&session, by, &made))
+    }
+}
+
 #[derive(Debug)]
 pub struct ListCheckpoints;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CheckpointsQuery {
     /// Checkpoints at most: 100 when not said, 1 000 at most
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 1, maximum = 1000))]
+    #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<usize>,
     /// next_page of the answer before
     pub page: Option<String>,
@@ -226,7 +268,7 @@ impl Verb for GetCheckpoint {
 
 impl Serve for GetCheckpoint {
     async fn serve(call: Call<'_, Self>) -> ServiceResult<CheckpointState> {
-        let place = &call.place.0;
+        let place = &call.place;
         let found = call.service.get_checkpoint(&call.caller, &place.session, &place.name).await?;
         Ok((&found).into())
     }
@@ -248,6 +290,15 @@ impl Verb for ResumeCheckpoint {
     const KEY: Option<&'static str> = Some("A retry with the same key goes back once");
     const FENCE: Fencing = Fencing::WhenHeld;
     const ANSWERS: &'static str = "The checkpoint, and what comes follows which";
+    const TOOL: Option<Tool> = Some(Tool::own::<args::Resume>(
+        "resume",
+        "Resume from a checkpoint",
+        "Go on from a checkpoint: the state and plan there, and what lies behind it. Any checkpoint \
+         will do; nothing is removed. With wake: true a harness takes the session up: it gets the \
+         lease, and what an earlier one left.",
+        Toolset::Events,
+        Self::ROUTE.need,
+    ));
     type Place = InCheckpoint;
     type Query = NoQuery;
     type Body = ();
@@ -256,10 +307,25 @@ impl Verb for ResumeCheckpoint {
 
 impl Serve for ResumeCheckpoint {
     async fn serve(call: Call<'_, Self>) -> ServiceResult<ResumeAnswer> {
-        let place = &call.place.0;
+        let place = &call.place;
         let resumed =
             call.service.resume(&call.caller, &place.session, Some(&place.name), call.key);
         Ok(resumed.await?.into())
+    }
+}
+
+impl ServeTool for args::Resume {
+    type Answer = args::ResumeAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<Self::Answer> {
+        let ToolCall { service, via, key, .. } = call;
+        let named = call.named(self.session_id.as_deref())?;
+        let (session, by) = service.bound(call.caller, via, named.as_ref()).await?;
+        let caller = &call.holding(self.fencing_token);
+        let asked = self.into_call(key.cloned())?;
+        let taken = service.take_up(caller, &session, asked).await.map_err(renamed)?;
+        service.bind(caller, via, &session);
+        Ok(args::ResumeAnswer::of(&session, by, &taken))
     }
 }
 
@@ -342,14 +408,13 @@ impl Serve for ReleaseLease {
 #[derive(Debug)]
 pub struct History;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HistoryQuery {
     /// Only of this workspace
     pub workspace: Option<String>,
     /// Sessions at most: 20 when not said, 100 at most
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 1, maximum = 100))]
+    #[schemars(range(min = 1, max = 100))]
     pub limit: Option<usize>,
 }
 
@@ -359,6 +424,14 @@ impl Verb for History {
     const ABOUT: &'static str =
         "What was done lately, what a next session starts from, and what nobody ended.";
     const ANSWERS: &'static str = "The sessions written to last";
+    const TOOL: Option<Tool> = Some(Tool::own::<ReviewHistory>(
+        "review_history",
+        "Review history",
+        "What the sessions written to last were for and where they stand, what to start from, and \
+         which were left unfinished.",
+        Toolset::Research,
+        Self::ROUTE.need,
+    ));
     type Place = Nowhere;
     type Query = HistoryQuery;
     type Body = ();
@@ -369,5 +442,25 @@ impl Serve for History {
     async fn serve(call: Call<'_, Self>) -> ServiceResult<HistoryAnswer> {
         let HistoryQuery { workspace, limit } = call.query;
         Ok((&call.service.history(&call.caller, workspace.as_ref(), limit).await?).into())
+    }
+}
+
+/// Sessions that the tool shows.
+const HISTORY_MAX: usize = 5;
+
+impl ServeTool for ReviewHistory {
+    type Answer = lists::HistoryAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<Self::Answer> {
+        let limit = bounded("limit", self.limit, HISTORY_MAX, HISTORY_MAX)?;
+        let history = call.service.history(call.caller, self.workspace.as_ref(), Some(limit));
+        let history = history.await?;
+        Ok(lists::HistoryAnswer {
+            start_from: history.start_from.as_ref().map(args::StartOut::from),
+            unfinished: history.unfinished.iter().map(args::LeftOut::from).collect(),
+            sessions: history.sessions.into_iter().map(lists::PastOut::from).collect(),
+            trust: TRUST,
+            notice: NOTICE,
+        })
     }
 }

@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "http")]
-use utoipa::ToSchema;
 
 use crate::{
     event::limits,
@@ -31,8 +30,7 @@ const ENVIRONMENT: &str = "sessionlog.environment";
 const NEVER: &str = "sessionlog.never";
 
 /// Members of a hosted session that say what runs it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Hosted {
     /// The agent it was created for.
@@ -56,8 +54,7 @@ pub struct Hosted {
 }
 
 /// An agent by its name; other members are known only where it runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Agent {
     /// Its id; `local` when none was named.
@@ -88,8 +85,7 @@ pub struct Agent {
 }
 
 /// A model by its name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AgentModel {
     /// Its id; `unknown` when none was named.
@@ -97,8 +93,7 @@ pub struct AgentModel {
 }
 
 /// On whose behalf an agent runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AgentIdentity {
     /// Always `service_account`.
@@ -107,8 +102,7 @@ pub struct AgentIdentity {
 }
 
 /// The agent of a new session: its id, or an object with it. Other members are ignored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum AgentAsked {
     /// Its id.
@@ -119,7 +113,7 @@ pub enum AgentAsked {
         id: String,
         /// Its version.
         #[serde(default)]
-        #[cfg_attr(feature = "http", schema(minimum = 1))]
+        #[schemars(range(min = 1))]
         version: Option<u64>,
         /// The model it runs on instead of its own.
         #[serde(default)]
@@ -128,8 +122,7 @@ pub enum AgentAsked {
 }
 
 /// The model of an agent: its id, or an object with it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum AgentModelAsked {
     /// Its id.
@@ -142,8 +135,7 @@ pub enum AgentModelAsked {
 }
 
 /// A thread of a session, as the Managed Agents wire has it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Thread {
     /// Its id.
     pub id: String,
@@ -192,8 +184,7 @@ impl Thread {
 }
 
 /// Threads of a session.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadList {
     /// The threads.
     pub data: Vec<Thread>,
@@ -202,8 +193,7 @@ pub struct ThreadList {
 }
 
 /// Resources of a session.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceList {
     /// Always empty.
     pub data: Vec<String>,

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "http")]
-use utoipa::ToSchema;
 
 use super::types::Session;
 use crate::{
@@ -13,8 +12,7 @@ use crate::{
 };
 
 /// What is to come of idle sessions, and by which rules.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RetentionAnswer {
     /// Sessions with an end in sight, the soonest first.
     pub data: Vec<RetentionRow>,
@@ -40,8 +38,7 @@ pub struct RetentionAnswer {
 }
 
 /// A session that was asked back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Restored {
     /// The session.
     #[serde(flatten)]
@@ -51,8 +48,7 @@ pub struct Restored {
 }
 
 /// A session with an end in sight.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RetentionRow {
     /// Its id.
     pub session: String,
