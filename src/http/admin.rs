@@ -9,15 +9,15 @@ use axum::{
 use super::Shared;
 
 /// Counts in the Prometheus text format.
-pub(super) async fn metrics(State(door): Shared) -> Response {
-    let free = door.readers.available_permits();
-    let readers = door.app.options.readers_max.saturating_sub(free);
-    let scrub = door.app.service.recovery_report().scrub;
-    let text = door.metrics.render(door.app.service.counts(), readers, &scrub);
+pub(super) async fn metrics(State(server): Shared) -> Response {
+    let free = server.readers.available_permits();
+    let readers = server.app.options.readers_max.saturating_sub(free);
+    let scrub = server.app.service.recovery_report().scrub;
+    let text = server.metrics.render(server.app.service.counts(), readers, &scrub);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
 /// This description of the API.
-pub(super) async fn openapi(State(door): Shared) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], door.document.clone()).into_response()
+pub(super) async fn openapi(State(server): Shared) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], server.document.clone()).into_response()
 }

@@ -14,7 +14,7 @@ use axum::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Door, admin, append, backup, events, operation, refuse::REFUSALS, stream, threads, verb,
+    Server, admin, append, backup, events, operation, refuse::REFUSALS, stream, threads, verb,
 };
 use crate::{
     verbs::{
@@ -35,7 +35,7 @@ const TAGS: [(&str, &str); 5] = [
     ("operations", "Health, counts, owners, verification"),
 ];
 
-type Handler = MethodRouter<Arc<Door>>;
+type Handler = MethodRouter<Arc<Server>>;
 
 /// The handlers of the verbs that have one of their own, by operation id.
 fn by_hand() -> HashMap<&'static str, Handler> {
@@ -82,7 +82,7 @@ pub(super) fn routes() -> Routes {
 
 /// The routes that are registered so far. Without a declaration none can be.
 pub(super) struct Routes {
-    router: Router<Arc<Door>>,
+    router: Router<Arc<Server>>,
     registered: Registered,
     by_hand: HashMap<&'static str, Handler>,
     paths: BTreeMap<&'static str, Map<String, Value>>,
@@ -100,7 +100,7 @@ impl Routes {
     }
 
     /// The router, the declarations, and the document.
-    pub(super) fn into_parts(mut self) -> (Router<Arc<Door>>, Registered, Value) {
+    pub(super) fn into_parts(mut self) -> (Router<Arc<Server>>, Registered, Value) {
         let shapes = &mut self.shapes;
         // Lines of streams, which no operation refers to.
         shapes.of::<types::ErrorBody>();

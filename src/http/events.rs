@@ -24,7 +24,7 @@ use crate::{
 
 /// Appends a batch, all or nothing; the answer is durable.
 pub(super) async fn emit(
-    State(door): Shared,
+    State(server): Shared,
     Who(caller): Who,
     InPath(session): InPath,
     Query(EmitQuery { create }): Query<EmitQuery>,
@@ -35,7 +35,7 @@ pub(super) async fn emit(
     let Conditions { if_position, key } = conditions;
     let events = decode(&payload, caller.origin)?;
     let batch = Batch { events: events.into(), if_position, key, ..Batch::default() };
-    let emitted = door.app.service.emit(&caller, &session, batch, create).await?;
+    let emitted = server.app.service.emit(&caller, &session, batch, create).await?;
     Ok(if wants_protobuf(&headers, payload.protobuf) {
         encoded(PROTOBUF, protobuf::emitted(&emitted))
     } else {
@@ -57,7 +57,7 @@ fn encoded(media_type: &'static str, body: impl Into<Body>) -> Response {
 
 /// A slice of a session, by position, point, time or type.
 pub(super) async fn get(
-    State(door): Shared,
+    State(server): Shared,
     Asking(who): Asking,
     Who(caller): Who,
     InPath(session): InPath,
@@ -68,26 +68,26 @@ pub(super) async fn get(
     let mut query = query.read()?;
     let wait = std::mem::take(&mut query.wait);
     let most = page_bytes(query.limit);
-    let mut held = door.room.ask(most.min(PAGE_BYTES_USUAL)).await?;
-    let mut slice = door.app.service.get_events(&caller, &session, &query).await?;
-    if !door.room.grow(&mut held, page_bytes_of(&slice)) {
-        // Nobody keeps a page in memory that there is no room for.
+    let mut held = server.room.ask(most.min(PAGE_BYTES_USUAL)).await?;
+    let mut slice = server.app.service.get_events(&caller, &session, &query).await?;
+    if !server.room.grow(&mut held, page_bytes_of(&slice)) {
+        // A page without room is not kept in memory: it is read again once there is room.
         drop((slice, held));
-        held = door.room.ask(most).await?;
-        slice = door.app.service.get_events(&caller, &session, &query).await?;
+        held = server.room.ask(most).await?;
+        slice = server.app.service.get_events(&caller, &session, &query).await?;
     }
     if slice.events.is_empty() && !wait.is_zero() {
-        // Whoever waits keeps no room; what was waited for is small.
+        // A waiting request keeps no room; the page that it waits for is small.
         drop(held);
-        let _reader = door.admit(&who)?;
+        let _reader = server.admit(&who)?;
         let (waiting, stop) = (EventQuery { wait, ..query.clone() }, stopping.token());
         slice = tokio::select! {
-            slice = door.app.service.get_events(&caller, &session, &waiting) => slice?,
+            slice = server.app.service.get_events(&caller, &session, &waiting) => slice?,
             () = stop.cancelled() => {
-                door.app.service.get_events(&caller, &session, &query).await?
+                server.app.service.get_events(&caller, &session, &query).await?
             }
         };
-        held = door.room.ask(page_bytes_of(&slice)).await?;
+        held = server.room.ask(page_bytes_of(&slice)).await?;
     }
     Ok(if wants_protobuf(&headers, false) {
         encoded(PROTOBUF, held.answer(protobuf::slice(&slice)))

@@ -15,7 +15,7 @@ pub(super) const SCHEMAS: &str = "/components/schemas";
 
 /// The operation of a verb.
 pub(super) fn of<V: Verb>(shapes: &mut Shapes) -> Value {
-    let mut parameters = listed::<V::Place>("path");
+    let mut parameters = listed::<V::Params>("path");
     parameters.extend(listed::<V::Query>("query"));
     let number = || json!({ "type": "integer", "format": "int64", "minimum": 0 });
     for header in V::HEADERS {

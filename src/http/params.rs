@@ -7,16 +7,16 @@ use std::sync::Arc;
 use axum::{extract::FromRequestParts, http::request::Parts};
 use serde::de::DeserializeOwned;
 
-use super::{Door, refuse::Refusal};
+use super::{Server, refuse::Refusal};
 use crate::verbs::read_query;
 
 /// The parameters of one request.
 pub(super) struct Query<T>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequestParts<Arc<Door>> for Query<T> {
+impl<T: DeserializeOwned> FromRequestParts<Arc<Server>> for Query<T> {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Door>) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Server>) -> Result<Self, Refusal> {
         let pairs = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
         let pairs: Vec<(String, String)> = pairs.into_owned().collect();
         Ok(Self(read_query(&pairs)?))

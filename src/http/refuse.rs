@@ -1,4 +1,4 @@
-//! Errors of this door: one match from code to status, one shape. A handler returns a `Refusal`;
+//! Errors of this interface: one match from code to status, one shape. A handler returns a `Refusal`;
 //! guard writes it out, because only there the request's id is known. It must not word a message
 //! that service could word.
 
@@ -119,7 +119,7 @@ impl Refusal {
             let seconds = self.error.hint.retry_after_seconds.unwrap_or(1);
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        // Clients that would guess from the status are told. What may have been written is not sent
+        // For clients that would guess from the status. What may have been written is not sent
         // again by a client that does not know whether it gave its events ids.
         let again = self.error.hint.retryable && self.error.code != Code::OutcomeUnknown;
         let again = HeaderValue::from_static(if again { "true" } else { "false" });
@@ -161,7 +161,7 @@ pub(super) async fn no_method() -> Refusal {
     Refusal::with_status(StatusCode::METHOD_NOT_ALLOWED, error)
 }
 
-/// A handler panicked: a defect of ours, told apart from everything else.
+/// A handler panicked: a defect of ours, logged as one.
 pub(super) fn panicked(panic: Box<dyn Any + Send>) -> Response<Body> {
     let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();

@@ -10,7 +10,7 @@ use axum::{
 };
 
 use super::{
-    Door, Shared,
+    Server, Shared,
     body::{InPath, JsonBody, NameInPath, Who},
     events,
     gate::Asking,
@@ -48,23 +48,23 @@ fn no_resource(name: &str) -> Refusal {
 
 /// The session's own thread, by its name.
 async fn own(
-    door: &Door,
+    server: &Server,
     caller: &Caller,
     session: &SessionId,
     name: &str,
 ) -> Result<Thread, Refusal> {
-    let thread = Thread::of(&door.app.service.get_session(caller, session).await?);
+    let thread = Thread::of(&server.app.service.get_session(caller, session).await?);
     if thread.id == name { Ok(thread) } else { Err(no_thread(name)) }
 }
 
 /// Threads of a session: its own.
 pub(super) async fn list(
-    State(door): Shared,
+    State(server): Shared,
     Who(caller): Who,
     InPath(session): InPath,
     Query(ThreadsQuery { statuses }): Query<ThreadsQuery>,
 ) -> Result<Json<ThreadList>, Refusal> {
-    let thread = Thread::of(&door.app.service.get_session(&caller, &session).await?);
+    let thread = Thread::of(&server.app.service.get_session(&caller, &session).await?);
     let mut wanted = values::words(&statuses).peekable();
     let wanted = wanted.peek().is_none() || wanted.any(|status| status == thread.status);
     Ok(Json(ThreadList { data: wanted.then_some(thread).into_iter().collect(), next_page: None }))
@@ -72,22 +72,22 @@ pub(super) async fn list(
 
 /// A thread of a session.
 pub(super) async fn get(
-    State(door): Shared,
+    State(server): Shared,
     Who(caller): Who,
     InPath(session): InPath,
     NameInPath(name): NameInPath,
 ) -> Result<Json<Thread>, Refusal> {
-    own(&door, &caller, &session, &name).await.map(Json)
+    own(&server, &caller, &session, &name).await.map(Json)
 }
 
 /// Refused: the session's own thread ends with its session.
 pub(super) async fn archive(
-    State(door): Shared,
+    State(server): Shared,
     Who(caller): Who,
     InPath(session): InPath,
     NameInPath(name): NameInPath,
 ) -> Result<Json<Thread>, Refusal> {
-    own(&door, &caller, &session, &name).await?;
+    own(&server, &caller, &session, &name).await?;
     let error = ServiceError::invalid("thread", "a session's own thread is not archived alone");
     Err(error.action(format!("archive the session: POST /v1/sessions/{session}/archive")).into())
 }
@@ -95,7 +95,7 @@ pub(super) async fn archive(
 /// Events of a thread: those of the session.
 #[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
 pub(super) async fn list_events(
-    door: Shared,
+    server: Shared,
     who: Asking,
     Who(caller): Who,
     InPath(session): InPath,
@@ -104,14 +104,14 @@ pub(super) async fn list_events(
     headers: HeaderMap,
     stopping: Stopping,
 ) -> Result<Response, Refusal> {
-    own(&door.0, &caller, &session, &name).await?;
-    events::get(door, who, Who(caller), InPath(session), query, headers, stopping).await
+    own(&server.0, &caller, &session, &name).await?;
+    events::get(server, who, Who(caller), InPath(session), query, headers, stopping).await
 }
 
 /// A thread as it grows: the session's events.
 #[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
 pub(super) async fn tail(
-    door: Shared,
+    server: Shared,
     asking: Asking,
     Who(caller): Who,
     InPath(session): InPath,
@@ -121,60 +121,60 @@ pub(super) async fn tail(
     stopping: Stopping,
     request: axum::Extension<RequestId>,
 ) -> Result<Response, Refusal> {
-    own(&door.0, &caller, &session, &name).await?;
-    stream::tail(door, asking, InPath(session), query, headers, stopping, request).await
+    own(&server.0, &caller, &session, &name).await?;
+    stream::tail(server, asking, InPath(session), query, headers, stopping, request).await
 }
 
 /// Resources of a session: none.
 pub(super) async fn list_resources(
-    State(door): Shared,
+    State(server): Shared,
     Who(caller): Who,
     InPath(session): InPath,
 ) -> Result<Json<ResourceList>, Refusal> {
-    door.app.service.get_session(&caller, &session).await?;
+    server.app.service.get_session(&caller, &session).await?;
     Ok(Json(ResourceList::default()))
 }
 
 /// Refused: nothing is mounted in a stored session.
 pub(super) async fn add_resource(
-    State(door): Shared,
+    State(server): Shared,
     Who(caller): Who,
     InPath(session): InPath,
     _: Asked,
 ) -> Result<Json<ResourceList>, Refusal> {
-    door.app.service.get_session(&caller, &session).await?;
+    server.app.service.get_session(&caller, &session).await?;
     let error = ServiceError::invalid("resources", "nothing is mounted in a stored session");
     Err(error.action("record what the agent reads as events").into())
 }
 
 /// A resource of a session: there is none.
 pub(super) async fn get_resource(
-    State(door): Shared,
+    State(server): Shared,
     Who(caller): Who,
     InPath(session): InPath,
     NameInPath(name): NameInPath,
 ) -> Result<Json<ResourceList>, Refusal> {
-    door.app.service.get_session(&caller, &session).await?;
+    server.app.service.get_session(&caller, &session).await?;
     Err(no_resource(&name))
 }
 
 /// The same for a change of one.
 pub(super) async fn update_resource(
-    door: Shared,
+    server: Shared,
     who: Who,
     session: InPath,
     name: NameInPath,
     _: Asked,
 ) -> Result<Json<ResourceList>, Refusal> {
-    get_resource(door, who, session, name).await
+    get_resource(server, who, session, name).await
 }
 
 /// The same for taking one away.
 pub(super) async fn delete_resource(
-    door: Shared,
+    server: Shared,
     who: Who,
     session: InPath,
     name: NameInPath,
 ) -> Result<Json<ResourceList>, Refusal> {
-    get_resource(door, who, session, name).await
+    get_resource(server, who, session, name).await
 }

@@ -22,7 +22,7 @@ use crate::{
 
 /// Calls a tool; proto/mcp/tools.json lists them with their schemas.
 pub(super) async fn call(
-    State(door): Shared,
+    State(server): Shared,
     Asking(who): Asking,
     Who(caller): Who,
     Path(name): Path<String>,
@@ -34,7 +34,7 @@ pub(super) async fn call(
     let caller = &Caller { origin: Origin::Model, ..caller };
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
     let via = &via::read(text)?;
-    let (service, owner) = (&door.app.service, &door.app.owner);
+    let (service, owner) = (&server.app.service, &server.app.owner);
     let key = conditions.key.as_ref();
     let call = ToolCall { service, owner, caller, who: &who, via, key };
     let answer = tools::call(call, &name, arguments).await?;

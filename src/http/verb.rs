@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use super::{
-    Door, Shared,
+    Server, Shared,
     body::{Conditions, JsonBody, Who},
     gate::Asking,
     params::Query,
     refuse::Refusal,
 };
-use crate::verbs::{Asks, Call, Method, Place as _, Serve, keyed};
+use crate::verbs::{Asks, Method, PathParams as _, Serve, VerbCall, keyed};
 use axum::{
     body::Bytes,
     extract::{FromRequest as _, FromRequestParts as _, RawPathParams, Request, State},
@@ -20,7 +20,7 @@ use axum::{
 };
 
 /// The handler of a verb.
-pub(super) fn handler<V: Serve>() -> MethodRouter<Arc<Door>> {
+pub(super) fn handler<V: Serve>() -> MethodRouter<Arc<Server>> {
     let filter = match V::ROUTE.method {
         Method::Get => MethodFilter::GET,
         Method::Post => MethodFilter::POST,
@@ -31,18 +31,18 @@ pub(super) fn handler<V: Serve>() -> MethodRouter<Arc<Door>> {
     on(filter, handle::<V>)
 }
 
-async fn handle<V: Serve>(State(door): Shared, request: Request) -> Result<Response, Refusal> {
+async fn handle<V: Serve>(State(server): Shared, request: Request) -> Result<Response, Refusal> {
     let (mut parts, body) = request.into_parts();
-    let Who(caller) = Who::from_request_parts(&mut parts, &door).await?;
-    let Asking(who) = Asking::from_request_parts(&mut parts, &door).await?;
-    let place = RawPathParams::from_request_parts(&mut parts, &door).await;
-    let place = place.map_err(|_| Refusal::invalid(first(V::ROUTE.path), "it is not UTF-8"))?;
-    let place: Vec<(String, String)> =
-        place.iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
-    let place = V::Place::read(&place)?;
-    let Query(query) = Query::from_request_parts(&mut parts, &door).await?;
+    let Who(caller) = Who::from_request_parts(&mut parts, &server).await?;
+    let Asking(who) = Asking::from_request_parts(&mut parts, &server).await?;
+    let params = RawPathParams::from_request_parts(&mut parts, &server).await;
+    let params = params.map_err(|_| Refusal::invalid(first(V::ROUTE.path), "it is not UTF-8"))?;
+    let params: Vec<(String, String)> =
+        params.iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
+    let params = V::Params::read(&params)?;
+    let Query(query) = Query::from_request_parts(&mut parts, &server).await?;
     let key = match V::KEY {
-        Some(_) => Conditions::from_request_parts(&mut parts, &door).await?.key,
+        Some(_) => Conditions::from_request_parts(&mut parts, &server).await?.key,
         None => None,
     };
     let JsonBody(body, _room) = match V::ASKS {
@@ -51,16 +51,16 @@ async fn handle<V: Serve>(State(door): Shared, request: Request) -> Result<Respo
             JsonBody(body, None)
         }
         Asks::Maybe(_) | Asks::Body(_) => {
-            JsonBody::from_request(Request::from_parts(parts, body), &door).await?
+            JsonBody::from_request(Request::from_parts(parts, body), &server).await?
         }
     };
-    let key = key.map(|key| keyed::<V>(key, &place, &query, &body));
+    let key = key.map(|key| keyed::<V>(key, &params, &query, &body));
     let held = match V::answer_bytes(&query) {
-        Some(bytes) => Some(door.room.ask(bytes).await?),
+        Some(bytes) => Some(server.room.ask(bytes).await?),
         None => None,
     };
-    let (service, owner) = (&door.app.service, &door.app.owner);
-    let call = Call::<V> { service, owner, caller, who: &who, key, place, query, body };
+    let (service, owner) = (&server.app.service, &server.app.owner);
+    let call = VerbCall::<V> { service, owner, caller, who: &who, key, params, query, body };
     let refused = |error| Refusal::from(error).of_invalid(V::INVALID_STATUS);
     let answer = V::serve(call).await.map_err(refused)?;
     let text = serde_json::to_vec(&answer).expect("an answer is JSON and memory takes it");

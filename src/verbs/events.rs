@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     Asks, Fencing, Header, InSession, Media, Need, Nowhere, Route, Verb, Visit,
-    tools::{ServeTool, Tool, ToolCall, Toolset, bounded, point as place},
+    tools::{ServeTool, Tool, ToolCall, Toolset, bounded, point as argument},
     values::{self, Times, point},
 };
 use crate::{
@@ -73,7 +73,7 @@ impl Verb for Emit {
             Self::ROUTE.need,
         )
     });
-    type Place = InSession;
+    type Params = InSession;
     type Query = EmitQuery;
     type Body = types::EmitRequest;
     type Answer = types::EmitAnswer;
@@ -117,17 +117,17 @@ pub struct Get;
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EventsQuery {
-    /// Point of the first event; 0 when not said
+    /// Point of the first event; 0 by default
     pub from: Option<String>,
-    /// Point after the last event; the tail when not said
+    /// Point after the last event; the tail by default
     pub to: Option<String>,
     /// Instead of from and to: the surroundings of this point
     pub around: Option<String>,
-    /// With around: events before it, 5 when not said
+    /// With around: events before it, 5 by default
     pub before: Option<u64>,
-    /// With around: events after it, 5 when not said
+    /// With around: events after it, 5 by default
     pub after: Option<u64>,
-    /// Events at most: 1 000 when not said, 10 000 at most
+    /// Events at most: 1 000 by default, 10 000 at most
     #[schemars(range(min = 1, max = 10_000))]
     pub limit: Option<usize>,
     /// asc, or desc for the newest first
@@ -200,7 +200,7 @@ impl Verb for Get {
     const ROUTE: Route = Route::get("/v1/sessions/{session}/events", "getEvents", Need::READ);
     const TAG: &'static str = "events";
     const ABOUT: &'static str = "A slice of a session, by position, point, time or type.";
-    const ANSWERS: &'static str = "The events, where to go on, and the tail";
+    const ANSWERS: &'static str = "The events, the next page, and the tail";
     const GIVES: &'static [Media] = &[Media::Json, Media::Bytes(PROTOBUF)];
     const TOOL: Option<Tool> = Some(Tool::own::<GetEvents>(
         "get_events",
@@ -210,7 +210,7 @@ impl Verb for Get {
         Toolset::Events,
         Self::ROUTE.need,
     ));
-    type Place = InSession;
+    type Params = InSession;
     type Query = EventsQuery;
     type Body = ();
     type Answer = types::EventsAnswer;
@@ -230,15 +230,15 @@ impl ServeTool for GetEvents {
         let wrong = |error| ServiceError::invalid("types", error);
         let types = self.types.iter().map(|name| EventType::new(name).map_err(wrong));
         let types = types.collect::<ServiceResult<_>>()?;
-        let around = place("around", self.around.as_deref())?.map(|point| Around {
+        let around = argument("around", self.around.as_deref())?.map(|point| Around {
             point,
             before: self.before.unwrap_or(AROUND_DEFAULT),
             after: self.after.unwrap_or(AROUND_DEFAULT),
         });
         let descending = self.order == Some(Order::Desc);
         let query = EventQuery {
-            from: place("from", self.from.as_deref())?,
-            to: place("to", self.to.as_deref())?,
+            from: argument("from", self.from.as_deref())?,
+            to: argument("to", self.to.as_deref())?,
             around,
             limit: Some(limit),
             descending,
@@ -274,7 +274,7 @@ impl Verb for AppendStream {
     const TAKES: &'static [Media] = &[Media::Text(NDJSON)];
     const ANSWERS: &'static str = "For each line a LineAppended or a LineRefused";
     const GIVES: &'static [Media] = Self::TAKES;
-    type Place = Nowhere;
+    type Params = Nowhere;
     type Query = AppendQuery;
     type Body = types::AppendLine;
     type Answer = String;
@@ -286,7 +286,7 @@ pub struct Follow;
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FollowQuery {
-    /// Point of the first event; the tail when not said
+    /// Point of the first event; the tail by default
     pub from: Option<String>,
     /// Only these types
     #[serde(rename = "types[]")]
@@ -308,7 +308,7 @@ impl Verb for Follow {
          `gap` names events that are lost for good, `session.deleted` ends the stream of a session \
          that is deleted, `done` comes before the server ends it";
     const GIVES: &'static [Media] = &[Media::Text(SSE)];
-    type Place = InSession;
+    type Params = InSession;
     type Query = FollowQuery;
     type Body = ();
     type Answer = String;
@@ -320,7 +320,7 @@ pub struct Export;
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ExportQuery {
-    /// jsonl when not said, or another configured format
+    /// jsonl by default, or another configured format
     pub format: Option<String>,
 }
 
@@ -332,7 +332,7 @@ impl Verb for Export {
     const ANSWERS: &'static str = "The events up to the tail as it was when the request came; a \
                                    line of the type `gap` where some are lost for good";
     const GIVES: &'static [Media] = &[Media::Text(NDJSON)];
-    type Place = InSession;
+    type Params = InSession;
     type Query = ExportQuery;
     type Body = ();
     type Answer = String;

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, Call, InSession, Need, NoQuery, Route, Serve, Verb, Visit, session_id,
+    Asks, InSession, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit, session_id,
     tools::{ServeTool, Tool, ToolCall, Toolset},
     values::point,
 };
@@ -34,30 +34,30 @@ pub struct Fork;
 impl Verb for Fork {
     const ROUTE: Route = Route::post("/v1/sessions/{session}/fork", "forkSession", Need::WRITE);
     const TAG: &'static str = "sessions";
-    const ABOUT: &'static str = "Makes a session that goes on from a point of this one. No event \
-                                 is copied: what lies below the point is common to both, and \
-                                 what either appends is its own.";
-    const ASKS: Asks = Asks::Body("Where it goes on from");
+    const ABOUT: &'static str = "Creates a session that continues from a point of this one. No \
+                                 event is copied: events before the point belong to both, later \
+                                 ones to the session that appends them.";
+    const ASKS: Asks = Asks::Body("The point to continue from");
     const KEY: Option<&'static str> =
-        Some("A retry with the same key within 24 h answers the same fork");
+        Some("A retry with the same key within 24 h returns the same fork");
     const STATUS: u16 = 201;
     const ANSWERS: &'static str = "The fork, durable";
     const TOOL: Option<Tool> = Some(Tool::own::<ForkSession>(
         "fork_session",
         "Fork a session",
-        "Start a new session that goes on from a point of this one: to try something else from \
+        "Start a new session that continues from a point of this one: to try something else from \
          there, nothing of either is lost. No event is copied.",
         Toolset::Events,
         Self::ROUTE.need,
     ));
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = ForkRequest;
     type Answer = types::Session;
 }
 
 impl Serve for Fork {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
         let asked = call.body;
         let fork = ForkCall {
             at: Point::parse(&asked.at).map_err(|error| ServiceError::invalid("at", error))?,
@@ -65,7 +65,7 @@ impl Serve for Fork {
             title: asked.title,
             key: call.key,
         };
-        let info = call.service.fork_session(&call.caller, &call.place.session, fork).await?;
+        let info = call.service.fork_session(&call.caller, &call.params.session, fork).await?;
         Ok((&info).into())
     }
 }
@@ -95,15 +95,15 @@ impl Verb for Family {
     const ABOUT: &'static str =
         "The sessions that this one reads from, and those that read from it.";
     const ANSWERS: &'static str = "Its ancestors and its forks";
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = ();
     type Answer = Lineage;
 }
 
 impl Serve for Family {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<Lineage> {
-        let session = &call.place.session;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Lineage> {
+        let session = &call.params.session;
         let family = call.service.family(&call.caller, session).await?;
         Ok(Lineage::of(session.to_string(), &family))
     }
@@ -119,7 +119,7 @@ pub struct DiffQuery {
     pub from: Option<String>,
     /// A point; the end when absent
     pub to: Option<String>,
-    /// Tokens of the windows compared; what the token monitor leaves when not said
+    /// Tokens of the windows compared; what the token monitor leaves by default
     #[schemars(range(min = 64, max = 4_000_000))]
     pub tokens_max: Option<usize>,
     /// Transforms of the windows compared, as viewWindow takes them
@@ -127,25 +127,26 @@ pub struct DiffQuery {
     pub transforms: Vec<String>,
     /// Format of the windows compared: `events` (the default), `anthropic` or `openai`
     pub format: Option<String>,
-    /// Who counts their tokens: `o200k_base` or `claude`; by the format when not said
+    /// The tokenizer that counts their tokens: `o200k_base` or `claude`; that of the format by default
     pub tokenizer: Option<String>,
 }
 
 impl Verb for Diff {
     const ROUTE: Route = Route::get("/v1/sessions/{session}/diff", "diffSession", Need::READ);
     const TAG: &'static str = "sessions";
-    const ABOUT: &'static str = "What came between two points of a session: its events by type, \
-                                 what its facts have more, and what a model sees at one and not \
-                                 at the other. The points may come in either order.";
-    const ANSWERS: &'static str = "What came between them";
-    type Place = InSession;
+    const ABOUT: &'static str = "What changed between two points of a session: its events by \
+                                 type, what was added to its facts, and what a model sees at one \
+                                 point and not at the other. The points may come in either \
+                                 order.";
+    const ANSWERS: &'static str = "What changed between them";
+    type Params = InSession;
     type Query = DiffQuery;
     type Body = ();
     type Answer = DiffAnswer;
 }
 
 impl Serve for Diff {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<DiffAnswer> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<DiffAnswer> {
         let asked = &call.query;
         let from = point("from", asked.from.as_deref())?.unwrap_or(Point::BEGINNING);
         let to = point("to", asked.to.as_deref())?.unwrap_or(Point::End);
@@ -157,7 +158,7 @@ impl Serve for Diff {
             from: None,
             at: None,
         })?;
-        let session = &call.place.session;
+        let session = &call.params.session;
         Ok(call.service.diff(&call.caller, session, (&from, &to), plan).await?.into())
     }
 }

@@ -38,7 +38,7 @@ pub struct ThreadsQuery {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ThreadEventsQuery {
-    /// Events at most: 1 000 when not said, 10 000 at most
+    /// Events at most: 1 000 by default, 10 000 at most
     #[schemars(range(min = 1, max = 10_000))]
     pub limit: Option<usize>,
     /// next_page of the answer before
@@ -60,7 +60,7 @@ macro_rules! declared {
             const ABOUT: &'static str = $about;
             const ANSWERS: &'static str = $answers;
             const GIVES: &'static [Media] = &[$gives];
-            type Place = $place;
+            type Params = $place;
             type Query = $query;
             type Body = ();
             type Answer = $answer;
@@ -94,9 +94,9 @@ declared! {
         "A resource of a session: there is none.", "Never", Media::Json;
         OfResource, NoQuery => ResourceList
     UpdateResource: post "/resources/{name}", "updateResource", WRITE, "sessions";
-        "The same for a change of one.", "Never", Media::Json;
+        "Refused: a stored session has no resource to change.", "Never", Media::Json;
         OfResource, NoQuery => ResourceList
     DeleteResource: delete "/resources/{name}", "deleteResource", DELETE, "sessions";
-        "The same for taking one away.", "Never", Media::Json;
+        "Refused: a stored session has no resource to delete.", "Never", Media::Json;
         OfResource, NoQuery => ResourceList
 }

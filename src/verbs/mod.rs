@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use place::{
     AtEvent, AtStep, InCheckpoint, InCursor, InSession, InThread, Nowhere, OfResource, OfTool,
-    Parts, Place, session_id,
+    Parts, PathParams, session_id,
 };
 pub use query::{NoQuery, read as read_query, write as write_query};
 pub use written::Written;
@@ -68,7 +68,7 @@ pub trait Verb: Send + Sync + Sized + 'static {
     /// The tool by which models call it.
     const TOOL: Option<Tool> = None;
     /// The parameters of its path.
-    type Place: Place;
+    type Params: PathParams;
     /// The parameters of its query.
     type Query: Serialize + DeserializeOwned + Default + Send + JsonSchema;
     /// Its body; `()` of a verb that [asks](Self::ASKS) for nothing.
@@ -96,11 +96,11 @@ pub trait Verb: Send + Sync + Sized + 'static {
 #[must_use]
 pub fn keyed<V: Verb>(
     key: BatchKey,
-    place: &V::Place,
+    params: &V::Params,
     query: &V::Query,
     body: &V::Body,
 ) -> BatchKey {
-    let asked = ("verb", V::ROUTE.id, place.parts(), query);
+    let asked = ("verb", V::ROUTE.id, params.parts(), query);
     let keyed = key.of_call(|mut to| {
         serde_json::to_writer(&mut to, &asked)?;
         V::content(body, to)
@@ -133,11 +133,11 @@ pub enum Fencing {
 /// A verb that this program can carry out.
 pub trait Serve: Verb {
     /// Carries it out.
-    fn serve(call: Call<'_, Self>) -> impl Future<Output = ServiceResult<Self::Answer>> + Send;
+    fn serve(call: VerbCall<'_, Self>) -> impl Future<Output = ServiceResult<Self::Answer>> + Send;
 }
 
 /// One call of a verb.
-pub struct Call<'a, V: Verb> {
+pub struct VerbCall<'a, V: Verb> {
     /// What carries it out.
     pub service: &'a Service,
     /// The process that owns the data directory.
@@ -149,7 +149,7 @@ pub struct Call<'a, V: Verb> {
     /// The idempotency key, of a verb that takes one.
     pub key: Option<BatchKey>,
     /// What the path names.
-    pub place: V::Place,
+    pub params: V::Params,
     /// The query.
     pub query: V::Query,
     /// The body.

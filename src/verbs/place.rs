@@ -12,7 +12,7 @@ use crate::{
 pub type Parts = [(String, String)];
 
 /// The types of a path's parameters.
-pub trait Place: Sized + Send + JsonSchema {
+pub trait PathParams: Sized + Send + JsonSchema {
     /// Reads the parameters of a matched path.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ pub trait Place: Sized + Send + JsonSchema {
 #[derive(Clone, Copy, Debug, Default, JsonSchema)]
 pub struct Nowhere {}
 
-impl Place for Nowhere {
+impl PathParams for Nowhere {
     fn read(_: &Parts) -> ServiceResult<Self> {
         Ok(Self {})
     }
@@ -45,7 +45,7 @@ pub struct InSession {
     pub session: SessionId,
 }
 
-impl Place for InSession {
+impl PathParams for InSession {
     fn read(parts: &Parts) -> ServiceResult<Self> {
         Ok(Self { session: session_id(part(parts, "session"))? })
     }
@@ -68,7 +68,7 @@ macro_rules! named {
             pub name: String,
         }
 
-        impl Place for $place {
+        impl PathParams for $place {
             fn read(parts: &Parts) -> ServiceResult<Self> {
                 let session = session_id(part(parts, "session"))?;
                 Ok(Self { session, name: part(parts, "name").to_owned() })
@@ -95,7 +95,7 @@ pub struct OfTool {
     pub name: String,
 }
 
-impl Place for OfTool {
+impl PathParams for OfTool {
     fn read(parts: &Parts) -> ServiceResult<Self> {
         Ok(Self { name: part(parts, "name").to_owned() })
     }
@@ -116,7 +116,7 @@ pub struct AtEvent {
     pub event: EventId,
 }
 
-impl Place for AtEvent {
+impl PathParams for AtEvent {
     fn read(parts: &Parts) -> ServiceResult<Self> {
         let session = session_id(part(parts, "session"))?;
         let event = EventId::new(part(parts, "event"));
@@ -140,7 +140,7 @@ pub struct AtStep {
     pub number: String,
 }
 
-impl Place for AtStep {
+impl PathParams for AtStep {
     fn read(parts: &Parts) -> ServiceResult<Self> {
         let session = session_id(part(parts, "session"))?;
         Ok(Self { session, number: part(parts, "number").to_owned() })

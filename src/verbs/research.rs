@@ -72,10 +72,10 @@ pub(super) fn of_bindings(visit: &mut impl Visit) {
         repeatable: true,
         ..Tool::own::<ContinueSession>(
             "continue_session",
-            "Go on with a session",
+            "Continue a session",
             "Call it when the context window is nearly full, or when context was lost: records \
-             what was tried and what is next, pages out what the context held, and gives back all \
-             that is needed to go on with the same session.",
+             what was tried and what is next, pages out what the context held, and returns all \
+             that is needed to continue the same session.",
             Toolset::Memory,
             Need::WRITE,
         )

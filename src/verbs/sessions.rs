@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, AtEvent, Call, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, Visit, Written,
+    Asks, AtEvent, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, VerbCall, Visit, Written,
     session_id,
     tools::{ServeTool, Tool, ToolCall, Toolset, bounded},
     values,
@@ -45,12 +45,12 @@ impl Verb for Create {
     const ROUTE: Route = Route::post("/v1/sessions", "createSession", Need::WRITE);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Creates a session, with its first events: all or nothing.";
-    const ASKS: Asks = Asks::Maybe("What the session says about itself");
+    const ASKS: Asks = Asks::Maybe("Its title, metadata, lifetime and first events");
     const KEY: Option<&'static str> =
-        Some("A retry with the same key within 24 h answers the same session");
+        Some("A retry with the same key within 24 h returns the same session");
     const STATUS: u16 = 201;
     const ANSWERS: &'static str = "The session, durable";
-    type Place = Nowhere;
+    type Params = Nowhere;
     type Query = NoQuery;
     type Body = types::CreateSession;
     type Answer = types::Session;
@@ -74,7 +74,7 @@ impl Verb for Create {
 }
 
 impl Serve for Create {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
         let new = new_session(call.body, call.caller.origin)?;
         let new = NewSession { key: call.key, ..new };
         let (info, _) = call.service.create_session(&call.caller, new).await?;
@@ -115,7 +115,7 @@ pub struct List;
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ListQuery {
-    /// Sessions at most: 100 when not said, 1 000 at most
+    /// Sessions at most: 100 by default, 1 000 at most
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<usize>,
     /// next_page of the answer before
@@ -164,14 +164,14 @@ impl Verb for List {
         Toolset::Research,
         Self::ROUTE.need,
     ));
-    type Place = Nowhere;
+    type Params = Nowhere;
     type Query = ListQuery;
     type Body = ();
     type Answer = types::SessionList;
 }
 
 impl Serve for List {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::SessionList> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::SessionList> {
         let asked = call.query;
         let window = values::Times {
             gte: asked.created_gte.as_deref(),
@@ -233,17 +233,17 @@ pub struct Get;
 impl Verb for Get {
     const ROUTE: Route = Route::get("/v1/sessions/{session}", "getSession", Need::READ);
     const TAG: &'static str = "sessions";
-    const ABOUT: &'static str = "What a session says about itself.";
+    const ABOUT: &'static str = "A session: title, metadata, status, size.";
     const ANSWERS: &'static str = "The session";
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = ();
     type Answer = types::Session;
 }
 
 impl Serve for Get {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
-        let info = call.service.get_session(&call.caller, &call.place.session).await?;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
+        let info = call.service.get_session(&call.caller, &call.params.session).await?;
         Ok((&info).into())
     }
 }
@@ -257,18 +257,18 @@ impl Verb for Update {
     const ABOUT: &'static str = "Changes title and metadata.";
     const ASKS: Asks = Asks::Maybe("What changes");
     const ANSWERS: &'static str = "The session as changed";
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = types::UpdateSession;
     type Answer = types::Session;
 }
 
 impl Serve for Update {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
-        let Call { service, caller, place, body, .. } = call;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
+        let VerbCall { service, caller, params, body, .. } = call;
         let metadata = body.metadata.unwrap_or_default();
         hosted::check_names(metadata.keys())?;
-        let info = service.update_session(&caller, &place.session, body.title, metadata).await?;
+        let info = service.update_session(&caller, &params.session, body.title, metadata).await?;
         Ok((&info).into())
     }
 }
@@ -282,15 +282,15 @@ impl Verb for Archive {
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Archives a session: it can be read, not written.";
     const ANSWERS: &'static str = "The archived session";
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = ();
     type Answer = types::Session;
 }
 
 impl Serve for Archive {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
-        let info = call.service.archive_session(&call.caller, &call.place.session).await?;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
+        let info = call.service.archive_session(&call.caller, &call.params.session).await?;
         Ok((&info).into())
     }
 }
@@ -312,15 +312,15 @@ impl Verb for Delete {
     const ABOUT: &'static str = "Deletes a session: hidden at once. It can be restored until its \
                                  grace ends, when its bytes are removed.";
     const ANSWERS: &'static str = "The session is deleted";
-    type Place = InSession;
+    type Params = InSession;
     type Query = DeleteQuery;
     type Body = ();
     type Answer = types::SessionDeleted;
 }
 
 impl Serve for Delete {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::SessionDeleted> {
-        let (session, now) = (call.place.session, call.query.now);
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::SessionDeleted> {
+        let (session, now) = (call.params.session, call.query.now);
         let until = call.service.delete_session(&call.caller, &session, now).await?;
         let kind = "session_deleted".to_owned();
         let restorable_until = until.map(|until| until.to_string());
@@ -334,18 +334,18 @@ pub struct Erase;
 impl Verb for Erase {
     const ROUTE: Route = Route::post("/v1/sessions/{session}/erase", "eraseSession", Need::DELETE);
     const TAG: &'static str = "sessions";
-    const ABOUT: &'static str = "Erases a session: nothing of it can be read once this is \
-                                 answered, and nothing brings it back.";
+    const ABOUT: &'static str = "Erases a session: when this returns, nothing of it can be read, \
+                                 and it cannot be restored.";
     const ANSWERS: &'static str = "The session is erased";
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = ();
     type Answer = types::SessionDeleted;
 }
 
 impl Serve for Erase {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::SessionDeleted> {
-        let session = call.place.session;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::SessionDeleted> {
+        let session = call.params.session;
         call.service.erase_session(&call.caller, &session).await?;
         let kind = "session_erased".to_owned();
         Ok(types::SessionDeleted { id: session.to_string(), kind, restorable_until: None })
@@ -359,19 +359,18 @@ impl Verb for Redact {
     const ROUTE: Route =
         Route::post("/v1/sessions/{session}/events/{event}/redact", "redactEvent", Need::DELETE);
     const TAG: &'static str = "events";
-    const ABOUT: &'static str = "Takes the body of an event away: no file has it once this is \
-                                 answered, and it is never served again. Place, id, type and \
-                                 times stay, and so does the chain.";
+    const ABOUT: &'static str = "Removes the body of an event: when this returns, no file has \
+                                 it. Position, id, type, times and the chain stay.";
     const ANSWERS: &'static str = "The event as it is served from now on";
-    type Place = AtEvent;
+    type Params = AtEvent;
     type Query = NoQuery;
     type Body = ();
     type Answer = Written<types::Event>;
 }
 
 impl Serve for Redact {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<Written<types::Event>> {
-        let AtEvent { session, event } = call.place;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written<types::Event>> {
+        let AtEvent { session, event } = call.params;
         let event = call.service.redact_event(&call.caller, &session, &event).await?;
         Ok(Written::new(json::event_text(&event)))
     }

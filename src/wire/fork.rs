@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     event::{Position, Range},
     harness::{Changed, FactsDiff, GapLine, IndexLine, News, RejectedLine, SourceLine, WindowDiff},
-    service::{Difference, Family, ForkPoint, Relative, Survival, WindowView},
+    service::{Difference, Family, Relative, Survival, WindowView},
 };
 
 /// Ranges of a list.
@@ -29,21 +29,6 @@ pub struct ForkRequest {
     /// A line for people; the parent's when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-}
-
-/// Where a fork begins.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ForkedFrom {
-    /// The parent.
-    pub session: String,
-    /// Events before it belong to both.
-    pub position: u64,
-}
-
-impl From<&ForkPoint> for ForkedFrom {
-    fn from(point: &ForkPoint) -> Self {
-        Self { session: point.session.to_string(), position: point.at.0 }
-    }
 }
 
 /// Who has positions in common with a session.

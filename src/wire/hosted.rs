@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     event::limits,
-    service::{RESERVED_METADATA, ServiceError, ServiceResult, SessionInfo, Wanted},
+    service::{RESERVED_METADATA, ServiceError, ServiceResult, SessionInfo, Status, Wanted},
 };
 
 /// Agent and environment of a session that was created without one.
@@ -168,16 +168,16 @@ impl Thread {
     /// The thread that a session is.
     #[must_use]
     pub fn of(info: &SessionInfo) -> Self {
-        let session = super::types::Session::from(info);
+        let session = &info.key.session;
         Self {
-            id: format!("sthr_{}", session.id),
+            id: format!("sthr_{session}"),
             kind: "session_thread".to_owned(),
-            session_id: session.id,
-            agent: session.hosted.agent,
-            status: session.status,
-            created_at: session.created_at,
-            updated_at: session.updated_at,
-            archived_at: session.archived_at,
+            session_id: session.to_string(),
+            agent: Hosted::of(&info.metadata).agent,
+            status: Status::of(info).as_str().to_owned(),
+            created_at: info.created_at.to_string(),
+            updated_at: info.updated_at.to_string(),
+            archived_at: info.archived_at.map(|time| time.to_string()),
             ..Self::default()
         }
     }

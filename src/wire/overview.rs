@@ -10,19 +10,8 @@ use super::views::{PlanOut, WhyOut, WordOut, left_out};
 pub use crate::harness::{Cursor, Level};
 use crate::{
     harness::{GapLine, IndexLine, Levelled, Overview, PhaseView, SourceLine, StepView},
-    projection::Confidence,
     service::{ListPage, Recovered},
 };
-
-/// How sure a caller is, on the wire.
-pub(super) fn sure(confidence: Confidence) -> String {
-    match confidence {
-        Confidence::High => "high",
-        Confidence::Medium => "medium",
-        Confidence::Low => "low",
-    }
-    .to_owned()
-}
 
 /// A step in one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -48,7 +37,7 @@ impl From<IndexLine> for StepLine {
             number: line.number,
             branch_id: line.branch_id,
             line: line.line,
-            confidence: line.confidence.map(sure),
+            confidence: line.confidence.map(|sure| sure.as_str().to_owned()),
             superseded_by: line.superseded_by,
         }
     }
@@ -97,7 +86,7 @@ impl From<StepView> for StepOfView {
             number: step.number,
             description: step.description,
             reasoning: step.reasoning,
-            confidence: step.confidence.map(sure),
+            confidence: step.confidence.map(|sure| sure.as_str().to_owned()),
             rejected: step.rejected,
             revises: step.revises,
             superseded_by: step.superseded_by,

@@ -1,5 +1,5 @@
-//! JSON schemas of arguments, parameters, bodies and answers, from their types. It must not describe
-//! anything by hand.
+//! JSON schemas of arguments, parameters, bodies and answers, from their types. It must not
+//! describe anything by hand.
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value};

@@ -7,10 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::{
-    fork::ForkedFrom,
-    hosted::{AgentAsked, Hosted},
-};
+use super::hosted::{AgentAsked, Hosted};
 
 /// Proof of what was acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -95,6 +92,15 @@ pub struct Session {
     /// What a hosted session has and a stored one has not.
     #[serde(flatten)]
     pub hosted: Hosted,
+}
+
+/// Where a fork begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ForkedFrom {
+    /// The parent.
+    pub session: String,
+    /// Events before it belong to both.
+    pub position: u64,
 }
 
 /// A page of sessions.

@@ -219,7 +219,7 @@ impl From<StepView> for LastStepOut {
             branch: step.branch_id,
             description: step.description,
             reasoning: step.reasoning,
-            confidence: step.confidence.map(super::overview::sure),
+            confidence: step.confidence.map(|sure| sure.as_str().to_owned()),
             rejected: step.rejected,
             superseded_by: step.superseded_by,
             truncated: step.truncated,

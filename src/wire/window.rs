@@ -58,9 +58,11 @@ pub struct WindowAnswer {
     pub events: Option<Vec<Box<RawValue>>>,
     /// The system prompt; with format `anthropic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<Map<String, Value>>>")]
     pub system: Option<Vec<Value>>,
     /// The conversation, in the format of that API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<Map<String, Value>>>")]
     pub messages: Option<Vec<Value>>,
     /// What it costs at most.
     pub tokens: usize,

@@ -1,8 +1,9 @@
 //! The tool that a verb is. Its arguments are the verb's place, query and body in one object, its
-//! answer is the verb's; both have the names of tools, which are in camelCase, and the session may be
-//! left out for the bound one. It must not know a verb.
+//! answer is the verb's. Both have the names of tools, which are in camelCase, and the session may
+//! be left out for the bound one. It must not know a verb.
 
 use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::{
     service::{ServiceError, ServiceResult},
-    verbs::{Asks, Call, Need, Place, Serve, Verb, keyed},
+    verbs::{Asks, Need, PathParams, Serve, Verb, VerbCall, keyed},
     wire::{
         NOTICE, TRUST, schema,
         tools::{answer::bound_by, camel_name},
@@ -39,8 +40,7 @@ pub(super) fn input<V: Verb>() -> Map<String, Value> {
         properties.extend(members("properties").as_object().cloned().unwrap_or_default());
         required.extend(members("required").as_array().cloned().unwrap_or_default());
     }
-    if properties.shift_remove("session").is_some() {
-        required.retain(|name| name != "session");
+    if takes_session::<V>() {
         let session = json!({ "type": "string", "description": "Left out: the bound session." });
         properties.shift_insert(0, SESSION.to_owned(), session);
     }
@@ -79,11 +79,15 @@ pub(super) fn serve<V: Serve>(
     Box::pin(async move {
         let mut given: Map<String, Value> = arguments::read(given)?;
         let ToolCall { service, owner, who, via, .. } = call;
-        let fence = given.shift_remove(FENCE).map_or(Ok(None), arguments::read::<Option<u64>>);
-        let caller = call.holding(fence.map_err(|_| ServiceError::invalid(FENCE, "a number"))?);
-        let session = given.shift_remove(SESSION);
-        let [place, query, body] = parts::<V>();
-        let place = of_part(&mut given, &place);
+        let caller = call.holding(taken(&mut given, FENCE)?);
+        let mut bound = None;
+        if takes_session::<V>() {
+            let session: Option<String> = taken(&mut given, SESSION)?;
+            let session = call.named(session.as_deref())?;
+            bound = Some(service.bound(&caller, via, session.as_ref()).await?);
+        }
+        let [params, query, body] = parts::<V>();
+        let params = of_part(&mut given, &params);
         let (query, body) = (of_part(&mut given, &query), of_part(&mut given, &body));
         if let Some(name) = given.keys().next() {
             return Err(ServiceError::invalid(name, "there is no such argument")
@@ -93,16 +97,10 @@ pub(super) fn serve<V: Serve>(
             Value::String(text) => text,
             other => other.to_string(),
         };
-        let place = place.into_iter().map(|(name, value)| (name, text(value)));
-        let mut place: Vec<(String, String)> = place.collect();
-        let mut bound = None;
-        if V::ROUTE.path.contains("{session}") {
-            let named = call.named(session.as_ref().and_then(Value::as_str))?;
-            let (session, by) = service.bound(&caller, via, named.as_ref()).await?;
-            place.push(("session".to_owned(), session.to_string()));
-            bound = Some((session, by));
-        }
-        let place = V::Place::read(&place).map_err(renamed)?;
+        let params = params.into_iter().map(|(name, value)| (name, text(value)));
+        let session = bound.iter().map(|(session, _)| ("session".to_owned(), session.to_string()));
+        let params: Vec<(String, String)> = params.chain(session).collect();
+        let params = V::Params::read(&params).map_err(renamed)?;
         let query = arguments::read(Value::Object(query)).map_err(renamed)?;
         let body = match V::ASKS {
             Asks::Nothing => serde_json::from_str("null").expect("the body of such a verb is ()"),
@@ -111,8 +109,8 @@ pub(super) fn serve<V: Serve>(
             }
         };
         let key = V::KEY.and(call.key).cloned();
-        let key = key.map(|key| keyed::<V>(key, &place, &query, &body));
-        let verb = Call::<V> { service, owner, caller, who, key, place, query, body };
+        let key = key.map(|key| keyed::<V>(key, &params, &query, &body));
+        let verb = VerbCall::<V> { service, owner, caller, who, key, params, query, body };
         let answer = V::serve(verb).await.map_err(renamed)?;
         let answer = serde_json::to_value(&answer).expect("an answer is JSON");
         let shape = Value::Object(schema::input::<V::Answer>());
@@ -128,10 +126,29 @@ pub(super) fn serve<V: Serve>(
     })
 }
 
-/// The schemas of place, query and body.
+/// The schemas of the parameters of its path, but for the session, of its query and its body.
 fn parts<V: Verb>() -> [Value; 3] {
-    [schema::input::<V::Place>(), schema::input::<V::Query>(), schema::input::<V::Body>()]
-        .map(Value::Object)
+    let mut params = schema::input::<V::Params>();
+    if let Some(Value::Object(properties)) = params.get_mut("properties") {
+        properties.shift_remove("session");
+    }
+    if let Some(Value::Array(required)) = params.get_mut("required") {
+        required.retain(|name| name != "session");
+    }
+    [params, schema::input::<V::Query>(), schema::input::<V::Body>()].map(Value::Object)
+}
+
+fn takes_session<V: Verb>() -> bool {
+    V::ROUTE.path.contains("{session}")
+}
+
+/// Takes an argument that every such tool has.
+fn taken<T: DeserializeOwned>(
+    given: &mut Map<String, Value>,
+    name: &str,
+) -> ServiceResult<Option<T>> {
+    let value = given.shift_remove(name).unwrap_or_default();
+    serde_json::from_value(value).map_err(|error| ServiceError::invalid(name, error))
 }
 
 fn into_map(value: Value) -> Map<String, Value> {

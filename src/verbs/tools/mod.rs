@@ -94,7 +94,7 @@ pub struct Tool {
     pub plain_key: bool,
     pub(super) input: fn() -> Map<String, Value>,
     pub(super) output: fn() -> Map<String, Value>,
-    pub(super) serve: ServeFn,
+    pub(super) carry_out: ServeFn,
 }
 
 /// Carries out a call with these arguments and returns the answer as JSON text.
@@ -129,7 +129,7 @@ impl Tool {
     ) -> Self {
         let repeatable = matches!(need, Need::Grant(Grant::Read));
         let (input, output) = (schema::input::<T>, schema::output::<T::Answer>);
-        let (carries, plain_key, serve) = (false, false, serve::<T>);
+        let (carries, plain_key, carry_out) = (false, false, serve::<T> as ServeFn);
         Self {
             name,
             title,
@@ -141,7 +141,7 @@ impl Tool {
             plain_key,
             input,
             output,
-            serve,
+            carry_out,
         }
     }
 
@@ -150,7 +150,7 @@ impl Tool {
         let (about, need) = (V::ABOUT, V::ROUTE.need);
         let repeatable = matches!(need, Need::Grant(Grant::Read));
         let (input, output) = (derived::input::<V>, derived::output::<V>);
-        let (carries, plain_key, serve) = (false, true, derived::serve::<V>);
+        let (carries, plain_key, carry_out) = (false, true, derived::serve::<V> as ServeFn);
         Self {
             name,
             title,
@@ -162,7 +162,7 @@ impl Tool {
             plain_key,
             input,
             output,
-            serve,
+            carry_out,
         }
     }
 
@@ -184,6 +184,16 @@ impl Tool {
     #[must_use]
     pub fn input_schema(&self) -> Map<String, Value> {
         (self.input)()
+    }
+
+    /// Carries out a call with these arguments, and returns the answer as JSON text.
+    #[must_use]
+    pub fn serve<'a>(
+        &self,
+        call: ToolCall<'a>,
+        arguments: Value,
+    ) -> BoxFuture<'a, ServiceResult<String>> {
+        (self.carry_out)(call, arguments)
     }
 
     /// JSON schema of its structured answer.
@@ -335,7 +345,7 @@ pub async fn call(call: ToolCall<'_>, name: &str, arguments: Value) -> ServiceRe
     let asked = Asked::of(name, &arguments);
     let key =
         call.key.map(|key| if tool.plain_key { key.clone() } else { keyed(key, name, &arguments) });
-    match (tool.serve)(ToolCall { key: key.as_ref(), ..call }, arguments).await {
+    match tool.serve(ToolCall { key: key.as_ref(), ..call }, arguments).await {
         Err(error) => {
             let mut error = call.service.offer(call.caller, call.via, error).await;
             error.hint.call = asked.way_out(&error);
@@ -386,7 +396,7 @@ impl Verb for CallTool {
         ),
     ];
     const GIVES: &'static [Media] = &[Media::Json];
-    type Place = OfTool;
+    type Params = OfTool;
     type Query = NoQuery;
     type Body = Value;
     type Answer = Value;
