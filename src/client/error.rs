@@ -37,7 +37,7 @@ pub enum ClientError {
     /// The owner of the data directory, or the server, does not answer.
     #[error(
         "{who} owns {address} and has not answered for {seconds} s: it is stopped or stuck; let \
-         it go on, or end it with `kill -9` (nothing acknowledged is lost){}",
+         it continue, or end it with `kill -9` (nothing acknowledged is lost){}",
         if *in_doubt { "; what became of this call is not known, send the same again" } else { "" }
     )]
     OwnerSilent {

@@ -48,7 +48,7 @@ impl Backend for InProcess {
         async move {
             let Asked { name, arguments, via, who } = asked;
             let answer = match who.as_deref() {
-                None => Err(ServiceError::new(Code::Unauthenticated, "no one was let in")),
+                None => Err(ServiceError::new(Code::Unauthenticated, "the request was not authenticated")),
                 Some(who) => {
                     let origin = Origin::Model;
                     let caller = &Caller { scope: who.scope.clone(), origin, fence: None };

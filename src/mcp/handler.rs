@@ -308,7 +308,7 @@ impl ServerHandler for Handler {
             .with_required(false);
         let prompt = Prompt::new(
             "continue",
-            Some("Go on with a session where it was left"),
+            Some("Continue a session where it was left"),
             Some(vec![argument]),
         );
         Ok(ListPromptsResult::with_all_items(vec![prompt.with_title("Continue a session")]))
@@ -342,7 +342,7 @@ impl ServerHandler for Handler {
             ErrorData::invalid_params(failure.text(), Some(json!({ "kind": failure.code })))
         })?;
         let text = format!(
-            "Go on with this work where it was left; do not begin anew. {NOTICE} What is not \
+            "Continue this work where it was left; do not start again. {NOTICE} What is not \
              shown here is in the session's log and can be read back.\n\n{answer}"
         );
         let message = PromptMessage::new_text(Role::User, text);

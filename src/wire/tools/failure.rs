@@ -91,7 +91,7 @@ impl Failure {
             hint.insert("notice".to_owned(), json!(super::NOTICE));
         }
         let action = hint.get("action").and_then(Value::as_str);
-        let action = action.map(|action| format!(" To go on: {action}.")).unwrap_or_default();
+        let action = action.map(|action| format!(" To continue: {action}.")).unwrap_or_default();
         let facts = json!({ "error": {
             "kind": self.code,
             "message": self.message,
