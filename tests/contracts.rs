@@ -35,7 +35,8 @@ fn the_protobuf_types_follow_the_proto_file() {
 
 #[test]
 fn the_published_tools_follow_the_tools_that_are_served() {
-    let fresh = serde_json::to_string_pretty(&sessionlog::wire::tools::published()).unwrap() + "\n";
+    let fresh =
+        serde_json::to_string_pretty(&sessionlog::verbs::tools::published()).unwrap() + "\n";
     check("proto/mcp/tools.json", &fresh);
 }
 

@@ -129,7 +129,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("prost", &["wire/"]),
     ("axum", &["http/", "mcp/", "proxy/", "cli/"]),
     ("hyper", &["http/"]),
-    ("utoipa", &["http/", "wire/", "verbs/"]),
+    ("schemars", &["http/", "wire/", "verbs/"]),
     ("rmcp", &["mcp/"]),
     ("reqwest", &["client/", "proxy/"]),
     ("clap", &["cli/"]),

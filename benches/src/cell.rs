@@ -11,6 +11,10 @@ use std::{
 
 use super::failure::Outcome;
 use super::site::Site;
+use sessionlog::env::{
+    Env, MasterKeys,
+    secrets::{KEY_BYTES, Secret},
+};
 
 /// What kind of thing a cell measures, and the word that selects it on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +108,16 @@ impl Cell {
         prepare: Prepare,
     ) -> Self {
         Self { id, group, what, clients, effect: Effect::Durable { in_flight }, prepare }
+    }
+
+    /// An environment with a data directory of its own; it encrypts where the cell's name says so.
+    pub(super) fn env(&self, site: &Site) -> Outcome<Env> {
+        let env = site.env(self.id)?;
+        let mut key = [0; KEY_BYTES];
+        env.entropy.fill(&mut key);
+        let keys = MasterKeys { current: Secret::new(key), previous: None };
+        let encrypted = self.id.ends_with(".keys");
+        Ok(env.with_keys(encrypted.then(|| Arc::new(keys))))
     }
 
     /// Operations that write nothing.

@@ -75,7 +75,7 @@ fn many_lasting(site: &mut Site, cell: &Cell) -> Prepared {
 }
 
 fn prepare(site: &mut Site, cell: &Cell, sessions: usize, lasts: bool) -> Prepared {
-    let env = site.env_of(cell)?;
+    let env = cell.env(site)?;
     // Sealing waits for a quiet time, which a writer who never stops never leaves. A short round is
     // the journal's alone: what it leaves is settled behind it.
     let options = match lasts {

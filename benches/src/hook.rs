@@ -11,9 +11,9 @@ use super::{
     cell::{Group, Probe, ProbeResult, figure},
     failure::Outcome,
     process::{self, sessionlog},
-    runner::{median, stop_here},
+    runner::median,
     server::{Server, without_settings},
-    site::Site,
+    site::{Site, stop_here},
 };
 
 pub(super) const PROBE: Probe = Probe {

@@ -8,7 +8,7 @@ use super::{
     cell::{Cell, Group, Prepare, Prepared},
     failure::Outcome,
     network::{self, Manner, Network, Number, Talk},
-    protocol,
+    protocol::{body, json, tail},
     sample::{Numbers, Sample, TYPE},
     server::SEALED,
     site::Site,
@@ -138,21 +138,6 @@ fn read_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (number, rest) = bytes.split_at_checked(end + 1)?;
     let value = number.iter().rev().fold(0, |value, byte| value << 7 | u64::from(byte & 0x7f));
     Some((value, rest))
-}
-
-/// The body of a whole answer. The server sends its answers to these requests in one piece.
-fn body(answer: &[u8]) -> Option<&[u8]> {
-    let (start, _) = protocol::http_head(answer).ok()??;
-    answer.get(start..)
-}
-
-fn json(answer: &[u8]) -> Option<Value> {
-    serde_json::from_slice(body(answer)?).ok()
-}
-
-/// The tail that an answer of getEvents tells.
-pub(super) fn tail(answer: &[u8]) -> Option<u64> {
-    json(answer)?.get("tail")?.as_u64()
 }
 
 /// Asks how many events a session has.

@@ -1,9 +1,13 @@
 //! What the kernel tells about this machine: which device is under a directory, its flushes and
 //! bytes, processor time, memory, load. It must not guess: what cannot be read is absent.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use sessionlog::env::files;
+use sessionlog::env::{Clock, files};
 
 /// Largest file of /proc that is read.
 const PROC_BYTES_MAX: u64 = 4 << 20;
@@ -11,6 +15,12 @@ const PROC_BYTES_MAX: u64 = 4 << 20;
 const SECTOR_BYTES: u64 = 512;
 /// Clock ticks in a second of /proc/stat, on every architecture this runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
+
+/// A server that did nothing for so long has nothing left to do: three of its timers.
+const REST: Duration = Duration::from_millis(600);
+const REST_LOOK: Duration = Duration::from_millis(50);
+/// How long it may take until it is idle.
+const REST_MAX: Duration = Duration::from_secs(120);
 
 fn proc(path: &str) -> Option<String> {
     files::read_text(Path::new(path), PROC_BYTES_MAX).ok()
@@ -195,6 +205,25 @@ pub(super) fn load() -> Option<f64> {
 /// The kernel's name and version.
 pub(super) fn kernel() -> Option<String> {
     Some(proc("/proc/sys/kernel/osrelease")?.trim().to_owned())
+}
+
+/// Waits until a server is idle, and returns the processor seconds of that: it settles and seals
+/// after the answers.
+pub(super) async fn at_rest(pid: u32, clock: &dyn Clock) -> io::Result<f64> {
+    let (began, first) = (clock.monotonic(), Work::of(pid));
+    let (mut last, mut since) = (first, began);
+    loop {
+        tokio::time::sleep(REST_LOOK).await;
+        let (work, now) = (Work::of(pid), clock.monotonic());
+        if work != last || work.waits {
+            (last, since) = (work, now);
+        } else if now.saturating_sub(since) >= REST {
+            return Ok(work.processor - first.processor);
+        }
+        if now.saturating_sub(began) > REST_MAX {
+            return Err(io::Error::other("the server does not come to rest"));
+        }
+    }
 }
 
 #[cfg(test)]

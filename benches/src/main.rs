@@ -50,7 +50,7 @@ use self::{
     failure::{Failure, Outcome},
     report::Report,
     runner::Row,
-    site::{Settings, Site},
+    site::{Settings, Site, stop_here},
     start::SESSIONS,
 };
 /// The allocator of the servers that are measured, which are this program.
@@ -163,10 +163,10 @@ impl<'a> Plan<'a> {
     fn run(&self, site: &mut Site, progress: &mut dyn FnMut(&str)) -> Outcome<Vec<Row>> {
         let mut rows = runner::run(site, &self.cells, progress)?;
         for probe in &self.probes {
-            runner::stop_here(site)?;
+            stop_here(site)?;
             progress(probe.group.name());
             let found = (probe.run)(site);
-            runner::stop_here(site)?;
+            stop_here(site)?;
             let ProbeResult { values, unjudged } = found?;
             let figures = probe.figures.iter().zip(values);
             // What is not on this machine has no value.

@@ -18,8 +18,8 @@ use tokio::{
 use super::{
     cell::{Kept, Limits, Load, Round},
     failure::Outcome,
+    machine::at_rest,
     protocol::Protocol,
-    server,
 };
 use sessionlog::env::Clock;
 
@@ -207,7 +207,7 @@ impl<C: Client> Load for Network<C> {
     fn finish(&mut self) -> Outcome<Option<f64>> {
         let writes = self.clients.iter().any(|client| !client.count().1.is_empty());
         let server = self.manner.server.filter(|_| writes);
-        Ok(server.map(|pid| alone(server::at_rest(pid, &*self.clock))).transpose()?)
+        Ok(server.map(|pid| alone(at_rest(pid, &*self.clock))).transpose()?)
     }
 
     fn kept(&mut self) -> Outcome<Option<Kept>> {

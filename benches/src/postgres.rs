@@ -241,7 +241,7 @@ fn fill(site: &Site) -> impl Iterator<Item = Vec<u8>> {
 }
 
 fn appends(site: &mut Site, cell: &Cell) -> Prepared {
-    let Some(postgres) = site.postgres() else { return Ok(None) };
+    let Some(postgres) = site.peer("PostgreSQL", Postgres::start) else { return Ok(None) };
     let address = postgres.address;
     let talk = |connection: usize| {
         let session = session_of(cell, connection);
@@ -301,7 +301,7 @@ fn reads(
     events: u64,
     request: impl Fn(&mut Numbers, &mut Vec<u8>) + Clone + Send + 'static,
 ) -> Prepared {
-    let Some(postgres) = site.postgres() else { return Ok(None) };
+    let Some(postgres) = site.peer("PostgreSQL", Postgres::start) else { return Ok(None) };
     let manner = Manner { carried: Some(rows), ..manner(postgres.address, events) };
     let talk = |connection: usize| {
         let (request, mut numbers) = (request.clone(), Numbers::from(connection));

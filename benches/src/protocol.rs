@@ -1,8 +1,10 @@
 //! Where one answer ends, in the protocols of the servers that are compared: all three are asked
 //! through the same few lines, so that no client library makes a server look slow. It must not
-//! interpret more of an answer than whether it is whole and no refusal.
+//! interpret more of an answer than whether it is whole and no refusal, and the tail that it has.
 
 use std::io;
+
+use serde_json::Value;
 
 /// How a server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +131,22 @@ pub(super) fn postgres_message(bytes: &[u8], at: usize) -> Option<(u8, &[u8], us
     let length: [u8; 4] = bytes.get(at + 1..at + 5)?.try_into().ok()?;
     let next = at + 1 + usize::try_from(u32::from_be_bytes(length)).ok()?;
     Some((kind, bytes.get(at + 5..next)?, next))
+}
+
+/// The body of a whole answer. The server sends its answers to these requests in one piece.
+pub(super) fn body(answer: &[u8]) -> Option<&[u8]> {
+    let (start, _) = http_head(answer).ok()??;
+    answer.get(start..)
+}
+
+/// The same as a tree.
+pub(super) fn json(answer: &[u8]) -> Option<Value> {
+    serde_json::from_slice(body(answer)?).ok()
+}
+
+/// The tail that an answer of getEvents tells.
+pub(super) fn tail(answer: &[u8]) -> Option<u64> {
+    json(answer)?.get("tail")?.as_u64()
 }
 
 #[cfg(test)]

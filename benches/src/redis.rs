@@ -130,7 +130,7 @@ fn append_16(site: &mut Site, cell: &Cell) -> Prepared {
 }
 
 fn appends(site: &mut Site, cell: &Cell, under_way: usize) -> Prepared {
-    let Some(redis) = site.redis() else { return Ok(None) };
+    let Some(redis) = site.peer("Redis", Redis::start) else { return Ok(None) };
     let manner = Manner { answers: under_way, ..manner(redis.address, under_way as u64) };
     let talk = |connection: usize| {
         let session = session_of(cell, connection);
@@ -169,7 +169,7 @@ fn reads(
     events: u64,
     request: impl Fn(&mut Numbers, &mut Vec<u8>) + Clone + Send + 'static,
 ) -> Prepared {
-    let Some(redis) = site.redis() else { return Ok(None) };
+    let Some(redis) = site.peer("Redis", Redis::start) else { return Ok(None) };
     let carried: Number = |answer| first_line(answer)?.strip_prefix('*')?.parse().ok();
     let manner = Manner { carried: Some(carried), ..manner(redis.address, events) };
     let talk = |connection: usize| {

@@ -15,6 +15,7 @@ use super::{
     site::Site,
 };
 use sessionlog::{
+    access::Principal,
     env::Clock,
     event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey, kinds},
     projection::body::{self, StepBody},
@@ -23,7 +24,10 @@ use sessionlog::{
         NewSession, Store,
         local::{Local, Options},
     },
-    verbs::tools::{self, ToolCall},
+    verbs::{
+        OwnerInfo,
+        tools::{self, ToolCall},
+    },
 };
 
 pub(super) const PROBE: Probe = Probe {
@@ -128,11 +132,12 @@ impl Desk {
     /// A tool's answer as the text that is sent.
     async fn call(&self, tool: &str, arguments: Value) -> Outcome<String> {
         let via = Via::default();
-        let call = ToolCall { service: &self.service, caller: &self.caller, via: &via, key: None };
-        let answer = tools::call(call, tool, arguments).await.map_err(|why| {
+        let (owner, who) = (&OwnerInfo::default(), &Principal::local());
+        let (service, caller) = (&self.service, &self.caller);
+        let call = ToolCall { service, owner, caller, who, via: &via, key: None };
+        tools::call(call, tool, arguments).await.map_err(|why| {
             io::Error::other(format!("{tool}: {} {}", why.code.as_str(), why.message))
-        })?;
-        Ok(answer.text())
+        })
     }
 
     async fn overview(&self, steps: usize) -> Outcome<String> {

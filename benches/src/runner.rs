@@ -2,13 +2,13 @@
 //! the machine meets all of them; then compares what was acknowledged with what is kept. It must
 //! not know what a cell does.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::time::Duration;
 
 use super::{
     cell::{Cell, Effect, Kept, Limits, Load, Round},
     failure::{Failure, Outcome},
     machine::Processor,
-    site::Site,
+    site::{Site, stop_here},
 };
 
 /// How far below the flushes that durability needs a row may be, for rounds that end in the middle
@@ -121,18 +121,6 @@ pub(super) fn run(
         }
     }
     prepared.into_iter().map(|one| row(site, one)).collect()
-}
-
-/// Leaves when the user wants to.
-pub(super) fn stop_here(site: &Site) -> Outcome {
-    if site.stop.load(Ordering::Relaxed) { Err(interrupted()) } else { Ok(()) }
-}
-
-pub(super) fn interrupted() -> Failure {
-    Failure::Ended(
-        "the benchmark was interrupted; its processes and its directory are gone".to_owned(),
-        "run it again; --quick takes half a minute",
-    )
 }
 
 fn of_cell(cell: &Cell, why: &Failure) -> Failure {

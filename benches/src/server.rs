@@ -19,18 +19,17 @@ use tokio::{
 };
 
 use super::{
+    cell::Cell,
     engine,
     failure::Outcome,
-    http::tail,
-    machine::Work,
     network::Manner,
     process::{Process, sessionlog},
-    protocol::Protocol,
+    protocol::{Protocol, tail},
     site::Site,
 };
 use ::sessionlog::{
     access::{self, Grant, NewToken},
-    env::{Clock, Entropy, Env, entropy::SystemEntropy, files, secrets::KEY_BYTES},
+    env::{Entropy, Env, entropy::SystemEntropy, files, secrets::KEY_BYTES},
     event::{Scope, SessionId, SessionKey},
     store::{
         NewSession, Store,
@@ -38,21 +37,12 @@ use ::sessionlog::{
     },
 };
 
-/// The session whose events lie in sealed segments.
+/// The session whose events are in sealed segments.
 pub(super) const SEALED: &str = "sealed";
 /// Segments are sealed from this size on while the session above is made: as they would be from
 /// 8 MiB on.
 const SEGMENT_BYTES: u64 = 1 << 20;
 const DATA_DIR: &str = "server";
-/// Time without an append after which the benchmark's server settles, in the configuration's
-/// spelling: shorter than by default, so that a row is not waited for longer than it ran. Under
-/// load the size decides, as always.
-pub(super) const SETTLE_AFTER: &str = "200ms";
-/// A server that did nothing for so long has nothing left to do: three of its timers.
-const REST: Duration = Duration::from_millis(600);
-const REST_LOOK: Duration = Duration::from_millis(50);
-/// How long it may take until it is idle.
-const REST_MAX: Duration = Duration::from_secs(120);
 /// How long a start may take.
 const START: Duration = Duration::from_secs(120);
 
@@ -144,22 +134,28 @@ impl Server {
     }
 }
 
-/// Waits until a server is idle, and returns the processor seconds of that: it settles and seals
-/// after the answers.
-pub(super) async fn at_rest(pid: u32, clock: &dyn Clock) -> io::Result<f64> {
-    let (began, first) = (clock.monotonic(), Work::of(pid));
-    let (mut last, mut since) = (first, began);
-    loop {
-        tokio::time::sleep(REST_LOOK).await;
-        let (work, now) = (Work::of(pid), clock.monotonic());
-        if work != last || work.waits {
-            (last, since) = (work, now);
-        } else if now.saturating_sub(since) >= REST {
-            return Ok(work.processor - first.processor);
+impl Site {
+    /// Our server, on its own data directory.
+    pub(super) fn server(&mut self) -> Outcome<&mut Server> {
+        self.started("server", Server::prepared)
+    }
+
+    /// The server for a cell: it requires a token, or encrypts, where the cell's name says so.
+    pub(super) fn server_of(&mut self, cell: &Cell) -> Outcome<&mut Server> {
+        match cell.id.rsplit('.').next() {
+            Some("token") => self.started("token", Server::guarded),
+            Some("keys") => self.started("keys", Server::encrypted),
+            _ => self.server(),
         }
-        if now.saturating_sub(began) > REST_MAX {
-            return Err(io::Error::other("the server does not come to rest"));
-        }
+    }
+
+    fn started(
+        &mut self,
+        name: &'static str,
+        start: fn(&Self) -> Outcome<Server>,
+    ) -> Outcome<&mut Server> {
+        let server = self.program(name, |site| start(site).map(Some))?;
+        Ok(server.ok_or_else(|| io::Error::other("the server is not running"))?)
     }
 }
 

@@ -3,6 +3,7 @@
 //! touch the user's sessions.
 
 use std::{
+    any::Any,
     collections::BTreeMap,
     io::Write as _,
     path::{Path, PathBuf},
@@ -17,22 +18,16 @@ use indicatif::ProgressBar;
 use tokio::runtime::Runtime;
 
 use super::{
-    cell::Cell,
-    failure::Outcome,
+    failure::{Failure, Outcome},
     machine::Disk,
-    postgres::Postgres,
-    redis::Redis,
-    runner::{interrupted, stop_here},
     sample::Samples,
-    server::{SETTLE_AFTER, Server},
 };
-use sessionlog::env::{
-    Clock, Env, MasterKeys,
-    clock::SystemClock,
-    files,
-    host::Scratch,
-    secrets::{KEY_BYTES, Secret},
-};
+use sessionlog::env::{Clock, Env, clock::SystemClock, files, host::Scratch};
+
+/// Time without an append after which the benchmark's server settles, in the configuration's
+/// spelling: shorter than by default, so that a row is not waited for longer than it ran. Under
+/// load the size decides, as always.
+const SETTLE_AFTER: &str = "200ms";
 
 /// How often something that lasts is asked whether the user wants to leave.
 const STOP_LOOK: Duration = Duration::from_millis(20);
@@ -61,21 +56,10 @@ pub(super) struct Settings {
     pub(super) reference: Option<PathBuf>,
 }
 
-/// A program that is started when it is first wanted.
-enum Wanted<T> {
-    NotYet,
-    /// It is not on this machine, or does not start.
-    Missing,
-    Running(T),
-}
-
 /// The place of one run. Fields are dropped in this order: programs before their directory.
 pub(super) struct Site {
-    server: Wanted<Server>,
-    /// Servers that run in another way than the first, by what it is called.
-    others: BTreeMap<&'static str, Server>,
-    postgres: Wanted<Postgres>,
-    redis: Wanted<Redis>,
+    /// Programs that were wanted, by name; `None` of one that is not on this machine.
+    programs: BTreeMap<&'static str, Option<Box<dyn Any>>>,
     /// Programs are waited for with its help.
     pub(super) runtime: Runtime,
     scratch: Scratch,
@@ -100,10 +84,7 @@ impl Site {
         // A peer may run as a user of its own, who must get to its directory and no further.
         files::make_passable(scratch.path())?;
         let mut site = Self {
-            server: Wanted::NotYet,
-            others: BTreeMap::new(),
-            postgres: Wanted::NotYet,
-            redis: Wanted::NotYet,
+            programs: BTreeMap::new(),
             disk: Disk::under(&files::canonical(scratch.path())?),
             runtime,
             scratch,
@@ -155,16 +136,6 @@ impl Site {
         Ok(Env::real(&self.path(name))?)
     }
 
-    /// The server for a cell; it encrypts where the cell's name says so.
-    pub(super) fn env_of(&self, cell: &Cell) -> Outcome<Env> {
-        let env = self.env(cell.id)?;
-        let mut key = [0; KEY_BYTES];
-        env.entropy.fill(&mut key);
-        let keys = MasterKeys { current: Secret::new(key), previous: None };
-        let encrypted = cell.id.ends_with(".keys");
-        Ok(env.with_keys(encrypted.then(|| Arc::new(keys))))
-    }
-
     /// Whether a sync of written bytes shows as a flush of the device.
     fn sees_a_flush(&self) -> Outcome<bool> {
         const SYNCS: u64 = 20;
@@ -180,65 +151,52 @@ impl Site {
         Ok(self.disk.counters().is_some_and(|now| now.since(before).flushes >= SYNCS))
     }
 
-    /// Our server, on its own data directory.
-    pub(super) fn server(&mut self) -> Outcome<&mut Server> {
-        if !matches!(self.server, Wanted::Running(_)) {
-            self.server = Wanted::Running(Server::prepared(self)?);
+    /// A program, started when it is first wanted; `None` when it is not on this machine.
+    pub(super) fn program<P: Any>(
+        &mut self,
+        name: &'static str,
+        start: impl FnOnce(&Self) -> Outcome<Option<P>>,
+    ) -> Outcome<Option<&mut P>> {
+        if !self.programs.contains_key(name) {
+            let started = start(self)?;
+            self.programs.insert(name, started.map(|program| Box::new(program) as Box<dyn Any>));
         }
-        match &mut self.server {
-            Wanted::Running(server) => Ok(server),
-            _ => Err(std::io::Error::other("the server is not running").into()),
-        }
+        let known = self.programs.get_mut(name).and_then(Option::as_mut);
+        Ok(known.and_then(|program| program.downcast_mut()))
     }
 
-    /// The server for a cell: it requires a token, or encrypts, where the cell's name says so.
-    pub(super) fn server_of(&mut self, cell: &Cell) -> Outcome<&mut Server> {
-        let (other, start): (_, fn(&Self) -> Outcome<Server>) = match cell.id.rsplit('.').next() {
-            Some("token") => ("token", Server::guarded),
-            Some("keys") => ("keys", Server::encrypted),
-            _ => return self.server(),
+    /// Another store; where it cannot be started, the notes say why.
+    pub(super) fn peer<P: Any>(
+        &mut self,
+        name: &'static str,
+        start: fn(&Self) -> Result<P, String>,
+    ) -> Option<&P> {
+        let mut problem = None;
+        let wanted = |site: &Self| {
+            let started = site.settings.peers.then(|| start(site)).transpose();
+            Ok(started.unwrap_or_else(|why| {
+                problem = Some(why);
+                None
+            }))
         };
-        let started = match self.others.remove(other) {
-            Some(server) => server,
-            None => start(self)?,
-        };
-        Ok(self.others.entry(other).or_insert(started))
+        // It is not a failure of the run that a peer does not start.
+        let is_there = self.program(name, wanted).is_ok_and(|peer| peer.is_some());
+        self.notes.extend(problem.map(|why| format!("{name} was not compared: {why}")));
+        let known = self.programs.get(name).filter(|_| is_there)?;
+        known.as_ref()?.downcast_ref()
     }
+}
 
-    /// PostgreSQL; `None` when it is not on this machine.
-    pub(super) fn postgres(&mut self) -> Option<&Postgres> {
-        if let Wanted::NotYet = self.postgres {
-            self.postgres = match self.settings.peers.then(|| Postgres::start(self)) {
-                Some(Ok(started)) => Wanted::Running(started),
-                Some(Err(why)) => self.missing("PostgreSQL", &why),
-                None => Wanted::Missing,
-            };
-        }
-        match &self.postgres {
-            Wanted::Running(postgres) => Some(postgres),
-            _ => None,
-        }
-    }
+/// Leaves when the user wants to.
+pub(super) fn stop_here(site: &Site) -> Outcome {
+    if site.stop.load(Ordering::Relaxed) { Err(interrupted()) } else { Ok(()) }
+}
 
-    /// Redis; `None` when it is not on this machine.
-    pub(super) fn redis(&mut self) -> Option<&Redis> {
-        if let Wanted::NotYet = self.redis {
-            self.redis = match self.settings.peers.then(|| Redis::start(self)) {
-                Some(Ok(started)) => Wanted::Running(started),
-                Some(Err(why)) => self.missing("Redis", &why),
-                None => Wanted::Missing,
-            };
-        }
-        match &self.redis {
-            Wanted::Running(redis) => Some(redis),
-            _ => None,
-        }
-    }
-
-    fn missing<T>(&mut self, peer: &str, why: &str) -> Wanted<T> {
-        self.notes.push(format!("{peer} was not compared: {why}"));
-        Wanted::Missing
-    }
+fn interrupted() -> Failure {
+    Failure::Ended(
+        "the benchmark was interrupted; its processes and its directory are gone".to_owned(),
+        "run it again; --quick takes half a minute",
+    )
 }
 
 #[cfg(test)]

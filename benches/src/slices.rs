@@ -46,7 +46,7 @@ fn cold(site: &mut Site, cell: &Cell) -> Prepared {
 }
 
 fn prepare(site: &mut Site, cell: &Cell, warm_bytes_max: usize) -> Prepared {
-    let env = site.env_of(cell)?;
+    let env = cell.env(site)?;
     let events = site.settings.events.max(SLICE + 1);
     let options =
         Options { segment_bytes_max: SEGMENT_BYTES, warm_bytes_max, ..Options::default() };

@@ -10,10 +10,10 @@ use super::{
     failure::Outcome,
     http::get,
     machine, network,
-    runner::{float, stop_here},
+    runner::float,
     sample::EVENT_BYTES,
     server::Server,
-    site::Site,
+    site::{Site, stop_here},
 };
 use sessionlog::{
     event::{Batch, SessionKey},

@@ -38,12 +38,6 @@ impl Grant {
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|grant| grant.as_str() == name)
     }
-
-    /// The grants for calling a tool of a model: a tool that writes also returns what is stored.
-    #[must_use]
-    pub fn of_tool(read_only: bool) -> &'static [Self] {
-        if read_only { &[Self::Read] } else { &[Self::Read, Self::Write] }
-    }
 }
 
 /// A set of grants.

@@ -18,7 +18,7 @@ use super::{
     screen::{Screen, Tone, printable},
 };
 use crate::{
-    client::{Client, Told},
+    client::{Client, TailItem},
     event::Timestamp,
     verbs::{AtEvent, NoQuery, sessions},
     wire::json,
@@ -93,7 +93,7 @@ async fn follow(client: &Client, wanted: args::Events, screen: &mut Screen) -> O
         let told = tail.next().await?;
         screen.line(on_one_line(told.text()))?;
         screen.flush()?;
-        left -= u64::from(matches!(told, Told::Event(_)));
+        left -= u64::from(matches!(told, TailItem::Event(_)));
     }
     Ok(())
 }
@@ -127,9 +127,9 @@ pub(super) async fn replay(client: &Client, wanted: args::Replay, screen: &mut S
     loop {
         screen.flush()?;
         match tail.next().await? {
-            Told::Event(event) => shown.event(&event, screen).await?,
-            Told::Gap(gap) if screen.json => screen.line(on_one_line(&gap))?,
-            Told::Gap(gap) => lost(&serde_json::from_str(&gap).unwrap_or_default(), screen)?,
+            TailItem::Event(event) => shown.event(&event, screen).await?,
+            TailItem::Gap(gap) if screen.json => screen.line(on_one_line(&gap))?,
+            TailItem::Gap(gap) => lost(&serde_json::from_str(&gap).unwrap_or_default(), screen)?,
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     client::Client,
     event::SessionId,
     mcp::{StdioOptions, stdio},
-    wire::tools::Toolset,
+    verbs::tools::Toolset,
 };
 
 #[derive(Debug, Args)]

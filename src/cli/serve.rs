@@ -164,10 +164,10 @@ fn router(
         allowed_origins: allowed_origins.clone(),
         ..HttpOptions::default()
     };
-    let app = App { service: service.clone(), owner, options };
+    let app = App { service: service.clone(), owner: owner.clone(), options };
     let stop = stop.clone();
     let options =
-        McpHttpOptions { stop, allowed_hosts, allowed_origins, ..McpHttpOptions::default() };
+        McpHttpOptions { stop, allowed_hosts, allowed_origins, owner, ..McpHttpOptions::default() };
     crate::http::router(app, mcp::http_router_with(service, options))
 }
 

@@ -71,10 +71,10 @@ pub(super) async fn fetch(
 
 async fn text<V: Verb<Body = ()>>(
     client: &Client,
-    place: &V::Place,
+    params: &V::Params,
     add: impl FnOnce(Request) -> Request,
 ) -> Outcome<Bytes> {
-    let request = add(Request::of::<V>(place, &V::Query::default(), &()));
+    let request = add(Request::of::<V>(params, &V::Query::default(), &()));
     Ok(client.checked::<V>(request).await?)
 }
 

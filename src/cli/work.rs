@@ -19,7 +19,7 @@ use crate::{
     client::{Client, Request},
     event::limits,
     verbs::{
-        InCheckpoint, InCursor, InSession, Named, NoQuery, Nowhere,
+        InCheckpoint, InCursor, InSession, NoQuery, Nowhere,
         work::{
             CheckpointsQuery, DropCursor, GetCheckpoint, History, HistoryQuery, ListCheckpoints,
             ListCursors, MakeCheckpoint, ReleaseLease, RenewLease, ResumeCheckpoint, SetCursor,
@@ -49,8 +49,7 @@ pub(super) async fn checkpoints(
     screen: &mut Screen,
 ) -> Outcome {
     let session = wanted.session.clone();
-    let named =
-        |name: &String| InCheckpoint(Named { session: session.clone(), name: name.clone() });
+    let named = |name: &String| InCheckpoint { session: session.clone(), name: name.clone() };
     if let Some(name) = &wanted.show {
         let found = client.call::<GetCheckpoint>(&named(name), &NoQuery {}, &()).await?;
         if screen.json {
@@ -199,7 +198,7 @@ pub(super) async fn cursors(
     screen: &mut Screen,
 ) -> Outcome {
     let session = wanted.session;
-    let named = |name: &String| InCursor(Named { session: session.clone(), name: name.clone() });
+    let named = |name: &String| InCursor { session: session.clone(), name: name.clone() };
     if let Some(name) = &wanted.put {
         let at = Some(wanted.at.unwrap_or_else(|| "end".to_owned()));
         let body = PutCursor { at, ..PutCursor::default() };

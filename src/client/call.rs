@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde::de::DeserializeOwned;
 
 use super::{Answer, Client, ClientError, Request, path_part};
-use crate::verbs::{Asks, Method as Declared, Place as _, Verb, Written, write_query};
+use crate::verbs::{Asks, Method as Declared, PathParams as _, Verb, Written, write_query};
 
 impl Request {
     /// A call of a verb, for a caller that adds headers to it.
@@ -14,7 +14,7 @@ impl Request {
     /// # Panics
     /// When the body of the verb is not JSON.
     #[must_use]
-    pub fn of<V: Verb>(place: &V::Place, query: &V::Query, body: &V::Body) -> Self {
+    pub fn of<V: Verb>(params: &V::Params, query: &V::Query, body: &V::Body) -> Self {
         let method = match V::ROUTE.method {
             Declared::Get => Method::GET,
             Declared::Post => Method::POST,
@@ -23,7 +23,7 @@ impl Request {
             Declared::Any => unreachable!("a verb has a method"),
         };
         let path =
-            place.parts().into_iter().fold(V::ROUTE.path.to_owned(), |path, (name, text)| {
+            params.parts().into_iter().fold(V::ROUTE.path.to_owned(), |path, (name, text)| {
                 path.replace(&format!("{{{name}}}"), &path_part(text))
             });
         let pairs = write_query(query).into_iter();
@@ -46,11 +46,11 @@ impl Client {
     /// [`ClientError`]; [`ClientError::Foreign`] for an answer that is not the verb's.
     pub async fn call<V: Verb>(
         &self,
-        place: &V::Place,
+        params: &V::Params,
         query: &V::Query,
         body: &V::Body,
     ) -> Result<V::Answer, ClientError> {
-        self.ask::<V>(Request::of::<V>(place, query, body)).await
+        self.ask::<V>(Request::of::<V>(params, query, body)).await
     }
 
     /// Sends a [call](Request::of) of a verb.

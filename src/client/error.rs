@@ -1,9 +1,11 @@
 //! What can go wrong between a front end and its owner or server, each with what to do. It must
-//! not hold an exit code: doors choose those.
+//! not choose an exit code: interfaces do.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::request::OUTCOME_UNKNOWN;
+/// Code of a refusal that does not say whether anything was done.
+pub(super) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 
 /// Why a call got no result.
 #[derive(Debug, thiserror::Error)]
@@ -31,11 +33,11 @@ pub enum ClientError {
     },
     /// The owner was started and refused to work.
     #[error("{}", .0.message)]
-    OwnerNotStarted(Box<super::StartReport>),
-    /// Somebody owns the data directory, or is the server, and does not answer.
+    OwnerNotStarted(Box<StartReport>),
+    /// The owner of the data directory, or the server, does not answer.
     #[error(
         "{who} owns {address} and has not answered for {seconds} s: it is stopped or stuck; let \
-         it go on, or end it with `kill -9` (nothing acknowledged is lost){}",
+         it continue, or end it with `kill -9` (nothing acknowledged is lost){}",
         if *in_doubt { "; what became of this call is not known, send the same again" } else { "" }
     )]
     OwnerSilent {
@@ -48,7 +50,7 @@ pub enum ClientError {
         /// Whether it was given a call that changes something.
         in_doubt: bool,
     },
-    /// Nobody answers, after every retry.
+    /// No process answers, after every retry.
     #[error("no answer from {address}: {reason}")]
     Unreachable {
         /// Whom we asked.
@@ -67,6 +69,43 @@ pub enum ClientError {
     /// No client could be made.
     #[error("no connection can be made: {0}")]
     Setup(String),
+}
+
+/// Why an owner did not start, as it said itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartReport {
+    /// One of the closed list of codes, or `owned`: another process owns the directory.
+    pub code: String,
+    /// A sentence for a person.
+    pub message: String,
+    /// The exit code it ended with.
+    pub exit: u8,
+}
+
+/// Code of a [`StartReport`] that means: another process owns the directory; connect to it.
+pub(super) const OWNED: &str = "owned";
+
+impl StartReport {
+    /// The report of an owner that found another one.
+    #[must_use]
+    pub fn owned() -> Self {
+        let message = "another process owns this data directory".to_owned();
+        Self { code: OWNED.to_owned(), message, exit: 1 }
+    }
+
+    /// The line an owner reports with.
+    ///
+    /// # Panics
+    /// Never: texts and numbers are JSON.
+    #[must_use]
+    pub fn to_line(&self) -> String {
+        serde_json::to_string(self).expect("texts and numbers are JSON")
+    }
+
+    /// Reads that line; `None` when it is no such report.
+    pub(super) fn read(line: &str) -> Option<Self> {
+        serde_json::from_str(line).ok()
+    }
 }
 
 /// An error answer, as it came.

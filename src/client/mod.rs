@@ -28,16 +28,16 @@ use reqwest::{
 use url::Url;
 
 pub use download::Download;
-pub use error::{ClientError, Refusal};
-pub use owner::{OwnerReport, OwnerTarget, Start, StartReport};
+pub use error::{ClientError, Refusal, StartReport};
+pub use owner::{OwnerReport, OwnerTarget, Start};
 pub use request::{Answer, Request, path_part, session_path};
-pub use tail::{SseEvent, SseStream, Tail, Told};
+pub use tail::{SseEvent, SseStream, Tail, TailItem};
 
 /// Header that names a retry.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
-/// How long a connection that nobody uses stays open: short, because an owner started on demand
-/// leaves only when nobody holds one.
+/// How long an unused connection stays open: short, because an owner started on demand exits only
+/// when no connection is open.
 const IDLE_CONNECTION: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longer than any long poll and any pause between heartbeats.
@@ -106,7 +106,7 @@ impl Client {
         Self::with(target, key_prefix, Shown::default())
     }
 
-    /// A client that shows a credential, to a server and to nobody else.
+    /// A client that shows a credential, to a server alone.
     ///
     /// # Errors
     /// [`ClientError::Setup`], also when what is shown cannot be.

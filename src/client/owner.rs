@@ -10,13 +10,13 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Value, json};
+use serde::Deserialize;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     net::UnixStream,
 };
 
-use super::{Client, ClientError, Request, Target, request::Failure};
+use super::{Client, ClientError, Request, StartReport, Target, error::OWNED, request::Failure};
 use crate::verbs::{NoQuery, Nowhere, admin};
 
 /// How long an owner may take to open its data directory before its starter stops waiting.
@@ -37,7 +37,7 @@ pub struct OwnerTarget {
     pub data_dir: PathBuf,
     /// The settings an owner must share with its front ends, `name=value`.
     pub config_digest: String,
-    /// How to start one when nobody answers; `None` never starts one.
+    /// How to start one when no owner answers; `None` never starts one.
     pub start: Option<Start>,
 }
 
@@ -55,44 +55,8 @@ pub struct Start {
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// Why an owner did not start, as it said itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StartReport {
-    /// One of the closed list of codes, or `owned`: another process owns the directory.
-    pub code: String,
-    /// A sentence for a person.
-    pub message: String,
-    /// The exit code it ended with.
-    pub exit: u8,
-}
-
-/// Code of a [`StartReport`] that means: somebody else owns the directory, connect to them.
-const OWNED: &str = "owned";
-
-impl StartReport {
-    /// The report of an owner that found another one.
-    #[must_use]
-    pub fn owned() -> Self {
-        let message = "another process owns this data directory".to_owned();
-        Self { code: OWNED.to_owned(), message, exit: 1 }
-    }
-
-    /// The line an owner reports with.
-    #[must_use]
-    pub fn to_line(&self) -> String {
-        json!({ "code": self.code, "message": self.message, "exit": self.exit }).to_string()
-    }
-
-    fn read(line: &str) -> Option<Self> {
-        let value: Value = serde_json::from_str(line).ok()?;
-        let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-        let exit = value.get("exit").and_then(Value::as_u64).and_then(|n| u8::try_from(n).ok());
-        Some(Self { code: text("code")?, message: text("message")?, exit: exit.unwrap_or(1) })
-    }
-}
-
-/// What an owner says about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What an owner of any version says about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct OwnerReport {
     /// Its version.
     pub version: String,
@@ -106,33 +70,19 @@ pub struct OwnerReport {
     pub config_digest: String,
 }
 
-impl OwnerReport {
-    fn read(body: &[u8]) -> Option<Self> {
-        let value: Value = serde_json::from_slice(body).ok()?;
-        let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-        Some(Self {
-            version: text("version")?,
-            pid: value.get("pid")?.as_u64()?,
-            on_demand: value.get("on_demand")?.as_bool()?,
-            url: text("url"),
-            config_digest: text("config_digest")?,
-        })
-    }
-}
-
 impl Client {
     /// What the owner says about itself, without starting one.
     ///
     /// # Errors
-    /// [`ClientError::Unreachable`] when nobody is there, [`ClientError::OwnerSilent`] when
-    /// somebody is and does not answer.
+    /// [`ClientError::Unreachable`] when no process listens, [`ClientError::OwnerSilent`] when
+    /// one does and does not answer.
     pub async fn owner(&self) -> Result<OwnerReport, ClientError> {
         let request = Request::of::<admin::Owner>(&Nowhere {}, &NoQuery {}, &());
         let answer = match tokio::time::timeout(PROBE_TIMEOUT, self.once(&request)).await {
             Ok(answer) => answer.map_err(Failure::error)?,
             Err(_) => return Err(self.silent().await),
         };
-        OwnerReport::read(&answer.body).ok_or_else(|| ClientError::Foreign {
+        serde_json::from_slice(&answer.body).map_err(|_| ClientError::Foreign {
             address: self.address(),
             reason: "it has no owner's report".to_owned(),
         })
@@ -165,7 +115,7 @@ impl Client {
         }
     }
 
-    /// Sees to it that an owner answers that fits; starts one when nobody does.
+    /// Makes sure that an owner answers that fits; starts one when none does.
     pub(super) async fn find_owner(&self) -> Result<(), Failure> {
         let Target::Owner(target) = &self.inner.target else { return Ok(()) };
         if self.inner.owner_fits.load(Ordering::Acquire) {
@@ -223,8 +173,8 @@ fn unreachable(target: &OwnerTarget, reason: String) -> ClientError {
     ClientError::Unreachable { address: target.data_dir.display().to_string(), reason }
 }
 
-/// Starts an owner and waits until it reports: ready, or why not. Answers why nobody may be
-/// reached yet, when it knows.
+/// Starts an owner and waits until it reports: ready, or why not. Returns why the owner may not be
+/// reachable yet, when it knows.
 async fn start_owner(start: &Start, target: &OwnerTarget) -> Result<Option<String>, Failure> {
     let unreachable = |reason: String| unreachable(target, reason);
     let mut command = tokio::process::Command::new(&start.program);

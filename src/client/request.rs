@@ -9,7 +9,7 @@ use reqwest::{Method, header::CONTENT_TYPE};
 use serde_json::Value;
 use tokio::time::{Sleep, sleep};
 
-use super::{Client, ClientError, IDEMPOTENCY_KEY, Refusal, Target};
+use super::{Client, ClientError, IDEMPOTENCY_KEY, Refusal, Target, error::OUTCOME_UNKNOWN};
 use crate::{
     event::SessionId,
     verbs::{Verb as _, sessions::Delete},
@@ -21,14 +21,11 @@ const BACKOFF_MAX: Duration = Duration::from_millis(250);
 /// How long a call is repeated from its first failure on, where an owner can be started or is being
 /// replaced.
 const PATIENCE_OWNER: Duration = Duration::from_secs(30);
-/// The same for a server, which somebody else has to start.
+/// The same for a server, which this program cannot start.
 const PATIENCE_SERVER: Duration = Duration::from_secs(3);
 
-/// How long a call may last before it is looked whether whoever has it is still there.
+/// How long a call may last before the client checks whether the process that has it still answers.
 const SILENCE: Duration = Duration::from_secs(5);
-
-/// Code of a refusal that does not say whether anything was done.
-pub(super) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 
 /// Path of a session's resource below `/v1`; `rest` begins with `/` or is empty.
 #[must_use]
@@ -198,7 +195,8 @@ impl Client {
         }
         let mut backoff = self.backoff();
         let mut sent_before = false;
-        // What is unknown stays so until somebody knows: a later refusal to write does not.
+        // An unknown outcome stays unknown until an answer tells it: a later refusal to write does
+        // not.
         let mut unknown = None;
         loop {
             let failure = match self.attempt(&request, &mut sent_before).await {
@@ -275,8 +273,8 @@ impl Client {
         }
     }
 
-    /// One attempt. Who takes long is asked now and then whether anybody is there: a call may last,
-    /// a process that is stopped must not make its callers wait with it.
+    /// One attempt. When it takes long, the process is asked now and then who it is: a call may last,
+    /// but a process that is stopped must not make its callers wait with it.
     async fn watched(&self, request: &Request) -> Result<Answer, Failure> {
         let mut call = std::pin::pin!(self.once(request));
         loop {
@@ -292,7 +290,7 @@ impl Client {
         }
     }
 
-    /// One attempt, whoever answers.
+    /// One attempt, without a look at the owner.
     pub(super) async fn once(&self, request: &Request) -> Result<Answer, Failure> {
         let response = self.open(request).await?;
         let status = response.status().as_u16();
@@ -345,7 +343,7 @@ impl Client {
     }
 }
 
-/// Whether an answer also tells what became of the same call before it.
+/// Whether an answer also shows what became of the same call before it.
 fn knows(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(refusal) if refusal.status < 500)
 }

@@ -109,16 +109,16 @@ fn field(event: &mut SseEvent, line: &str) -> bool {
     true
 }
 
-/// What comes to who follows a session, each as JSON text.
+/// What a follower of a session receives, each as JSON text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum TailItem {
     /// An event.
     Event(String),
     /// Events that are lost for good, where they were.
     Gap(String),
 }
 
-impl Told {
+impl TailItem {
     /// The JSON text.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -182,7 +182,7 @@ impl Client {
         from: Option<&str>,
         types: &[String],
     ) -> Result<Tail, ClientError> {
-        // The point is resolved once, so that a resumed stream goes on at the same place.
+        // The point is resolved once, so that a resumed stream continues at the same position.
         let request = Request::get(session_path(session, "/events"))
             .query("from", from.unwrap_or("end"))
             .query("limit", 1);
@@ -207,7 +207,7 @@ impl Tail {
     ///
     /// # Errors
     /// [`ClientError`] when the session cannot be followed any more.
-    pub async fn next(&mut self) -> Result<Told, ClientError> {
+    pub async fn next(&mut self) -> Result<TailItem, ClientError> {
         loop {
             let stream = match &mut self.stream {
                 Some(stream) => stream,
@@ -223,8 +223,8 @@ impl Tail {
             match stream.next().await {
                 Ok(Some(event)) => {
                     self.backoff = self.client.backoff();
-                    if let Some(told) = self.take(event)? {
-                        return Ok(told);
+                    if let Some(item) = self.take(event)? {
+                        return Ok(item);
                     }
                 }
                 Ok(None) => self.reopen(None).await?,
@@ -251,13 +251,13 @@ impl Tail {
     }
 
     /// The session's event within a server-sent one; heartbeats and farewells hold none.
-    fn take(&mut self, event: SseEvent) -> Result<Option<Told>, ClientError> {
+    fn take(&mut self, event: SseEvent) -> Result<Option<TailItem>, ClientError> {
         if event.name == "gap" {
             let gap: Value = serde_json::from_str(&event.data).unwrap_or_default();
             let end = gap.get("to").and_then(Value::as_u64).unwrap_or_default();
             let is_news = end > self.next;
             self.next = self.next.max(end);
-            return Ok(is_news.then_some(Told::Gap(event.data)));
+            return Ok(is_news.then_some(TailItem::Gap(event.data)));
         }
         let Some(position) = event.id.as_deref().and_then(|id| id.parse::<u64>().ok()) else {
             return match (event.name.as_str(), Refusal::read(0, event.data.as_bytes())) {
@@ -269,7 +269,7 @@ impl Tail {
             return Ok(None);
         }
         self.next = position + 1;
-        Ok(Some(Told::Event(event.data)))
+        Ok(Some(TailItem::Event(event.data)))
     }
 }
 

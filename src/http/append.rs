@@ -17,10 +17,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Shared,
     body::{Who, is_of},
-    describe::Refusals,
     gate::{Asking, reader},
     guard::RequestId,
-    params::Params,
+    params::Query,
     refuse::Refusal,
     serve::Stopping,
 };
@@ -28,15 +27,13 @@ use crate::{
     access::Reading,
     event::Origin,
     service::{Answered, Asked, Code, Flow, ServiceError},
-    verbs::routes,
+    verbs::events::AppendQuery,
     wire::{
-        answer::{self, Line},
+        NDJSON,
+        answer::{self, LineLabel},
         json,
     },
 };
-
-/// The media type of both directions.
-const MEDIA_TYPE: &str = "application/x-ndjson";
 
 /// A body that is read as it comes.
 pub(super) struct Lines {
@@ -49,11 +46,12 @@ impl<S: Send + Sync> FromRequest<S> for Lines {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
-        if !is_of(request.headers(), MEDIA_TYPE) {
-            let error = ServiceError::invalid("content-type", format!("{MEDIA_TYPE} is expected"));
+        if !is_of(request.headers(), NDJSON) {
+            let error = ServiceError::invalid("content-type", format!("{NDJSON} is expected"));
             return Err(Refusal::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, error));
         }
-        // Who asks whether to go on is told by reading, and only before the answer begins.
+        // A client that waits for `100 Continue` gets it when its body is read, which must be
+        // before the answer begins.
         let asks = request.headers().contains_key(header::EXPECT);
         let mut body = request.into_body().into_data_stream();
         let first = if asks { body.next().await.and_then(Result::ok) } else { None };
@@ -63,43 +61,32 @@ impl<S: Send + Sync> FromRequest<S> for Lines {
 
 /// Appends batches to many sessions, each answered when it is durable; one answer line for each
 /// line, in order for each session.
-#[utoipa::path(
-    post, path = routes::APPEND_STREAM.path, operation_id = routes::APPEND_STREAM.id, tag = "events",
-    params(("create" = Option<bool>, Query, description = "Create unknown sessions with their first batch")),
-    request_body(content = String, content_type = "application/x-ndjson",
-        description = "Any number of lines, each an AppendLine; a batch a line. An empty line is passed over"),
-    responses(
-        (status = 200, description = "For each line a LineAppended or a LineRefused", body = String, content_type = "application/x-ndjson"),
-        Refusals
-    )
-)]
 pub(super) async fn append(
-    State(door): Shared,
+    State(server): Shared,
     Asking(who): Asking,
     Who(caller): Who,
-    params: Params,
+    Query(AppendQuery { create }): Query<AppendQuery>,
     stopping: Stopping,
     axum::Extension(request): axum::Extension<RequestId>,
     Lines { body, first }: Lines,
 ) -> Result<Response, Refusal> {
-    let create = params.flag("create")?;
     let appending = Appending {
-        flow: door.app.service.flow(&caller, create),
+        flow: server.app.service.flow(&caller, create),
         origin: caller.origin,
         body,
         unread: BytesMut::from(first.unwrap_or_default()),
         searched: 0,
         line: 0,
-        line_bytes_max: door.app.options.body_bytes_max,
+        line_bytes_max: server.app.options.body_bytes_max,
         too_long: false,
         input: Input::Open,
-        idle: door.app.options.append_idle,
+        idle: server.app.options.append_idle,
         stop: stopping.token(),
         request,
         _place: reader(&who)?,
     };
     let answers = Body::from_stream(stream::unfold(appending, Appending::answers));
-    let headers = [(header::CONTENT_TYPE.as_str(), MEDIA_TYPE), ("x-accel-buffering", "no")];
+    let headers = [(header::CONTENT_TYPE.as_str(), NDJSON), ("x-accel-buffering", "no")];
     Ok((headers, answers).into_response())
 }
 
@@ -233,8 +220,8 @@ impl Appending {
         let text = match json::utf8(line) {
             Ok(text) => text,
             Err(error) => {
-                let place = Line { number, reference: None, session: None };
-                return answer::line_refused(out, &place, &error, self.request.as_str());
+                let label = LineLabel { number, reference: None, session: None };
+                return answer::line_refused(out, &label, &error, self.request.as_str());
             }
         };
         let read = json::append_line(text, self.origin);
@@ -247,8 +234,8 @@ impl Appending {
                 let error = batch
                     .err()
                     .unwrap_or_else(|| ServiceError::invalid("session", "it is missing"));
-                let place = Line { number, reference: read.reference, session: None };
-                answer::line_refused(out, &place, &error, self.request.as_str());
+                let label = LineLabel { number, reference: read.reference, session: None };
+                answer::line_refused(out, &label, &error, self.request.as_str());
             }
         }
     }
@@ -262,17 +249,17 @@ impl Appending {
         let message = format!("the line is longer than {} bytes", self.line_bytes_max);
         let error = ServiceError::new(Code::BodyTooLarge, message)
             .action("send the events as several batches");
-        let place = Line { number: self.line, reference: None, session: None };
-        answer::line_refused(out, &place, &error, self.request.as_str());
+        let label = LineLabel { number: self.line, reference: None, session: None };
+        answer::line_refused(out, &label, &error, self.request.as_str());
     }
 
     fn tell(&self, answered: Vec<Answered<Ticket>>, out: &mut Vec<u8>) {
         for Answered { ticket, session, result } in answered {
             let reference = ticket.reference.as_deref();
-            let place = Line { number: ticket.line, reference, session: Some(&session) };
+            let label = LineLabel { number: ticket.line, reference, session: Some(&session) };
             match result {
-                Ok(appended) => answer::appended(out, &place, &appended),
-                Err(error) => answer::line_refused(out, &place, &error, self.request.as_str()),
+                Ok(appended) => answer::appended(out, &label, &appended),
+                Err(error) => answer::line_refused(out, &label, &error, self.request.as_str()),
             }
         }
     }

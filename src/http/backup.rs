@@ -1,5 +1,5 @@
 //! The route of a backup: the whole store on its way to an operator, as it was at one moment. It
-//! must not have more of it in memory than a few parts, nor go on when nobody takes them.
+//! must not have more of it in memory than a few parts, nor continue when the client has gone.
 
 use std::io;
 
@@ -14,12 +14,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Shared, describe::Refusals, gate::Asking, guard::RequestId, refuse::Refusal, serve::Stopping,
-    stream::Reader,
+    Shared, gate::Asking, guard::RequestId, refuse::Refusal, serve::Stopping, stream::Reader,
 };
 use crate::{
     service::{Backup, Code, Part, ServiceError},
-    verbs::routes,
     wire::{
         backup::{self, BackupLine, BackupMade, MEDIA_TYPE},
         convert,
@@ -37,27 +35,20 @@ enum Step {
 }
 
 /// A consistent copy of the whole store, of all tenants, made while others write.
-#[utoipa::path(
-    post, path = routes::CREATE_BACKUP.path, operation_id = routes::CREATE_BACKUP.id, tag = "operations",
-    responses(
-        (status = 200, description = "Lines of JSON (BackupLine), each `part` followed by the bytes it announces; the last line is `complete` or `failed`, and an answer without one was cut. `sessionlog backup create` takes it", body = String, content_type = "application/vnd.sessionlog.backup"),
-        Refusals
-    )
-)]
 pub(super) async fn create(
-    State(door): Shared,
+    State(server): Shared,
     Asking(who): Asking,
     stopping: Stopping,
     axum::Extension(request): axum::Extension<RequestId>,
 ) -> Result<Response, Refusal> {
-    let _admitted = door.admit(&who)?;
+    let _admitted = server.admit(&who)?;
     let (give, mut steps) = mpsc::channel(PARTS_WAITING);
-    let service = door.app.service.clone();
+    let service = server.app.service.clone();
     tokio::task::spawn_blocking(move || {
-        let gone = |_| io::Error::new(io::ErrorKind::BrokenPipe, "nobody takes it any more");
+        let gone = |_| io::Error::new(io::ErrorKind::BrokenPipe, "the client has gone");
         let made = service.backup(&mut |part| give.blocking_send(Step::Part(part)).map_err(gone));
         let last = made.map_or_else(Step::Failed, Step::Made);
-        // Whoever went away does not ask how it ended.
+        // A client that has gone does not read how it ended.
         let _ = give.blocking_send(last);
     });
     // What is refused is an error like any other, as long as nothing was sent.

@@ -17,12 +17,12 @@ use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::{Door, gate::Asking, hold::Held, refuse::Refusal, strict};
+use super::{Server, gate::Asking, hold::Held, refuse::Refusal, strict};
 use crate::{
     event::{BatchKey, Fence, Origin, Position, SessionId},
     service::{Caller, Code, ServiceError},
     verbs,
-    wire::{json, protobuf},
+    wire::{PROTOBUF, json},
 };
 
 /// How long a client may pause while it sends a body.
@@ -37,18 +37,18 @@ const TREE_BYTES_SMALL: usize = 64 << 10;
 /// The media type of most bodies.
 const JSON: &str = "application/json";
 
-/// How a front end says what kind of door it is; `import` is the one kind that counts.
+/// How a front end names its kind; only the kind `import` has an effect.
 const ORIGIN_HEADER: &str = "sessionlog-origin";
 
 /// On whose behalf, by the credential alone.
 pub(super) struct Who(pub(super) Caller);
 
-impl FromRequestParts<Arc<Door>> for Who {
+impl FromRequestParts<Arc<Server>> for Who {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, door: &Arc<Door>) -> Result<Self, Refusal> {
-        let Asking(who) = Asking::from_request_parts(parts, door).await?;
-        // A door for other programs' transcripts calls through this one, and says so.
+    async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<Self, Refusal> {
+        let Asking(who) = Asking::from_request_parts(parts, server).await?;
+        // An import of other programs' transcripts is a client of this interface, and says so.
         let imports = parts.headers.get(ORIGIN_HEADER).is_some_and(|value| value == "import");
         let origin = if imports { Origin::Import } else { Origin::Harness };
         Ok(Self(Caller { scope: who.scope.clone(), origin, fence: fence(&parts.headers)? }))
@@ -102,16 +102,16 @@ pub(super) struct Payload {
     pub(super) hosted: bool,
 }
 
-impl FromRequest<Arc<Door>> for Payload {
+impl FromRequest<Arc<Server>> for Payload {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, door: &Arc<Door>) -> Result<Self, Refusal> {
-        let protobuf = is_of(request.headers(), protobuf::MEDIA_TYPE);
+    async fn from_request(request: Request, server: &Arc<Server>) -> Result<Self, Refusal> {
+        let protobuf = is_of(request.headers(), PROTOBUF);
         if !protobuf && !is_of(request.headers(), JSON) {
             return Err(another_type());
         }
         let hosted = strict::is_hosted(request.headers(), request.uri());
-        let bytes = read(request, door.app.options.body_bytes_max).await?;
+        let bytes = read(request, server.app.options.body_bytes_max).await?;
         Ok(Self { bytes, protobuf, hosted })
     }
 }
@@ -120,13 +120,13 @@ impl FromRequest<Arc<Door>> for Payload {
 /// without a content type is the empty object.
 pub(super) struct JsonBody<T>(pub(super) T, pub(super) Option<Held>);
 
-impl<T: DeserializeOwned> FromRequest<Arc<Door>> for JsonBody<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<Server>> for JsonBody<T> {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, door: &Arc<Door>) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, server: &Arc<Server>) -> Result<Self, Refusal> {
         let json = is_of(request.headers(), JSON);
         let hosted = strict::is_hosted(request.headers(), request.uri());
-        let bytes = read(request, door.app.options.body_bytes_max).await?;
+        let bytes = read(request, server.app.options.body_bytes_max).await?;
         if bytes.is_empty() {
             return decode("{}").map(|body| Self(body, None));
         }
@@ -135,7 +135,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<Door>> for JsonBody<T> {
         }
         let text = json::utf8(&bytes)?;
         json::check(text)?;
-        let room = room_of_tree(door, &bytes).await?;
+        let room = room_of_tree(server, &bytes).await?;
         if !hosted {
             strict::members::<T>(text)?;
         }
@@ -144,12 +144,12 @@ impl<T: DeserializeOwned> FromRequest<Arc<Door>> for JsonBody<T> {
 }
 
 /// Room for the tree of a JSON text, which is refused when it has too many values for one.
-pub(super) async fn room_of_tree(door: &Door, text: &[u8]) -> Result<Option<Held>, Refusal> {
+pub(super) async fn room_of_tree(server: &Server, text: &[u8]) -> Result<Option<Held>, Refusal> {
     let bytes = json::values(text)?.saturating_mul(VALUE_BYTES);
     if bytes <= TREE_BYTES_SMALL {
         return Ok(None);
     }
-    door.trees.ask(bytes).await.map(Some)
+    server.trees.ask(bytes).await.map(Some)
 }
 
 /// Decodes checked JSON; what does not fit is named by its member.
@@ -352,5 +352,5 @@ pub(super) fn wants_protobuf(headers: &HeaderMap, sent_protobuf: bool) -> bool {
     let accepts: Vec<&str> =
         headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let named = |name: &str| accepts.iter().any(|value| value.contains(name));
-    named(protobuf::MEDIA_TYPE) || sent_protobuf && !named("json")
+    named(PROTOBUF) || sent_protobuf && !named("json")
 }

@@ -9,7 +9,7 @@ use axum::{
     http::{HeaderMap, Method, StatusCode, header, request::Parts},
 };
 
-use super::{Door, refuse::Refusal};
+use super::{Server, refuse::Refusal};
 use crate::{
     access::{Denied, Full, Principal, Reading, Tenant},
     event::Origin,
@@ -34,16 +34,16 @@ pub(super) struct Admitted {
 /// Who asks, for handlers.
 pub(super) struct Asking(pub(super) Arc<Principal>);
 
-impl FromRequestParts<Arc<Door>> for Asking {
+impl FromRequestParts<Arc<Server>> for Asking {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Door>) -> Result<Self, Refusal> {
-        // Without the guard nobody was asked for a credential, and nobody is let in.
-        parts.extensions.get().cloned().map(Self).ok_or_else(|| missing("no one was let in"))
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Server>) -> Result<Self, Refusal> {
+        // Without the guard no credential was checked: the request is refused.
+        parts.extensions.get().cloned().map(Self).ok_or_else(|| missing("the request was not authenticated"))
     }
 }
 
-impl Door {
+impl Server {
     /// Lets a request in: its principal goes with it.
     pub(super) fn let_in(&self, route: &str, request: &mut Request) -> Result<Admitted, Refusal> {
         let need = self.need(request.method(), route);
@@ -151,7 +151,7 @@ fn missing(problem: &str) -> Refusal {
     ServiceError::new(Code::Unauthenticated, problem).action(action).into()
 }
 
-/// What a tenant is told that takes too much.
+/// The refusal of a request of a tenant that takes too much.
 fn refused(full: Full, tenant: &Tenant) -> Refusal {
     let tenant = tenant.id();
     let (code, message, wait) = match full {
@@ -168,7 +168,7 @@ fn refused(full: Full, tenant: &Tenant) -> Refusal {
         ),
     };
     let action = match full {
-        Full::Readers(_) => "end streams that nobody reads, or come back later",
+        Full::Readers(_) => "end streams that are not read, or come back later",
         _ => "come back after Retry-After, with less at once",
     };
     let mut error = ServiceError::new(code, message).action(action);

@@ -17,7 +17,7 @@ use axum::{
 use futures_util::{FutureExt as _, StreamExt as _};
 
 use super::{
-    Door, HttpOptions, Shared,
+    HttpOptions, Server, Shared,
     body::{announced, to_its_end},
     gate::{NO_ROUTE, Noted},
     hold::Held,
@@ -26,8 +26,10 @@ use super::{
 use crate::{
     service::{Code, ServiceError},
     verbs::{
+        Verb as _,
         browser::{FETCH_SITE, is_cross_site, is_loopback},
-        routes,
+        events::AppendStream,
+        tools::MCP,
     },
 };
 
@@ -43,7 +45,7 @@ const BODY_BYTES_SMALL: usize = 64 << 10;
 /// What a body takes until it is answered: its text, its events, and the frame they go into.
 const BODY_COPIES: usize = 3;
 
-/// The request's id, for whoever answers later than the handler.
+/// The request's id, for what is answered after the handler has returned.
 #[derive(Clone)]
 pub(super) struct RequestId(HeaderValue);
 
@@ -54,32 +56,32 @@ impl RequestId {
     }
 }
 
-/// Around every route: names the request, turns away who must not knock, counts and logs it,
+/// Around every route: names the request, refuses foreign hosts and origins, counts and logs it,
 /// writes refusals out. A panic below is an answer too.
 pub(super) async fn guard(
-    State(door): Shared,
+    State(server): Shared,
     route: Option<MatchedPath>,
     mut request: Request,
     next: Next,
 ) -> Response<Body> {
-    let id = request_id(&door, request.headers());
+    let id = request_id(&server, request.headers());
     request.extensions_mut().insert(id.clone());
     let method = request.method().clone();
     let route = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
-    let began = door.app.service.monotonic();
-    let options = &door.app.options;
+    let began = server.app.service.monotonic();
+    let options = &server.app.options;
     let knocked = knock(options, &request).map_err(Refusal::from);
-    let let_in = knocked.and_then(|()| door.let_in(route, &mut request)).and_then(|who| {
-        door.queries.check(&method, route, request.headers(), request.uri())?;
-        let streams = route == routes::MCP.path && method == Method::GET;
-        let reader = streams.then(|| door.admit(&who.who)).transpose()?;
+    let let_in = knocked.and_then(|()| server.let_in(route, &mut request)).and_then(|who| {
+        server.queries.check(&method, route, request.headers(), request.uri())?;
+        let streams = route == MCP.path && method == Method::GET;
+        let reader = streams.then(|| server.admit(&who.who)).transpose()?;
         Ok((who, reader))
     });
     let mut reader = None;
     let admitted = match let_in {
         Ok((who, reads)) => {
             reader = reads;
-            admit(&door, route, request.headers()).await.map(|room| (who, room))
+            admit(&server, route, request.headers()).await.map(|room| (who, room))
         }
         Err(refusal) => Err(refusal),
     };
@@ -102,15 +104,15 @@ pub(super) async fn guard(
         let (who, refusal, status) = (who.as_deref(), refusal.as_ref(), response.status());
         let (method, request) = (&method, id.as_str());
         let session = path.strip_prefix("/v1/sessions/").and_then(|rest| rest.split('/').next());
-        door.note(Noted { who, refusal, method, route, session, status, request }).await;
+        server.note(Noted { who, refusal, method, route, session, status, request }).await;
     }
     let code = refusal.as_ref().map_or("", |refusal| refusal.code().as_str());
     if let Some(refusal) = &refusal {
         response = refusal.write(id.as_str());
     }
-    let took = door.app.service.monotonic().saturating_sub(began);
+    let took = server.app.service.monotonic().saturating_sub(began);
     let status = response.status();
-    door.metrics.request(&method, route, status.as_u16(), took);
+    server.metrics.request(&method, route, status.as_u16(), took);
     log(id.as_str(), &method, route, status, code, took);
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID_HOSTED, id.0.clone());
@@ -136,8 +138,8 @@ pub(super) fn until_its_end<T: Send + 'static>(
     })
 }
 
-/// One line for what is refused or fails. What goes well is counted, and told only to who looks
-/// for it: a line for each would cost more than the append it tells of.
+/// Logs a line for a request that was refused or failed. One that succeeded is counted, and logged
+/// on the level debug alone: a line would cost more than the append it reports.
 fn log(id: &str, method: &Method, route: &str, status: StatusCode, code: &str, took: Duration) {
     let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     let status_code = status.as_u16();
@@ -159,7 +161,7 @@ fn unshaped(route: &str, response: &Response<Body>) -> Option<Refusal> {
 }
 
 /// The client's id for the request when it is plain, or one of ours.
-fn request_id(door: &Door, headers: &HeaderMap) -> RequestId {
+fn request_id(server: &Server, headers: &HeaderMap) -> RequestId {
     let plain = |value: &&HeaderValue| {
         (1..=REQUEST_ID_BYTES_MAX).contains(&value.len())
             && value
@@ -169,8 +171,8 @@ fn request_id(door: &Door, headers: &HeaderMap) -> RequestId {
     };
     let given = headers.get(REQUEST_ID).filter(plain).cloned();
     RequestId(given.unwrap_or_else(|| {
-        let number = door.requests.fetch_add(1, Ordering::Relaxed);
-        let text = format!("req_{:x}_{number:x}", door.began.0);
+        let number = server.requests.fetch_add(1, Ordering::Relaxed);
+        let text = format!("req_{:x}_{number:x}", server.began.0);
         HeaderValue::from_str(&text).expect("hex digits may stand in a header")
     }))
 }
@@ -186,18 +188,18 @@ fn knock(options: &HttpOptions, request: &Request) -> Result<(), ServiceError> {
 /// Room for a request that says it is large, or does not say how large it is, until it is answered.
 /// One that is refused for its size is not waited for, and an append stream is read as it comes: it
 /// is never in memory whole.
-async fn admit(door: &Door, route: &str, headers: &HeaderMap) -> Result<Option<Held>, Refusal> {
-    let bytes_max = door.app.options.body_bytes_max;
+async fn admit(server: &Server, route: &str, headers: &HeaderMap) -> Result<Option<Held>, Refusal> {
+    let bytes_max = server.app.options.body_bytes_max;
     let bytes = match announced(headers) {
         Some(bytes) => bytes,
         None if headers.contains_key(header::TRANSFER_ENCODING) => bytes_max as u64,
         None => 0,
     };
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    if bytes <= BODY_BYTES_SMALL || bytes > bytes_max || route == routes::APPEND_STREAM.path {
+    if bytes <= BODY_BYTES_SMALL || bytes > bytes_max || route == AppendStream::ROUTE.path {
         return Ok(None);
     }
-    door.bodies.ask(bytes.saturating_mul(BODY_COPIES)).await.map(Some)
+    server.bodies.ask(bytes.saturating_mul(BODY_COPIES)).await.map(Some)
 }
 
 fn forbidden(problem: &str, action: &str) -> ServiceError {

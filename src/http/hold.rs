@@ -1,7 +1,7 @@
 //! What large answers take in memory, all together, and what large requests take: room is asked for
 //! before one is read and given back when its last byte has left, or when it is answered. A client
-//! that never reads, or sends for ever, keeps its share only, and who comes later waits for a while
-//! and is then told to come back. It must not know a route.
+//! that never reads, or sends for ever, keeps its share only. A later request waits for a while and is
+//! then refused as retryable. It must not know a route.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ pub(super) struct Full {
     pub(super) action: &'static str,
 }
 
-/// Answers that nobody has read yet.
+/// Answers that their clients have not read yet.
 pub(super) const ANSWERS: Full = Full {
     problem: "the answers that clients have not read yet take all the room there is",
     action: "come back later, or ask for fewer events at once",
@@ -58,7 +58,7 @@ impl Room {
     /// Room for so many bytes, or for all there is when it is less: that one goes alone.
     pub(super) async fn ask(&self, bytes: usize) -> Result<Held, Refusal> {
         let wanted = units(bytes).min(self.all);
-        // There mostly is room, and then nobody needs a timer.
+        // Mostly there is room, and no timer is needed.
         if let Ok(permit) = Arc::clone(&self.units).try_acquire_many_owned(wanted) {
             return Ok(Held(permit));
         }
@@ -104,17 +104,17 @@ impl Held {
     pub(super) fn answer(mut self, bytes: Vec<u8>) -> Bytes {
         let needed = self.0.num_permits().min(units(bytes.capacity()) as usize);
         let _room = self.0.split(needed);
-        Bytes::from_owner(Kept { bytes, _room })
+        Bytes::from_owner(BytesInRoom { bytes, _room })
     }
 }
 
 /// The bytes and the room they take, dropped together.
-struct Kept {
+struct BytesInRoom {
     bytes: Vec<u8>,
     _room: Option<OwnedSemaphorePermit>,
 }
 
-impl AsRef<[u8]> for Kept {
+impl AsRef<[u8]> for BytesInRoom {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }

@@ -7,7 +7,7 @@ use super::{
     guard::until_its_end,
     refuse::Refusal,
 };
-use crate::{event::limits, wire::tools};
+use crate::{event::limits, verbs::tools};
 use axum::{
     body::{Body, HttpBody as _},
     extract::{Request, State},
@@ -17,7 +17,7 @@ use axum::{
 
 /// Around the route of MCP, whose library builds trees of every body: the body is read and judged
 /// first. Only the tools that carry an event or a state take more than the others.
-pub(super) async fn judge(State(door): Shared, request: Request, next: Next) -> Response {
+pub(super) async fn judge(State(server): Shared, request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
     }
@@ -25,7 +25,7 @@ pub(super) async fn judge(State(door): Shared, request: Request, next: Next) -> 
     let judged = async {
         let head = Request::from_parts(parts.clone(), body);
         let bytes = read(head, limits::MCP_CARRIER_BYTES_MAX).await?;
-        let room = room_of_tree(&door, &bytes).await?;
+        let room = room_of_tree(&server, &bytes).await?;
         if bytes.len() > limits::MCP_BYTES_MAX && !tools::carries(&bytes) {
             return Err(Refusal::from(too_large(limits::MCP_BYTES_MAX)));
         }

@@ -112,7 +112,7 @@ fn describe() {
     describe_counter!("sessionlog_appends_total", "Batches appended.");
     describe_counter!("sessionlog_events_appended_total", "Events appended.");
     describe_counter!("sessionlog_bytes_appended_total", "Bytes of bodies appended.");
-    describe_counter!("sessionlog_sessions_expired_total", "Sessions nobody used for too long.");
+    describe_counter!("sessionlog_sessions_expired_total", "Sessions that expired.");
     describe_counter!("sessionlog_sessions_reclaimed_total", "Sessions gone after their grace.");
     describe_counter!("sessionlog_scrubs_total", "Times everything was read back.");
     describe_gauge!("sessionlog_scrub_damage", "Damaged places the last of them found.");

@@ -1,6 +1,6 @@
-//! DOOR: HTTP. A handler decodes, calls one verb, encodes. It must not decide anything about a
-//! session: if it needs to, a verb is missing. What every route shares (who may knock, request
-//! ids, limits, logs, the shape of errors) lies in guard, so that no route can forget it.
+//! INTERFACE: HTTP. A handler decodes, calls one verb, encodes. It must not decide anything about a
+//! session: if it needs to, a verb is missing. What every route shares (credentials,
+//! request ids, limits, logs, the shape of errors) is in guard, so that no route can forget it.
 
 mod admin;
 mod append;
@@ -11,9 +11,9 @@ mod events;
 mod gate;
 mod guard;
 mod hold;
-#[cfg(feature = "mcp")]
 mod mcp;
 mod metrics;
+mod operation;
 mod params;
 mod progress;
 mod refuse;
@@ -21,7 +21,6 @@ mod serve;
 mod stream;
 mod strict;
 mod threads;
-#[cfg(feature = "mcp")]
 mod tools;
 mod verb;
 
@@ -42,13 +41,13 @@ use crate::{
     access::{Access, Principal},
     event::{Event, Timestamp, limits},
     service::{Service, ServiceResult},
-    verbs::{OwnerInfo, Registered, routes},
+    verbs::{OwnerInfo, Registered, tools::MCP},
 };
 
 /// Turns the events of a whole session into another program's format.
 pub type Exporter = Arc<dyn Fn(Vec<Event>) -> ServiceResult<Vec<u8>> + Send + Sync>;
 
-/// What an operator may change about the door.
+/// What an operator may change about the interface.
 #[derive(Clone)]
 pub struct HttpOptions {
     /// Hosts a request may name, beside the loopback names; with or without a port.
@@ -73,10 +72,10 @@ pub struct HttpOptions {
     pub answers_patience: Duration,
     /// How long an append stream may bring nothing before it is ended; default 5 min.
     pub append_idle: Duration,
-    /// How often a quiet stream tells its tail; default 15 s.
+    /// How often a quiet stream sends its tail; default 15 s.
     pub heartbeat: Duration,
-    /// Who may come in over a network; `None` lets everybody in who reaches the port, as the user
-    /// of this machine.
+    /// Which credentials are accepted over a network; with `None` every client that reaches the port
+    /// is the user of this machine.
     pub access: Option<Arc<Access>>,
     /// Export formats beside `jsonl`, by name.
     pub exporters: BTreeMap<String, Exporter>,
@@ -102,7 +101,7 @@ impl Default for HttpOptions {
     }
 }
 
-/// What the door is made of.
+/// What the interface is made of.
 #[derive(Clone)]
 pub struct App {
     /// The verbs.
@@ -113,8 +112,8 @@ pub struct App {
     pub options: HttpOptions,
 }
 
-/// The app, and what the door keeps beside it.
-struct Door {
+/// The app, and what the interface keeps beside it.
+struct Server {
     app: App,
     readers: Arc<Semaphore>,
     room: hold::Room,
@@ -122,11 +121,11 @@ struct Door {
     /// What bodies take that are read as trees: a quarter of that room, beside it.
     trees: hold::Room,
     streams: Arc<hold::Room>,
-    /// When this door was made: what tells its requests from another's.
+    /// When it was made: makes its request ids differ from those of earlier servers.
     began: Timestamp,
     requests: AtomicU64,
     metrics: metrics::Metrics,
-    /// Who comes in without a credential, where that is allowed.
+    /// The principal of a request without a credential, where that is allowed.
     local: Arc<Principal>,
     document: String,
     registered: Registered,
@@ -134,17 +133,16 @@ struct Door {
 }
 
 /// Shared by all handlers.
-type Shared = axum::extract::State<Arc<Door>>;
+type Shared = axum::extract::State<Arc<Server>>;
 
-/// Every route of the API. `more` has the route [`routes::MCP`]; it is merged before the layers, so
+/// Every route of the API. `more` has the route [`MCP`]; it is merged before the layers, so
 /// that the checks of hosts and origins, request ids, limits and logs cover it too.
 pub fn router(app: App, more: Router) -> Router {
-    let (routes, mut registered) = describe::routes().into_parts();
-    let (routes, document) = routes.split_for_parts();
-    registered.add(routes::MCP);
+    let (routes, mut registered, document) = describe::routes().into_parts();
+    registered.add(MCP);
     let options = &app.options;
     let room = hold::Room::new;
-    let door = Arc::new(Door {
+    let server = Arc::new(Server {
         readers: Arc::new(Semaphore::new(options.readers_max)),
         room: room(options.answers_bytes_max, options.answers_patience, hold::ANSWERS),
         streams: Arc::new(room(options.streams_bytes_max, Duration::ZERO, hold::STREAMS)),
@@ -159,12 +157,11 @@ pub fn router(app: App, more: Router) -> Router {
         registered,
         app,
     });
-    #[cfg(feature = "mcp")]
-    let more = more.layer(middleware::from_fn_with_state(Arc::clone(&door), mcp::judge));
+    let more = more.layer(middleware::from_fn_with_state(Arc::clone(&server), mcp::judge));
     routes
-        .with_state(Arc::clone(&door))
+        .with_state(Arc::clone(&server))
         .merge(more)
         .fallback(refuse::no_route)
         .method_not_allowed_fallback(refuse::no_method)
-        .layer(middleware::from_fn_with_state(door, guard::guard))
+        .layer(middleware::from_fn_with_state(server, guard::guard))
 }

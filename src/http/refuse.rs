@@ -1,4 +1,4 @@
-//! Errors of this door: one match from code to status, one shape. A handler returns a `Refusal`;
+//! Errors of this interface: one match from code to status, one shape. A handler returns a `Refusal`;
 //! guard writes it out, because only there the request's id is known. It must not word a message
 //! that service could word.
 
@@ -15,6 +15,26 @@ use crate::{
     service::{Code, ServiceError},
     wire::convert,
 };
+
+/// Every status of an error, and when it comes.
+pub(super) const REFUSALS: &[(&str, &str)] = &[
+    ("400", "Not JSON (`invalid_json`), or not HTTP"),
+    ("401", "No valid credential (`unauthenticated`)"),
+    ("403", "The host, origin or credential may not do this (`forbidden`)"),
+    ("404", "What was asked for is not known (`session_not_found`, `point_not_found`, …)"),
+    ("405", "The path does not take this method"),
+    ("408", "The body stopped coming"),
+    ("409", "It conflicts with what is there (`position_conflict`, `session_exists`, …)"),
+    ("410", "It was there (`session_deleted`, `session_expired`, `prefix_erased`)"),
+    ("413", "The body is too large (`body_too_large`)"),
+    ("415", "The body's media type is not taken"),
+    ("422", "JSON, but not what the verb takes (`invalid_request`, naming the field)"),
+    ("423", "Damaged or held (`session_damaged`, `session_held`)"),
+    ("429", "Too much at once (`rate_limited`, `limit_reached`, `quota_exceeded`)"),
+    ("500", "A defect of the server (`internal_error`)"),
+    ("503", "Not now (`outcome_unknown`, `not_finished`, `store_read_only`, `owner_unavailable`)"),
+    ("507", "The disk is full (`disk_full`)"),
+];
 
 /// A refused or failed request.
 #[derive(Clone, Debug)]
@@ -99,7 +119,7 @@ impl Refusal {
             let seconds = self.error.hint.retry_after_seconds.unwrap_or(1);
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        // Clients that would guess from the status are told. What may have been written is not sent
+        // For clients that would guess from the status. What may have been written is not sent
         // again by a client that does not know whether it gave its events ids.
         let again = self.error.hint.retryable && self.error.code != Code::OutcomeUnknown;
         let again = HeaderValue::from_static(if again { "true" } else { "false" });
@@ -141,7 +161,7 @@ pub(super) async fn no_method() -> Refusal {
     Refusal::with_status(StatusCode::METHOD_NOT_ALLOWED, error)
 }
 
-/// A handler panicked: a defect of ours, told apart from everything else.
+/// A handler panicked: a defect of ours, logged as one.
 pub(super) fn panicked(panic: Box<dyn Any + Send>) -> Response<Body> {
     let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Answers that go on: the tail of a session as server-sent events, and a whole session as JSON
+//! Answers that are sent as they grow: the tail of a session as server-sent events, and a whole session as JSON
 //! lines. A stream ends with `done` when the server stops, so that a client knows it may come back.
 //! It must not buffer more than one step of a reader, nor more of all readers than there is room
 //! for: a client that opens streams and reads none of them does not fill the memory.
@@ -16,13 +16,12 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Door, Shared,
+    Server, Shared,
     body::{InPath, Who, last_event_id},
-    describe::Refusals,
     gate::{Asking, reader, reading},
     guard::RequestId,
     hold::{Held, Room},
-    params::Params,
+    params::Query,
     refuse::Refusal,
     serve::Stopping,
 };
@@ -30,11 +29,14 @@ use crate::{
     access::{Principal, Reading},
     event::{Event, Point, SessionId},
     service::{Code, Follow, Gap, ServiceError, Step},
-    verbs::routes,
-    wire::{answer, convert},
+    verbs::{
+        events::{ExportQuery, FollowQuery},
+        values,
+    },
+    wire::{NDJSON, SSE, answer, convert},
 };
 
-impl Door {
+impl Server {
     /// Admits one more reader, or says that there are too many: of its tenant's, or of all.
     pub(super) fn admit(&self, who: &Principal) -> Result<Reader, Refusal> {
         let of_tenant = reader(who)?;
@@ -47,7 +49,7 @@ impl Door {
             let max = self.app.options.readers_max;
             let mut error =
                 ServiceError::new(Code::LimitReached, format!("{max} readers are connected"))
-                    .action("come back later, or end streams that nobody reads");
+                    .action("come back later, or end streams that are not read");
             error.hint.retryable = true;
             error.into()
         })
@@ -64,7 +66,7 @@ pub(super) struct Reader {
 const SMALL_BYTES: usize = 16 << 10;
 
 /// A reader of a session, and the room that its parts take until the client has taken them.
-struct Source {
+struct BoundedFollow {
     follow: Follow,
     room: Arc<Room>,
 }
@@ -72,7 +74,7 @@ struct Source {
 /// The next step of a reader, and the room for it where it is large.
 type Roomy = (Step, Option<Held>);
 
-impl Source {
+impl BoundedFollow {
     /// The next step. Where there is no room for it, it is dropped, and read again once there is:
     /// waiting takes no memory.
     async fn step(&mut self, patience: Duration) -> Result<Roomy, ServiceError> {
@@ -115,7 +117,7 @@ fn part(bytes: Vec<u8>, held: Option<Held>) -> Bytes {
 /// A client of a stream.
 struct Tail {
     session: SessionId,
-    source: Source,
+    source: BoundedFollow,
     heartbeat: Duration,
     stop: CancellationToken,
     request: String,
@@ -126,7 +128,7 @@ struct Tail {
 
 impl Tail {
     /// The next frames; `None` ends the stream. The first is a heartbeat, sent at once, so that a
-    /// client knows from which position on it will miss nothing.
+    /// client knows from which position on it misses nothing.
     async fn frames(mut self) -> Option<(Result<Bytes, io::Error>, Self)> {
         if self.ended {
             return None;
@@ -163,41 +165,29 @@ impl Tail {
     }
 }
 
-/// The session as it grows: live from the tail, unless told from where.
-#[utoipa::path(
-    get, path = routes::STREAM_EVENTS.path, operation_id = routes::STREAM_EVENTS.id, tag = "events",
-    params(
-        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
-        ("from" = Option<String>, Query, description = "Point of the first event; the tail when not said"),
-        ("types[]" = Option<Vec<String>>, Query, description = "Only these types"),
-        ("Last-Event-ID" = Option<u64>, Header, description = "Position of the last event seen; takes the place of from"),
-    ),
-    responses(
-        (status = 200, description = "Server-sent events: `event` is the type, `id` the position; `ping` carries the tail, `gap` names events that are lost for good, `session.deleted` ends the stream of a session that is deleted, `done` comes before the server ends it", body = String, content_type = "text/event-stream"),
-        Refusals
-    )
-)]
+/// The session as it grows.
 pub(super) async fn tail(
-    State(door): Shared,
+    State(server): Shared,
     Asking(who): Asking,
     InPath(session): InPath,
-    params: Params,
+    Query(query): Query<FollowQuery>,
     headers: HeaderMap,
     stopping: Stopping,
     axum::Extension(request): axum::Extension<RequestId>,
 ) -> Result<Response, Refusal> {
-    let _admitted = door.admit(&who)?;
+    let _admitted = server.admit(&who)?;
     let caller = reading(&who);
-    let from = last_event_id(&headers)?.map(Point::At).or(params.point("from")?);
-    let follow = door.app.service.follow(&caller, &session, from.as_ref(), None).await?;
-    let follow = follow.only(params.types()?);
-    let heartbeat = door.app.options.heartbeat;
+    let from =
+        last_event_id(&headers)?.map(Point::At).or(values::point("from", query.from.as_deref())?);
+    let follow = server.app.service.follow(&caller, &session, from.as_ref(), None).await?;
+    let follow = follow.only(values::types(&query.types)?);
+    let heartbeat = server.app.options.heartbeat;
     let (begun, ended) = (false, false);
     let (request, stop) = (request.as_str().to_owned(), stopping.token());
-    let source = Source { follow, room: Arc::clone(&door.streams) };
+    let source = BoundedFollow { follow, room: Arc::clone(&server.streams) };
     let reader = Tail { session, source, heartbeat, stop, request, begun, ended, _admitted };
     let headers = [
-        (header::CONTENT_TYPE.as_str(), "text/event-stream"),
+        (header::CONTENT_TYPE.as_str(), SSE),
         (header::CACHE_CONTROL.as_str(), "no-store, no-transform"),
         ("x-accel-buffering", "no"),
     ];
@@ -205,47 +195,36 @@ pub(super) async fn tail(
 }
 
 /// A whole session: as JSON lines, one event each, or in another program's format.
-#[utoipa::path(
-    get, path = routes::EXPORT_SESSION.path, operation_id = routes::EXPORT_SESSION.id, tag = "events",
-    params(
-        ("session" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description = "The session's id"),
-        ("format" = Option<String>, Query, description = "jsonl when not said, or another configured format"),
-    ),
-    responses(
-        (status = 200, description = "The events up to the tail as it was when the request came; a line of the type `gap` where some are lost for good", body = String, content_type = "application/x-ndjson"),
-        Refusals
-    )
-)]
 pub(super) async fn export(
-    State(door): Shared,
+    State(server): Shared,
     Asking(who): Asking,
     Who(caller): Who,
     InPath(session): InPath,
-    params: Params,
+    Query(ExportQuery { format }): Query<ExportQuery>,
 ) -> Result<Response, Refusal> {
-    let _admitted = door.admit(&who)?;
-    let format = params.text("format")?.unwrap_or("jsonl");
-    let end = door.app.service.resolve(&caller, &session, &Point::End).await?;
+    let _admitted = server.admit(&who)?;
+    let format = format.as_deref().unwrap_or("jsonl");
+    let end = server.app.service.resolve(&caller, &session, &Point::End).await?;
     let begin = Point::At(crate::event::Position::ZERO);
-    let follow = door.app.service.follow(&caller, &session, Some(&begin), Some(end)).await?;
-    let source = Source { follow, room: Arc::clone(&door.streams) };
+    let follow = server.app.service.follow(&caller, &session, Some(&begin), Some(end)).await?;
+    let source = BoundedFollow { follow, room: Arc::clone(&server.streams) };
     let mut exported = Export { source, first: None, _admitted };
     if format != "jsonl" {
-        let bytes = door.app.service.get_session(&caller, &session).await?.bytes;
+        let bytes = server.app.service.get_session(&caller, &session).await?.bytes;
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         // The events and their text are in memory together.
-        let held = door.room.ask(bytes.saturating_mul(2)).await?;
-        return exported.converted(&door, format, held).await;
+        let held = server.room.ask(bytes.saturating_mul(2)).await?;
+        return exported.converted(&server, format, held).await;
     }
     // The first step is taken before the answer begins, so that a damaged session is an error.
     exported.first = exported.step().await?;
     let lines = Body::from_stream(stream::unfold(exported, Export::lines));
-    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response())
+    Ok(([(header::CONTENT_TYPE, NDJSON)], lines).into_response())
 }
 
 /// A session on its way out.
 struct Export {
-    source: Source,
+    source: BoundedFollow,
     first: Option<Found>,
     _admitted: Reader,
 }
@@ -280,13 +259,13 @@ impl Export {
 
     async fn converted(
         mut self,
-        door: &Door,
+        server: &Server,
         format: &str,
         held: Held,
     ) -> Result<Response, Refusal> {
-        let Some(exporter) = door.app.options.exporters.get(format) else {
+        let Some(exporter) = server.app.options.exporters.get(format) else {
             let names: Vec<&str> =
-                door.app.options.exporters.keys().map(String::as_str).chain(["jsonl"]).collect();
+                server.app.options.exporters.keys().map(String::as_str).chain(["jsonl"]).collect();
             return Err(Refusal::invalid("format", format!("one of {}", names.join(", "))));
         };
         let mut events = Vec::new();
@@ -294,6 +273,6 @@ impl Export {
             events.extend(more);
         }
         let text = Body::from(held.answer(exporter(events)?));
-        Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], text).into_response())
+        Ok(([(header::CONTENT_TYPE, NDJSON)], text).into_response())
     }
 }

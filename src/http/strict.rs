@@ -12,11 +12,7 @@ use serde::{
     de::{DeserializeOwned, Deserializer, Visitor, value::Error as PlainError},
     forward_to_deserialize_any,
 };
-use serde_json::value::RawValue;
-use utoipa::openapi::{
-    OpenApi, PathItem, RefOr,
-    path::{Parameter, ParameterIn},
-};
+use serde_json::{Value, value::RawValue};
 
 use super::refuse::Refusal;
 
@@ -36,31 +32,23 @@ pub(super) fn is_hosted(headers: &HeaderMap, uri: &Uri) -> bool {
 }
 
 /// The query parameters of each route and method, as the description has them.
-pub(super) struct Queries(HashMap<String, BTreeMap<&'static str, Vec<String>>>);
+pub(super) struct Queries(HashMap<String, BTreeMap<String, Vec<String>>>);
 
 impl Queries {
-    pub(super) fn of(document: &OpenApi) -> Self {
-        let methods = |item: &PathItem| {
-            let all = [
-                ("GET", &item.get),
-                ("POST", &item.post),
-                ("PUT", &item.put),
-                ("DELETE", &item.delete),
-            ];
-            let named = all.into_iter().filter_map(|(method, operation)| {
-                let parameters = operation.as_ref()?.parameters.iter().flatten();
-                let query = |one: &RefOr<Parameter>| match one {
-                    RefOr::T(one) if matches!(one.parameter_in, ParameterIn::Query) => {
-                        Some(one.name.clone())
-                    }
-                    _ => None,
-                };
-                Some((method, parameters.filter_map(query).collect()))
-            });
-            named.collect()
+    pub(super) fn of(document: &Value) -> Self {
+        let members = |value: &Value| value.as_object().cloned().into_iter().flatten();
+        let names = |operation: &Value| {
+            let all = operation["parameters"].as_array().into_iter().flatten();
+            let of_query = all.filter(|one| one["in"] == "query");
+            of_query.filter_map(|one| Some(one["name"].as_str()?.to_owned())).collect()
+        };
+        let methods = |item: &Value| {
+            members(item).map(|(method, operation)| (method.to_uppercase(), names(&operation)))
         };
         Self(
-            document.paths.paths.iter().map(|(path, item)| (path.clone(), methods(item))).collect(),
+            members(&document["paths"])
+                .map(|(path, item)| (path, methods(&item).collect()))
+                .collect(),
         )
     }
 

@@ -7,28 +7,23 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
 
 use crate::{
-    access::{Grant, Principal},
+    access::Principal,
     client::{Client, ClientError, Request},
     event::Origin,
-    service::{Caller, Code, Service, ServiceError, ServiceResult, Via},
-    verbs::tools,
+    service::{Caller, Code, Service, ServiceError, Via},
+    verbs::{
+        OwnerInfo,
+        tools::{self, ToolCall},
+    },
     wire::{
-        tools::{Failure, tool, via},
+        tools::{Failure, via},
         types::ErrorBody,
     },
 };
 
-/// A tool's answer.
-pub(super) struct Answer {
-    /// Its JSON text.
-    pub(super) text: String,
-    /// The same as a tree.
-    pub(super) value: Value,
-}
-
 /// A tool call on its way.
 #[derive(Clone, Debug)]
-pub(super) struct ToolCall {
+pub(super) struct Asked {
     pub(super) name: &'static str,
     pub(super) arguments: Value,
     pub(super) via: Via,
@@ -39,38 +34,33 @@ pub(super) struct ToolCall {
 /// Carries out tool calls.
 pub(super) trait Backend: Send + Sync {
     /// Returns the structured content of the answer, as JSON text.
-    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<Answer, Failure>>;
+    fn call(&self, asked: Asked) -> BoxFuture<'_, Result<String, Failure>>;
 }
 
 /// The verbs in this process.
 pub(super) struct InProcess {
     pub(super) service: Service,
+    pub(super) owner: OwnerInfo,
 }
 
 impl Backend for InProcess {
-    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<Answer, Failure>> {
+    fn call(&self, asked: Asked) -> BoxFuture<'_, Result<String, Failure>> {
         async move {
-            let ToolCall { name, arguments, via, who } = call;
-            let caller = caller(name, who.as_deref()).map_err(|error| Failure::from(&error))?;
-            let service = &self.service;
-            let call = tools::ToolCall { service, caller: &caller, via: &via, key: None };
-            let answer = tools::call(call, name, arguments).await;
-            let answer = answer.map_err(|error| Failure::from(&error))?;
-            Ok(Answer { text: answer.text(), value: answer.value() })
+            let Asked { name, arguments, via, who } = asked;
+            let answer = match who.as_deref() {
+                None => Err(ServiceError::new(Code::Unauthenticated, "the request was not authenticated")),
+                Some(who) => {
+                    let origin = Origin::Model;
+                    let caller = &Caller { scope: who.scope.clone(), origin, fence: None };
+                    let (service, owner, via) = (&self.service, &self.owner, &via);
+                    let call = ToolCall { service, owner, caller, who, via, key: None };
+                    tools::call(call, name, arguments).await
+                }
+            };
+            answer.map_err(|error| Failure::from(&error))
         }
         .boxed()
     }
-}
-
-/// The caller of a tool, when its grants allow the tool.
-fn caller(name: &str, who: Option<&Principal>) -> ServiceResult<Caller> {
-    let Some(who) = who else {
-        return Err(ServiceError::new(Code::Unauthenticated, "no one was let in"));
-    };
-    // An unknown name is refused later, with the same words for every caller.
-    let read_only = tool(name).is_none_or(|tool| tool.read_only);
-    who.require(Grant::of_tool(read_only))?;
-    Ok(Caller { scope: who.scope.clone(), origin: Origin::Model, fence: None })
 }
 
 /// An owner or a server, through the client, which finds or starts one and repeats a call whose
@@ -80,22 +70,17 @@ pub(super) struct Forwarded {
 }
 
 impl Backend for Forwarded {
-    fn call(&self, call: ToolCall) -> BoxFuture<'_, Result<Answer, Failure>> {
+    fn call(&self, asked: Asked) -> BoxFuture<'_, Result<String, Failure>> {
         async move {
-            let mut request = Request::post(format!("/v1/tools/{}", call.name));
-            if tool(call.name).is_some_and(|tool| tool.read_only) {
+            let mut request = Request::post(format!("/v1/tools/{}", asked.name));
+            if tools::tool(asked.name).is_some_and(tools::Tool::is_read_only) {
                 request = request.that_only_reads();
             }
-            for (name, text) in via::write(&call.via) {
+            for (name, text) in via::write(&asked.via) {
                 request = request.header(name, text);
             }
-            let text = self.client.text(request.json(&call.arguments)).await;
-            let text = text.map_err(|error| failed(&error))?;
-            let value = serde_json::from_str(&text).map_err(|error| {
-                let problem = format!("the answer of {} is not JSON: {error}", call.name);
-                Failure::plain("internal_error", &problem, false)
-            })?;
-            Ok(Answer { text, value })
+            let text = self.client.text(request.json(&asked.arguments)).await;
+            text.map_err(|error| failed(&error))
         }
         .boxed()
     }

@@ -21,7 +21,7 @@ use rmcp::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    backend::{Answer, Backend, ToolCall},
+    backend::{Asked, Backend},
     conversation, lines, resources,
 };
 use crate::{
@@ -29,7 +29,8 @@ use crate::{
     env::sync::{Mutex, MutexGuard},
     event::SessionId,
     service::{Remembered, Via},
-    wire::tools::{self, Failure, NOTICE, Toolset},
+    verbs::tools::{self, Toolset},
+    wire::tools::{Failure, NOTICE, via},
 };
 
 /// Instructions that a model receives before its first call; one part for each offered toolset.
@@ -87,7 +88,7 @@ impl Handler {
             return Ok(via);
         };
         let text = |name: &str| parts.headers.get(name)?.to_str().ok().map(str::to_owned);
-        let read = tools::via::read(text);
+        let read = via::read(text);
         let mut via = read.map_err(|error| ErrorData::invalid_params(error.message, None))?;
         let named = via.connection.take();
         via.connection = text(MCP_SESSION);
@@ -125,11 +126,12 @@ impl Handler {
     }
 
     /// Calls a tool and remembers the session it used; returns the answer as text and parsed.
-    async fn answer(&self, call: ToolCall) -> Result<Answer, Failure> {
-        let (name, via) = (call.name, call.via.clone());
-        let answer = self.backend.call(call).await?;
-        self.remember(name, via, &answer.value);
-        Ok(answer)
+    async fn answer(&self, asked: Asked) -> Result<(String, Value), Failure> {
+        let (name, via) = (asked.name, asked.via.clone());
+        let text = self.backend.call(asked).await?;
+        let value = parsed(name, &text)?;
+        self.remember(name, via, &value);
+        Ok((text, value))
     }
 
     /// Calls a tool without a connection, so that no session is bound.
@@ -138,9 +140,9 @@ impl Handler {
         context: &RequestContext<RoleServer>,
         name: &'static str,
         arguments: Value,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<String, Failure> {
         let (via, who) = (Via::default(), principal(context));
-        self.backend.call(ToolCall { name, arguments, via, who }).await
+        self.backend.call(Asked { name, arguments, via, who }).await
     }
 }
 
@@ -176,7 +178,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let toolsets = self.toolsets(&context)?;
-        let offered = tools::TOOLS.iter().filter(|tool| toolsets.contains(&tool.toolset));
+        let offered = tools::tools().iter().filter(|tool| toolsets.contains(&tool.toolset));
         Ok(ListToolsResult::with_all_items(offered.map(described).collect()))
     }
 
@@ -193,14 +195,16 @@ impl ServerHandler for Handler {
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let (via, who) = (self.via(&context)?, principal(&context));
-        match self.answer(ToolCall { name: tool.name, arguments, via, who }).await {
-            Ok(Answer { text, value }) => {
+        match self.answer(Asked { name: tool.name, arguments, via, who }).await {
+            Ok((text, value)) => {
                 let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
                 result.structured_content = Some(value);
                 Ok(result.into())
             }
             Err(failure) => {
-                let offered = |tool: &tools::Tool| toolsets.contains(&tool.toolset);
+                let offered = |name: &str| {
+                    tools::tool(name).is_none_or(|tool| toolsets.contains(&tool.toolset))
+                };
                 let text = failure.offering(offered).text();
                 Ok(CallToolResult::error(vec![ContentBlock::text(text)]).into())
             }
@@ -229,7 +233,8 @@ impl ServerHandler for Handler {
             None => json!({}),
         };
         let page = self.ask(&context, "list_sessions", arguments).await;
-        let page = page.map_err(|error| refused(&error))?.value;
+        let page = page.and_then(|text| parsed("list_sessions", &text));
+        let page = page.map_err(|error| refused(&error))?;
         let sessions = page.get("sessions").and_then(Value::as_array);
         let listed = sessions.into_iter().flatten().filter_map(|session| {
             let text = |name: &str| session.get(name).and_then(Value::as_str);
@@ -282,7 +287,7 @@ impl ServerHandler for Handler {
         };
         let (tool, arguments) = resources::call_of(&request.uri).ok_or_else(unknown)?;
         let answer = match self.ask(&context, tool, arguments).await {
-            Ok(answer) => answer.text,
+            Ok(answer) => answer,
             Err(failure) if matches!(&*failure.code, "session_not_found" | "invalid_request") => {
                 return Err(unknown());
             }
@@ -303,7 +308,7 @@ impl ServerHandler for Handler {
             .with_required(false);
         let prompt = Prompt::new(
             "continue",
-            Some("Go on with a session where it was left"),
+            Some("Continue a session where it was left"),
             Some(vec![argument]),
         );
         Ok(ListPromptsResult::with_all_items(vec![prompt.with_title("Continue a session")]))
@@ -324,7 +329,7 @@ impl ServerHandler for Handler {
         let mut asked = named.clone();
         asked.insert("pageOut".to_owned(), Value::Bool(false));
         let ask = |name, arguments| {
-            self.answer(ToolCall { name, arguments, via: via.clone(), who: who.clone() })
+            self.answer(Asked { name, arguments, via: via.clone(), who: who.clone() })
         };
         let answer = match ask("continue_session", asked.into()).await {
             // A caller that may only read gets the overview instead.
@@ -333,11 +338,11 @@ impl ServerHandler for Handler {
             }
             answer => answer,
         };
-        let Answer { text: answer, .. } = answer.map_err(|failure| {
+        let (answer, _) = answer.map_err(|failure| {
             ErrorData::invalid_params(failure.text(), Some(json!({ "kind": failure.code })))
         })?;
         let text = format!(
-            "Go on with this work where it was left; do not begin anew. {NOTICE} What is not \
+            "Continue this work where it was left; do not start again. {NOTICE} What is not \
              shown here is in the session's log and can be read back.\n\n{answer}"
         );
         let message = PromptMessage::new_text(Role::User, text);
@@ -363,10 +368,19 @@ fn described_server(toolsets: &[Toolset]) -> ServerConfig {
     ServerConfig::new(capabilities).with_server_info(server).with_instructions(text)
 }
 
+/// An answer as a tree.
+fn parsed(name: &str, text: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text).map_err(|error| {
+        let problem = format!("the answer of {name} is not JSON: {error}");
+        Failure::plain("internal_error", &problem, false)
+    })
+}
+
 fn described(tool: &tools::Tool) -> Tool {
-    let annotations = serde_json::from_value(tool.annotations());
-    let annotations: ToolAnnotations = annotations.expect("they are MCP's");
-    Tool::new(tool.name, tool.description, Arc::new(tool.input_schema()))
+    let [reads, destroys, repeats, opens] = tool.hints().map(|(_, hint)| Some(hint));
+    let annotations =
+        ToolAnnotations::from_raw(Some(tool.title.to_owned()), reads, destroys, repeats, opens);
+    Tool::new(tool.name, tool.about, Arc::new(tool.input_schema()))
         .with_title(tool.title)
         .with_raw_output_schema(Arc::new(tool.output_schema()))
         .with_annotations(annotations)

@@ -29,7 +29,7 @@ use crate::{
     env::sync::Mutex,
     event::{Scope, TenantId, limits},
     service::{Service, Via},
-    wire::tools::Toolset,
+    verbs::{OwnerInfo, tools::Toolset},
 };
 
 /// How long an unused connection is kept: longer than a person pauses.
@@ -47,6 +47,8 @@ pub struct McpHttpOptions {
     pub allowed_hosts: Vec<String>,
     /// Origins that a browser's request may come from, besides the loopback ones.
     pub allowed_origins: Vec<String>,
+    /// The process that owns the data directory.
+    pub owner: OwnerInfo,
     /// Ends every connection.
     pub stop: CancellationToken,
 }
@@ -57,6 +59,7 @@ impl Default for McpHttpOptions {
             toolsets: vec![Toolset::Research],
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            owner: OwnerInfo::default(),
             stop: CancellationToken::new(),
         }
     }
@@ -79,7 +82,7 @@ where
     H: ServerHandler,
     F: Fn(Handler) -> H + Clone + Send + Sync + 'static,
 {
-    let backend = Arc::new(InProcess { service });
+    let backend = Arc::new(InProcess { service, owner: options.owner });
     let toolsets = options.toolsets;
     let handler = move || {
         let toolsets = toolsets.clone();

@@ -11,10 +11,7 @@ use serde_json::{json, value::RawValue};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio_util::io::StreamReader;
 
-use crate::{
-    event::limits,
-    wire::{self, tools},
-};
+use crate::{event::limits, verbs::tools, wire};
 
 /// The method of a request in the place of one that is refused; its parameter says why.
 pub(super) const REFUSED: &str = "sessionlog/refused";

@@ -12,7 +12,7 @@ use rmcp::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{backend::Forwarded, handler::Handler, lines};
-use crate::{client::Client, event::SessionId, service::Via, wire::tools::Toolset};
+use crate::{client::Client, event::SessionId, service::Via, verbs::tools::Toolset};
 
 /// How this front end is known to the owner, and what it offers.
 #[derive(Clone, Debug, Default)]

@@ -33,6 +33,18 @@ pub enum Confidence {
     Low,
 }
 
+impl Confidence {
+    /// Its name in bodies and answers.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        }
+    }
+}
+
 /// `research.goal`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GoalBody {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::wire::tools::{self, NOTICE};
+use crate::{verbs::tools, wire::tools::NOTICE};
 
 /// A tool of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(super) fn listed<T>(theirs: &BTreeMap<String, T>) -> Vec<String> {
                  session are forgotten. Nothing recorded is deleted.",
                 json!({ "type": "object", "properties": {} }),
             ),
-            Own::Recover => (tool.description, Value::Object(tool.input_schema())),
+            Own::Recover => (tool.about, Value::Object(tool.input_schema())),
         };
         let tool = json!({
             "name": own.beside(theirs),

@@ -3,7 +3,7 @@
 
 use super::{BoundBy, Caller, Code, FindResult, Service, ServiceError, ServiceResult, Via};
 use crate::{
-    event::{Position, Range, SessionId, SessionKey, Timestamp, kinds, limits},
+    event::{Point, Position, Range, SessionId, SessionKey, Timestamp, kinds, limits},
     harness::{
         self, Cursor, GapLine, IndexLine, List, Overview, Purse, RejectedLine, SourceLine,
         StepPlace, StepView,
@@ -35,8 +35,8 @@ pub struct RecoverCall {
     pub branch: Option<String>,
     /// The cursor of an earlier answer.
     pub cursor: Option<Cursor>,
-    /// As of this position instead of now.
-    pub at: Option<Position>,
+    /// As of this point instead of now.
+    pub at: Option<Point>,
     /// A query; only with `at`.
     pub find: Option<String>,
 }
@@ -113,6 +113,7 @@ impl Service {
     ///
     /// # Errors
     /// `session_required`, `session_not_found`, `session_damaged`, `step_not_found`,
+    /// `point_not_found`,
     /// `invalid_request` for a cursor of another session and for words that are no query.
     pub async fn get_research_session(
         &self,
@@ -123,30 +124,33 @@ impl Service {
         let (session, by) = self.bound(caller, via, call.session.as_ref()).await?;
         let key = caller.key(&session);
         let bytes_max = self.options.answer_bytes_max;
+        let at = match &call.at {
+            Some(point) => Some(self.as_of(&key, Some(point)).await?),
+            None => None,
+        };
         let recovered = match (call.cursor, call.step) {
             _ if call.find.is_some() => {
                 let words = call.words()?;
-                Recovered::Found(Box::new(self.find(&key, words, call.at, bytes_max).await?))
+                Recovered::Found(Box::new(self.find(&key, words, at, bytes_max).await?))
             }
             (Some(Cursor::Step { ordinal, byte_offset }), _) => {
-                let found = self.look(&key, call.at, |facts| step_at(facts, ordinal)).await?;
+                let found = self.look(&key, at, |facts| step_at(facts, ordinal)).await?;
                 let found = found.ok_or_else(foreign_cursor)?;
                 self.step_page(&key, found, byte_offset, bytes_max).await?
             }
             (Some(Cursor::List { list, before }), _) => {
                 let page = |facts: &Facts| list_page(&facts.research, list, before, bytes_max);
-                self.look(&key, call.at, page).await?
+                self.look(&key, at, page).await?
             }
             (None, Some(number)) => {
                 let branch = call.branch.as_deref();
-                let found =
-                    self.look(&key, call.at, |facts| step_of(facts, number, branch)).await??;
+                let found = self.look(&key, at, |facts| step_of(facts, number, branch)).await??;
                 self.step_page(&key, found, 0, bytes_max).await?
             }
             (None, None) => {
                 let room = bytes_max.saturating_sub(session.as_str().len());
                 let view = |facts: &Facts| harness::overview(facts, false, room);
-                Recovered::Overview(Box::new(self.look(&key, call.at, view).await?))
+                Recovered::Overview(Box::new(self.look(&key, at, view).await?))
             }
         };
         self.bind(caller, via, &session);

@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Caller, FindResult, Monitor, RecoverCall, Recovered, Service, ServiceError, ServiceResult, Via,
-};
+use super::{Caller, FindResult, Monitor, Service, ServiceError, ServiceResult};
 use crate::{
     event::{Point, Position, SessionId},
     harness::{
@@ -137,27 +135,6 @@ impl Service {
             Some(tokens) => Ok(tokens.min(VIEW_TOKENS_MAX) * TOKEN_BYTES),
             None => Ok(self.options.answer_bytes_max),
         }
-    }
-
-    /// One step in full, or the part of it that fits one answer.
-    ///
-    /// # Errors
-    /// `step_not_found`, `point_not_found`, `session_damaged`, and those of the session.
-    pub async fn step_view(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-        call: RecoverCall,
-        at: Option<&Point>,
-    ) -> ServiceResult<Recovered> {
-        let key = caller.key(session);
-        let at = match at {
-            Some(_) => Some(self.as_of(&key, at).await?),
-            None => None,
-        };
-        let call = RecoverCall { session: Some(session.clone()), at, ..call };
-        let (_, _, recovered) = self.get_research_session(caller, &Via::default(), &call).await?;
-        Ok(recovered)
     }
 
     /// What an agent needs to continue a session.

@@ -3,16 +3,17 @@
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, Call, Need, NoQuery, Nowhere, OwnerInfo, Route, Serve, Verb, Visit, Written, session_id,
-    values,
+    Asks, Media, Need, NoQuery, Nowhere, OwnerInfo, Route, Serve, Verb, VerbCall, Visit, Written,
+    session_id, values,
 };
 use crate::{
     access::Grant,
-    service::{EventQuery, Receipt, ServiceError, ServiceResult},
-    wire::{answer, types},
+    service::{self, Code, EventQuery, Health, Receipt, ServiceError, ServiceResult},
+    wire::{answer, backup, types},
 };
 
 pub(super) fn each(visit: &mut impl Visit) {
@@ -24,6 +25,11 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<RotateKeys>();
     visit.verb::<AuditLog>();
     visit.verb::<RecoveryReport>();
+    visit.by_hand::<CreateBackup>();
+    visit.verb::<GetHealth>();
+    visit.verb::<GetReadiness>();
+    visit.by_hand::<GetMetrics>();
+    visit.by_hand::<GetOpenapi>();
 }
 
 #[derive(Debug)]
@@ -32,16 +38,16 @@ pub struct Owner;
 impl Verb for Owner {
     const ROUTE: Route = Route::get("/v1/admin/owner", "getOwner", Need::OPERATOR);
     const TAG: &'static str = "operations";
-    const ABOUT: &'static str = "Who owns the data directory.";
+    const ABOUT: &'static str = "The process that owns the data directory.";
     const ANSWERS: &'static str = "The owner";
-    type Place = Nowhere;
+    type Params = Nowhere;
     type Query = NoQuery;
     type Body = ();
     type Answer = types::Owner;
 }
 
 impl Serve for Owner {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Owner> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Owner> {
         Ok(owner(call.owner))
     }
 }
@@ -63,19 +69,19 @@ pub struct StepDown;
 impl Verb for StepDown {
     const ROUTE: Route = Route::post("/v1/admin/step-down", "stepDown", Need::OPERATOR);
     const TAG: &'static str = "operations";
-    const ABOUT: &'static str =
-        "Asks an on-demand owner to drain and leave, so that another may own the directory.";
+    const ABOUT: &'static str = "Asks an on-demand owner to finish its requests and exit, so that another process can \
+         own the directory.";
     const STATUS: u16 = 202;
     const INVALID_STATUS: Option<u16> = Some(409);
-    const ANSWERS: &'static str = "The owner drains and leaves";
-    type Place = Nowhere;
+    const ANSWERS: &'static str = "The owner finishes its requests and exits";
+    type Params = Nowhere;
     type Query = NoQuery;
     type Body = ();
     type Answer = types::Owner;
 }
 
 impl Serve for StepDown {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Owner> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Owner> {
         if !call.owner.on_demand {
             return Err(ServiceError::invalid("owner", "it was started by a person and stays")
                 .action("stop that server, or talk to it instead"));
@@ -99,15 +105,15 @@ impl Verb for Verify {
                                  `operator`, as has the user of this machine.";
     const ASKS: Asks = Asks::Maybe("Which session; all when absent");
     const ANSWERS: &'static str = "What was read and what was found";
-    type Place = Nowhere;
+    type Params = Nowhere;
     type Query = NoQuery;
     type Body = types::VerifyRequest;
     type Answer = types::VerifyAnswer;
 }
 
 impl Serve for Verify {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::VerifyAnswer> {
-        let Call { service, caller, who, body, .. } = call;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::VerifyAnswer> {
+        let VerbCall { service, caller, who, body, .. } = call;
         let session = body.session.as_deref().map(session_id).transpose()?;
         let Some(text) = body.expect_head else {
             let verified = match session.as_ref() {
@@ -135,19 +141,19 @@ pub struct Repair;
 impl Verb for Repair {
     const ROUTE: Route = Route::post("/v1/admin/repair", "repair", Need::ADMIN);
     const TAG: &'static str = "operations";
-    const ABOUT: &'static str = "Answers what is lost of a session, or of the store where no \
-                                 session is named; gives it up when told to. A loss stays a gap \
-                                 for ever.";
-    const ASKS: Asks = Asks::Body("What, and whether to give it up");
-    const ANSWERS: &'static str = "What is lost, and whether it was given up";
-    type Place = Nowhere;
+    const ABOUT: &'static str = "Returns what is lost of a session, or of the store where no \
+                                 session is named. With accept_loss the loss is accepted: it \
+                                 stays a gap for ever.";
+    const ASKS: Asks = Asks::Body("What to repair, and whether to accept the loss");
+    const ANSWERS: &'static str = "What is lost, and whether the loss was accepted";
+    type Params = Nowhere;
     type Query = NoQuery;
     type Body = types::RepairRequest;
     type Answer = types::RepairAnswer;
 }
 
 impl Serve for Repair {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::RepairAnswer> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::RepairAnswer> {
         let asked = call.body;
         let session = asked.session.as_deref().map(session_id).transpose()?;
         if session.is_some() == asked.store {
@@ -164,34 +170,32 @@ impl Serve for Repair {
 #[derive(Debug)]
 pub struct AuditLog;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AuditQuery {
-    /// Point of the first event; 0 when not said
+    /// Point of the first event; 0 by default
     pub from: Option<String>,
-    /// Point after the last event; the tail when not said
+    /// Point after the last event; the tail by default
     pub to: Option<String>,
-    /// Events at most: 1 000 when not said, 10 000 at most
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 1, maximum = 10_000))]
+    /// Events at most: 1 000 by default, 10 000 at most
+    #[schemars(range(min = 1, max = 10_000))]
     pub limit: Option<usize>,
     /// asc, or desc for the newest first
     pub order: Option<String>,
     /// Only these types
     #[serde(rename = "types[]")]
-    #[cfg_attr(feature = "http", param(value_type = Option<Vec<String>>))]
     pub types: Vec<String>,
     /// Processed at or after; also gt, lt, lte
     #[serde(rename = "created_at[gte]")]
     pub created_gte: Option<String>,
     #[serde(rename = "created_at[gt]")]
-    #[cfg_attr(feature = "http", param(ignore))]
+    #[schemars(skip)]
     pub created_gt: Option<String>,
     #[serde(rename = "created_at[lte]")]
-    #[cfg_attr(feature = "http", param(ignore))]
+    #[schemars(skip)]
     pub created_lte: Option<String>,
     #[serde(rename = "created_at[lt]")]
-    #[cfg_attr(feature = "http", param(ignore))]
+    #[schemars(skip)]
     pub created_lt: Option<String>,
     /// next_page of the answer before
     pub page: Option<String>,
@@ -200,17 +204,17 @@ pub struct AuditQuery {
 impl Verb for AuditLog {
     const ROUTE: Route = Route::get("/v1/admin/audit", "getAudit", Need::ADMIN);
     const TAG: &'static str = "operations";
-    const ABOUT: &'static str = "The tenant's audit log: what was ruled, deleted and refused, in \
-                                 order. Nobody writes to it.";
-    const ANSWERS: &'static str = "The events, where to go on, and the tail";
-    type Place = Nowhere;
+    const ABOUT: &'static str = "The tenant's audit log, in order: changes of access, deletions, \
+                                 refusals. No client writes to it.";
+    const ANSWERS: &'static str = "The events, the next page, and the tail";
+    type Params = Nowhere;
     type Query = AuditQuery;
     type Body = ();
     type Answer = Written<types::EventsAnswer>;
 }
 
 impl Serve for AuditLog {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<Written<types::EventsAnswer>> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written<types::EventsAnswer>> {
         let asked = call.query;
         let window = values::Times {
             gte: asked.created_gte.as_deref(),
@@ -240,16 +244,16 @@ impl Verb for Keys {
     const ROUTE: Route = Route::get("/v1/admin/keys", "getKeys", Need::OPERATOR);
     const TAG: &'static str = "operations";
     const ABOUT: &'static str =
-        "What the data directory wants of master keys, and what there is of them.";
+        "Which master keys the data directory needs, and which of them the server has.";
     const ANSWERS: &'static str = "Ids of keys, and how many keys of sessions are under which";
-    type Place = Nowhere;
+    type Params = Nowhere;
     type Query = NoQuery;
     type Body = ();
     type Answer = types::KeysAnswer;
 }
 
 impl Serve for Keys {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::KeysAnswer> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::KeysAnswer> {
         Ok(call.service.keys().await?.into())
     }
 }
@@ -260,18 +264,18 @@ pub struct RotateKeys;
 impl Verb for RotateKeys {
     const ROUTE: Route = Route::post("/v1/admin/keys/rotate", "rotateKeys", Need::OPERATOR);
     const TAG: &'static str = "operations";
-    const ABOUT: &'static str = "Wraps some keys of sessions anew, under the master key that the \
-                                 server was given as the current one; asked again it goes on, \
-                                 until none is behind and the key before is wanted no more.";
-    const ANSWERS: &'static str = "How far it is";
-    type Place = Nowhere;
+    const ABOUT: &'static str = "Wraps some keys of sessions again, under the current master key \
+                                 of the server. Call it until no key is behind: then the \
+                                 previous master key is not needed.";
+    const ANSWERS: &'static str = "How many keys are under which";
+    type Params = Nowhere;
     type Query = NoQuery;
     type Body = ();
     type Answer = types::KeysAnswer;
 }
 
 impl Serve for RotateKeys {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::KeysAnswer> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::KeysAnswer> {
         Ok(Some(call.service.rotate_keys().await?).into())
     }
 }
@@ -285,14 +289,114 @@ impl Verb for RecoveryReport {
     const TAG: &'static str = "operations";
     const ABOUT: &'static str = "What the last start found and did.";
     const ANSWERS: &'static str = "The report of the last start";
-    type Place = Nowhere;
+    type Params = Nowhere;
     type Query = NoQuery;
     type Body = ();
     type Answer = types::RecoveryReport;
 }
 
 impl Serve for RecoveryReport {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::RecoveryReport> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::RecoveryReport> {
         Ok(call.service.recovery_report().into())
     }
+}
+
+#[derive(Debug)]
+pub struct CreateBackup;
+
+impl Verb for CreateBackup {
+    const ROUTE: Route = Route::post("/v1/admin/backup", "createBackup", Need::OPERATOR);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str =
+        "A consistent copy of the whole store, of all tenants, made while others write.";
+    const ANSWERS: &'static str = "Lines of JSON (BackupLine), each `part` followed by the bytes it announces; the last line \
+         is `complete` or `failed`, and an answer without one was cut. `sessionlog backup create` \
+         takes it";
+    const GIVES: &'static [Media] = &[Media::Text(backup::MEDIA_TYPE)];
+    type Params = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = String;
+}
+
+#[derive(Debug)]
+pub struct GetHealth;
+
+impl Verb for GetHealth {
+    const ROUTE: Route = Route::get("/healthz", "getHealth", Need::Nothing);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str = "Whether the process answers.";
+    const ANSWERS: &'static str = "The process answers";
+    type Params = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = types::Condition;
+}
+
+impl Serve for GetHealth {
+    async fn serve(_: VerbCall<'_, Self>) -> ServiceResult<types::Condition> {
+        Ok(types::Condition { status: "ok".to_owned() })
+    }
+}
+
+#[derive(Debug)]
+pub struct GetReadiness;
+
+impl Verb for GetReadiness {
+    const ROUTE: Route = Route::get("/readyz", "getReadiness", Need::Nothing);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str = "Whether the store reads and writes.";
+    const ANSWERS: &'static str = "The store reads and writes";
+    type Params = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = types::Condition;
+}
+
+impl Serve for GetReadiness {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Condition> {
+        let read_only = |message| ServiceError::new(Code::StoreReadOnly, message);
+        Err(match call.service.health() {
+            Health::Ready => return Ok(types::Condition { status: "ready".to_owned() }),
+            Health::ReadOnly(reason) => read_only(format!("the store is read-only: {reason}"))
+                .action("reading works; look at the disk, then restart"),
+            Health::Full(short) => service::without_room(short),
+            Health::Silent(silence) => {
+                let seconds = silence.as_secs();
+                let mut error =
+                    read_only(format!("the disk has not answered for {seconds} s; appends wait"));
+                error.hint.retryable = true;
+                error.action("reading works; look at the disk")
+            }
+        })
+    }
+}
+
+#[derive(Debug)]
+pub struct GetMetrics;
+
+impl Verb for GetMetrics {
+    const ROUTE: Route = Route::get("/metrics", "getMetrics", Need::OPERATOR);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str = "Counts in the Prometheus text format.";
+    const ANSWERS: &'static str = "Counts since the process started";
+    const GIVES: &'static [Media] = &[Media::Text("text/plain")];
+    type Params = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = String;
+}
+
+#[derive(Debug)]
+pub struct GetOpenapi;
+
+impl Verb for GetOpenapi {
+    const ROUTE: Route = Route::get("/openapi.json", "getOpenapi", Need::Credential);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str = "This description of the API.";
+    const ANSWERS: &'static str = "An OpenAPI 3.1 document";
+    type Params = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = serde_json::Value;
 }

@@ -3,16 +3,20 @@
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, Call, InSession, Need, NoQuery, Route, Serve, Verb, Visit, session_id, values::point,
+    Asks, InSession, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit, session_id,
+    tools::{ServeTool, Tool, ToolCall, Toolset},
+    values::point,
 };
 use crate::{
     event::Point,
     service::{ForkCall, ServiceError, ServiceResult},
     wire::{
         fork::{DiffAnswer, ForkRequest, Lineage},
+        tools::fork::{ForkAnswer, ForkSession},
         types,
         window::{self, WindowParams},
     },
@@ -30,22 +34,30 @@ pub struct Fork;
 impl Verb for Fork {
     const ROUTE: Route = Route::post("/v1/sessions/{session}/fork", "forkSession", Need::WRITE);
     const TAG: &'static str = "sessions";
-    const ABOUT: &'static str = "Makes a session that goes on from a point of this one. No event \
-                                 is copied: what lies below the point is common to both, and \
-                                 what either appends is its own.";
-    const ASKS: Asks = Asks::Body("Where it goes on from");
+    const ABOUT: &'static str = "Creates a session that continues from a point of this one. No \
+                                 event is copied: events before the point belong to both, later \
+                                 ones to the session that appends them.";
+    const ASKS: Asks = Asks::Body("The point to continue from");
     const KEY: Option<&'static str> =
-        Some("A retry with the same key within 24 h answers the same fork");
+        Some("A retry with the same key within 24 h returns the same fork");
     const STATUS: u16 = 201;
     const ANSWERS: &'static str = "The fork, durable";
-    type Place = InSession;
+    const TOOL: Option<Tool> = Some(Tool::own::<ForkSession>(
+        "fork_session",
+        "Fork a session",
+        "Start a new session that continues from a point of this one: to try something else from \
+         there, nothing of either is lost. No event is copied.",
+        Toolset::Events,
+        Self::ROUTE.need,
+    ));
+    type Params = InSession;
     type Query = NoQuery;
     type Body = ForkRequest;
     type Answer = types::Session;
 }
 
 impl Serve for Fork {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
         let asked = call.body;
         let fork = ForkCall {
             at: Point::parse(&asked.at).map_err(|error| ServiceError::invalid("at", error))?,
@@ -53,8 +65,24 @@ impl Serve for Fork {
             title: asked.title,
             key: call.key,
         };
-        let info = call.service.fork_session(&call.caller, &call.place.session, fork).await?;
+        let info = call.service.fork_session(&call.caller, &call.params.session, fork).await?;
         Ok((&info).into())
+    }
+}
+
+impl ServeTool for ForkSession {
+    type Answer = ForkAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<ForkAnswer> {
+        let ToolCall { service, via, key, .. } = call;
+        let named = call.named(self.session_id.as_deref())?;
+        let at = Point::parse(&self.at).map_err(|error| ServiceError::invalid("at", error))?;
+        let (session, by) = service.bound(call.caller, via, named.as_ref()).await?;
+        let caller = &call.holding(self.fencing_token);
+        let asked = ForkCall { at, id: None, title: self.title, key: key.cloned() };
+        let fork = service.fork_session(caller, &session, asked).await?;
+        service.bind(caller, via, &session);
+        Ok(ForkAnswer::of(&session, by, &fork))
     }
 }
 
@@ -67,15 +95,15 @@ impl Verb for Family {
     const ABOUT: &'static str =
         "The sessions that this one reads from, and those that read from it.";
     const ANSWERS: &'static str = "Its ancestors and its forks";
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = ();
     type Answer = Lineage;
 }
 
 impl Serve for Family {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<Lineage> {
-        let session = &call.place.session;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Lineage> {
+        let session = &call.params.session;
         let family = call.service.family(&call.caller, session).await?;
         Ok(Lineage::of(session.to_string(), &family))
     }
@@ -84,42 +112,41 @@ impl Serve for Family {
 #[derive(Debug)]
 pub struct Diff;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiffQuery {
     /// A point; the beginning when absent
     pub from: Option<String>,
     /// A point; the end when absent
     pub to: Option<String>,
-    /// Tokens of the windows compared; what the token monitor leaves when not said
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 64, maximum = 4_000_000))]
+    /// Tokens of the windows compared; what the token monitor leaves by default
+    #[schemars(range(min = 64, max = 4_000_000))]
     pub tokens_max: Option<usize>,
     /// Transforms of the windows compared, as viewWindow takes them
     #[serde(rename = "transforms[]")]
-    #[cfg_attr(feature = "http", param(value_type = Option<Vec<String>>))]
     pub transforms: Vec<String>,
     /// Format of the windows compared: `events` (the default), `anthropic` or `openai`
     pub format: Option<String>,
-    /// Who counts their tokens: `o200k_base` or `claude`; by the format when not said
+    /// The tokenizer that counts their tokens: `o200k_base` or `claude`; that of the format by default
     pub tokenizer: Option<String>,
 }
 
 impl Verb for Diff {
     const ROUTE: Route = Route::get("/v1/sessions/{session}/diff", "diffSession", Need::READ);
     const TAG: &'static str = "sessions";
-    const ABOUT: &'static str = "What came between two points of a session: its events by type, \
-                                 what its facts have more, and what a model sees at one and not \
-                                 at the other. The points may come in either order.";
-    const ANSWERS: &'static str = "What came between them";
-    type Place = InSession;
+    const ABOUT: &'static str = "What changed between two points of a session: its events by \
+                                 type, what was added to its facts, and what a model sees at one \
+                                 point and not at the other. The points may come in either \
+                                 order.";
+    const ANSWERS: &'static str = "What changed between them";
+    type Params = InSession;
     type Query = DiffQuery;
     type Body = ();
     type Answer = DiffAnswer;
 }
 
 impl Serve for Diff {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<DiffAnswer> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<DiffAnswer> {
         let asked = &call.query;
         let from = point("from", asked.from.as_deref())?.unwrap_or(Point::BEGINNING);
         let to = point("to", asked.to.as_deref())?.unwrap_or(Point::End);
@@ -131,7 +158,7 @@ impl Serve for Diff {
             from: None,
             at: None,
         })?;
-        let session = &call.place.session;
+        let session = &call.params.session;
         Ok(call.service.diff(&call.caller, session, (&from, &to), plan).await?.into())
     }
 }

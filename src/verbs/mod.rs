@@ -4,13 +4,14 @@
 
 pub mod admin;
 pub mod browser;
+pub mod events;
 pub mod forks;
+pub mod hosted;
 mod place;
 mod query;
+pub mod research;
 pub mod retention;
-pub mod routes;
 pub mod sessions;
-#[cfg(feature = "mcp")]
 pub mod tools;
 pub mod values;
 pub mod views;
@@ -19,15 +20,18 @@ mod written;
 
 use std::{collections::HashMap, future::Future, io};
 
+use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 
 pub use place::{
-    AtEvent, AtStep, InCheckpoint, InCursor, InSession, Named, Nowhere, Parts, Place, session_id,
+    AtEvent, AtStep, InCheckpoint, InCursor, InSession, InThread, Nowhere, OfResource, OfTool,
+    Parts, PathParams, session_id,
 };
 pub use query::{NoQuery, read as read_query, write as write_query};
 pub use written::Written;
 
+use self::tools::Tool;
 use crate::{
     access::{Grant, Principal},
     event::BatchKey,
@@ -55,14 +59,22 @@ pub trait Verb: Send + Sync + Sized + 'static {
     const INVALID_STATUS: Option<u16> = None;
     /// What its answer is, as published.
     const ANSWERS: &'static str;
+    /// What its body may be.
+    const TAKES: &'static [Media] = &[Media::Json];
+    /// What its answer may be.
+    const GIVES: &'static [Media] = &[Media::Json];
+    /// Headers that it takes, beside those of its key and its token.
+    const HEADERS: &'static [Header] = &[];
+    /// The tool by which models call it.
+    const TOOL: Option<Tool> = None;
     /// The parameters of its path.
-    type Place: Place;
+    type Params: PathParams;
     /// The parameters of its query.
-    type Query: Serialize + DeserializeOwned + Default + Send + Parameters;
+    type Query: Serialize + DeserializeOwned + Default + Send + JsonSchema;
     /// Its body; `()` of a verb that [asks](Self::ASKS) for nothing.
-    type Body: Serialize + DeserializeOwned + Send + Described;
+    type Body: Serialize + DeserializeOwned + Send + JsonSchema;
     /// Its answer.
-    type Answer: Serialize + DeserializeOwned + Send + Described;
+    type Answer: Serialize + DeserializeOwned + Send + JsonSchema;
 
     /// Bytes that its answer may take in memory. The interface waits until there is room for them
     /// before it serves the call; `None` of a verb whose answers are small.
@@ -84,11 +96,11 @@ pub trait Verb: Send + Sync + Sized + 'static {
 #[must_use]
 pub fn keyed<V: Verb>(
     key: BatchKey,
-    place: &V::Place,
+    params: &V::Params,
     query: &V::Query,
     body: &V::Body,
 ) -> BatchKey {
-    let asked = ("verb", V::ROUTE.id, place.parts(), query);
+    let asked = ("verb", V::ROUTE.id, params.parts(), query);
     let keyed = key.of_call(|mut to| {
         serde_json::to_writer(&mut to, &asked)?;
         V::content(body, to)
@@ -121,11 +133,11 @@ pub enum Fencing {
 /// A verb that this program can carry out.
 pub trait Serve: Verb {
     /// Carries it out.
-    fn serve(call: Call<'_, Self>) -> impl Future<Output = ServiceResult<Self::Answer>> + Send;
+    fn serve(call: VerbCall<'_, Self>) -> impl Future<Output = ServiceResult<Self::Answer>> + Send;
 }
 
 /// One call of a verb.
-pub struct Call<'a, V: Verb> {
+pub struct VerbCall<'a, V: Verb> {
     /// What carries it out.
     pub service: &'a Service,
     /// The process that owns the data directory.
@@ -137,7 +149,7 @@ pub struct Call<'a, V: Verb> {
     /// The idempotency key, of a verb that takes one.
     pub key: Option<BatchKey>,
     /// What the path names.
-    pub place: V::Place,
+    pub params: V::Params,
     /// The query.
     pub query: V::Query,
     /// The body.
@@ -145,7 +157,7 @@ pub struct Call<'a, V: Verb> {
 }
 
 /// Who runs this server, for the front ends of the same machine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct OwnerInfo {
     /// Version of this program.
     pub version: String,
@@ -162,46 +174,55 @@ pub struct OwnerInfo {
     pub step_down: CancellationToken,
 }
 
-/// Something that is done for every verb, such as registering it.
+/// Something that is done for everything a client can ask for, such as registering it.
 pub trait Visit {
-    /// Does it for one.
+    /// Does it for a verb that one generic handler serves.
     fn verb<V: Serve>(&mut self);
+
+    /// Does it for a verb whose handler an interface has of its own: it streams, or does not speak
+    /// JSON alone.
+    fn by_hand<V: Verb>(&mut self);
+
+    /// Does it for a tool that is not a tool of a verb.
+    fn tool(&mut self, tool: Tool);
 }
 
-/// Every verb that one generic handler serves, by groups. Those in [`routes`] have handlers of
-/// their own.
+/// Everything a client can ask for, by groups.
 pub fn each(visit: &mut impl Visit) {
+    research::each(visit);
     sessions::each(visit);
     retention::each(visit);
+    events::each(visit);
     forks::each(visit);
     work::each(visit);
     views::each(visit);
+    hosted::each(visit);
     admin::each(visit);
+    research::of_bindings(visit);
+    tools::each(visit);
 }
 
-#[cfg(feature = "http")]
-mod described {
-    /// A shape that the published description has a schema of.
-    pub trait Described: utoipa::ToSchema {}
-    impl<T: utoipa::ToSchema> Described for T {}
-
-    /// Parameters that the published description lists.
-    pub trait Parameters: utoipa::IntoParams {}
-    impl<T: utoipa::IntoParams> Parameters for T {}
+/// What a body or an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Media {
+    /// JSON of the declared type.
+    Json,
+    /// Text of a media type.
+    Text(&'static str),
+    /// Bytes of a media type.
+    Bytes(&'static str),
 }
 
-#[cfg(not(feature = "http"))]
-mod described {
-    /// Without an interface that publishes a description, no shape is described.
-    pub trait Described {}
-    impl<T> Described for T {}
-
-    /// The same for parameters.
-    pub trait Parameters {}
-    impl<T> Parameters for T {}
+/// A header that may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Its name.
+    pub name: &'static str,
+    /// What it says, as published.
+    pub about: &'static str,
+    /// Whether its value is a whole number.
+    pub is_number: bool,
 }
-
-pub use described::{Described, Parameters};
 
 /// The method of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

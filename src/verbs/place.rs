@@ -1,6 +1,8 @@
 //! What a path names: the type of each combination of path parameters. The pattern of a session's
 //! id in the published description stands here once. It must not look anything up.
 
+use schemars::JsonSchema;
+
 use crate::{
     event::{EventId, SessionId},
     service::{ServiceError, ServiceResult},
@@ -10,7 +12,7 @@ use crate::{
 pub type Parts = [(String, String)];
 
 /// The types of a path's parameters.
-pub trait Place: Sized + Send + super::Parameters {
+pub trait PathParams: Sized + Send + JsonSchema {
     /// Reads the parameters of a matched path.
     ///
     /// # Errors
@@ -22,11 +24,10 @@ pub trait Place: Sized + Send + super::Parameters {
 }
 
 /// A path without parameters.
-#[derive(Clone, Copy, Debug, Default)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Copy, Debug, Default, JsonSchema)]
 pub struct Nowhere {}
 
-impl Place for Nowhere {
+impl PathParams for Nowhere {
     fn read(_: &Parts) -> ServiceResult<Self> {
         Ok(Self {})
     }
@@ -37,18 +38,14 @@ impl Place for Nowhere {
 }
 
 /// A session.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, JsonSchema)]
 pub struct InSession {
     /// The session's id
-    #[cfg_attr(
-        feature = "http",
-        param(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
-    )]
+    #[schemars(with = "String", regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"))]
     pub session: SessionId,
 }
 
-impl Place for InSession {
+impl PathParams for InSession {
     fn read(parts: &Parts) -> ServiceResult<Self> {
         Ok(Self { session: session_id(part(parts, "session"))? })
     }
@@ -58,57 +55,27 @@ impl Place for InSession {
     }
 }
 
-/// Something in a session, by its name.
-#[derive(Clone, Debug)]
-pub struct Named {
-    /// The session.
-    pub session: SessionId,
-    /// The name. The verb decides whether it is a valid one.
-    pub name: String,
-}
-
-impl Named {
-    fn read(parts: &Parts) -> ServiceResult<Self> {
-        let session = session_id(part(parts, "session"))?;
-        Ok(Self { session, name: part(parts, "name").to_owned() })
-    }
-
-    fn parts(&self) -> Vec<(&'static str, &str)> {
-        vec![("session", self.session.as_str()), ("name", &self.name)]
-    }
-}
-
-/// Declares places that are a [`Named`]. The published description of the name differs.
+/// Declares places that are a name in a session. The verb decides whether the name is a valid one.
 macro_rules! named {
     ($($place:ident, $about:literal, $name:literal;)*) => {$(
         #[doc = $about]
-        #[derive(Clone, Debug)]
-        pub struct $place(pub Named);
+        #[derive(Clone, Debug, JsonSchema)]
+        pub struct $place {
+            /// The session's id
+            #[schemars(with = "String", regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"))]
+            pub session: SessionId,
+            #[doc = $name]
+            pub name: String,
+        }
 
-        impl Place for $place {
+        impl PathParams for $place {
             fn read(parts: &Parts) -> ServiceResult<Self> {
-                Named::read(parts).map(Self)
+                let session = session_id(part(parts, "session"))?;
+                Ok(Self { session, name: part(parts, "name").to_owned() })
             }
 
             fn parts(&self) -> Vec<(&'static str, &str)> {
-                self.0.parts()
-            }
-        }
-
-        #[cfg(feature = "http")]
-        impl utoipa::IntoParams for $place {
-            fn into_params(
-                place: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
-            ) -> Vec<utoipa::openapi::path::Parameter> {
-                let name = utoipa::openapi::path::ParameterBuilder::new()
-                    .name("name")
-                    .parameter_in(place().unwrap_or_default())
-                    .required(utoipa::openapi::Required::True)
-                    .description(Some($name))
-                    .schema(Some(<String as utoipa::PartialSchema>::schema()));
-                let mut all = InSession::into_params(place);
-                all.push(name.build());
-                all
+                vec![("session", self.session.as_str()), ("name", &self.name)]
             }
         }
     )*};
@@ -117,24 +84,39 @@ macro_rules! named {
 named! {
     InCursor, "A cursor of a session.", "The cursor's name";
     InCheckpoint, "A checkpoint of a session.", "Id or label of the checkpoint";
+    InThread, "A thread of a session.", "The thread's id";
+    OfResource, "A resource of a session.", "The resource's id";
+}
+
+/// A tool.
+#[derive(Clone, Debug, JsonSchema)]
+pub struct OfTool {
+    /// Name of the tool
+    pub name: String,
+}
+
+impl PathParams for OfTool {
+    fn read(parts: &Parts) -> ServiceResult<Self> {
+        Ok(Self { name: part(parts, "name").to_owned() })
+    }
+
+    fn parts(&self) -> Vec<(&'static str, &str)> {
+        vec![("name", &self.name)]
+    }
 }
 
 /// An event of a session.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, JsonSchema)]
 pub struct AtEvent {
     /// The session's id
-    #[cfg_attr(
-        feature = "http",
-        param(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
-    )]
+    #[schemars(with = "String", regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"))]
     pub session: SessionId,
     /// The event's id
-    #[cfg_attr(feature = "http", param(value_type = String, min_length = 1))]
+    #[schemars(with = "String", length(min = 1))]
     pub event: EventId,
 }
 
-impl Place for AtEvent {
+impl PathParams for AtEvent {
     fn read(parts: &Parts) -> ServiceResult<Self> {
         let session = session_id(part(parts, "session"))?;
         let event = EventId::new(part(parts, "event"));
@@ -148,21 +130,17 @@ impl Place for AtEvent {
 }
 
 /// A step of a session.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, JsonSchema)]
 pub struct AtStep {
     /// The session's id
-    #[cfg_attr(
-        feature = "http",
-        param(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
-    )]
+    #[schemars(with = "String", regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"))]
     pub session: SessionId,
     /// The step's number, from 1
-    #[cfg_attr(feature = "http", param(value_type = u64))]
+    #[schemars(with = "u64")]
     pub number: String,
 }
 
-impl Place for AtStep {
+impl PathParams for AtStep {
     fn read(parts: &Parts) -> ServiceResult<Self> {
         let session = session_id(part(parts, "session"))?;
         Ok(Self { session, number: part(parts, "number").to_owned() })

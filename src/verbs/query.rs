@@ -4,6 +4,7 @@
 
 use std::{fmt, str::FromStr};
 
+use schemars::JsonSchema;
 use serde::{
     Deserialize, Serialize,
     de::{
@@ -17,8 +18,7 @@ use serde_json::Value;
 use crate::service::{ServiceError, ServiceResult};
 
 /// No query parameters.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NoQuery {}
 
 /// Reads parameters from the pairs of a query. An empty value counts as absent.

@@ -2,9 +2,10 @@
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, Visit};
+use super::{InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, VerbCall, Visit};
 use crate::{
     service::ServiceResult,
     wire::{
@@ -30,15 +31,15 @@ impl Verb for Hold {
     const ABOUT: &'static str =
         "Holds a session: it neither expires nor is deleted until the hold is released.";
     const ANSWERS: &'static str = "The session, held";
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = ();
     type Answer = Session;
 }
 
 impl Serve for Hold {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<Session> {
-        let held = call.service.hold_session(&call.caller, &call.place.session, true).await?;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Session> {
+        let held = call.service.hold_session(&call.caller, &call.params.session, true).await?;
         Ok((&held).into())
     }
 }
@@ -52,15 +53,15 @@ impl Verb for Release {
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Releases a hold: the session's idle time begins anew.";
     const ANSWERS: &'static str = "The session, not held";
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = ();
     type Answer = Session;
 }
 
 impl Serve for Release {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<Session> {
-        let free = call.service.hold_session(&call.caller, &call.place.session, false).await?;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Session> {
+        let free = call.service.hold_session(&call.caller, &call.params.session, false).await?;
         Ok((&free).into())
     }
 }
@@ -74,17 +75,17 @@ impl Verb for Restore {
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str =
         "Brings an expired session back, or one that was deleted and whose grace has not ended.";
-    const ANSWERS: &'static str = "The session, there again";
-    type Place = InSession;
+    const ANSWERS: &'static str = "The restored session";
+    type Params = InSession;
     type Query = NoQuery;
     type Body = ();
     type Answer = Restored;
 }
 
 impl Serve for Restore {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<Restored> {
-        let place = call.place;
-        let (info, restored) = call.service.restore_session(&call.caller, &place.session).await?;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Restored> {
+        let params = call.params;
+        let (info, restored) = call.service.restore_session(&call.caller, &params.session).await?;
         Ok(Restored { session: (&info).into(), restored })
     }
 }
@@ -92,29 +93,27 @@ impl Serve for Restore {
 #[derive(Debug)]
 pub struct Look;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LookQuery {
-    /// Sessions at most: 100 when not said, 1 000 at most
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 1, maximum = 1000))]
+    /// Sessions at most: 100 by default, 1 000 at most
+    #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<usize>,
 }
 
 impl Verb for Look {
     const ROUTE: Route = Route::get("/v1/admin/retention", "getRetention", Need::ADMIN);
     const TAG: &'static str = "operations";
-    const ABOUT: &'static str =
-        "What is to come of idle sessions: which expire, when and why. Changes nothing.";
-    const ANSWERS: &'static str = "Sessions with an end in sight, the soonest first";
-    type Place = Nowhere;
+    const ABOUT: &'static str = "Which idle sessions will expire, when and why. Changes nothing.";
+    const ANSWERS: &'static str = "Sessions that will expire, the soonest first";
+    type Params = Nowhere;
     type Query = LookQuery;
     type Body = ();
     type Answer = RetentionAnswer;
 }
 
 impl Serve for Look {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<RetentionAnswer> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<RetentionAnswer> {
         Ok(call.service.retention(&call.caller, call.query.limit).await?.into())
     }
 }
@@ -125,17 +124,17 @@ pub struct Sweep;
 impl Verb for Sweep {
     const ROUTE: Route = Route::post("/v1/admin/retention", "sweepRetention", Need::ADMIN);
     const TAG: &'static str = "operations";
-    const ABOUT: &'static str = "Lets sessions expire at once whose time has come, and removes \
-                                 what is left of those that went.";
-    const ANSWERS: &'static str = "What was done, and what is to come";
-    type Place = Nowhere;
+    const ABOUT: &'static str = "Expires the sessions that are due, and removes the files of \
+                                 those whose grace has ended.";
+    const ANSWERS: &'static str = "What was done, and what is due next";
+    type Params = Nowhere;
     type Query = NoQuery;
     type Body = ();
     type Answer = RetentionAnswer;
 }
 
 impl Serve for Sweep {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<RetentionAnswer> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<RetentionAnswer> {
         Ok(call.service.sweep_all(&call.caller, None).await?.into())
     }
 }

@@ -5,16 +5,26 @@
 
 use std::io;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, AtEvent, Call, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, Visit, Written,
-    session_id, values,
+    Asks, AtEvent, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, VerbCall, Visit, Written,
+    session_id,
+    tools::{ServeTool, Tool, ToolCall, Toolset, bounded},
+    values,
 };
 use crate::{
     event::{Batch, Origin},
     service::{NewSession, ServiceError, ServiceResult, SessionQuery, Wanted},
-    wire::{hosted, json, types},
+    wire::{
+        NOTICE, TRUST, hosted, json,
+        tools::{
+            lists::{SessionOut, SessionsAnswer},
+            research::ListSessions,
+        },
+        types,
+    },
 };
 
 /// The pair of metadata that names the program whose session it is.
@@ -39,12 +49,12 @@ impl Verb for Create {
     const ROUTE: Route = Route::post("/v1/sessions", "createSession", Need::WRITE);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Creates a session, with its first events: all or nothing.";
-    const ASKS: Asks = Asks::Maybe("What the session says about itself");
+    const ASKS: Asks = Asks::Maybe("Its title, metadata, lifetime and first events");
     const KEY: Option<&'static str> =
-        Some("A retry with the same key within 24 h answers the same session");
+        Some("A retry with the same key within 24 h returns the same session");
     const STATUS: u16 = 201;
     const ANSWERS: &'static str = "The session, durable";
-    type Place = Nowhere;
+    type Params = Nowhere;
     type Query = NoQuery;
     type Body = types::CreateSession;
     type Answer = types::Session;
@@ -68,7 +78,7 @@ impl Verb for Create {
 }
 
 impl Serve for Create {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
         let new = new_session(call.body, call.caller.origin)?;
         let new = NewSession { key: call.key, ..new };
         let (info, _) = call.service.create_session(&call.caller, new).await?;
@@ -106,12 +116,11 @@ fn within(place: &str, mut error: ServiceError) -> ServiceError {
 #[derive(Debug)]
 pub struct List;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ListQuery {
-    /// Sessions at most: 100 when not said, 1 000 at most
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 1, maximum = 1000))]
+    /// Sessions at most: 100 by default, 1 000 at most
+    #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<usize>,
     /// next_page of the answer before
     pub page: Option<String>,
@@ -120,23 +129,21 @@ pub struct ListQuery {
     /// Only of this workspace
     pub workspace: Option<String>,
     /// Also archived sessions
-    #[cfg_attr(feature = "http", param(value_type = Option<bool>))]
     pub include_archived: bool,
     /// Only of these statuses
     #[serde(rename = "statuses[]")]
-    #[cfg_attr(feature = "http", param(value_type = Option<Vec<String>>))]
     pub statuses: Vec<String>,
     /// Created at or after; also gt, lt, lte
     #[serde(rename = "created_at[gte]")]
     pub created_gte: Option<String>,
     #[serde(rename = "created_at[gt]")]
-    #[cfg_attr(feature = "http", param(ignore))]
+    #[schemars(skip)]
     pub created_gt: Option<String>,
     #[serde(rename = "created_at[lte]")]
-    #[cfg_attr(feature = "http", param(ignore))]
+    #[schemars(skip)]
     pub created_lte: Option<String>,
     #[serde(rename = "created_at[lt]")]
-    #[cfg_attr(feature = "http", param(ignore))]
+    #[schemars(skip)]
     pub created_lt: Option<String>,
     /// Only of this client: claude-code, codex, or what else its metadata names as client
     pub client: Option<String>,
@@ -145,9 +152,9 @@ pub struct ListQuery {
     /// With agent_id: only for this version of it
     pub agent_version: Option<u64>,
     // The wire of Managed Agents has these; a stored session has neither.
-    #[cfg_attr(feature = "http", param(ignore))]
+    #[schemars(skip)]
     pub deployment_id: Option<String>,
-    #[cfg_attr(feature = "http", param(ignore))]
+    #[schemars(skip)]
     pub memory_store_id: Option<String>,
 }
 
@@ -156,14 +163,21 @@ impl Verb for List {
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Lists sessions by creation, the newest first.";
     const ANSWERS: &'static str = "A page of sessions";
-    type Place = Nowhere;
+    const TOOL: Option<Tool> = Some(Tool::own::<ListSessions>(
+        "list_sessions",
+        "List sessions",
+        "List recorded sessions, the newest first.",
+        Toolset::Research,
+        Self::ROUTE.need,
+    ));
+    type Params = Nowhere;
     type Query = ListQuery;
     type Body = ();
     type Answer = types::SessionList;
 }
 
 impl Serve for List {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::SessionList> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::SessionList> {
         let asked = call.query;
         let window = values::Times {
             gte: asked.created_gte.as_deref(),
@@ -194,23 +208,51 @@ impl Serve for List {
     }
 }
 
+/// Sessions of a page of the tool.
+const PAGE_MAX: usize = 10;
+
+impl ServeTool for ListSessions {
+    type Answer = SessionsAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<SessionsAnswer> {
+        let query = SessionQuery {
+            limit: Some(bounded("limit", self.limit, PAGE_MAX, PAGE_MAX)?),
+            page: self.cursor,
+            workspace: self.workspace,
+            ..SessionQuery::default()
+        };
+        let page = call.service.list_sessions(call.caller, query).await.map_err(|mut error| {
+            if error.hint.field.as_deref() == Some("page") {
+                error.hint.field = Some("cursor".to_owned());
+            }
+            error
+        })?;
+        Ok(SessionsAnswer {
+            sessions: page.sessions.iter().map(SessionOut::from).collect(),
+            next_cursor: page.next_page,
+            trust: TRUST,
+            notice: NOTICE,
+        })
+    }
+}
+
 #[derive(Debug)]
 pub struct Get;
 
 impl Verb for Get {
     const ROUTE: Route = Route::get("/v1/sessions/{session}", "getSession", Need::READ);
     const TAG: &'static str = "sessions";
-    const ABOUT: &'static str = "What a session says about itself.";
+    const ABOUT: &'static str = "A session: title, metadata, status, size.";
     const ANSWERS: &'static str = "The session";
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = ();
     type Answer = types::Session;
 }
 
 impl Serve for Get {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
-        let info = call.service.get_session(&call.caller, &call.place.session).await?;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
+        let info = call.service.get_session(&call.caller, &call.params.session).await?;
         Ok((&info).into())
     }
 }
@@ -224,18 +266,18 @@ impl Verb for Update {
     const ABOUT: &'static str = "Changes title and metadata.";
     const ASKS: Asks = Asks::Maybe("What changes");
     const ANSWERS: &'static str = "The session as changed";
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = types::UpdateSession;
     type Answer = types::Session;
 }
 
 impl Serve for Update {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
-        let Call { service, caller, place, body, .. } = call;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
+        let VerbCall { service, caller, params, body, .. } = call;
         let metadata = body.metadata.unwrap_or_default();
         hosted::check_names(metadata.keys())?;
-        let info = service.update_session(&caller, &place.session, body.title, metadata).await?;
+        let info = service.update_session(&caller, &params.session, body.title, metadata).await?;
         Ok((&info).into())
     }
 }
@@ -249,15 +291,15 @@ impl Verb for Archive {
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Archives a session: it can be read, not written.";
     const ANSWERS: &'static str = "The archived session";
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = ();
     type Answer = types::Session;
 }
 
 impl Serve for Archive {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
-        let info = call.service.archive_session(&call.caller, &call.place.session, true).await?;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
+        let info = call.service.archive_session(&call.caller, &call.params.session, true).await?;
         Ok((&info).into())
     }
 }
@@ -271,15 +313,15 @@ impl Verb for Unarchive {
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Lets an archived session be written to again.";
     const ANSWERS: &'static str = "The session";
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = ();
     type Answer = types::Session;
 }
 
 impl Serve for Unarchive {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::Session> {
-        let info = call.service.archive_session(&call.caller, &call.place.session, false).await?;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
+        let info = call.service.archive_session(&call.caller, &call.params.session, false).await?;
         Ok((&info).into())
     }
 }
@@ -287,13 +329,11 @@ impl Serve for Unarchive {
 #[derive(Debug)]
 pub struct Delete;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DeleteQuery {
     #[doc = "Remove its bytes at once: it cannot be restored. Takes an expired session and a \
              deleted one too, and works on a full disk"]
-    #[cfg_attr(feature = "http", param(value_type = Option<bool>))]
     pub now: bool,
 }
 
@@ -303,15 +343,15 @@ impl Verb for Delete {
     const ABOUT: &'static str = "Deletes a session: hidden at once. It can be restored until its \
                                  grace ends, when its bytes are removed.";
     const ANSWERS: &'static str = "The session is deleted";
-    type Place = InSession;
+    type Params = InSession;
     type Query = DeleteQuery;
     type Body = ();
     type Answer = types::SessionDeleted;
 }
 
 impl Serve for Delete {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::SessionDeleted> {
-        let (session, now) = (call.place.session, call.query.now);
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::SessionDeleted> {
+        let (session, now) = (call.params.session, call.query.now);
         let until = call.service.delete_session(&call.caller, &session, now).await?;
         let kind = "session_deleted".to_owned();
         let restorable_until = until.map(|until| until.to_string());
@@ -325,18 +365,18 @@ pub struct Erase;
 impl Verb for Erase {
     const ROUTE: Route = Route::post("/v1/sessions/{session}/erase", "eraseSession", Need::DELETE);
     const TAG: &'static str = "sessions";
-    const ABOUT: &'static str = "Erases a session: nothing of it can be read once this is \
-                                 answered, and nothing brings it back.";
+    const ABOUT: &'static str = "Erases a session: when this returns, nothing of it can be read, \
+                                 and it cannot be restored.";
     const ANSWERS: &'static str = "The session is erased";
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = ();
     type Answer = types::SessionDeleted;
 }
 
 impl Serve for Erase {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<types::SessionDeleted> {
-        let session = call.place.session;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::SessionDeleted> {
+        let session = call.params.session;
         call.service.erase_session(&call.caller, &session).await?;
         let kind = "session_erased".to_owned();
         Ok(types::SessionDeleted { id: session.to_string(), kind, restorable_until: None })
@@ -350,19 +390,18 @@ impl Verb for Redact {
     const ROUTE: Route =
         Route::post("/v1/sessions/{session}/events/{event}/redact", "redactEvent", Need::DELETE);
     const TAG: &'static str = "events";
-    const ABOUT: &'static str = "Takes the body of an event away: no file has it once this is \
-                                 answered, and it is never served again. Place, id, type and \
-                                 times stay, and so does the chain.";
+    const ABOUT: &'static str = "Removes the body of an event: when this returns, no file has \
+                                 it. Position, id, type, times and the chain stay.";
     const ANSWERS: &'static str = "The event as it is served from now on";
-    type Place = AtEvent;
+    type Params = AtEvent;
     type Query = NoQuery;
     type Body = ();
     type Answer = Written<types::Event>;
 }
 
 impl Serve for Redact {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<Written<types::Event>> {
-        let AtEvent { session, event } = call.place;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written<types::Event>> {
+        let AtEvent { session, event } = call.params;
         let event = call.service.redact_event(&call.caller, &session, &event).await?;
         Ok(Written::new(json::event_text(&event)))
     }

@@ -3,14 +3,15 @@
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    Asks, AtStep, Call, InSession, Need, NoQuery, Route, Serve, Verb, Visit, values::point,
+    Asks, AtStep, InSession, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit, values::point,
 };
 use crate::{
     event::{Point, Position},
-    service::{RecoverCall, ServiceError, ServiceResult},
+    service::{RecoverCall, ServiceError, ServiceResult, Via},
     wire::{
         find::IndexAnswer,
         overview::{Cursor, Level, OverviewAnswer, PageAnswer, StepAnswer, SummaryAnswer, cursor},
@@ -38,28 +39,23 @@ pub(super) fn each(visit: &mut impl Visit) {
 #[derive(Debug)]
 pub struct Window;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WindowQuery {
-    /// Tokens at most; what the token monitor leaves when not said
-    #[cfg_attr(
-        feature = "http",
-        param(value_type = Option<u32>, minimum = 64, maximum = 4_000_000)
-    )]
+    /// Tokens at most; what the token monitor leaves by default
+    #[schemars(range(min = 64, max = 4_000_000))]
     pub tokens_max: Option<usize>,
     #[doc = "What is done on the way, in this order: \
              `compress[:whitespace,comments,elide,keep=N,tokens=N]`, \
              `filter[:types=A|B,drop=A|B,duplicates]`, `reorder[:slack=PERCENT]`, \
              `annotate[:times]`"]
     #[serde(rename = "transforms[]")]
-    #[cfg_attr(feature = "http", param(value_type = Option<Vec<String>>))]
     pub transforms: Vec<String>,
     /// `events` (the default), `anthropic` or `openai`
     pub format: Option<String>,
     /// Point: nothing before it, for a window that continues an earlier one
     pub from: Option<String>,
-    /// By whose count: `o200k_base`, or `claude`, which is a bound; by the format when not said
+    /// The tokenizer: `o200k_base`, or `claude`, which is a bound; that of the format by default
     pub tokenizer: Option<String>,
     /// Point: as of then
     pub at: Option<String>,
@@ -72,7 +68,7 @@ impl Verb for Window {
     const ABOUT: &'static str = "What a model sees of the session within a budget of tokens.";
     const ANSWERS: &'static str =
         "Events or messages, what they cost, and every position they leave out";
-    type Place = InSession;
+    type Params = InSession;
     type Query = WindowQuery;
     type Body = ();
     type Answer = WindowAnswer;
@@ -83,7 +79,7 @@ impl Verb for Window {
 }
 
 impl Serve for Window {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<WindowAnswer> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<WindowAnswer> {
         let asked = &call.query;
         let query = window::query(WindowParams {
             tokens_max: asked.tokens_max,
@@ -94,7 +90,7 @@ impl Serve for Window {
             at: point("at", asked.at.as_deref())?,
         })?;
         let shape = query.shape;
-        let view = call.service.window(&call.caller, &call.place.session, query).await?;
+        let view = call.service.window(&call.caller, &call.params.session, query).await?;
         Ok(WindowAnswer::of(&view, shape))
     }
 }
@@ -102,23 +98,20 @@ impl Serve for Window {
 #[derive(Debug)]
 pub struct Index;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct IndexQuery {
     /// Point: as of then
     pub at: Option<String>,
-    /// Tokens at most, about; the answer's usual size when not said
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>))]
+    /// Tokens at most, about; the answer's usual size by default
     pub tokens_max: Option<usize>,
     /// Whether to say why each item is shown
-    #[cfg_attr(feature = "http", param(value_type = Option<bool>))]
     pub explain: bool,
     /// One of `cursors` of the overview: a page of that list instead
     pub cursor: Option<String>,
     /// Words to look up; what is in double quotes must be there as it is
     #[serde(deserialize_with = "given")]
-    #[cfg_attr(feature = "http", param(value_type = Option<String>, max_length = 4096))]
+    #[schemars(length(max = 4096))]
     pub find: Option<String>,
 }
 
@@ -135,15 +128,15 @@ impl Verb for Index {
                                  some words: passages of steps, reasons, gaps, sources, calls, \
                                  results and messages, the best match first.";
     const ANSWERS: &'static str = "The overview, or what matches";
-    type Place = InSession;
+    type Params = InSession;
     type Query = IndexQuery;
     type Body = ();
     type Answer = IndexAnswer;
 }
 
 impl Serve for Index {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<IndexAnswer> {
-        let Call { service, caller, place: InSession { session }, query, .. } = call;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<IndexAnswer> {
+        let VerbCall { service, caller, params: InSession { session }, query, .. } = call;
         let IndexQuery { tokens_max, explain, find, .. } = query;
         let (at, cursor) = (at(query.at.as_deref())?, of_answer(query.cursor.as_deref())?);
         let at = at.as_ref();
@@ -156,8 +149,10 @@ impl Serve for Index {
             return Ok(found.into());
         }
         if cursor.is_some() {
-            let call = RecoverCall { cursor, ..RecoverCall::default() };
-            let recovered = service.step_view(&caller, &session, call, at).await?;
+            let at = at.cloned();
+            let call = RecoverCall { session: Some(session), cursor, at, ..RecoverCall::default() };
+            let via = Via::default();
+            let (.., recovered) = service.get_research_session(&caller, &via, &call).await?;
             let foreign = || ServiceError::invalid("cursor", "it is no cursor of a list");
             return Ok(PageAnswer::of(recovered).ok_or_else(foreign)?.into());
         }
@@ -179,14 +174,12 @@ fn of_answer(text: Option<&str>) -> ServiceResult<Option<Cursor>> {
 #[derive(Debug)]
 pub struct Summary;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SummaryQuery {
     /// Point: as of then
     pub at: Option<String>,
-    /// Tokens at most, about; the answer's usual size when not said
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>))]
+    /// Tokens at most, about; the answer's usual size by default
     pub tokens_max: Option<usize>,
     /// `step` (the default), `phase`, `session`, or `auto`: the finest that leaves nothing out
     pub level: Option<String>,
@@ -199,21 +192,21 @@ impl Verb for Summary {
     const ABOUT: &'static str =
         "Where the session stands, without the lists that the summary stands for.";
     const ANSWERS: &'static str = "The summary on that level, open gaps and what was ruled out";
-    type Place = InSession;
+    type Params = InSession;
     type Query = SummaryQuery;
     type Body = ();
     type Answer = SummaryAnswer;
 }
 
 impl Serve for Summary {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<SummaryAnswer> {
-        let Call { service, caller, place, query, .. } = call;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<SummaryAnswer> {
+        let VerbCall { service, caller, params, query, .. } = call;
         let at = at(query.at.as_deref())?;
         let problem = || ServiceError::invalid("level", "step, phase, session or auto");
         let level = query.level.as_deref().map(|name| Level::parse(name).ok_or_else(problem));
         let level = level.transpose()?.unwrap_or(Level::Step);
         let tokens_max = query.tokens_max;
-        let view = service.summary_view(&caller, &place.session, at.as_ref(), tokens_max, level);
+        let view = service.summary_view(&caller, &params.session, at.as_ref(), tokens_max, level);
         Ok(view.await?.into())
     }
 }
@@ -221,8 +214,7 @@ impl Serve for Summary {
 #[derive(Debug)]
 pub struct Step;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct StepQuery {
     /// Point: as of then
@@ -238,24 +230,26 @@ impl Verb for Step {
         Route::get("/v1/sessions/{session}/views/steps/{number}", "viewStep", Need::READ);
     const TAG: &'static str = "views";
     const ABOUT: &'static str = "One step in full, or as much of it as one answer takes.";
-    const ANSWERS: &'static str = "The step, and where its text goes on";
-    type Place = AtStep;
+    const ANSWERS: &'static str = "The step, and where its text continues";
+    type Params = AtStep;
     type Query = StepQuery;
     type Body = ();
     type Answer = StepAnswer;
 }
 
 impl Serve for Step {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<StepAnswer> {
-        let Call { service, caller, place, query, .. } = call;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<StepAnswer> {
+        let VerbCall { service, caller, params, query, .. } = call;
         let step = RecoverCall {
-            step: Some(place.step()?),
+            session: Some(params.session.clone()),
+            at: at(query.at.as_deref())?,
+            step: Some(params.step()?),
             branch: query.branch,
             cursor: of_answer(query.cursor.as_deref())?,
             ..RecoverCall::default()
         };
-        let at = at(query.at.as_deref())?;
-        let recovered = service.step_view(&caller, &place.session, step, at.as_ref()).await?;
+        let via = Via::default();
+        let (.., recovered) = service.get_research_session(&caller, &via, &step).await?;
         let foreign = || ServiceError::invalid("cursor", "it is no cursor of a step");
         StepAnswer::of(recovered).ok_or_else(foreign)
     }
@@ -264,17 +258,15 @@ impl Serve for Step {
 #[derive(Debug)]
 pub struct Continuation;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ContinuationQuery {
     /// Point: as of then
     pub at: Option<String>,
-    /// Tokens at most; 2 000 when not said
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 400, maximum = 200_000))]
+    /// Tokens at most; 2 000 by default
+    #[schemars(range(min = 400, max = 200_000))]
     pub tokens_max: Option<usize>,
     /// Whether to say why each item is shown
-    #[cfg_attr(feature = "http", param(value_type = Option<bool>))]
     pub explain: bool,
 }
 
@@ -282,27 +274,26 @@ impl Verb for Continuation {
     const ROUTE: Route =
         Route::get("/v1/sessions/{session}/views/continuation", "viewContinuation", Need::READ);
     const TAG: &'static str = "views";
-    const ABOUT: &'static str = "What is needed to go on: task, instructions, plan, last steps, \
-                                 failures, findings, what is next.";
-    const ANSWERS: &'static str = "How to go on";
-    type Place = InSession;
+    const ABOUT: &'static str = "What is needed to continue: task, instructions, plan, last \
+                                 steps, failures, findings, what is next.";
+    const ANSWERS: &'static str = "The continuation";
+    type Params = InSession;
     type Query = ContinuationQuery;
     type Body = ();
     type Answer = ContinuationAnswer;
 }
 
 impl Serve for Continuation {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<ContinuationAnswer> {
-        let Call { service, caller, place, query, .. } = call;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<ContinuationAnswer> {
+        let VerbCall { service, caller, params, query, .. } = call;
         let (at, explain) = (at(query.at.as_deref())?, query.explain);
         let (at, tokens_max) = (at.as_ref(), query.tokens_max);
-        let view = service.continuation(&caller, &place.session, at, tokens_max, explain).await?;
+        let view = service.continuation(&caller, &params.session, at, tokens_max, explain).await?;
         Ok(view.into())
     }
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AtQuery {
     /// Point: as of then
@@ -318,16 +309,16 @@ impl Verb for Usage {
     const ABOUT: &'static str = "How full the model's context window is, by what the harness \
                                  reports in `span.model_request_end`.";
     const ANSWERS: &'static str = "The token monitor";
-    type Place = InSession;
+    type Params = InSession;
     type Query = AtQuery;
     type Body = ();
     type Answer = UsageAnswer;
 }
 
 impl Serve for Usage {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<UsageAnswer> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<UsageAnswer> {
         let at = at(call.query.at.as_deref())?;
-        let view = call.service.usage(&call.caller, &call.place.session, at.as_ref()).await?;
+        let view = call.service.usage(&call.caller, &call.params.session, at.as_ref()).await?;
         Ok(view.into())
     }
 }
@@ -342,16 +333,16 @@ impl Verb for Compactions {
     const ABOUT: &'static str =
         "What the client's compactions took out of its context, and what of it is out now.";
     const ANSWERS: &'static str = "The compactions, and what is lost to the context";
-    type Place = InSession;
+    type Params = InSession;
     type Query = AtQuery;
     type Body = ();
     type Answer = CompactionsAnswer;
 }
 
 impl Serve for Compactions {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<CompactionsAnswer> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<CompactionsAnswer> {
         let at = at(call.query.at.as_deref())?;
-        let view = call.service.compactions(&call.caller, &call.place.session, at.as_ref());
+        let view = call.service.compactions(&call.caller, &call.params.session, at.as_ref());
         Ok(view.await?.into())
     }
 }
@@ -367,10 +358,10 @@ impl Verb for LookupToolCache {
         Route::post("/v1/sessions/{session}/tool-cache/lookup", "lookupToolCache", Need::READ);
     const TAG: &'static str = "views";
     const ABOUT: &'static str =
-        "Asks whether a call of a tool was answered before, and with what. Nothing is written.";
+        "Whether a call of a tool was answered before, and the answer. Nothing is written.";
     const ASKS: Asks = Asks::Body("The call, and which answers count");
     const ANSWERS: &'static str = "The answer from the log, or why there is none";
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = LookupRequest;
     type Answer = LookupAnswer;
@@ -381,9 +372,9 @@ impl Verb for LookupToolCache {
 }
 
 impl Serve for LookupToolCache {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<LookupAnswer> {
-        let Call { service, caller, place, body, .. } = call;
-        let (found, memory) = service.tool_lookup(&caller, &place.session, body.into()).await?;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<LookupAnswer> {
+        let VerbCall { service, caller, params, body, .. } = call;
+        let (found, memory) = service.tool_lookup(&caller, &params.session, body.into()).await?;
         Ok(LookupAnswer::of(&found, memory))
     }
 }
@@ -391,14 +382,13 @@ impl Serve for LookupToolCache {
 #[derive(Debug)]
 pub struct Outputs;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OutputsQuery {
     /// None before this position: for a client that has the others
     pub from_position: Option<u64>,
-    /// Tokens at most, about; 4 000 when not said
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, maximum = 1_000_000))]
+    /// Tokens at most, about; 4 000 by default
+    #[schemars(range(max = 1_000_000))]
     pub tokens_max: Option<usize>,
 }
 
@@ -409,7 +399,7 @@ impl Verb for Outputs {
     const ABOUT: &'static str =
         "What tools answered in the session, the newest that fit a budget, oldest first.";
     const ANSWERS: &'static str = "Calls with their answers";
-    type Place = InSession;
+    type Params = InSession;
     type Query = OutputsQuery;
     type Body = ();
     type Answer = OutputsAnswer;
@@ -420,10 +410,10 @@ impl Verb for Outputs {
 }
 
 impl Serve for Outputs {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<OutputsAnswer> {
-        let Call { service, caller, place, query, .. } = call;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<OutputsAnswer> {
+        let VerbCall { service, caller, params, query, .. } = call;
         let from = Position(query.from_position.unwrap_or(0));
-        let outputs = service.tool_outputs(&caller, &place.session, from, query.tokens_max);
+        let outputs = service.tool_outputs(&caller, &params.session, from, query.tokens_max);
         let (outputs, memory) = outputs.await?;
         Ok(OutputsAnswer::of(&outputs, memory))
     }

@@ -3,19 +3,26 @@
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, Call, Fencing, InCheckpoint, InCursor, InSession, Need, NoQuery, Nowhere, Route, Serve,
-    Verb, Visit, values::point,
+    Asks, Fencing, InCheckpoint, InCursor, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb,
+    VerbCall, Visit,
+    tools::{ServeTool, Tool, ToolCall, Toolset, bounded, point as argument, renamed},
+    values::point,
 };
 use crate::{
     event::{Point, Position},
     service::{NewCheckpoint, ServiceError, ServiceResult},
-    wire::work::{
-        Checkpoint, CheckpointList, CheckpointState, CreateCheckpoint, Cursor, CursorDeleted,
-        CursorList, HistoryAnswer, Lease, LeaseReleased, PutCursor, RenewRequest, ResumeAnswer,
-        WakeAnswer, WakeRequest,
+    wire::{
+        NOTICE, TRUST,
+        tools::{lists, research::ReviewHistory, work as args},
+        work::{
+            Checkpoint, CheckpointList, CheckpointState, CreateCheckpoint, Cursor, CursorDeleted,
+            CursorList, HistoryAnswer, Lease, LeaseReleased, PutCursor, RenewRequest, ResumeAnswer,
+            WakeAnswer, WakeRequest,
+        },
     },
 };
 
@@ -41,18 +48,18 @@ impl Verb for SetCursor {
     const ROUTE: Route =
         Route::put("/v1/sessions/{session}/cursors/{name}", "putCursor", Need::WRITE);
     const TAG: &'static str = "events";
-    const ABOUT: &'static str = "Puts a cursor: where a reader goes on.";
-    const ASKS: Asks = Asks::Maybe("Where; the tail when nothing is said");
+    const ABOUT: &'static str = "Sets a cursor: the position where a reader continues.";
+    const ASKS: Asks = Asks::Maybe("The position or a point; the tail when absent");
     const ANSWERS: &'static str = "The cursor, durable";
-    type Place = InCursor;
+    type Params = InCursor;
     type Query = NoQuery;
     type Body = PutCursor;
     type Answer = Cursor;
 }
 
 impl Serve for SetCursor {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<Cursor> {
-        let place = &call.place.0;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Cursor> {
+        let params = &call.params;
         let at = match (call.body.position, call.body.at.as_deref()) {
             (Some(_), Some(_)) => {
                 return Err(ServiceError::invalid("at", "it takes the place of position"));
@@ -60,7 +67,7 @@ impl Serve for SetCursor {
             (Some(position), None) => Point::At(Position(position)),
             (None, at) => point("at", at)?.unwrap_or(Point::End),
         };
-        let put = call.service.put_cursor(&call.caller, &place.session, &place.name, &at);
+        let put = call.service.put_cursor(&call.caller, &params.session, &params.name, &at);
         Ok(put.await?.into())
     }
 }
@@ -74,16 +81,16 @@ impl Verb for GetCursor {
     const TAG: &'static str = "events";
     const ABOUT: &'static str = "Where a cursor is.";
     const ANSWERS: &'static str = "The cursor";
-    type Place = InCursor;
+    type Params = InCursor;
     type Query = NoQuery;
     type Body = ();
     type Answer = Cursor;
 }
 
 impl Serve for GetCursor {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<Cursor> {
-        let place = &call.place.0;
-        Ok(call.service.get_cursor(&call.caller, &place.session, &place.name).await?.into())
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Cursor> {
+        let params = &call.params;
+        Ok(call.service.get_cursor(&call.caller, &params.session, &params.name).await?.into())
     }
 }
 
@@ -94,19 +101,19 @@ impl Verb for DropCursor {
     const ROUTE: Route =
         Route::delete("/v1/sessions/{session}/cursors/{name}", "deleteCursor", Need::WRITE);
     const TAG: &'static str = "events";
-    const ABOUT: &'static str = "Takes a cursor away.";
-    const ANSWERS: &'static str = "The cursor is gone";
-    type Place = InCursor;
+    const ABOUT: &'static str = "Deletes a cursor.";
+    const ANSWERS: &'static str = "The cursor is deleted";
+    type Params = InCursor;
     type Query = NoQuery;
     type Body = ();
     type Answer = CursorDeleted;
 }
 
 impl Serve for DropCursor {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<CursorDeleted> {
-        let place = call.place.0;
-        call.service.delete_cursor(&call.caller, &place.session, &place.name).await?;
-        Ok(CursorDeleted { name: place.name, kind: "cursor_deleted".to_owned() })
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<CursorDeleted> {
+        let params = call.params;
+        call.service.delete_cursor(&call.caller, &params.session, &params.name).await?;
+        Ok(CursorDeleted { name: params.name, kind: "cursor_deleted".to_owned() })
     }
 }
 
@@ -118,15 +125,15 @@ impl Verb for ListCursors {
     const TAG: &'static str = "events";
     const ABOUT: &'static str = "Every cursor of a session, by name.";
     const ANSWERS: &'static str = "The cursors";
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = ();
     type Answer = CursorList;
 }
 
 impl Serve for ListCursors {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<CursorList> {
-        let cursors = call.service.list_cursors(&call.caller, &call.place.session).await?;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<CursorList> {
+        let cursors = call.service.list_cursors(&call.caller, &call.params.session).await?;
         Ok(CursorList { data: cursors.into_iter().map(Cursor::from).collect() })
     }
 }
@@ -139,20 +146,34 @@ impl Verb for MakeCheckpoint {
         Route::post("/v1/sessions/{session}/checkpoints", "createCheckpoint", Need::WRITE);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str =
-        "Makes a checkpoint: a place to come back to, and what changed of the agent's state.";
-    const ASKS: Asks = Asks::Maybe("What it says");
-    const KEY: Option<&'static str> = Some("A retry with the same key makes no second checkpoint");
+        "Creates a checkpoint: a position to resume from, and what changed in the agent's state.";
+    const ASKS: Asks = Asks::Maybe("Its label, thread and state");
+    const KEY: Option<&'static str> = Some(
+        "A retry with the same key creates no second \
+                                            checkpoint",
+    );
     const FENCE: Fencing = Fencing::WhenHeld;
     const STATUS: u16 = 201;
     const ANSWERS: &'static str = "The checkpoint, durable";
-    type Place = InSession;
+    const TOOL: Option<Tool> = Some(Tool {
+        carries: true,
+        ..Tool::own::<args::Checkpoint>(
+            "checkpoint",
+            "Make a checkpoint",
+            "Mark a place of a session to come back to, with your state there. Only what changed \
+             is kept; durable before the answer.",
+            Toolset::Events,
+            Self::ROUTE.need,
+        )
+    });
+    type Params = InSession;
     type Query = NoQuery;
     type Body = CreateCheckpoint;
     type Answer = Checkpoint;
 }
 
 impl Serve for MakeCheckpoint {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<Checkpoint> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Checkpoint> {
         let asked = call.body;
         let new = NewCheckpoint {
             at: point("at", asked.at.as_deref())?,
@@ -165,20 +186,44 @@ impl Serve for MakeCheckpoint {
             key: call.key,
             ..NewCheckpoint::default()
         };
-        let made = call.service.checkpoint(&call.caller, &call.place.session, new).await?;
+        let made = call.service.checkpoint(&call.caller, &call.params.session, new).await?;
         Ok((&made).into())
+    }
+}
+
+impl ServeTool for args::Checkpoint {
+    type Answer = args::CheckpointAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<Self::Answer> {
+        let ToolCall { service, via, key, .. } = call;
+        let named = call.named(self.session_id.as_deref())?;
+        let new = NewCheckpoint {
+            label: self.label,
+            thread: self.thread,
+            parent: self.parent,
+            at: argument("at", self.at.as_deref())?,
+            state: self.state,
+            delta: self.state_delta,
+            done: self.done.unwrap_or(false),
+            key: key.cloned(),
+            ..NewCheckpoint::default()
+        };
+        let (session, by) = service.bound(call.caller, via, named.as_ref()).await?;
+        let caller = &call.holding(self.fencing_token);
+        let made = service.checkpoint(caller, &session, new).await?;
+        service.bind(caller, via, &session);
+        Ok(args::CheckpointAnswer::of(&session, by, &made))
     }
 }
 
 #[derive(Debug)]
 pub struct ListCheckpoints;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CheckpointsQuery {
-    /// Checkpoints at most: 100 when not said, 1 000 at most
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 1, maximum = 1000))]
+    /// Checkpoints at most: 100 by default, 1 000 at most
+    #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<usize>,
     /// next_page of the answer before
     pub page: Option<String>,
@@ -193,15 +238,15 @@ impl Verb for ListCheckpoints {
     const ABOUT: &'static str =
         "The checkpoints of a session, the newest first, their states left out.";
     const ANSWERS: &'static str = "A page of checkpoints";
-    type Place = InSession;
+    type Params = InSession;
     type Query = CheckpointsQuery;
     type Body = ();
     type Answer = CheckpointList;
 }
 
 impl Serve for ListCheckpoints {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<CheckpointList> {
-        let (session, asked) = (&call.place.session, &call.query);
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<CheckpointList> {
+        let (session, asked) = (&call.params.session, &call.query);
         let (page, thread) = (asked.page.as_deref(), asked.thread.as_deref());
         let marks = call.service.list_checkpoints(&call.caller, session, asked.limit, page, thread);
         Ok(marks.await?.into())
@@ -218,16 +263,17 @@ impl Verb for GetCheckpoint {
     const ABOUT: &'static str =
         "A checkpoint by its id or label, with the state and the plan there.";
     const ANSWERS: &'static str = "The checkpoint";
-    type Place = InCheckpoint;
+    type Params = InCheckpoint;
     type Query = NoQuery;
     type Body = ();
     type Answer = CheckpointState;
 }
 
 impl Serve for GetCheckpoint {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<CheckpointState> {
-        let place = &call.place.0;
-        let found = call.service.get_checkpoint(&call.caller, &place.session, &place.name).await?;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<CheckpointState> {
+        let params = &call.params;
+        let found =
+            call.service.get_checkpoint(&call.caller, &params.session, &params.name).await?;
         Ok((&found).into())
     }
 }
@@ -242,24 +288,48 @@ impl Verb for ResumeCheckpoint {
         Need::WRITE,
     );
     const TAG: &'static str = "sessions";
-    const ABOUT: &'static str = "Goes on from a checkpoint: its state, and what lies behind it. \
-                                 When it is not the last one, what comes next follows it all the \
-                                 same.";
-    const KEY: Option<&'static str> = Some("A retry with the same key goes back once");
+    const ABOUT: &'static str = "Resumes from a checkpoint, the last or any other: returns its \
+                                 state and the events after it. The next checkpoint follows this \
+                                 one.";
+    const KEY: Option<&'static str> = Some("A retry with the same key resumes once");
     const FENCE: Fencing = Fencing::WhenHeld;
-    const ANSWERS: &'static str = "The checkpoint, and what comes follows which";
-    type Place = InCheckpoint;
+    const ANSWERS: &'static str = "The checkpoint, and the one that the next one follows";
+    const TOOL: Option<Tool> = Some(Tool::own::<args::Resume>(
+        "resume",
+        "Resume from a checkpoint",
+        "Resume from a checkpoint: the state and plan there, and the events after it. Any \
+         checkpoint will do; nothing is removed. With wake: true a harness takes the session up: \
+         it gets the lease, and what an earlier one left.",
+        Toolset::Events,
+        Self::ROUTE.need,
+    ));
+    type Params = InCheckpoint;
     type Query = NoQuery;
     type Body = ();
     type Answer = ResumeAnswer;
 }
 
 impl Serve for ResumeCheckpoint {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<ResumeAnswer> {
-        let place = &call.place.0;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<ResumeAnswer> {
+        let params = &call.params;
         let resumed =
-            call.service.resume(&call.caller, &place.session, Some(&place.name), call.key);
+            call.service.resume(&call.caller, &params.session, Some(&params.name), call.key);
         Ok(resumed.await?.into())
+    }
+}
+
+impl ServeTool for args::Resume {
+    type Answer = args::ResumeAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<Self::Answer> {
+        let ToolCall { service, via, key, .. } = call;
+        let named = call.named(self.session_id.as_deref())?;
+        let (session, by) = service.bound(call.caller, via, named.as_ref()).await?;
+        let caller = &call.holding(self.fencing_token);
+        let asked = self.into_call(key.cloned())?;
+        let taken = service.take_up(caller, &session, asked).await.map_err(renamed)?;
+        service.bind(caller, via, &session);
+        Ok(args::ResumeAnswer::of(&session, by, &taken))
     }
 }
 
@@ -269,21 +339,21 @@ pub struct WakeSession;
 impl Verb for WakeSession {
     const ROUTE: Route = Route::post("/v1/sessions/{session}/wake", "wakeSession", Need::WRITE);
     const TAG: &'static str = "sessions";
-    const ABOUT: &'static str =
-        "Takes a session up: its lease, where it stands, and what an earlier harness left.";
-    const ASKS: Asks = Asks::Maybe("How");
+    const ABOUT: &'static str = "Acquires the lease of a session, and returns its state and what an earlier harness left \
+         unfinished.";
+    const ASKS: Asks = Asks::Maybe("Whether to take the lease from its holder, and its lifetime");
     const KEY: Option<&'static str> =
-        Some("A retry with the same key, while the lease holds, answers the same lease");
-    const ANSWERS: &'static str = "The lease, durable, and what to go on from";
-    type Place = InSession;
+        Some("A retry with the same key, while the lease is held, returns the same lease");
+    const ANSWERS: &'static str = "The lease, durable, and what to continue from";
+    type Params = InSession;
     type Query = NoQuery;
     type Body = WakeRequest;
     type Answer = WakeAnswer;
 }
 
 impl Serve for WakeSession {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<WakeAnswer> {
-        let (session, asked) = (&call.place.session, &call.body);
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<WakeAnswer> {
+        let (session, asked) = (&call.params.session, &call.body);
         let (steal, ttl, key) = (asked.steal, asked.ttl_seconds, call.key.as_ref());
         let woken = call.service.wake(&call.caller, session, steal, ttl, key).await?;
         Ok((&woken).into())
@@ -297,19 +367,19 @@ impl Verb for RenewLease {
     const ROUTE: Route =
         Route::post("/v1/sessions/{session}/lease/renew", "renewLease", Need::WRITE);
     const TAG: &'static str = "sessions";
-    const ABOUT: &'static str = "Keeps a lease for longer.";
-    const ASKS: Asks = Asks::Maybe("For how long");
+    const ABOUT: &'static str = "Extends a lease.";
+    const ASKS: Asks = Asks::Maybe("Its new lifetime");
     const FENCE: Fencing = Fencing::Needed;
     const ANSWERS: &'static str = "The lease as it is now, durable";
-    type Place = InSession;
+    type Params = InSession;
     type Query = NoQuery;
     type Body = RenewRequest;
     type Answer = Lease;
 }
 
 impl Serve for RenewLease {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<Lease> {
-        let (session, ttl) = (&call.place.session, call.body.ttl_seconds);
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Lease> {
+        let (session, ttl) = (&call.params.session, call.body.ttl_seconds);
         let granted = call.service.renew_lease(&call.caller, session, ttl).await?;
         Ok((&granted).into())
     }
@@ -321,18 +391,18 @@ pub struct ReleaseLease;
 impl Verb for ReleaseLease {
     const ROUTE: Route = Route::delete("/v1/sessions/{session}/lease", "releaseLease", Need::WRITE);
     const TAG: &'static str = "sessions";
-    const ABOUT: &'static str = "Gives a lease back: the harness is done with the session for now.";
+    const ABOUT: &'static str = "Releases a lease before it expires.";
     const FENCE: Fencing = Fencing::Needed;
-    const ANSWERS: &'static str = "Anybody may write";
-    type Place = InSession;
+    const ANSWERS: &'static str = "The lease is released: any client may write";
+    type Params = InSession;
     type Query = NoQuery;
     type Body = ();
     type Answer = LeaseReleased;
 }
 
 impl Serve for ReleaseLease {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<LeaseReleased> {
-        let session = &call.place.session;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<LeaseReleased> {
+        let session = &call.params.session;
         call.service.release_lease(&call.caller, session).await?;
         let kind = "lease_released".to_owned();
         Ok(LeaseReleased { session: session.to_string(), kind })
@@ -342,14 +412,13 @@ impl Serve for ReleaseLease {
 #[derive(Debug)]
 pub struct History;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(utoipa::IntoParams))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HistoryQuery {
     /// Only of this workspace
     pub workspace: Option<String>,
-    /// Sessions at most: 20 when not said, 100 at most
-    #[cfg_attr(feature = "http", param(value_type = Option<u32>, minimum = 1, maximum = 100))]
+    /// Sessions at most: 20 by default, 100 at most
+    #[schemars(range(min = 1, max = 100))]
     pub limit: Option<usize>,
 }
 
@@ -357,17 +426,45 @@ impl Verb for History {
     const ROUTE: Route = Route::get("/v1/history", "getHistory", Need::READ);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str =
-        "What was done lately, what a next session starts from, and what nobody ended.";
+        "Recent sessions, what a next session starts from, and work that was not ended.";
     const ANSWERS: &'static str = "The sessions written to last";
-    type Place = Nowhere;
+    const TOOL: Option<Tool> = Some(Tool::own::<ReviewHistory>(
+        "review_history",
+        "Review history",
+        "What the sessions written to last were for and where they stand, what to start from, and \
+         which were left unfinished.",
+        Toolset::Research,
+        Self::ROUTE.need,
+    ));
+    type Params = Nowhere;
     type Query = HistoryQuery;
     type Body = ();
     type Answer = HistoryAnswer;
 }
 
 impl Serve for History {
-    async fn serve(call: Call<'_, Self>) -> ServiceResult<HistoryAnswer> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<HistoryAnswer> {
         let HistoryQuery { workspace, limit } = call.query;
         Ok((&call.service.history(&call.caller, workspace.as_ref(), limit).await?).into())
+    }
+}
+
+/// Sessions that the tool shows.
+const HISTORY_MAX: usize = 5;
+
+impl ServeTool for ReviewHistory {
+    type Answer = lists::HistoryAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<Self::Answer> {
+        let limit = bounded("limit", self.limit, HISTORY_MAX, HISTORY_MAX)?;
+        let history = call.service.history(call.caller, self.workspace.as_ref(), Some(limit));
+        let history = history.await?;
+        Ok(lists::HistoryAnswer {
+            start_from: history.start_from.as_ref().map(args::StartOut::from),
+            unfinished: history.unfinished.iter().map(args::LeftOut::from).collect(),
+            sessions: history.sessions.into_iter().map(lists::PastOut::from).collect(),
+            trust: TRUST,
+            notice: NOTICE,
+        })
     }
 }

@@ -1,8 +1,9 @@
 //! An answer that is JSON text already, because it has bodies of events, which are served as they
 //! are stored. It must not change the text.
 
-use std::marker::PhantomData;
+use std::{borrow::Cow, marker::PhantomData};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
@@ -54,28 +55,20 @@ impl<'de, T> Deserialize<'de> for Written<T> {
     }
 }
 
-#[cfg(feature = "http")]
-mod described {
-    use utoipa::{
-        PartialSchema, ToSchema,
-        openapi::{RefOr, Schema},
-    };
-
-    use super::Written;
-
-    impl<T: PartialSchema> PartialSchema for Written<T> {
-        fn schema() -> RefOr<Schema> {
-            T::schema()
-        }
+impl<T: JsonSchema> JsonSchema for Written<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
     }
 
-    impl<T: ToSchema> ToSchema for Written<T> {
-        fn name() -> std::borrow::Cow<'static, str> {
-            T::name()
-        }
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
 
-        fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-            T::schemas(schemas);
-        }
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
     }
 }

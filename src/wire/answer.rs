@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The line of an append stream that an answer is about.
-pub struct Line<'a> {
+pub struct LineLabel<'a> {
     /// Its number, from 1.
     pub number: u64,
     /// What the client calls it, as JSON text.
@@ -19,7 +19,7 @@ pub struct Line<'a> {
     pub session: Option<&'a SessionId>,
 }
 
-impl Line<'_> {
+impl LineLabel<'_> {
     /// Writes which line it is, after other members of an object.
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#","line":"#);
@@ -38,7 +38,7 @@ impl Line<'_> {
 }
 
 /// Answer to a line whose batch is durable.
-pub fn appended(out: &mut Vec<u8>, line: &Line<'_>, appended: &Appended) {
+pub fn appended(out: &mut Vec<u8>, line: &LineLabel<'_>, appended: &Appended) {
     out.extend_from_slice(br#"{"type":"appended""#);
     line.write(out);
     write_places(out, appended.first_position, appended.next_position);
@@ -48,7 +48,12 @@ pub fn appended(out: &mut Vec<u8>, line: &Line<'_>, appended: &Appended) {
 }
 
 /// Answer to a line that is refused: an error as on any route, and which line it is.
-pub fn line_refused(out: &mut Vec<u8>, line: &Line<'_>, error: &ServiceError, request_id: &str) {
+pub fn line_refused(
+    out: &mut Vec<u8>,
+    line: &LineLabel<'_>,
+    error: &ServiceError,
+    request_id: &str,
+) {
     let start = out.len();
     write_value(out, &convert::error(error, Some(request_id)));
     debug_assert!(out.len() > start && out.ends_with(b"}"), "an error body is an object");
@@ -94,8 +99,8 @@ pub fn lines(events: &[Event], gaps: &[Gap]) -> Vec<u8> {
     let mut out = Vec::with_capacity(size(events));
     for part in parts(events, gaps) {
         match part {
-            Part::Event(event) => json::write_event_line(&mut out, event),
-            Part::Gap(gap) => write_gap(&mut out, gap),
+            EventOrGap::Event(event) => json::write_event_line(&mut out, event),
+            EventOrGap::Gap(gap) => write_gap(&mut out, gap),
         }
         out.push(b'\n');
     }
@@ -108,11 +113,11 @@ pub fn frames(events: &[Event], gaps: &[Gap]) -> Vec<u8> {
     let mut out = Vec::with_capacity(size(events));
     for part in parts(events, gaps) {
         match part {
-            Part::Event(event) => {
+            EventOrGap::Event(event) => {
                 let _ = write!(out, "event: {}\nid: {}\ndata: ", event.kind, event.position);
                 json::write_event_line(&mut out, event);
             }
-            Part::Gap(gap) => {
+            EventOrGap::Gap(gap) => {
                 out.extend_from_slice(b"event: gap\ndata: ");
                 write_gap(&mut out, gap);
             }
@@ -122,20 +127,20 @@ pub fn frames(events: &[Event], gaps: &[Gap]) -> Vec<u8> {
     out
 }
 
-/// A part of an answer that is sent in several.
-enum Part<'a> {
+/// What a stream or an export has at a position.
+enum EventOrGap<'a> {
     Event(&'a Event),
     Gap(&'a Gap),
 }
 
 /// Events and gaps in the order of their positions, both being so already.
-fn parts<'a>(events: &'a [Event], gaps: &'a [Gap]) -> impl Iterator<Item = Part<'a>> {
+fn parts<'a>(events: &'a [Event], gaps: &'a [Gap]) -> impl Iterator<Item = EventOrGap<'a>> {
     let (mut events, mut gaps) = (events.iter().peekable(), gaps.iter().peekable());
     std::iter::from_fn(move || {
         let first = |gap: &&Gap| events.peek().is_none_or(|event| gap.range.from <= event.position);
         match gaps.next_if(first) {
-            Some(gap) => Some(Part::Gap(gap)),
-            None => events.next().map(Part::Event),
+            Some(gap) => Some(EventOrGap::Gap(gap)),
+            None => events.next().map(EventOrGap::Event),
         }
     })
 }

@@ -2,9 +2,8 @@
 //! last line says that the backup is complete, or why it is not; without one the answer was cut. It
 //! must not know where the bytes come from, or where they are written.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "http")]
-use utoipa::ToSchema;
 
 use super::{convert, types::ErrorBody};
 use crate::service::{Backup, Part};
@@ -13,8 +12,7 @@ use crate::service::{Backup, Part};
 pub const MEDIA_TYPE: &str = "application/vnd.sessionlog.backup";
 
 /// A line of the answer: one of its members is there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BackupLine {
     /// So many bytes of a file follow this line.
@@ -29,8 +27,7 @@ pub struct BackupLine {
 }
 
 /// The next bytes of a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BackupPart {
     /// The file's place in the directory, `/`-separated.
     pub path: String,
@@ -39,8 +36,7 @@ pub struct BackupPart {
 }
 
 /// What a backup holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BackupMade {
     /// The store's id, 32 hex digits.
     pub store: String,

@@ -4,7 +4,7 @@
 use super::{hosted, next, types};
 use crate::{
     event::{Origin, Position, Range, Scope, SessionKey},
-    service::{self, Candidate, Gap, Head, Hint, Receipt, ServiceError, SessionInfo},
+    service::{self, Candidate, ForkPoint, Gap, Head, Hint, Receipt, ServiceError, SessionInfo},
 };
 
 /// The origin as clients see it.
@@ -93,6 +93,12 @@ impl From<&SessionInfo> for types::Session {
             forked_from: info.forked_from.as_ref().map(Into::into),
             hosted: hosted::Hosted::of(&info.metadata),
         }
+    }
+}
+
+impl From<&ForkPoint> for types::ForkedFrom {
+    fn from(point: &ForkPoint) -> Self {
+        Self { session: point.session.to_string(), position: point.at.0 }
     }
 }
 

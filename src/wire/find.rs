@@ -1,15 +1,13 @@
 //! The result of a look-up by words, on HTTP. It must not cut or order anything: the verb has.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "http")]
-use utoipa::ToSchema;
 
 use super::overview::{OverviewAnswer, PageAnswer};
 use crate::service::{FindResult, FoundLine};
 
 /// Something that matches the words.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatchLine {
     /// `step`, `reason`, `rejected`, `gap`, `source`, `call`, `result`, `instruction`, `answer` or
     /// `event`.
@@ -53,8 +51,7 @@ impl From<FoundLine> for MatchLine {
 }
 
 /// What words were found in a session.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FindAnswer {
     /// It is of everything before this position.
     pub position: u64,
@@ -87,8 +84,7 @@ impl From<FindResult> for FindAnswer {
 
 /// The index view: the overview, with `cursor` a page of one of its lists, or with `find` what
 /// matches.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum IndexAnswer {
     /// Without `find`.

@@ -3,55 +3,36 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "http")]
-use utoipa::ToSchema;
 
 use crate::{
     event::{Position, Range},
     harness::{Changed, FactsDiff, GapLine, IndexLine, News, RejectedLine, SourceLine, WindowDiff},
-    service::{Difference, Family, ForkPoint, Relative, Survival, WindowView},
+    service::{Difference, Family, Relative, Survival, WindowView},
 };
 
 /// Ranges of a list.
 const RANGES_MAX: usize = 1_000;
 
 /// A fork to be made.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ForkRequest {
     /// The point it begins at: events before it belong to both sessions.
     #[serde(deserialize_with = "super::point::text")]
-    #[cfg_attr(feature = "http", schema(schema_with = super::point::schema))]
+    #[schemars(schema_with = "super::point::schema")]
     pub at: String,
     /// The client's id for it; the server gives one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "http", schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"))]
+    #[schemars(regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"))]
     pub id: Option<String>,
     /// A line for people; the parent's when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
 }
 
-/// Where a fork begins.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
-pub struct ForkedFrom {
-    /// The parent.
-    pub session: String,
-    /// Events before it belong to both.
-    pub position: u64,
-}
-
-impl From<&ForkPoint> for ForkedFrom {
-    fn from(point: &ForkPoint) -> Self {
-        Self { session: point.session.to_string(), position: point.at.0 }
-    }
-}
-
 /// Who has positions in common with a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lineage {
     /// The session.
     pub session: String,
@@ -66,8 +47,7 @@ pub struct Lineage {
 }
 
 /// A session that another one reads from, or that reads from it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Kin {
     /// Its id.
     pub id: String,
@@ -117,8 +97,7 @@ impl From<&Relative> for Kin {
 }
 
 /// What came between two points of a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffAnswer {
     /// The earlier point.
     pub from: u64,
@@ -133,8 +112,7 @@ pub struct DiffAnswer {
 }
 
 /// The windows of two points, compared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WindowChange {
     /// The budget of both.
     pub tokens_max: usize,
@@ -153,8 +131,7 @@ pub struct WindowChange {
 }
 
 /// How large a window is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WindowSize {
     /// Events it shows.
     pub events: u64,
@@ -163,8 +140,7 @@ pub struct WindowSize {
 }
 
 /// Positions as ranges.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Places {
     /// The ranges, in order; 1 000 at most.
     pub data: Vec<super::types::Range>,
@@ -197,8 +173,7 @@ impl WindowChange {
 }
 
 /// The events between two points.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventsDiff {
     /// How many.
     pub count: u64,
@@ -212,8 +187,7 @@ pub struct EventsDiff {
 
 /// What the facts of the later point have that those of the earlier one have not. A list holds what
 /// fits the answer, the oldest first; its `total` counts all.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FactsChange {
     /// What the session is for, when that changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -239,8 +213,7 @@ pub struct FactsChange {
 }
 
 /// A text that changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TextChange {
     /// What it was.
     pub from: Option<String>,
@@ -252,8 +225,7 @@ macro_rules! news {
     ($($(#[$doc:meta])* $name:ident of $item:ident: $line:ty,)*) => {
         $(
             $(#[$doc])*
-            #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-            #[cfg_attr(feature = "http", derive(ToSchema))]
+            #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
             pub struct $name {
                 /// What fits.
                 pub data: Vec<$item>,
@@ -285,8 +257,7 @@ news! {
 }
 
 /// A step in a line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffStep {
     /// Its number.
     pub step: u64,
@@ -299,8 +270,7 @@ pub struct DiffStep {
 }
 
 /// A gap.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffGap {
     /// Its name.
     pub id: String,
@@ -311,8 +281,7 @@ pub struct DiffGap {
 }
 
 /// A source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffSource {
     /// Where it is.
     pub url: String,
@@ -323,8 +292,7 @@ pub struct DiffSource {
 }
 
 /// An approach that was ruled out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffRejected {
     /// The approach.
     pub text: String,

@@ -5,13 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "http")]
-use utoipa::ToSchema;
 
 use crate::{
     event::limits,
-    service::{RESERVED_METADATA, ServiceError, ServiceResult, SessionInfo, Wanted},
+    service::{RESERVED_METADATA, ServiceError, ServiceResult, SessionInfo, Status, Wanted},
 };
 
 /// Agent and environment of a session that was created without one.
@@ -31,8 +30,7 @@ const ENVIRONMENT: &str = "sessionlog.environment";
 const NEVER: &str = "sessionlog.never";
 
 /// Members of a hosted session that say what runs it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Hosted {
     /// The agent it was created for.
@@ -56,8 +54,7 @@ pub struct Hosted {
 }
 
 /// An agent by its name; other members are known only where it runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Agent {
     /// Its id; `local` when none was named.
@@ -88,8 +85,7 @@ pub struct Agent {
 }
 
 /// A model by its name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AgentModel {
     /// Its id; `unknown` when none was named.
@@ -97,8 +93,7 @@ pub struct AgentModel {
 }
 
 /// On whose behalf an agent runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AgentIdentity {
     /// Always `service_account`.
@@ -107,8 +102,7 @@ pub struct AgentIdentity {
 }
 
 /// The agent of a new session: its id, or an object with it. Other members are ignored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum AgentAsked {
     /// Its id.
@@ -119,7 +113,7 @@ pub enum AgentAsked {
         id: String,
         /// Its version.
         #[serde(default)]
-        #[cfg_attr(feature = "http", schema(minimum = 1))]
+        #[schemars(range(min = 1))]
         version: Option<u64>,
         /// The model it runs on instead of its own.
         #[serde(default)]
@@ -128,8 +122,7 @@ pub enum AgentAsked {
 }
 
 /// The model of an agent: its id, or an object with it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum AgentModelAsked {
     /// Its id.
@@ -142,8 +135,7 @@ pub enum AgentModelAsked {
 }
 
 /// A thread of a session, as the Managed Agents wire has it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Thread {
     /// Its id.
     pub id: String,
@@ -176,24 +168,23 @@ impl Thread {
     /// The thread that a session is.
     #[must_use]
     pub fn of(info: &SessionInfo) -> Self {
-        let session = super::types::Session::from(info);
+        let session = &info.key.session;
         Self {
-            id: format!("sthr_{}", session.id),
+            id: format!("sthr_{session}"),
             kind: "session_thread".to_owned(),
-            session_id: session.id,
-            agent: session.hosted.agent,
-            status: session.status,
-            created_at: session.created_at,
-            updated_at: session.updated_at,
-            archived_at: session.archived_at,
+            session_id: session.to_string(),
+            agent: Hosted::of(&info.metadata).agent,
+            status: Status::of(info).as_str().to_owned(),
+            created_at: info.created_at.to_string(),
+            updated_at: info.updated_at.to_string(),
+            archived_at: info.archived_at.map(|time| time.to_string()),
             ..Self::default()
         }
     }
 }
 
 /// Threads of a session.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadList {
     /// The threads.
     pub data: Vec<Thread>,
@@ -202,8 +193,7 @@ pub struct ThreadList {
 }
 
 /// Resources of a session.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceList {
     /// Always empty.
     pub data: Vec<String>,

@@ -19,13 +19,20 @@ pub mod point;
 pub mod protobuf;
 pub mod retention;
 mod scan;
+pub mod schema;
 pub mod tool_cache;
-#[cfg(feature = "mcp")]
 pub mod tools;
 pub mod types;
 pub mod views;
 pub mod window;
 pub mod work;
+
+/// Media type of events in protobuf.
+pub const PROTOBUF: &str = "application/x-protobuf";
+/// Media type of lines of JSON.
+pub const NDJSON: &str = "application/x-ndjson";
+/// Media type of server-sent events.
+pub const SSE: &str = "text/event-stream";
 
 /// Marks answers that carry recorded text.
 pub const TRUST: &str = "untrusted-external-content";

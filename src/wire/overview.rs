@@ -3,31 +3,18 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "http")]
-use utoipa::ToSchema;
 
 use super::views::{PlanOut, WhyOut, WordOut, left_out};
 pub use crate::harness::{Cursor, Level};
 use crate::{
     harness::{GapLine, IndexLine, Levelled, Overview, PhaseView, SourceLine, StepView},
-    projection::Confidence,
     service::{ListPage, Recovered},
 };
 
-/// How sure a caller is, on the wire.
-pub(super) fn sure(confidence: Confidence) -> String {
-    match confidence {
-        Confidence::High => "high",
-        Confidence::Medium => "medium",
-        Confidence::Low => "low",
-    }
-    .to_owned()
-}
-
 /// A step in one line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepLine {
     /// Its number.
     pub number: u64,
@@ -50,15 +37,14 @@ impl From<IndexLine> for StepLine {
             number: line.number,
             branch_id: line.branch_id,
             line: line.line,
-            confidence: line.confidence.map(sure),
+            confidence: line.confidence.map(|sure| sure.as_str().to_owned()),
             superseded_by: line.superseded_by,
         }
     }
 }
 
 /// A step in full, or as much of it as an answer takes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepOfView {
     /// Its number.
     pub number: u64,
@@ -100,7 +86,7 @@ impl From<StepView> for StepOfView {
             number: step.number,
             description: step.description,
             reasoning: step.reasoning,
-            confidence: step.confidence.map(sure),
+            confidence: step.confidence.map(|sure| sure.as_str().to_owned()),
             rejected: step.rejected,
             revises: step.revises,
             superseded_by: step.superseded_by,
@@ -115,8 +101,7 @@ impl From<StepView> for StepOfView {
 }
 
 /// One step of a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepAnswer {
     /// The step.
     pub step: StepOfView,
@@ -136,8 +121,7 @@ impl StepAnswer {
 }
 
 /// A page of a list of the overview.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PageAnswer {
     /// The list it is a page of: `steps`, `sources`, `gaps` or `rejected`.
     pub list: String,
@@ -195,8 +179,7 @@ pub fn cursor(text: &str) -> Option<Cursor> {
 }
 
 /// A gap that is open.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenGap {
     /// Its name.
     pub id: String,
@@ -208,8 +191,7 @@ pub struct OpenGap {
 }
 
 /// A recorded source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SourceOfView {
     /// Where it is.
     pub url: String,
@@ -238,8 +220,7 @@ impl From<SourceLine> for SourceOfView {
 }
 
 /// Something that else was recorded, in a line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventLine {
     /// Where.
     pub position: u64,
@@ -253,8 +234,7 @@ pub struct EventLine {
 }
 
 /// The overview of a session: its index, or with only the summary the summary view.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OverviewAnswer {
     /// It is of everything before this position.
     pub position: u64,
@@ -368,8 +348,7 @@ impl From<Overview> for OverviewAnswer {
 
 /// A stretch of work: between two instructions of a user, finished steps of a plan, compactions, or
 /// an hour of quiet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseOut {
     /// Its first position.
     pub from: u64,
@@ -390,8 +369,7 @@ pub struct PhaseOut {
 }
 
 /// The summary of a session on one of its levels.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SummaryAnswer {
     /// The level: `step`, `phase` or `session`.
     pub level: String,

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserializer,
     de::{Error, Visitor},
@@ -54,9 +55,6 @@ impl Visitor<'_> for PointVisitor {
 }
 
 /// A point as the published description has it.
-#[cfg(feature = "http")]
-pub fn schema() -> utoipa::openapi::schema::Schema {
-    use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Type};
-    let of = |kind| ObjectBuilder::new().schema_type(kind);
-    OneOfBuilder::new().item(of(Type::String)).item(of(Type::Integer)).into()
+pub fn schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "anyOf": [{ "type": "string" }, { "type": "integer" }] })
 }

@@ -16,9 +16,6 @@ use crate::{
     service::{Code, Emitted, EventSlice, ServiceError, ServiceResult},
 };
 
-/// The media type of these bodies.
-pub const MEDIA_TYPE: &str = "application/x-protobuf";
-
 /// The events of an `EmitRequest`. They are taken one by one, so that a small body of many empty
 /// events cannot grow large in memory.
 ///

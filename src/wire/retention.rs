@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "http")]
-use utoipa::ToSchema;
 
 use super::types::Session;
 use crate::{
@@ -13,8 +12,7 @@ use crate::{
 };
 
 /// What is to come of idle sessions, and by which rules.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RetentionAnswer {
     /// Sessions with an end in sight, the soonest first.
     pub data: Vec<RetentionRow>,
@@ -40,8 +38,7 @@ pub struct RetentionAnswer {
 }
 
 /// A session that was asked back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Restored {
     /// The session.
     #[serde(flatten)]
@@ -51,8 +48,7 @@ pub struct Restored {
 }
 
 /// A session with an end in sight.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RetentionRow {
     /// Its id.
     pub session: String,
@@ -76,28 +72,28 @@ pub struct RetentionRow {
 }
 
 impl From<Retention> for RetentionAnswer {
-    fn from(told: Retention) -> Self {
+    fn from(found: Retention) -> Self {
         let ids = |keys: &[crate::event::SessionKey]| {
             keys.iter().map(|key| key.session.to_string()).collect()
         };
         Self {
-            data: told.aging.iter().map(|one| row(one, &told)).collect(),
-            expired: ids(&told.swept.expired),
-            reclaimed: ids(&told.swept.reclaimed),
-            failed: told.swept.failed,
-            ttl_seconds: told.lifetimes.hot.as_secs(),
-            retention_seconds: told.lifetimes.retention.as_secs(),
-            purge_after_seconds: told.lifetimes.purge.as_secs(),
-            grace_seconds: told.lifetimes.grace.as_secs(),
-            behind_seconds: told.now.0.saturating_sub(told.counted.0) / 1_000_000,
+            data: found.aging.iter().map(|one| row(one, &found)).collect(),
+            expired: ids(&found.swept.expired),
+            reclaimed: ids(&found.swept.reclaimed),
+            failed: found.swept.failed,
+            ttl_seconds: found.lifetimes.hot.as_secs(),
+            retention_seconds: found.lifetimes.retention.as_secs(),
+            purge_after_seconds: found.lifetimes.purge.as_secs(),
+            grace_seconds: found.lifetimes.grace.as_secs(),
+            behind_seconds: found.now.0.saturating_sub(found.counted.0) / 1_000_000,
         }
     }
 }
 
-fn row(one: &Aging, told: &Retention) -> RetentionRow {
-    let idle = told.counted.0.saturating_sub(one.used_at.0).max(0);
-    let left = one.ends_at.map(|at| at.0.saturating_sub(told.counted.0));
-    let limit = told.lifetimes.limit(one.ttl_seconds).unwrap_or(Duration::ZERO);
+fn row(one: &Aging, found: &Retention) -> RetentionRow {
+    let idle = found.counted.0.saturating_sub(one.used_at.0).max(0);
+    let left = one.ends_at.map(|at| at.0.saturating_sub(found.counted.0));
+    let limit = found.lifetimes.limit(one.ttl_seconds).unwrap_or(Duration::ZERO);
     let whose = if one.ttl_seconds.is_some() { "its own limit" } else { "the store's limit" };
     let next = match (one.stage, one.kept) {
         (_, Some(_)) => "none",
@@ -107,7 +103,7 @@ fn row(one: &Aging, told: &Retention) -> RetentionRow {
     };
     let why = match (one.kept, one.stage) {
         (Some(Keeps::Hold(at)), _) => format!("held since {at}"),
-        (Some(Keeps::Damage), _) => "it is damaged, and nobody gave that up".to_owned(),
+        (Some(Keeps::Damage), _) => "it is damaged, and the loss was not accepted".to_owned(),
         (None, Stage::Alive) => format!("{whose} is {} s idle", limit.as_secs()),
         (None, Stage::Expired) if left.is_none() => {
             "it expired and can be restored at any time".to_owned()
@@ -127,7 +123,7 @@ fn row(one: &Aging, told: &Retention) -> RetentionRow {
         idle_seconds: u64::try_from(idle / 1_000_000).unwrap_or(0),
         ttl_seconds: one.ttl_seconds,
         next: next.to_owned(),
-        at: left.map(|left| told.now.plus_micros(left).to_string()),
+        at: left.map(|left| found.now.plus_micros(left).to_string()),
         due: left.is_some_and(|left| left < 0) && one.kept.is_none(),
         why,
     }

@@ -2,35 +2,32 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
-#[cfg(feature = "http")]
-use utoipa::ToSchema;
 
 use super::{NOTICE, TRUST, json::event_text};
 pub use crate::projection::remembered::digest;
 use crate::service::{Miss, ToolHit, ToolLookup, ToolMemory, ToolOutput};
 
 /// A call that need not be made again, perhaps.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LookupRequest {
     /// The tool's server, as its calls were recorded.
     #[serde(default)]
     pub server: Option<String>,
     /// The tool.
-    #[cfg_attr(feature = "http", schema(min_length = 1))]
+    #[schemars(length(min = 1))]
     pub name: String,
     /// Its input; the order of members is ignored.
     #[serde(default)]
-    #[cfg_attr(feature = "http", schema(value_type = Option<Value>))]
     pub input: Value,
     /// How old an answer may be; any age when not said.
     #[serde(default)]
     pub max_age_seconds: Option<u64>,
     /// Tokens of answers that are remembered, the oldest forgotten first; 4 000 when not said.
     #[serde(default)]
-    #[cfg_attr(feature = "http", schema(maximum = 1_000_000))]
+    #[schemars(range(max = 1_000_000))]
     pub tokens_max: Option<usize>,
 }
 
@@ -47,8 +44,7 @@ impl From<LookupRequest> for ToolLookup {
 }
 
 /// What is remembered of a session's tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryFigures {
     /// Answers within the budget.
     pub count: usize,
@@ -70,8 +66,7 @@ impl From<ToolMemory> for MemoryFigures {
 }
 
 /// An answer from the log, or why there is none.
-#[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LookupAnswer {
     /// Whether a remembered answer is used for the call.
     pub hit: bool,
@@ -84,7 +79,7 @@ pub struct LookupAnswer {
     pub age_ms: Option<u64>,
     /// The `agent.tool_result` event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "http", schema(value_type = Option<super::types::Event>))]
+    #[schemars(with = "Option<super::types::Event>")]
     pub result: Option<Box<RawValue>>,
     /// How often it stood for a call before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,22 +112,20 @@ impl LookupAnswer {
 }
 
 /// A call and its answer.
-#[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OutputOut {
     /// The event of the call.
-    #[cfg_attr(feature = "http", schema(value_type = super::types::Event))]
+    #[schemars(with = "super::types::Event")]
     pub call: Box<RawValue>,
     /// The event of the result.
-    #[cfg_attr(feature = "http", schema(value_type = super::types::Event))]
+    #[schemars(with = "super::types::Event")]
     pub result: Box<RawValue>,
     /// About how many tokens its text takes.
     pub tokens: usize,
 }
 
 /// What tools answered, within a budget.
-#[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OutputsAnswer {
     /// Calls with their answers, the oldest first.
     pub outputs: Vec<OutputOut>,

@@ -3,19 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
-#[cfg(feature = "http")]
-use utoipa::ToSchema;
 
-use super::{
-    fork::ForkedFrom,
-    hosted::{AgentAsked, Hosted},
-};
+use super::hosted::{AgentAsked, Hosted};
 
 /// Proof of what was acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Receipt {
     /// The tail when the receipt was given.
     pub position: u64,
@@ -24,8 +19,7 @@ pub struct Receipt {
 }
 
 /// Half-open range `[from, to)` of positions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Range {
     /// First position in the range.
     pub from: u64,
@@ -34,8 +28,7 @@ pub struct Range {
 }
 
 /// Positions that cannot be served, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Gap {
     /// First position of the gap.
     pub from: u64,
@@ -49,8 +42,7 @@ pub struct Gap {
 }
 
 /// A gap among the events of a stream or an export.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GapLine {
     /// `gap`.
     #[serde(rename = "type")]
@@ -61,8 +53,7 @@ pub struct GapLine {
 }
 
 /// A session: its members of the Managed Agents wire, and those that this store adds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
     /// Its name, unique in its scope.
     pub id: String,
@@ -103,9 +94,17 @@ pub struct Session {
     pub hosted: Hosted,
 }
 
+/// Where a fork begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ForkedFrom {
+    /// The parent.
+    pub session: String,
+    /// Events before it belong to both.
+    pub position: u64,
+}
+
 /// A page of sessions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionList {
     /// The sessions.
     pub data: Vec<Session>,
@@ -114,8 +113,7 @@ pub struct SessionList {
 }
 
 /// What a deleted session leaves.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionDeleted {
     /// The session.
     pub id: String,
@@ -128,13 +126,12 @@ pub struct SessionDeleted {
 }
 
 /// A new session. Other members of the Managed Agents wire that say what runs it are ignored.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CreateSession {
     /// The client's id; the server gives one when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "http", schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"))]
+    #[schemars(regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"))]
     pub id: Option<String>,
     /// A line for people.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -149,7 +146,7 @@ pub struct CreateSession {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
     /// Appended in the same frame: the session is created with them, or not created.
-    #[cfg_attr(feature = "http", schema(value_type = Option<Vec<NewEvent>>))]
+    #[schemars(with = "Option<Vec<NewEvent>>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_events: Option<Vec<Box<RawValue>>>,
     /// The agent it is for.
@@ -162,13 +159,12 @@ pub struct CreateSession {
 
 /// A change of a session. An absent member stays; `title: null` clears it; a metadata value of
 /// null removes its key.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct UpdateSession {
     /// New title, or null to clear it.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "http", schema(value_type = Option<String>))]
+    #[schemars(with = "Option<String>")]
     pub title: Option<Option<String>>,
     /// Pairs to set, or with null to remove.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,8 +177,7 @@ fn present<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Option<String>>
 }
 
 /// An event as a client sends it: the members named here, and any others as its body.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct NewEvent {
     /// The client's name for it: a retry answers the same position.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -202,8 +197,7 @@ pub struct NewEvent {
 }
 
 /// An event as the store returns it: the members named here first, then its body unchanged.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Its name, unique in the session.
     pub id: String,
@@ -226,20 +220,18 @@ pub struct Event {
 }
 
 /// A batch to append.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EmitRequest {
     /// 1 to 1 000 events: all are appended or none.
-    #[cfg_attr(feature = "http", schema(value_type = Vec<NewEvent>, min_items = 1, max_items = 1000))]
+    #[schemars(with = "Vec<NewEvent>", length(min = 1, max = 1000))]
     pub events: Vec<Box<RawValue>>,
 }
 
 /// Answer to an append; the events are durable.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EmitAnswer {
     /// The events as they are kept, in the batch's order.
-    #[cfg_attr(feature = "http", schema(value_type = Vec<Event>))]
+    #[schemars(with = "Vec<Event>")]
     pub data: Vec<Box<RawValue>>,
     /// Position of the batch's first event.
     pub first_position: u64,
@@ -252,13 +244,12 @@ pub struct EmitAnswer {
 }
 
 /// A line of an append stream: a batch for a session. Another member is refused.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AppendLine {
     /// The session.
     pub session: String,
     /// 1 to 1 000 events: all are appended or none.
-    #[cfg_attr(feature = "http", schema(value_type = Vec<NewEvent>))]
+    #[schemars(with = "Vec<NewEvent>")]
     pub events: Vec<Box<RawValue>>,
     /// The batch's first event must get this position.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -272,13 +263,12 @@ pub struct AppendLine {
     /// What the client calls the line, a text of at most 128 bytes or a whole number; it comes
     /// back with the answer.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "http", schema(value_type = Option<String>))]
+    #[schemars(with = "Option<String>")]
     pub reference: Option<Box<RawValue>>,
 }
 
 /// Answer to a line of an append stream; its events are durable.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LineAppended {
     /// Always `appended`.
     #[serde(rename = "type")]
@@ -287,7 +277,7 @@ pub struct LineAppended {
     pub line: u64,
     /// What the client called it.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "http", schema(value_type = Option<String>))]
+    #[schemars(with = "Option<String>")]
     pub reference: Option<Box<RawValue>>,
     /// The session.
     pub session: String,
@@ -302,8 +292,7 @@ pub struct LineAppended {
 }
 
 /// Answer to a refused line; the lines after it are still read.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LineRefused {
     /// The error, as on any route.
     #[serde(flatten)]
@@ -312,7 +301,7 @@ pub struct LineRefused {
     pub line: u64,
     /// What the client called it, as far as the line could be read.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "http", schema(value_type = Option<String>))]
+    #[schemars(with = "Option<String>")]
     pub reference: Option<Box<RawValue>>,
     /// The session, as far as the line could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -320,11 +309,10 @@ pub struct LineRefused {
 }
 
 /// A slice of a session.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EventsAnswer {
     /// The events, in the order asked for.
-    #[cfg_attr(feature = "http", schema(value_type = Vec<Event>))]
+    #[schemars(with = "Vec<Event>")]
     pub data: Vec<Box<RawValue>>,
     /// Cursor of the next page; null when the range is done.
     pub next_page: Option<String>,
@@ -341,8 +329,7 @@ pub struct EventsAnswer {
 }
 
 /// Any error, on any route.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorBody {
     /// Always `error`.
     #[serde(rename = "type")]
@@ -354,8 +341,7 @@ pub struct ErrorBody {
 }
 
 /// What went wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorDetail {
     /// One of the closed list of codes.
     #[serde(rename = "type")]
@@ -368,8 +354,7 @@ pub struct ErrorDetail {
 }
 
 /// What to do about an error, in facts; absent ones are left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RecoveryHint {
     /// What to do next, one sentence.
@@ -407,13 +392,11 @@ pub struct RecoveryHint {
 }
 
 /// A tool call that leads out of a refusal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NextCall {
     /// The tool.
     pub tool: String,
     /// Its arguments.
-    #[cfg_attr(feature = "http", schema(value_type = Object))]
     pub arguments: serde_json::Map<String, serde_json::Value>,
     /// `unchanged`: send the refused call's other arguments with them. Absent: these are all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -421,8 +404,7 @@ pub struct NextCall {
 }
 
 /// A session that a caller without an id may mean.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
     /// Its id.
     pub session: String,
@@ -438,8 +420,7 @@ pub struct Candidate {
 }
 
 /// What to verify.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct VerifyRequest {
     /// One session; when absent every session of the caller's, or of every tenant where the
@@ -450,8 +431,7 @@ pub struct VerifyRequest {
 }
 
 /// Whether a session has what a receipt proves.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeadAnswer {
     /// Whether everything that the receipt saw is there, in its order.
     pub holds: bool,
@@ -470,8 +450,7 @@ pub struct HeadAnswer {
 }
 
 /// Damage found in a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Damage {
     /// The session.
     pub session: String,
@@ -490,8 +469,7 @@ pub struct Damage {
 }
 
 /// What a verification found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerifyAnswer {
     /// Sessions read.
     pub sessions: u64,
@@ -510,8 +488,7 @@ pub struct VerifyAnswer {
 
 /// What a data directory wants of master keys, and what there is of them. An id tells nothing of
 /// its key.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeysAnswer {
     /// Whether it is encrypted.
     pub encrypted: bool,
@@ -534,8 +511,7 @@ pub struct KeysAnswer {
 }
 
 /// What to repair: a session, or what of the store names none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RepairRequest {
     /// The session.
@@ -547,8 +523,7 @@ pub struct RepairRequest {
 }
 
 /// What a repair gave up, or would.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RepairAnswer {
     /// Whether it was given up.
     pub accepted: bool,
@@ -563,8 +538,7 @@ pub struct RepairAnswer {
 }
 
 /// What the last start found and did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveryReport {
     /// Whether the store was stopped cleanly before.
     pub clean: bool,
@@ -587,8 +561,7 @@ pub struct RecoveryReport {
 }
 
 /// What reading everything back in the background found, the last time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScrubReport {
     /// Times everything was read since the start.
     pub rounds: u64,
@@ -601,8 +574,7 @@ pub struct ScrubReport {
 }
 
 /// Who owns the data directory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Owner {
     /// Its version.
     pub version: String,
@@ -619,8 +591,7 @@ pub struct Owner {
 }
 
 /// Whether something works.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Condition {
     /// `ok` or `ready`.
     pub status: String,

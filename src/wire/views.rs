@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "http")]
-use utoipa::ToSchema;
 
 use super::types::Range;
 use crate::{
@@ -16,8 +15,7 @@ use crate::{
 };
 
 /// How full a model's context window is, as its harness reports it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UsageAnswer {
     /// It is of everything before this position.
     pub position: u64,
@@ -74,8 +72,7 @@ fn ranges(all: &[event::Range]) -> Vec<Range> {
 }
 
 /// A compaction of a client's context.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CompactionOut {
     /// Where it was recorded.
     pub position: u64,
@@ -110,8 +107,7 @@ impl From<&Compaction> for CompactionOut {
 }
 
 /// What a client's compactions took out of its context.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CompactionsAnswer {
     /// It is of everything before this position.
     pub position: u64,
@@ -139,9 +135,7 @@ impl From<CompactionsView> for CompactionsAnswer {
 }
 
 /// A text that may be shown in part.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
-#[cfg_attr(feature = "mcp", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WordOut {
     /// The text.
     pub text: String,
@@ -154,9 +148,7 @@ pub struct WordOut {
 }
 
 /// A step of a plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
-#[cfg_attr(feature = "mcp", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanStepOut {
     /// What is to be done.
     pub text: String,
@@ -165,9 +157,7 @@ pub struct PlanStepOut {
 }
 
 /// A plan; steps that are done are left out first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
-#[cfg_attr(feature = "mcp", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanOut {
     /// Its steps.
     pub steps: Vec<PlanStepOut>,
@@ -181,9 +171,7 @@ pub struct PlanOut {
 }
 
 /// What a tool answered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
-#[cfg_attr(feature = "mcp", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResultOut {
     /// Where it is, whole.
     pub position: u64,
@@ -202,9 +190,7 @@ pub struct ResultOut {
 }
 
 /// One of the last steps of a research.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
-#[cfg_attr(feature = "mcp", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LastStepOut {
     /// Its number.
     pub number: u64,
@@ -237,7 +223,7 @@ impl From<StepView> for LastStepOut {
             branch: step.branch_id,
             description: step.description,
             reasoning: step.reasoning,
-            confidence: step.confidence.map(super::overview::sure),
+            confidence: step.confidence.map(|sure| sure.as_str().to_owned()),
             rejected: step.rejected,
             superseded_by: step.superseded_by,
             truncated: step.truncated,
@@ -246,9 +232,7 @@ impl From<StepView> for LastStepOut {
 }
 
 /// Why an item is in a view.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
-#[cfg_attr(feature = "mcp", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WhyOut {
     /// Its class, by its name in the view.
     pub class: String,
@@ -308,9 +292,7 @@ pub fn left_out(all: &[LeftOut]) -> BTreeMap<String, u64> {
 
 /// Everything that an agent needs to continue. The names are of one word, the same in every
 /// interface; a list that is empty is absent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
-#[cfg_attr(feature = "mcp", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Continuing {
     /// It is of everything before this position.
     pub position: u64,
@@ -433,8 +415,7 @@ impl From<Continuation> for Continuing {
 }
 
 /// How to continue a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContinuationAnswer {
     /// The view.
     #[serde(flatten)]

@@ -1,10 +1,9 @@
 //! A window on the wire: events as they are served, or messages in the formats of the two model
 //! APIs. It must not choose, cut or count anything: harness has.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
-#[cfg(feature = "http")]
-use utoipa::ToSchema;
 
 use super::json::event_text;
 use crate::{
@@ -17,8 +16,7 @@ use crate::{
 };
 
 /// Positions that a window does not show.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DroppedRange {
     /// First position that is not shown.
     pub from: u64,
@@ -29,8 +27,7 @@ pub struct DroppedRange {
 }
 
 /// Why a window shows nothing of a session that has events.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EmptyWindow {
     /// The types of events that a model reads as messages.
     pub renders: Vec<String>,
@@ -39,8 +36,7 @@ pub struct EmptyWindow {
 }
 
 /// How many events are of a type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TypeCount {
     /// The type.
     #[serde(rename = "type")]
@@ -50,8 +46,7 @@ pub struct TypeCount {
 }
 
 /// The window view of a session.
-#[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WindowAnswer {
     /// `events`, `anthropic` or `openai`.
     pub format: String,
@@ -59,15 +54,15 @@ pub struct WindowAnswer {
     pub position: u64,
     /// The events; with format `events`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "http", schema(value_type = Option<Vec<super::types::Event>>))]
+    #[schemars(with = "Option<Vec<super::types::Event>>")]
     pub events: Option<Vec<Box<RawValue>>>,
     /// The system prompt; with format `anthropic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "http", schema(value_type = Option<Vec<Object>>))]
+    #[schemars(with = "Option<Vec<Map<String, Value>>>")]
     pub system: Option<Vec<Value>>,
     /// The conversation, in the format of that API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "http", schema(value_type = Option<Vec<Object>>))]
+    #[schemars(with = "Option<Vec<Map<String, Value>>>")]
     pub messages: Option<Vec<Value>>,
     /// What it costs at most.
     pub tokens: usize,

@@ -1,10 +1,9 @@
 //! Shapes of the work on a session: cursors, checkpoints, leases, a history. It must not decide
 //! anything about them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-#[cfg(feature = "http")]
-use utoipa::ToSchema;
 
 use super::types::{Range, Session};
 use crate::service::{
@@ -12,8 +11,7 @@ use crate::service::{
 };
 
 /// Where to put a cursor.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PutCursor {
     /// The next position its reader wants.
@@ -21,13 +19,12 @@ pub struct PutCursor {
     pub position: Option<u64>,
     /// A point instead of a position; the tail when neither is given.
     #[serde(deserialize_with = "super::point::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "http", schema(schema_with = super::point::schema))]
+    #[schemars(schema_with = "super::point::schema")]
     pub at: Option<String>,
 }
 
 /// A cursor: where a reader continues.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cursor {
     /// Its name, unique in the session.
     pub name: String,
@@ -45,16 +42,14 @@ pub struct Cursor {
 }
 
 /// Every cursor of a session, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CursorList {
     /// The cursors.
     pub data: Vec<Cursor>,
 }
 
 /// Answer to a deleted cursor.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CursorDeleted {
     /// Its name.
     pub name: String,
@@ -77,8 +72,7 @@ impl From<CursorAt> for Cursor {
 }
 
 /// A new checkpoint. Every member is optional.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CreateCheckpoint {
     /// What a person calls it; 128 characters at most.
@@ -92,15 +86,13 @@ pub struct CreateCheckpoint {
     pub parent: Option<String>,
     /// The point it names; the tail when absent.
     #[serde(deserialize_with = "super::point::option", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "http", schema(schema_with = super::point::schema))]
+    #[schemars(schema_with = "super::point::schema")]
     pub at: Option<String>,
     /// The agent's whole state. Only changes since the previous checkpoint are stored.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "http", schema(value_type = Option<Object>))]
     pub state: Option<Map<String, Value>>,
     /// Instead of `state`: its changes, as a merge patch (RFC 7396).
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "http", schema(value_type = Option<Object>))]
     pub state_delta: Option<Map<String, Value>>,
     /// Whether the work is done; the next session of the workspace starts from it.
     #[serde(rename = "final")]
@@ -108,8 +100,7 @@ pub struct CreateCheckpoint {
 }
 
 /// A checkpoint without its state.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Checkpoint {
     /// Its name, unique in the session.
     pub id: String,
@@ -156,8 +147,7 @@ impl From<&CheckpointAt> for Checkpoint {
 }
 
 /// A page of checkpoints, the newest first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckpointList {
     /// The checkpoints.
     pub data: Vec<Checkpoint>,
@@ -178,14 +168,12 @@ impl From<CheckpointPage> for CheckpointList {
 }
 
 /// A checkpoint with the state of the agent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckpointState {
     /// The checkpoint.
     #[serde(flatten)]
     pub checkpoint: Checkpoint,
     /// The agent's state as it sent it; empty when it sent none.
-    #[cfg_attr(feature = "http", schema(value_type = Object))]
     pub state: Map<String, Value>,
     /// Body of the last `plan.updated` before it.
     pub plan: Option<Value>,
@@ -205,8 +193,7 @@ impl From<&service::CheckpointState> for CheckpointState {
 }
 
 /// What continues from a checkpoint.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResumeAnswer {
     /// The checkpoint, with the state there.
     pub checkpoint: CheckpointState,
@@ -227,8 +214,7 @@ impl From<Resumed> for ResumeAnswer {
 }
 
 /// How to take a session up.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WakeRequest {
     /// Take the lease from its holder.
@@ -239,8 +225,7 @@ pub struct WakeRequest {
 }
 
 /// How long a lease is to hold from now on.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RenewRequest {
     /// 300 s by default, a day at most.
@@ -249,8 +234,7 @@ pub struct RenewRequest {
 }
 
 /// A lease: the right to write to a session alone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lease {
     /// What every write must show as `Fencing-Token`; a later lease has a higher one.
     pub fencing_token: u64,
@@ -261,8 +245,7 @@ pub struct Lease {
 }
 
 /// A lease that was given back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeaseReleased {
     /// The session.
     pub session: String,
@@ -272,8 +255,7 @@ pub struct LeaseReleased {
 }
 
 /// Answer to a harness that wakes a session.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WakeAnswer {
     /// The session.
     pub session: String,
@@ -290,8 +272,7 @@ pub struct WakeAnswer {
 }
 
 /// Work of a harness that did not mark it as done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unfinished {
     /// Events that no checkpoint covers.
     pub since_checkpoint: Range,
@@ -302,8 +283,7 @@ pub struct Unfinished {
 }
 
 /// A tool call without a result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenCall {
     /// Its id.
     pub call_id: String,
@@ -353,8 +333,7 @@ impl From<&Woken> for WakeAnswer {
 }
 
 /// What was done lately.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryAnswer {
     /// The sessions written to last.
     pub data: Vec<PastSession>,
@@ -365,8 +344,7 @@ pub struct HistoryAnswer {
 }
 
 /// A session in a history.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PastSession {
     /// The session.
     #[serde(flatten)]
@@ -384,8 +362,7 @@ pub struct PastSession {
 }
 
 /// What a next session starts from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StartFrom {
     /// Whose checkpoint it is.
     pub session: String,
@@ -394,8 +371,7 @@ pub struct StartFrom {
 }
 
 /// A session whose work was begun and not marked as done.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "http", derive(ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftSession {
     /// The session.
     #[serde(flatten)]

@@ -8,6 +8,7 @@ mod agents;
 mod anything;
 mod binding;
 mod bounds;
+mod derived;
 mod directory;
 mod doors;
 mod find;

@@ -27,7 +27,7 @@ use super::{
     view,
 };
 use crate::{
-    client::{Client, Tail, Told},
+    client::{Client, Tail, TailItem},
     event::{SessionId, kinds},
     wire::json,
 };
@@ -139,8 +139,8 @@ async fn follow(
         None => client.tail(session, Some(&from.to_string()), &[]).await?,
     };
     let rows = match tail.next().await? {
-        Told::Event(event) => row(&event).into_iter().collect(),
-        Told::Gap(gap) => {
+        TailItem::Event(event) => row(&event).into_iter().collect(),
+        TailItem::Gap(gap) => {
             let gap: LostRange = serde_json::from_str(&gap).unwrap_or_default();
             let from = gap.from.max(gap.to.saturating_sub(LOST_ROWS_MAX));
             (from..gap.to).map(|position| lost_row(position, gap.sentence())).collect()

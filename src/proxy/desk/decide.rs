@@ -14,6 +14,7 @@ use crate::{
         Context,
         own::{self, Own},
     },
+    verbs::tools::tool,
     wire::{
         tools::{Failure, via},
         types::ErrorBody,
@@ -160,7 +161,8 @@ impl Desk {
                     Err(_) => Failure::plain(error.code(), &error.to_string(), error.retryable()),
                 };
                 let state = self.state();
-                let said = failure.offering(|tool| state.tools.own(tool.name).is_some()).text();
+                let offered = |name: &str| tool(name).is_none() || state.tools.own(name).is_some();
+                let said = failure.offering(offered).text();
                 own::result(&json!(said), None, true, modern)
             }
             Err(_) => own::result(&json!("the store does not answer"), None, true, modern),

@@ -4,7 +4,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Tool, tool};
 use crate::{
     service::ServiceError,
     wire::{convert, types::ErrorBody},
@@ -52,11 +51,10 @@ impl Failure {
         Self { code, message, retryable, hint: Map::new() }
     }
 
-    /// The failure without the tools that the client is not offered. Clauses of an action end with
-    /// a semicolon.
+    /// The failure without the tools that the client is not offered, by their names. Clauses of an
+    /// action end with a semicolon.
     #[must_use]
-    pub fn offering(mut self, is_offered: impl Fn(&Tool) -> bool) -> Self {
-        let offered = |name: &str| tool(name).is_none_or(&is_offered);
+    pub fn offering(mut self, offered: impl Fn(&str) -> bool) -> Self {
         let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
         let call = self.hint.get("call").and_then(|call| call.get("tool")).and_then(Value::as_str);
         if call.is_some_and(|name| !offered(name)) {
@@ -65,7 +63,7 @@ impl Failure {
         if let Some(Value::String(action)) = self.hint.remove("action") {
             let clauses = action.split("; ").filter(|text| {
                 // The other names are words of English, too.
-                text.split(word).filter(|name| name.contains('_')).all(offered)
+                text.split(word).filter(|name| name.contains('_')).all(&offered)
             });
             let action = clauses.collect::<Vec<_>>().join("; ");
             if !action.is_empty() {
@@ -93,7 +91,7 @@ impl Failure {
             hint.insert("notice".to_owned(), json!(super::NOTICE));
         }
         let action = hint.get("action").and_then(Value::as_str);
-        let action = action.map(|action| format!(" To go on: {action}.")).unwrap_or_default();
+        let action = action.map(|action| format!(" To continue: {action}.")).unwrap_or_default();
         let facts = json!({ "error": {
             "kind": self.code,
             "message": self.message,
@@ -118,7 +116,8 @@ fn camel(value: Value) -> Value {
     }
 }
 
-fn camel_name(name: &str) -> String {
+/// A name in camelCase.
+pub(crate) fn camel_name(name: &str) -> String {
     let mut words = name.split('_');
     let mut camel = words.next().unwrap_or_default().to_owned();
     for word in words {

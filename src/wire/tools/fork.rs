@@ -48,7 +48,7 @@ impl ForkAnswer {
             bound_by: bound_by(by),
             position: fork.tail.0,
             title: fork.title.clone(),
-            message: "this connection stays with the parent; send sessionId to go on in the fork",
+            message: "this connection stays with the parent; send sessionId to continue in the fork",
             trust: TRUST,
             notice: NOTICE,
         }

@@ -21,14 +21,6 @@ pub(super) fn none<T>(value: &Option<T>) -> bool {
     value.is_none()
 }
 
-fn sure(confidence: Confidence) -> &'static str {
-    match confidence {
-        Confidence::High => "high",
-        Confidence::Medium => "medium",
-        Confidence::Low => "low",
-    }
-}
-
 /// A time on the wire.
 pub(super) fn time(at: Timestamp) -> String {
     at.to_string()
@@ -53,7 +45,7 @@ impl From<IndexLine> for IndexOut {
             step_number: line.number,
             branch_id: line.branch_id,
             one_liner: line.line,
-            confidence: line.confidence.map(sure),
+            confidence: line.confidence.map(Confidence::as_str),
             superseded_by: line.superseded_by,
         }
     }
@@ -94,7 +86,7 @@ impl From<StepView> for StepOut {
             step_number: step.number,
             description: step.description,
             reasoning: step.reasoning,
-            confidence: step.confidence.map(sure),
+            confidence: step.confidence.map(Confidence::as_str),
             rejected_approaches: step.rejected,
             is_revision: step.is_revision,
             revises_step: step.revises,

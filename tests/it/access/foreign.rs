@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use sessionlog::{access::Grant, wire::tools};
+use sessionlog::{access::Grant, verbs::tools};
 
 use super::house::Walled;
 use crate::{engines, http::house::Reply, say};
@@ -101,7 +101,7 @@ fn asked(document: &Value, id: &str) -> Vec<Asked> {
     let line = json!({"session": id, "events": [{"type": "user.message"}]});
     let lines = vec![("content-type", "application/x-ndjson".to_owned())];
     ask("appendStream", "post", "/v1/append".to_owned(), lines, Some(line));
-    for tool in tools::TOOLS {
+    for tool in tools::tools() {
         for arguments in calls(tool, id) {
             let path = format!("/v1/tools/{}", tool.name);
             ask("callTool", "post", path.clone(), json(), Some(arguments));
@@ -314,7 +314,7 @@ async fn mcp_keeps_to_its_principal_with_tools_resources_prompts_and_connections
             ("resources/read", json!({"uri": format!("session://{id}/events/0-9")})),
             ("prompts/get", json!({"name": "continue", "arguments": {"sessionId": id}})),
         ];
-        for tool in tools::TOOLS {
+        for tool in tools::tools() {
             for arguments in calls(tool, id) {
                 all.push(("tools/call", json!({"name": tool.name, "arguments": arguments})));
             }

@@ -6,7 +6,8 @@
 use serde_json::{Value, json};
 use sessionlog::{
     access::Grant,
-    wire::tools::{NOTICE, TOOLS, TRUST, Toolset},
+    verbs::tools::{Toolset, tools},
+    wire::tools::{NOTICE, TRUST},
 };
 
 use super::{foreign::calls, house::Walled};
@@ -77,9 +78,9 @@ async fn every_tool_that_answers_recorded_text_says_that_it_is_data() {
     plant(&walled, &ada).await;
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
     let before = ask_mcp(&walled, &ada, &everything(), &list).await;
-    assert_eq!(before["result"]["tools"].as_array().map(Vec::len), Some(TOOLS.len()));
+    assert_eq!(before["result"]["tools"].as_array().map(Vec::len), Some(tools().len()));
     let mut carrying = Vec::new();
-    for tool in TOOLS {
+    for tool in tools() {
         for arguments in calls(tool, SESSION) {
             let path = format!("/v1/tools/{}", tool.name);
             let reply: Reply = walled.post(&ada, &path, &arguments).await;
@@ -113,7 +114,7 @@ async fn every_tool_that_answers_recorded_text_says_that_it_is_data() {
             }
         }
     }
-    let readers = TOOLS.iter().filter(|tool| tool.read_only).count();
+    let readers = tools().iter().filter(|tool| tool.is_read_only()).count();
     carrying.dedup();
     assert!(carrying.len() >= readers.min(5), "{carrying:?} of {readers} that read");
     let after = ask_mcp(&walled, &ada, &everything(), &list).await;

@@ -286,7 +286,7 @@ fn a_link_stays_a_link_and_a_file_keeps_its_rights() {
 
 #[test]
 fn the_tools_that_a_model_is_told_of_are_set_up() {
-    use sessionlog::wire::tools::{TOOLS, Toolset};
+    use sessionlog::verbs::tools::{Toolset, tools as all_tools};
 
     let place = Place::new();
     for (agent, file) in [("claude-code", ".claude.json"), ("codex", ".codex/config.toml")] {
@@ -294,10 +294,10 @@ fn the_tools_that_a_model_is_told_of_are_set_up() {
         let text = read(&place, file).unwrap();
         let (_, after) = text.split_once("--toolsets\"").unwrap();
         let toolsets = Toolset::parse_list(after.split('"').nth(1).unwrap()).unwrap();
-        let tools = || TOOLS.iter().filter(|tool| toolsets.contains(&tool.toolset));
-        let schema = |tool: &sessionlog::wire::tools::Tool| {
+        let tools = || all_tools().iter().filter(|tool| toolsets.contains(&tool.toolset));
+        let schema = |tool: &sessionlog::verbs::tools::Tool| {
             let schema = Value::Object(tool.input_schema()).to_string();
-            tool.name.len() + tool.description.len() + schema.len()
+            tool.name.len() + tool.about.len() + schema.len()
         };
         let bytes: usize = tools().map(schema).sum();
         assert!(bytes < 10_000, "{bytes} bytes of schemas, at about 3.5 a token");
@@ -305,7 +305,7 @@ fn the_tools_that_a_model_is_told_of_are_set_up() {
         super::quiet(&place, &event);
         let event = super::claude("SessionStart", &json!({ "source": "compact" }));
         let (text, _) = super::told_to_model(&place, &event);
-        let named: Vec<_> = TOOLS.iter().filter(|tool| text.contains(tool.name)).collect();
+        let named: Vec<_> = all_tools().iter().filter(|tool| text.contains(tool.name)).collect();
         assert!(!named.is_empty(), "{text}");
         for tool in named {
             assert!(tools().any(|offered| offered.name == tool.name), "{}: {text}", tool.name);

@@ -10,6 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 use sessionlog::{
+    access::Principal,
     env::{
         Env,
         sim::{ManualClock, SeededEntropy, Sim},
@@ -17,7 +18,10 @@ use sessionlog::{
     event::{BatchKey, Origin, Scope, SessionId},
     service::{Caller, Remembered, ResearchOptions, Service, ServiceError, Via},
     store::{Store, local::Local, model::Model},
-    verbs::tools::{self, ToolCall},
+    verbs::{
+        OwnerInfo,
+        tools::{self, ToolCall},
+    },
 };
 
 use crate::engines::small;
@@ -121,7 +125,7 @@ impl Desk {
         self.named(Some(&key), "sequential_search", arguments).await
     }
 
-    /// A call under a key, if any. What is written as text and what is written as a tree are equal.
+    /// A call under a key, if any.
     pub async fn named(
         &self,
         key: Option<&BatchKey>,
@@ -129,10 +133,10 @@ impl Desk {
         arguments: Value,
     ) -> Result<Value, ServiceError> {
         let (service, caller, via) = (&self.service, &self.caller, &self.via);
-        let call = ToolCall { service, caller, via, key };
+        let (owner, who) = (&OwnerInfo::default(), &Principal::local());
+        let call = ToolCall { service, owner, caller, who, via, key };
         let answer = tools::call(call, tool, arguments).await?;
-        assert_eq!(answer.text(), answer.value().to_string(), "{tool}");
-        Ok(answer.value())
+        Ok(serde_json::from_str(&answer).unwrap())
     }
 
     pub async fn ok(&self, tool: &str, arguments: Value) -> Value {

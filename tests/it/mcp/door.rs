@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use sessionlog::{
     mcp::StdioOptions,
-    wire::{
-        tools::{Failure, Toolset},
-        types::ErrorBody,
-    },
+    verbs::tools::Toolset,
+    wire::{tools::Failure, types::ErrorBody},
 };
 
 use super::{

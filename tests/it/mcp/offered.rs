@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use sessionlog::{
     mcp::StdioOptions,
-    wire::tools::{TOOLS, Toolset},
+    verbs::tools::{Toolset, tools},
 };
 
 use super::{
@@ -104,7 +104,7 @@ async fn a_conversation_of_a_front_end_is_found_by_the_next_one_and_no_other_is(
 fn named_in(text: &str) -> Vec<&'static str> {
     let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
     let words: Vec<&str> = text.split(word).filter(|word| word.contains('_')).collect();
-    TOOLS.iter().map(|tool| tool.name).filter(|name| words.contains(name)).collect()
+    tools().iter().map(|tool| tool.name).filter(|name| words.contains(name)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,7 +118,7 @@ async fn a_text_names_only_tools_that_its_client_is_offered() {
         vec![Toolset::Research, Toolset::Events],
     ] {
         let is_offered = |name: &&str| {
-            TOOLS.iter().any(|tool| tool.name == *name && toolsets.contains(&tool.toolset))
+            tools().iter().any(|tool| tool.name == *name && toolsets.contains(&tool.toolset))
         };
         let names: Vec<_> = toolsets.iter().map(|set| set.as_str()).collect();
         let options = StdioOptions { toolsets: toolsets.clone(), ..named(&names.join("-")) };

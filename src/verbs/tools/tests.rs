@@ -8,9 +8,9 @@ const BYTES_PER_TOKEN: f64 = 3.5;
 #[test]
 fn the_default_toolset_costs_a_model_less_than_two_thousand_tokens() {
     let mut bytes = 0;
-    for tool in TOOLS.iter().filter(|tool| tool.toolset == Toolset::Research) {
+    for tool in tools().iter().filter(|tool| tool.toolset == Toolset::Research) {
         let schema = Value::Object(tool.input_schema()).to_string();
-        bytes += tool.name.len() + tool.description.len() + schema.len();
+        bytes += tool.name.len() + tool.about.len() + schema.len();
     }
     #[allow(clippy::cast_precision_loss)]
     let tokens = bytes as f64 / BYTES_PER_TOKEN;
@@ -30,7 +30,7 @@ fn walk(schema: &Value, check: &mut dyn FnMut(&Map<String, Value>)) {
 
 #[test]
 fn schemas_are_plain_objects_without_nulls_and_references() {
-    for tool in TOOLS {
+    for tool in tools() {
         let input = tool.input_schema();
         assert_eq!(input.get("type"), Some(&Value::from("object")), "{}", tool.name);
         assert_eq!(input.get("additionalProperties"), Some(&Value::Bool(false)), "{}", tool.name);
@@ -48,9 +48,9 @@ fn schemas_are_plain_objects_without_nulls_and_references() {
 
 #[test]
 fn every_tool_that_writes_takes_the_token_of_a_lease() {
-    for tool in TOOLS {
+    for tool in tools() {
         let takes = tool.input_schema()["properties"].get("fencingToken").is_some();
-        assert_eq!(takes, !tool.read_only, "{}", tool.name);
+        assert_eq!(takes, !tool.is_read_only(), "{}", tool.name);
     }
 }
 

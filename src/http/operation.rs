@@ -1,0 +1,93 @@
+//! An operation of the published description, made from the declaration of a verb. It must not
+//! describe what no verb declares.
+
+use schemars::JsonSchema;
+use serde_json::{Map, Value, json};
+
+use super::refuse::REFUSALS;
+use crate::{
+    verbs::{Asks, Fencing, Media, Verb},
+    wire::schema::{self, Shapes},
+};
+
+/// Where the document has its schemas.
+pub(super) const SCHEMAS: &str = "/components/schemas";
+
+/// The operation of a verb.
+pub(super) fn of<V: Verb>(shapes: &mut Shapes) -> Value {
+    let mut parameters = listed::<V::Params>("path");
+    parameters.extend(listed::<V::Query>("query"));
+    let number = || json!({ "type": "integer", "format": "int64", "minimum": 0 });
+    for header in V::HEADERS {
+        let schema = if header.is_number { number() } else { json!({ "type": "string" }) };
+        parameters.push(parameter(header.name, "header", header.about, false, schema));
+    }
+    let token = |about, required| parameter("Fencing-Token", "header", about, required, number());
+    parameters.extend(match V::FENCE {
+        Fencing::No => None,
+        Fencing::WhenHeld => Some(token("Token of the lease, when one is held", false)),
+        Fencing::Needed => Some(token("Token of the lease", true)),
+    });
+    parameters.extend(V::KEY.map(|about| {
+        let key = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
+        parameter("Idempotency-Key", "header", about, false, key)
+    }));
+    let mut operation = json!({
+        "tags": [V::TAG], "summary": V::ABOUT, "operationId": V::ROUTE.id,
+    });
+    if !parameters.is_empty() {
+        operation["parameters"] = Value::Array(parameters);
+    }
+    if let Asks::Maybe(about) | Asks::Body(about) = V::ASKS {
+        let content = content::<V::Body>(V::TAKES, shapes);
+        let required = matches!(V::ASKS, Asks::Body(_));
+        operation["requestBody"] =
+            json!({ "description": about, "content": content, "required": required });
+    }
+    let content = content::<V::Answer>(V::GIVES, shapes);
+    let answer = json!({ "description": V::ANSWERS, "content": content });
+    let mut responses = Map::from_iter([(V::STATUS.to_string(), answer)]);
+    for (status, _) in REFUSALS {
+        let shared = format!("#/components/responses/Refusal{status}");
+        responses.insert((*status).to_owned(), json!({ "$ref": shared }));
+    }
+    operation["responses"] = Value::Object(responses);
+    operation
+}
+
+/// A body or an answer in each form that it may have.
+fn content<T: JsonSchema>(forms: &[Media], shapes: &mut Shapes) -> Value {
+    let forms = forms.iter().map(|form| {
+        let (name, schema) = match *form {
+            Media::Json => ("application/json", shapes.of::<T>()),
+            Media::Text(name) => (name, json!({ "type": "string" })),
+            Media::Bytes(name) => (name, json!({})),
+        };
+        (name.to_owned(), json!({ "schema": schema }))
+    });
+    Value::Object(forms.collect())
+}
+
+/// The parameters that are the members of a type.
+fn listed<T: JsonSchema>(place: &str) -> Vec<Value> {
+    let schema = schema::parameters::<T>();
+    let required = |name: &String| {
+        let all = schema.get("required").and_then(Value::as_array);
+        all.is_some_and(|all| all.iter().any(|one| one == name))
+    };
+    let members = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let one = |(name, schema): (&String, &Value)| {
+        let mut schema = schema.as_object().cloned().unwrap_or_default();
+        schema.shift_remove("default");
+        let about = schema.shift_remove("description");
+        let about = about.as_ref().and_then(Value::as_str).unwrap_or_default();
+        parameter(name, place, about, required(name), Value::Object(schema))
+    };
+    members.map(one).collect()
+}
+
+fn parameter(name: &str, place: &str, about: &str, required: bool, schema: Value) -> Value {
+    json!({
+        "name": name, "in": place, "description": about, "required": required, "schema": schema,
+    })
+}

@@ -1,0 +1,387 @@
+//! The verbs on the events of sessions: append, read, follow, export. Over HTTP each has a handler
+//! of its own, which streams or speaks protobuf, too. They must not know what an event means.
+
+#![allow(missing_docs, reason = "ABOUT says what a verb does")]
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    Asks, Fencing, Header, InSession, Media, Need, Nowhere, Route, Verb, Visit,
+    tools::{ServeTool, Tool, ToolCall, Toolset, bounded, point as argument},
+    values::{self, Times, point},
+};
+use crate::{
+    event::{Batch, EventType, Position, limits},
+    service::{Around, EventQuery, ServiceError, ServiceResult},
+    wire::{
+        NDJSON, PROTOBUF, SSE, json,
+        tools::events::{EmitAnswer, EmitEvent, EventsAnswer, GetEvents, Order},
+        types,
+    },
+};
+
+pub(super) fn each(visit: &mut impl Visit) {
+    visit.by_hand::<Emit>();
+    visit.by_hand::<Get>();
+    visit.by_hand::<AppendStream>();
+    visit.by_hand::<Follow>();
+    visit.by_hand::<Export>();
+}
+
+/// Surroundings of a point when the caller does not say.
+const AROUND_DEFAULT: u64 = 5;
+
+#[derive(Debug)]
+pub struct Emit;
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct EmitQuery {
+    /// Create an unknown session with the batch
+    pub create: bool,
+}
+
+impl Verb for Emit {
+    const ROUTE: Route = Route::post("/v1/sessions/{session}/events", "emitEvent", Need::WRITE);
+    const TAG: &'static str = "events";
+    const ABOUT: &'static str = "Appends a batch, all or nothing; the answer is durable.";
+    const ASKS: Asks =
+        Asks::Body("1 to 1 000 events, 16 MiB at most; protobuf: EmitRequest of events.proto");
+    const TAKES: &'static [Media] = &[Media::Json, Media::Bytes(PROTOBUF)];
+    const HEADERS: &'static [Header] = &[Header {
+        name: "If-Position",
+        about: "The batch's first event must get this position",
+        is_number: true,
+    }];
+    const KEY: Option<&'static str> =
+        Some("A retry with the same key within 24 h answers the same positions");
+    const FENCE: Fencing = Fencing::WhenHeld;
+    const ANSWERS: &'static str = "The events as they are kept";
+    const GIVES: &'static [Media] = Self::TAKES;
+    const TOOL: Option<Tool> = Some(Tool {
+        carries: true,
+        plain_key: true,
+        ..Tool::own::<EmitEvent>(
+            "emit_event",
+            "Append an event",
+            "Append one event to a session, durable before the answer.",
+            Toolset::Events,
+            Self::ROUTE.need,
+        )
+    });
+    type Params = InSession;
+    type Query = EmitQuery;
+    type Body = types::EmitRequest;
+    type Answer = types::EmitAnswer;
+}
+
+impl ServeTool for EmitEvent {
+    type Answer = EmitAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<EmitAnswer> {
+        let ToolCall { service, via, key, .. } = call;
+        let named = call.named(self.session_id.as_deref())?;
+        let caller = &call.holding(self.fencing_token);
+        let text = Value::Object(self.event).to_string();
+        let event = json::event(&text, caller.origin)?;
+        let (session, by) = service.bound(caller, via, named.as_ref()).await?;
+        let batch = Batch {
+            events: [event].into(),
+            if_position: self.if_position.map(Position),
+            key: key.cloned(),
+            ..Batch::default()
+        };
+        let emitted = service.emit(caller, &session, batch, false).await.map_err(of_the_event)?;
+        service.bind(caller, via, &session);
+        Ok(EmitAnswer::of(&session, by, &emitted))
+    }
+}
+
+/// The tool takes one event, so its members are named without the list around it.
+fn of_the_event(mut error: ServiceError) -> ServiceError {
+    let field = error.hint.field.as_deref().and_then(|field| field.strip_prefix("events[0]."));
+    if let Some(field) = field.map(str::to_owned) {
+        error.message = error.message.replacen("events[0].", "", 1);
+        error.hint.field = Some(field);
+    }
+    error
+}
+
+#[derive(Debug)]
+pub struct Get;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct EventsQuery {
+    /// Point of the first event; 0 by default
+    pub from: Option<String>,
+    /// Point after the last event; the tail by default
+    pub to: Option<String>,
+    /// Instead of from and to: the surroundings of this point
+    pub around: Option<String>,
+    /// With around: events before it, 5 by default
+    pub before: Option<u64>,
+    /// With around: events after it, 5 by default
+    pub after: Option<u64>,
+    /// Events at most: 1 000 by default, 10 000 at most
+    #[schemars(range(min = 1, max = 10_000))]
+    pub limit: Option<usize>,
+    /// asc, or desc for the newest first
+    pub order: Option<String>,
+    /// Only these types
+    #[serde(rename = "types[]")]
+    pub types: Vec<String>,
+    /// Processed at or after; also gt, lt, lte
+    #[serde(rename = "created_at[gte]")]
+    pub created_gte: Option<String>,
+    #[serde(rename = "created_at[gt]")]
+    #[schemars(skip)]
+    pub created_gt: Option<String>,
+    #[serde(rename = "created_at[lte]")]
+    #[schemars(skip)]
+    pub created_lte: Option<String>,
+    #[serde(rename = "created_at[lt]")]
+    #[schemars(skip)]
+    pub created_lt: Option<String>,
+    /// next_page of the answer before
+    pub page: Option<String>,
+    /// Wait so long for an event when there is none, 60 000 at most
+    #[schemars(range(max = 60_000))]
+    pub wait_ms: u64,
+    /// Serve what is whole of a damaged range and name the gaps
+    pub allow_gaps: bool,
+}
+
+impl EventsQuery {
+    /// The parameters as values.
+    ///
+    /// # Errors
+    /// `invalid_request`, naming the parameter.
+    pub fn read(self) -> ServiceResult<EventQuery> {
+        let (before, after) = (self.before, self.after);
+        let around = point("around", self.around.as_deref())?.map(|point| Around {
+            point,
+            before: before.unwrap_or(AROUND_DEFAULT),
+            after: after.unwrap_or(AROUND_DEFAULT),
+        });
+        if around.is_none() && (before.is_some() || after.is_some()) {
+            return Err(ServiceError::invalid("around", "before and after need a point"));
+        }
+        if self.wait_ms > limits::WAIT_MS_MAX {
+            let problem = format!("at most {}", limits::WAIT_MS_MAX);
+            return Err(ServiceError::invalid("wait_ms", problem));
+        }
+        let times = Times {
+            gte: self.created_gte.as_deref(),
+            gt: self.created_gt.as_deref(),
+            lte: self.created_lte.as_deref(),
+            lt: self.created_lt.as_deref(),
+        };
+        Ok(EventQuery {
+            from: point("from", self.from.as_deref())?,
+            to: point("to", self.to.as_deref())?,
+            around,
+            limit: self.limit,
+            descending: values::reversed(self.order.as_deref(), "asc")?,
+            types: values::types(&self.types)?,
+            window: times.window()?,
+            page: self.page,
+            allow_gaps: self.allow_gaps,
+            wait: Duration::from_millis(self.wait_ms),
+        })
+    }
+}
+
+impl Verb for Get {
+    const ROUTE: Route = Route::get("/v1/sessions/{session}/events", "getEvents", Need::READ);
+    const TAG: &'static str = "events";
+    const ABOUT: &'static str = "A slice of a session, by position, point, time or type.";
+    const ANSWERS: &'static str = "The events, the next page, and the tail";
+    const GIVES: &'static [Media] = &[Media::Json, Media::Bytes(PROTOBUF)];
+    const TOOL: Option<Tool> = Some(Tool::own::<GetEvents>(
+        "get_events",
+        "Read events",
+        "Read a slice of a session's events. Points: 17, end, -5, event:<id>, time:<RFC 3339>, \
+         step:<n>, action:<type>, checkpoint:<id or label>, cursor:<name>.",
+        Toolset::Events,
+        Self::ROUTE.need,
+    ));
+    type Params = InSession;
+    type Query = EventsQuery;
+    type Body = ();
+    type Answer = types::EventsAnswer;
+}
+
+/// Events of a slice of the tool when the caller does not say, and at most.
+const SLICE_DEFAULT: usize = 100;
+const SLICE_MAX: usize = 1_000;
+
+impl ServeTool for GetEvents {
+    type Answer = EventsAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<EventsAnswer> {
+        let ToolCall { service, caller, via, .. } = call;
+        let named = call.named(self.session_id.as_deref())?;
+        let limit = bounded("limit", self.limit, SLICE_DEFAULT, SLICE_MAX)?;
+        let wrong = |error| ServiceError::invalid("types", error);
+        let types = self.types.iter().map(|name| EventType::new(name).map_err(wrong));
+        let types = types.collect::<ServiceResult<_>>()?;
+        let around = argument("around", self.around.as_deref())?.map(|point| Around {
+            point,
+            before: self.before.unwrap_or(AROUND_DEFAULT),
+            after: self.after.unwrap_or(AROUND_DEFAULT),
+        });
+        let descending = self.order == Some(Order::Desc);
+        let query = EventQuery {
+            from: argument("from", self.from.as_deref())?,
+            to: argument("to", self.to.as_deref())?,
+            around,
+            limit: Some(limit),
+            descending,
+            types,
+            ..EventQuery::default()
+        };
+        let (session, by) = service.bound(caller, via, named.as_ref()).await?;
+        let slice = service.get_events(caller, &session, &query).await?;
+        service.bind(caller, via, &session);
+        Ok(EventsAnswer::of(&session, by, &slice, descending, self.bytes_max()))
+    }
+}
+
+#[derive(Debug)]
+pub struct AppendStream;
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct AppendQuery {
+    /// Create unknown sessions with their first batch
+    pub create: bool,
+}
+
+impl Verb for AppendStream {
+    const ROUTE: Route = Route::post("/v1/append", "appendStream", Need::WRITE);
+    const TAG: &'static str = "events";
+    const ABOUT: &'static str = "Appends batches to many sessions, each answered when it is \
+                                 durable; one answer line for each line, in order for each \
+                                 session.";
+    const ASKS: Asks = Asks::Body(
+        "Any number of lines, each an AppendLine; a batch a line. An empty line is skipped",
+    );
+    const TAKES: &'static [Media] = &[Media::Text(NDJSON)];
+    const ANSWERS: &'static str = "For each line a LineAppended or a LineRefused";
+    const GIVES: &'static [Media] = Self::TAKES;
+    type Params = Nowhere;
+    type Query = AppendQuery;
+    type Body = types::AppendLine;
+    type Answer = String;
+}
+
+#[derive(Debug)]
+pub struct Follow;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FollowQuery {
+    /// Point of the first event; the tail by default
+    pub from: Option<String>,
+    /// Only these types
+    #[serde(rename = "types[]")]
+    pub types: Vec<String>,
+}
+
+impl Verb for Follow {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/events/stream", "streamEvents", Need::READ);
+    const TAG: &'static str = "events";
+    const ABOUT: &'static str =
+        "The session as it grows: live from the tail, or from the point that is given.";
+    const HEADERS: &'static [Header] = &[Header {
+        name: "Last-Event-ID",
+        about: "Position of the last event seen; takes the place of from",
+        is_number: true,
+    }];
+    const ANSWERS: &'static str = "Server-sent events: `event` is the type, `id` the position; `ping` carries the tail, \
+         `gap` names events that are lost for good, `session.deleted` ends the stream of a session \
+         that is deleted, `done` comes before the server ends it";
+    const GIVES: &'static [Media] = &[Media::Text(SSE)];
+    type Params = InSession;
+    type Query = FollowQuery;
+    type Body = ();
+    type Answer = String;
+}
+
+#[derive(Debug)]
+pub struct Export;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ExportQuery {
+    /// jsonl by default, or another configured format
+    pub format: Option<String>,
+}
+
+impl Verb for Export {
+    const ROUTE: Route = Route::get("/v1/sessions/{session}/export", "exportSession", Need::READ);
+    const TAG: &'static str = "events";
+    const ABOUT: &'static str =
+        "A whole session: as JSON lines, one event each, or in another program's format.";
+    const ANSWERS: &'static str = "The events up to the tail as it was when the request came; a \
+                                   line of the type `gap` where some are lost for good";
+    const GIVES: &'static [Media] = &[Media::Text(NDJSON)];
+    type Params = InSession;
+    type Query = ExportQuery;
+    type Body = ();
+    type Answer = String;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{event::Timestamp, verbs::read_query};
+
+    fn read(query: &str) -> ServiceResult<EventQuery> {
+        let pairs = url::form_urlencoded::parse(query.as_bytes()).into_owned();
+        read_query::<EventsQuery>(&pairs.collect::<Vec<_>>())?.read()
+    }
+
+    #[test]
+    fn names_are_the_same_with_and_without_percent_encoding() {
+        for query in [
+            "types[]=a.b&types[]=c.d&created_at[gte]=2026-11-21T10:00:00Z&beta=true",
+            "types%5B%5D=a.b&types%5B%5D=c.d&created_at%5Bgte%5D=2026-11-21T10%3A00%3A00Z&x[y]=1",
+            "types=a.b&types=c.d&created_at[gte]=2026-11-21T12:00:00+02:00",
+            "types=a.b%2Cc.d&created_at[gte]=2026-11-21T10:00:00Z",
+        ] {
+            let query = read(query).expect(query);
+            assert_eq!(query.types.len(), 2);
+            assert_eq!(query.window.from, Timestamp::parse("2026-11-21T10:00:00Z"));
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_refused_by_name() {
+        for (query, name) in [
+            ("limit=x", "limit"),
+            ("limit=-1", "limit"),
+            ("limit=1&limit=2", "limit"),
+            ("order=up", "order"),
+            ("from=nowhere", "from"),
+            ("to=1.5", "to"),
+            ("wait_ms=soon", "wait_ms"),
+            ("wait_ms=60001", "wait_ms"),
+            ("allow_gaps=perhaps", "allow_gaps"),
+            ("types[]=a%20b", "types[]"),
+            ("created_at[lt]=now", "created_at[lt]"),
+            ("before=1", "around"),
+            ("around=17&before=x", "before"),
+            ("limit=99999999999999999999", "limit"),
+        ] {
+            let error = read(query).expect_err(query);
+            assert_eq!(error.hint.field.as_deref(), Some(name), "{query}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The tools of a research, and those that continue a session: they have no route but that of
+//! every tool. They must not check what a step may be.
+
+use super::{
+    Need, Visit,
+    tools::{ServeTool, Tool, ToolCall, Toolset, point, renamed},
+};
+use crate::{
+    projection::body::SourceBody,
+    service::{RecoverCall, ServiceError, ServiceResult},
+    wire::{
+        overview::cursor,
+        tools::{
+            answer::{ResearchAnswer, bound_by},
+            lists::{ClearAnswer, SourcesAnswer},
+            memory::{ContinueAnswer, ContinueSession},
+            research::{AddSources, ClearSession, GetResearchSession, SequentialSearch},
+        },
+    },
+};
+
+pub(super) fn each(visit: &mut impl Visit) {
+    visit.tool(Tool {
+        repeatable: true,
+        plain_key: true,
+        ..Tool::own::<SequentialSearch>(
+            "sequential_search",
+            "Record a research step",
+            "Record one numbered research step durably and get the session's state back. Start \
+             with stepNumber 1 (no sessionId); continue with the next number. The same number with \
+             the same content is a safe retry.",
+            Toolset::Research,
+            Need::WRITE,
+        )
+    });
+    visit.tool(Tool::own::<GetResearchSession>(
+        "get_research_session",
+        "Recover a session",
+        "Recover where you were after losing context: goal, summary, index of steps, last steps, \
+         open gaps, sources. Works without arguments for the bound session; stepId gives one step \
+         in full, cursor the rest of a list, find what the session says of some words.",
+        Toolset::Research,
+        Need::READ,
+    ));
+    visit.tool(Tool {
+        repeatable: true,
+        plain_key: true,
+        ..Tool::own::<AddSources>(
+            "add_sources",
+            "Add sources",
+            "Add sources you found to the session; a known URL is not added twice.",
+            Toolset::Research,
+            Need::WRITE,
+        )
+    });
+}
+
+/// The tools that end one binding and continue another.
+pub(super) fn of_bindings(visit: &mut impl Visit) {
+    visit.tool(Tool {
+        repeatable: true,
+        ..Tool::own::<ClearSession>(
+            "clear_session",
+            "Start afresh",
+            "Unbind this connection from its session; the next stepNumber 1 starts a new one. \
+             Nothing recorded is deleted.",
+            Toolset::Research,
+            Need::WRITE,
+        )
+    });
+    visit.tool(Tool {
+        repeatable: true,
+        ..Tool::own::<ContinueSession>(
+            "continue_session",
+            "Continue a session",
+            "Call it when the context window is nearly full, or when context was lost: records \
+             what was tried and what is next, pages out what the context held, and returns all \
+             that is needed to continue the same session.",
+            Toolset::Memory,
+            Need::WRITE,
+        )
+    });
+}
+
+impl ServeTool for SequentialSearch {
+    type Answer = ResearchAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<ResearchAnswer> {
+        if self.lacks_revised() {
+            let problem = "isRevision is true, and no step is named that it corrects";
+            return Err(ServiceError::invalid("revisesStep", problem));
+        }
+        let (delta, depth) = (self.delta.unwrap_or(false), self.depth);
+        let caller = &call.holding(self.fencing_token);
+        let session = call.named(self.session_id.as_deref())?;
+        let mut step = self.into_call();
+        (step.session, step.key) = (session, call.key.cloned());
+        let answer = call.service.sequential_search(caller, call.via, step).await?;
+        Ok(ResearchAnswer::of_step(answer, delta, depth))
+    }
+
+    /// An argument of another tool is refused with the name of that tool.
+    fn misfit(error: ServiceError) -> ServiceError {
+        if error.hint.field.as_deref() == Some("sources") {
+            return error.action("record the step without them, then send them to add_sources");
+        }
+        error
+    }
+}
+
+impl ServeTool for GetResearchSession {
+    type Answer = ResearchAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<ResearchAnswer> {
+        if self.step_id == Some(0) {
+            return Err(ServiceError::invalid("stepId", "steps are numbered from 1"));
+        }
+        if self.branch_id.is_some() && self.step_id.is_none() && self.find.is_none() {
+            let problem = "branchId says on which branch a step is looked for: name the step";
+            return Err(ServiceError::invalid("stepId", problem));
+        }
+        let cursor = |text: &str| {
+            cursor(text).ok_or_else(|| {
+                ServiceError::invalid("cursor", "it is none of an answer's cursors")
+                    .action("send a cursor of an earlier answer, unchanged")
+            })
+        };
+        let asked = RecoverCall {
+            session: call.named(self.session_id.as_deref())?,
+            at: point("at", self.at.as_deref())?,
+            cursor: self.cursor.as_deref().map(cursor).transpose()?,
+            step: self.step_id,
+            branch: self.branch_id,
+            find: self.find,
+        };
+        let found = call.service.get_research_session(call.caller, call.via, &asked).await?;
+        let (session, by, recovered) = found;
+        Ok(ResearchAnswer::of_recovered(&session, by, recovered))
+    }
+}
+
+impl ServeTool for AddSources {
+    type Answer = SourcesAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<SourcesAnswer> {
+        let session = call.named(self.session_id.as_deref())?;
+        let caller = &call.holding(self.fencing_token);
+        let sources = self.sources.into_iter().map(|source| SourceBody {
+            url: source.url,
+            title: source.title,
+            kind: source.relevance,
+            step: source.found_in_step,
+            found_by: Some("model".to_owned()),
+            tool: None,
+        });
+        let (sources, key) = (sources.collect(), call.key.cloned());
+        let added = call.service.add_sources(caller, call.via, session.as_ref(), sources, key);
+        let added = added.await?;
+        Ok(SourcesAnswer {
+            session_id: added.session.to_string(),
+            bound_by: bound_by(added.bound_by),
+            added: added.added,
+            source_count: added.total,
+        })
+    }
+}
+
+impl ServeTool for ClearSession {
+    type Answer = ClearAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<ClearAnswer> {
+        let caller = &call.holding(self.fencing_token);
+        let cleared = call.service.clear_session(caller, call.via).await?;
+        Ok(ClearAnswer {
+            cleared_session_id: cleared.map(|session| session.to_string()),
+            message: "unbound; everything recorded is kept; stepNumber 1 starts a new session",
+        })
+    }
+}
+
+impl ServeTool for ContinueSession {
+    type Answer = ContinueAnswer;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<ContinueAnswer> {
+        let session = call.named(self.session_id())?;
+        let caller = &call.holding(self.fencing_token);
+        let mut asked = self.into_call();
+        (asked.session, asked.key) = (session, call.key.cloned());
+        let continued = call.service.continue_session(caller, call.via, asked).await;
+        Ok(ContinueAnswer::of(continued.map_err(renamed)?))
+    }
+}
