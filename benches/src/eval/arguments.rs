@@ -11,10 +11,8 @@ use super::{
     desk::Desk,
     rows::Tally,
 };
-use crate::{
-    cli::failure::Outcome,
-    event::{SessionId, kinds},
-};
+use crate::failure::Outcome;
+use sessionlog::event::{SessionId, kinds};
 
 /// Budgets in tokens at which a view and the window are compared.
 const BUDGETS: [u64; 3] = [2_000, 4_000, 8_000];

@@ -11,11 +11,8 @@ use super::{
     grammar::{Grammar, Words, capitalised},
     research::{Fact, StepMember},
 };
-use crate::event::kinds;
-use crate::{
-    cli::failure::{Failure, Outcome},
-    env::files,
-};
+use crate::failure::{Failure, Outcome};
+use sessionlog::{env::files, event::kinds};
 
 /// Requests of a generated conversation; after the last one the user only says thanks.
 const REQUESTS: usize = 16;

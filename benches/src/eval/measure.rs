@@ -14,7 +14,8 @@ use super::{
     rows::Tally,
     shape, shown,
 };
-use crate::{cli::failure::Outcome, event::SessionId};
+use crate::failure::Outcome;
+use sessionlog::event::SessionId;
 
 /// Steps whose answers are added up.
 const STEPS_ADDED: usize = 30;

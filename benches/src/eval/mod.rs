@@ -1,4 +1,4 @@
-//! `eval`: how much of a session its views show, counted on sessions that are generated from seeds
+//! `sessionlog-bench eval`: how much of a session its views show, counted on sessions that are generated from seeds
 //! with known facts in them. It works on a server and a data directory of its own, must not
 //! touch the user's sessions, and measures no time: the same seeds give the same report.
 
@@ -17,40 +17,41 @@ mod shape;
 mod shown;
 mod topics;
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
 
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
+use serde_json::Value;
+use tokio::runtime::Runtime;
 
 use self::{desk::Desk, measure::KINDS, report::Report, rows::Tally};
 use super::{
     failure::{Failure, Outcome},
-    screen::Screen,
-    signals::asked_to_end,
-    stage::Stage,
+    process::sessionlog,
+    progress_bar,
+    server::{Server, without_settings},
+    site::{Settings, Site},
+    stop_on_signals,
 };
-use crate::env::files;
+use ::sessionlog::{client::Target, env::files};
 
-/// Exit code of a program that was asked to end.
-const INTERRUPTED: u8 = 130;
-#[derive(Debug, Args)]
-pub(super) struct Eval {
-    #[command(subcommand)]
-    verb: EvalVerb,
-}
-
+/// What is evaluated.
 #[derive(Debug, Subcommand)]
-enum EvalVerb {
-    /// Count what views tell of generated sessions after a client lost its context
+pub(super) enum Eval {
+    /// Count how much views show of generated sessions after a client lost its context
     Recovery(Recovery),
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sessionlog eval recovery                         ten seeds, a table
-  sessionlog eval recovery --seed 7 --json         one session of each kind
-  sessionlog eval recovery --seeds 40 --out out    recovery.md and recovery.json in out/
+  sessionlog-bench eval recovery                       ten seeds, a table
+  sessionlog-bench eval recovery --seed 7 --json       one session of each kind
+  sessionlog-bench eval recovery --seeds 40 --out out  recovery.md and recovery.json in out/
 
 For each seed it generates sessions with facts planted among filler that looks like them, records
 them through the interfaces that agents use, on a server and a data directory of its own, asks for
@@ -59,7 +60,7 @@ string of an answer holds its subject and its value. The same seed gives the sam
 same figures on every machine; no time is measured.
 Even seeds are for tuning views, odd seeds for reporting: the table shows both apart, and targets
 are judged by the odd ones. Exit code 0, targets met or not.")]
-struct Recovery {
+pub(super) struct Recovery {
     /// Generate from this seed; may be given several times
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     seed: Vec<u64>,
@@ -72,6 +73,9 @@ struct Recovery {
     /// Write recovery.md and recovery.json into this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Print the report as one line of JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl Recovery {
@@ -86,84 +90,85 @@ impl Recovery {
     }
 }
 
-pub(super) fn run(wanted: &Eval, screen: &mut Screen) -> Outcome {
-    let EvalVerb::Recovery(wanted) = &wanted.verb;
+pub(super) fn run(Eval::Recovery(wanted): &Eval) -> Outcome {
     if let Some(directory) = &wanted.out {
         // Found out before minutes of work rather than after.
         files::create_dir(directory).map_err(|source| of_file(directory, source))?;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let report = runtime.block_on(async {
-        let stage = Stage::new("sessionlog-eval")?;
-        let asked = asked_to_end()?;
-        tokio::select! {
-            report = evaluate(&stage, wanted, screen) => report,
-            () = asked => Err(Failure::Silent(INTERRUPTED)),
-        }
-    })?;
+    let real = match &wanted.data {
+        Some(directory) => Some((directory.as_path(), conversation::real(directory)?)),
+        None => None,
+    };
+    let runtime = Runtime::new()?;
+    let mut site = Site::new(&std::env::temp_dir(), Settings::default(), runtime)?;
+    stop_on_signals(&site.runtime, &site)?;
+    let seeds = wanted.seeds();
+    site.bar = progress_bar((seeds.len() * KINDS.len()) as u64, wanted.json);
+    let server = Server::start(&site, &site.path("data"))?;
+    let url = format!("http://{}", server.address).parse().map_err(io::Error::other)?;
+    let desk = Desk::new(Target::Server(url), site.path("spool"), hook_tokens(&site)?)?;
+    let report = site.wait(evaluate(&desk, &seeds, real.as_ref(), &site.bar))??;
+    site.bar.finish_and_clear();
     if let Some(directory) = &wanted.out {
         write(directory, "recovery.md", &report.to_markdown())?;
         let json = serde_json::to_string_pretty(&report.to_json()).unwrap_or_default();
         write(directory, "recovery.json", &(json + "\n"))?;
     }
-    report.print(screen)
+    report.print(wanted.json, &mut io::stdout().lock())
 }
 
-async fn evaluate(stage: &Stage, wanted: &Recovery, screen: &Screen) -> Outcome<Report> {
-    let seeds = wanted.seeds();
-    let real = match &wanted.data {
-        Some(directory) => Some((directory, conversation::real(directory)?)),
-        None => None,
-    };
-    let bar = progress_bar((seeds.len() * KINDS.len()) as u64, screen);
-    let mut server = stage.serve().await?;
-    let desk = Desk::new(server.url.clone(), stage)?;
+async fn evaluate(
+    desk: &Desk,
+    seeds: &[u64],
+    real: Option<&(&Path, conversation::Real)>,
+    bar: &ProgressBar,
+) -> Outcome<Report> {
     let mut report = Report::default();
-    for seed in seeds {
+    for &seed in seeds {
         let mut found = Tally::default();
         for kind in KINDS {
             bar.set_message(format!("seed {seed}: {}", kind.name));
-            (kind.measure)(&desk, seed, &mut found).await?;
+            (kind.measure)(desk, seed, &mut found).await?;
             bar.inc(1);
         }
         report.seeds.push((seed, found));
     }
     bar.set_message("shape of overviews");
-    match &real {
+    match real {
         Some((directory, real)) => {
-            measure::shapes(&desk, &real.said, &mut report.real).await?;
+            measure::shapes(desk, &real.said, &mut report.real).await?;
             bar.set_message("real conversations");
-            measure::joined(&desk, real, &mut report.real).await?;
-            arguments::measure(&desk, directory, &mut report.real).await?;
+            measure::joined(desk, real, &mut report.real).await?;
+            arguments::measure(desk, directory, &mut report.real).await?;
         }
         None => {
-            measure::shapes(&desk, &research::texts(), &mut report.real).await?;
+            measure::shapes(desk, &research::texts(), &mut report.real).await?;
             report.notes.push("real conversations: skipped, no --data is given".to_owned());
             report.notes.push("shape of overviews: over generated texts".to_owned());
         }
     }
-    server.stop().await?;
-    bar.finish_and_clear();
     Ok(report)
+}
+
+/// Most tokens of a hook's answer by default, as the command line reports it.
+fn hook_tokens(site: &Site) -> Outcome<usize> {
+    let mut command = sessionlog();
+    without_settings(&mut command);
+    command.args(["config", "--json", "--config"]).arg(site.configuration());
+    command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let printed = site.runtime.block_on(async { command.output().await })?;
+    let settings: Value = serde_json::from_slice(&printed.stdout).map_err(io::Error::other)?;
+    let tokens = settings.pointer("/settings/hook_tokens/value").and_then(Value::as_str);
+    let tokens = tokens.and_then(|text| text.parse().ok());
+    tokens.ok_or_else(|| io::Error::other("there is no setting hook_tokens").into())
 }
 
 fn write(directory: &Path, name: &str, text: &str) -> Outcome {
     let path = directory.join(name);
-    files::replace(&path, text.as_bytes(), 0o644).map_err(|source| of_file(&path, source))
+    let written = files::replace(&path, text.as_bytes(), 0o644);
+    written.map_err(|source| of_file(&path, source))
 }
 
-fn of_file(path: &Path, source: std::io::Error) -> Failure {
+fn of_file(path: &Path, source: io::Error) -> Failure {
     Failure::File { path: path.to_path_buf(), source }
-}
-
-fn progress_bar(steps: u64, screen: &Screen) -> ProgressBar {
-    let target = match screen.terminal_errors && !screen.json {
-        true => ProgressDrawTarget::stderr(),
-        false => ProgressDrawTarget::hidden(),
-    };
-    let bar = ProgressBar::with_draw_target(Some(steps), target);
-    match ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg:28}") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }

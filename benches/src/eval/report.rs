@@ -1,13 +1,12 @@
 //! The report of a run: a table for a terminal, Markdown for a document and JSON for a program.
 //! It must not count, or leave out a missed row.
 
+use std::io::Write;
+
 use serde_json::{Value, json};
 
 use super::rows::{Figures, ROWS, Row, Tally, Target};
-use crate::cli::{
-    failure::Outcome,
-    screen::{Screen, Tone, drawn},
-};
+use crate::{failure::Outcome, report::drawn};
 
 /// Version of the JSON report; a member is never removed within one.
 const VERSION: u32 = 1;
@@ -58,9 +57,9 @@ impl Report {
     }
 
     /// Prints the table, or the JSON report.
-    pub(super) fn print(&self, screen: &mut Screen) -> Outcome {
-        if screen.json {
-            return Ok(screen.value(&self.to_json())?);
+    pub(super) fn print(&self, json: bool, out: &mut dyn Write) -> Outcome {
+        if json {
+            return Ok(writeln!(out, "{}", self.to_json())?);
         }
         let lines = self.lines();
         let rows = lines.iter().map(|line| {
@@ -68,15 +67,12 @@ impl Report {
             cells.extend(self::cells(line));
             cells
         });
-        screen.line(drawn(&HEADS, rows.collect()))?;
+        writeln!(out, "{}", drawn(&HEADS, rows.collect()))?;
         let missed = lines.iter().filter(|line| line.met() == Some(false)).count();
         let judged = lines.iter().filter(|line| line.met().is_some()).count();
-        let verdict = format!("{} of {judged} targets met by the odd seeds", judged - missed);
-        let tone = if missed == 0 { Tone::Good } else { Tone::Bad };
-        let verdict = screen.paint(tone, &verdict);
-        screen.line(verdict)?;
+        writeln!(out, "{} of {judged} targets met by the odd seeds", judged - missed)?;
         for note in &self.notes {
-            screen.line(format!("note: {note}"))?;
+            writeln!(out, "note: {note}")?;
         }
         Ok(())
     }

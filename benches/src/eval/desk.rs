@@ -1,19 +1,13 @@
 //! A client of the evaluation's server: records by the interfaces that agents use and asks for
 //! views as they do. It must not read from the store in another way.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
-use url::Url;
 
 use super::agent::PROJECT;
-use crate::{
-    cli::{
-        connect,
-        failure::{Failure, Outcome},
-        settings::Setting,
-        stage::Stage,
-    },
+use crate::failure::{Failure, Outcome};
+use sessionlog::{
     client::{Client, ClientError, Request, Target, session_path},
     env::{clock::SystemClock, entropy::SystemEntropy},
     event::SessionId,
@@ -47,24 +41,19 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// A client of that server; hooks spool below the stage.
-    pub(super) fn new(server: Url, stage: &Stage) -> Outcome<Self> {
-        let client = Client::new(Target::Server(server), connect::random_text())?;
-        let default = Setting::named("hook_tokens").and_then(|setting| setting.default);
+    /// A client of that server; hooks spool in that directory and answer within so many tokens.
+    pub(super) fn new(server: Target, spool: PathBuf, hook_tokens: usize) -> Outcome<Self> {
+        let client = Client::new(server, "eval")?;
         let hook = Hook {
             client: Ok(client.clone()),
-            spool: Spool::new(
-                vec![stage.path("spool")],
-                Box::new(|| Ok(None)),
-                Arc::new(SystemEntropy),
-            ),
+            spool: Spool::new(vec![spool], Box::new(|| Ok(None)), Arc::new(SystemEntropy)),
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),
             transcripts: Box::new(|_, _| Ok(None)),
             directory: Some(PROJECT.to_owned()),
             home: None,
             wait: HOOK_WAIT,
-            tokens_max: default.and_then(|text| text.parse().ok()).unwrap_or_default(),
+            tokens_max: hook_tokens,
         };
         Ok(Self { client, hook, secrets: Recogniser::default() })
     }
@@ -160,11 +149,10 @@ impl Desk {
         let payload = Payload::read(&input, Some(&self.secrets)).map_err(io::Error::other)?;
         let done = self.hook.run(&payload).await;
         if let Some(trouble) = done.trouble {
-            return Err(Failure::Refused {
-                code: "owner_unavailable",
-                message: format!("a hook's event was not recorded: {trouble}"),
-                action: "run the evaluation again on a machine with less load".to_owned(),
-            });
+            return Err(Failure::Ended(
+                format!("a hook's event was not recorded: {trouble}"),
+                "run the evaluation again on a machine with less load",
+            ));
         }
         let text = done.answer.as_ref().and_then(|answer| {
             answer.pointer("/hookSpecificOutput/additionalContext")?.as_str().map(str::to_owned)
