@@ -176,6 +176,3 @@ fn text(name: &str, value: &str) -> Result<Option<String>, Refused> {
         Err(_) => field(name, "it holds half of a surrogate pair"),
     }
 }
-
-#[cfg(test)]
-mod tests;

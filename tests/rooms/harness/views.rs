@@ -5,8 +5,14 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use super::*;
-use crate::projection::{Facts, tests::event};
+use crate::event;
+use sessionlog::{
+    harness::{
+        ANSWER_BYTES, ANSWER_BYTES_MIN, Cursor, IndexLine, Overview, PatternLine, Purse, StepView,
+        gaps_page, json_bytes, overview, rejected_page, sources_page, steps_page, summary,
+    },
+    projection::Facts,
+};
 
 /// Whether that step of a session of so many brings a gap, a source and a message with it: all of
 /// a usual session do, a few of a very long one.

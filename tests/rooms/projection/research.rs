@@ -1,7 +1,10 @@
 //! What the fold makes of events, good and hostile.
 
-use super::*;
-use crate::projection::{Facts, Said, tests::event};
+use crate::event;
+use sessionlog::{
+    event::{Position, Range, Timestamp, kinds},
+    projection::{Facts, Said},
+};
 
 fn facts(events: &[(&str, &str)]) -> Facts {
     let mut facts = Facts::default();

@@ -3,8 +3,11 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::*;
-use crate::event::{Event, EventId, NewEvent, Origin, Position, Timestamp};
+use sessionlog::{
+    event::{Event, EventId, NewEvent, Origin, Position, Timestamp, limits},
+    service::Code,
+    wire::json::{RESERVED, check, event, event_text, events, utf8, write_event_line},
+};
 
 fn code(text: &str) -> (Code, Option<String>) {
     let error = event(text, Origin::Harness).expect_err(text);

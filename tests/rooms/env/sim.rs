@@ -1,10 +1,12 @@
 //! Each fault of the simulated disk, compared with its description.
 
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
-use super::*;
-use crate::{
-    env::{File, Storage},
+use sessionlog::{
+    env::{
+        File, Storage,
+        sim::{Fault, Op, Sim},
+    },
     event::Timestamp,
 };
 
