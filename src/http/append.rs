@@ -20,7 +20,7 @@ use super::{
     describe::Refusals,
     gate::{Asking, reader},
     guard::RequestId,
-    params::Params,
+    params::{Creating, Params},
     refuse::Refusal,
     serve::Stopping,
 };
@@ -77,12 +77,11 @@ pub(super) async fn append(
     State(door): Shared,
     Asking(who): Asking,
     Who(caller): Who,
-    params: Params,
+    Params(Creating { create }): Params<Creating>,
     stopping: Stopping,
     axum::Extension(request): axum::Extension<RequestId>,
     Lines { body, first }: Lines,
 ) -> Result<Response, Refusal> {
-    let create = params.flag("create")?;
     let appending = Appending {
         flow: door.app.service.flow(&caller, create),
         origin: caller.origin,

@@ -12,7 +12,7 @@ use super::{
     body::{Conditions, InPath, Payload, Who, wants_protobuf},
     describe::Refusals,
     gate::Asking,
-    params::Params,
+    params::{Creating, Params, Slicing},
     refuse::Refusal,
     serve::Stopping,
 };
@@ -49,7 +49,7 @@ pub(super) async fn emit(
     State(door): Shared,
     Who(caller): Who,
     InPath(session): InPath,
-    params: Params,
+    Params(Creating { create }): Params<Creating>,
     conditions: Conditions,
     headers: HeaderMap,
     payload: Payload,
@@ -57,7 +57,6 @@ pub(super) async fn emit(
     let Conditions { if_position, key } = conditions;
     let events = decode(&payload, caller.origin)?;
     let batch = Batch { events: events.into(), if_position, key, ..Batch::default() };
-    let create = params.flag("create")?;
     let emitted = door.app.service.emit(&caller, &session, batch, create).await?;
     Ok(if wants_protobuf(&headers, payload.protobuf) {
         encoded(protobuf::MEDIA_TYPE, protobuf::emitted(&emitted))
@@ -109,11 +108,11 @@ pub(super) async fn get(
     Asking(who): Asking,
     Who(caller): Who,
     InPath(session): InPath,
-    params: Params,
+    Params(slicing): Params<Slicing>,
     headers: HeaderMap,
     stopping: Stopping,
 ) -> Result<Response, Refusal> {
-    let mut query = params.events()?;
+    let mut query = slicing.query()?;
     let wait = std::mem::take(&mut query.wait);
     let most = page_bytes(query.limit);
     let mut held = door.room.ask(most.min(PAGE_BYTES_USUAL)).await?;

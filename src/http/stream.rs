@@ -22,7 +22,7 @@ use super::{
     gate::{Asking, reader, reading},
     guard::RequestId,
     hold::{Held, Room},
-    params::Params,
+    params::{Following, InFormat, Params},
     refuse::Refusal,
     serve::Stopping,
 };
@@ -30,7 +30,7 @@ use crate::{
     access::{Principal, Reading},
     event::{Event, Point, SessionId},
     service::{Code, Follow, Gap, ServiceError, Step},
-    verbs::routes,
+    verbs::{routes, values},
     wire::{answer, convert},
 };
 
@@ -181,16 +181,17 @@ pub(super) async fn tail(
     State(door): Shared,
     Asking(who): Asking,
     InPath(session): InPath,
-    params: Params,
+    Params(asked): Params<Following>,
     headers: HeaderMap,
     stopping: Stopping,
     axum::Extension(request): axum::Extension<RequestId>,
 ) -> Result<Response, Refusal> {
     let _admitted = door.admit(&who)?;
     let caller = reading(&who);
-    let from = last_event_id(&headers)?.map(Point::At).or(params.point("from")?);
+    let from =
+        last_event_id(&headers)?.map(Point::At).or(values::point("from", asked.from.as_deref())?);
     let follow = door.app.service.follow(&caller, &session, from.as_ref(), None).await?;
-    let follow = follow.only(params.types()?);
+    let follow = follow.only(values::types(&asked.types)?);
     let heartbeat = door.app.options.heartbeat;
     let (begun, ended) = (false, false);
     let (request, stop) = (request.as_str().to_owned(), stopping.token());
@@ -221,10 +222,10 @@ pub(super) async fn export(
     Asking(who): Asking,
     Who(caller): Who,
     InPath(session): InPath,
-    params: Params,
+    Params(InFormat { format }): Params<InFormat>,
 ) -> Result<Response, Refusal> {
     let _admitted = door.admit(&who)?;
-    let format = params.text("format")?.unwrap_or("jsonl");
+    let format = format.as_deref().unwrap_or("jsonl");
     let end = door.app.service.resolve(&caller, &session, &Point::End).await?;
     let begin = Point::At(crate::event::Position::ZERO);
     let follow = door.app.service.follow(&caller, &session, Some(&begin), Some(end)).await?;

@@ -16,7 +16,7 @@ use super::{
     events,
     gate::Asking,
     guard::RequestId,
-    params::Params,
+    params::{Following, OfStatuses, Params, Slicing},
     refuse::Refusal,
     serve::Stopping,
     stream,
@@ -24,7 +24,7 @@ use super::{
 use crate::{
     event::SessionId,
     service::{Caller, ServiceError},
-    verbs::routes,
+    verbs::{routes, values},
     wire::hosted::{ResourceList, Thread, ThreadList},
 };
 
@@ -67,11 +67,11 @@ pub(super) async fn list(
     State(door): Shared,
     Who(caller): Who,
     InPath(session): InPath,
-    params: Params,
+    Params(asked): Params<OfStatuses>,
 ) -> Result<Json<ThreadList>, Refusal> {
     let thread = Thread::of(&door.app.service.get_session(&caller, &session).await?);
-    let statuses = params.statuses();
-    let wanted = statuses.is_empty() || statuses.contains(&thread.status);
+    let wanted = asked.statuses.is_empty()
+        || values::words(&asked.statuses).any(|status| status == thread.status);
     Ok(Json(ThreadList { data: wanted.then_some(thread).into_iter().collect(), next_page: None }))
 }
 
@@ -131,7 +131,7 @@ pub(super) async fn list_events(
     Who(caller): Who,
     InPath(session): InPath,
     NameInPath(name): NameInPath,
-    params: Params,
+    params: Params<Slicing>,
     headers: HeaderMap,
     stopping: Stopping,
 ) -> Result<Response, Refusal> {
@@ -155,7 +155,7 @@ pub(super) async fn tail(
     Who(caller): Who,
     InPath(session): InPath,
     NameInPath(name): NameInPath,
-    params: Params,
+    params: Params<Following>,
     headers: HeaderMap,
     stopping: Stopping,
     request: axum::Extension<RequestId>,

@@ -29,7 +29,7 @@ use super::{
     params::Params,
     refuse::Refusal,
 };
-use crate::verbs::{Asks, Call, Fencing, Method, Place as _, Serve, Verb, keyed, read_query};
+use crate::verbs::{Asks, Call, Fencing, Method, Place as _, Serve, Verb, keyed};
 
 /// The handler of a verb and its description.
 pub(super) fn route<V: Serve>() -> UtoipaMethodRouter<Arc<Door>> {
@@ -57,8 +57,7 @@ async fn handle<V: Serve>(State(door): Shared, request: Request) -> Result<Respo
     let place: Vec<(String, String)> =
         place.iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
     let place = V::Place::read(&place)?;
-    let Params(query) = Params::from_request_parts(&mut parts, &door).await?;
-    let query = read_query(&query)?;
+    let Params(query) = Params::<V::Query>::from_request_parts(&mut parts, &door).await?;
     let key = match V::KEY {
         Some(_) => Conditions::from_request_parts(&mut parts, &door).await?.key,
         None => None,

@@ -1,4 +1,4 @@
-//! Types of events.
+//! Types of events: what is one, and what is refused.
 
 use sessionlog::event::{EventType, IdError};
 

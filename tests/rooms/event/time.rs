@@ -1,4 +1,4 @@
-//! Times in RFC 3339.
+//! Times in RFC 3339, parsed and printed.
 
 use sessionlog::event::Timestamp;
 

@@ -1,4 +1,4 @@
-//! Tokens of texts.
+//! Tokens of texts, as the vendors of models count them.
 
 use sessionlog::harness::{Counter as _, Tokenizer};
 
