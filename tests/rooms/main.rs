@@ -29,6 +29,11 @@ mod harness {
     mod tokens;
     mod views;
 }
+mod import {
+    mod openai;
+    mod tail;
+    mod transcript;
+}
 mod log {
     mod encrypted;
     mod manifest;
@@ -37,9 +42,15 @@ mod log {
 mod projection {
     mod body;
     mod checkpoints;
+    mod commands;
+    mod compactions;
+    mod findings;
     mod found;
     mod instructions;
     mod outcomes;
+    mod person;
+    mod phases;
+    mod plans;
     mod progress;
     mod remembered;
     mod research;

@@ -6,7 +6,7 @@ use crate::event;
 use sessionlog::projection::{CommandFact, Facts, Work};
 
 /// Calls with their results, at positions 0 and 1, 2 and 3 and so on.
-fn folded(calls: &[(&str, Value, Value)]) -> Work {
+pub(super) fn folded(calls: &[(&str, Value, Value)]) -> Work {
     let mut facts = Facts::default();
     let mut fold = |position: usize, kind: &str, body: Value| {
         facts.fold(&event(position as u64, kind, body.to_string()));
@@ -26,11 +26,11 @@ fn folded(calls: &[(&str, Value, Value)]) -> Work {
     facts.work
 }
 
-fn run(command: &str, output: &str) -> (&'static str, Value, Value) {
+pub(super) fn run(command: &str, output: &str) -> (&'static str, Value, Value) {
     ("Bash", json!({ "command": command }), json!(output))
 }
 
-fn fails(command: &str, output: &str) -> (&'static str, Value, Value) {
+pub(super) fn fails(command: &str, output: &str) -> (&'static str, Value, Value) {
     let answer = json!({ "content": output, "is_error": true });
     ("Bash", json!({ "command": command }), answer)
 }

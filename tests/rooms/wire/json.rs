@@ -189,12 +189,6 @@ proptest! {
     }
 
     #[test]
-    fn the_scanner_and_a_parser_agree_on_what_is_json(text in "[\\[\\]{}\",:0-9eE.+ \\\\utrfalsn-]{0,24}") {
-        let parsed = serde_json::from_str::<&serde_json::value::RawValue>(&text).is_ok();
-        prop_assert_eq!(check(&text).is_ok(), parsed);
-    }
-
-    #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         if let Ok(text) = utf8(&bytes) {
             let _ = (check(text), event(text, Origin::User), events(text, Origin::User, true));
