@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
+
+use super::eval::Eval;
 
 #[derive(Debug, Parser)]
 #[command(
     name = "sessionlog-bench",
     version,
+    args_conflicts_with_subcommands = true,
     about = "Benchmark this machine: disk, engine, HTTP and other stores",
     after_help = "\
 Examples:
@@ -16,12 +19,15 @@ Examples:
   sessionlog-bench floor engine --rounds 5         only disk and engine
   sessionlog-bench http.append redis --json        rows by prefix of their names
   sudo chrt -r 1 sessionlog-bench                  on a busy machine
+  sessionlog-bench eval recovery                   how much views show, on generated sessions
 
 Figures vary between machines and runs: quote ratios of one run. It uses a temporary directory and
 starts PostgreSQL and Redis there if they are installed. Exit code 0 even if targets are missed,
 unless --check is given."
 )]
 pub(super) struct Bench {
+    #[command(subcommand)]
+    pub(super) verb: Option<Verb>,
     /// Groups (floor, engine, http, slice, peers, start, research, fork, hook, disk) or prefixes of
     /// row names
     #[arg(value_name = "ROWS")]
@@ -59,6 +65,13 @@ pub(super) struct Bench {
     /// Print the report as one line of JSON
     #[arg(long)]
     pub(super) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Count how much views show of sessions whose content is known
+    #[command(subcommand)]
+    Eval(Eval),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,10 +1,11 @@
 //! The benchmark: the workload of docs/performance.md measured on this machine in one run: the
-//! raw disk, the engine, HTTP, and other stores for comparison. It must not touch the user's
-//! sessions, and leaves no process and no directory behind.
+//! raw disk, the engine, HTTP, and other stores for comparison; and `eval`, which counts what views
+//! show. It must not touch the user's sessions, and leaves no process and no directory behind.
 
 mod args;
 mod cell;
 mod engine;
+mod eval;
 mod failure;
 mod floor;
 mod fork;
@@ -45,7 +46,7 @@ use tokio::{
 };
 
 use self::{
-    args::{Bench, Peers},
+    args::{Bench, Peers, Verb},
     cell::{Cell, Group, Probe, ProbeResult},
     failure::{Failure, Outcome},
     report::Report,
@@ -87,7 +88,12 @@ fn main() -> ExitCode {
     if std::env::args_os().next().is_some_and(|name| name == SESSIONLOG) {
         return sessionlog::cli::run();
     }
-    match run(&Bench::parse()) {
+    let wanted = Bench::parse();
+    let done = match &wanted.verb {
+        Some(Verb::Eval(wanted)) => eval::run(wanted),
+        None => run(&wanted),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // It is lost when standard error is gone.

@@ -45,7 +45,7 @@ impl Report<'_> {
             }
             rows.push(line(row, &verdicts));
         }
-        writeln!(out, "{}", drawn(rows))?;
+        writeln!(out, "{}", drawn(&HEADS, rows))?;
         writeln!(out, "{LEGEND}\n")?;
         for line in self.machine_lines() {
             writeln!(out, "{line}")?;
@@ -124,10 +124,11 @@ const HEADS: [&str; 9] =
 const LEGEND: &str = " FLUSHES, BYTES: of the device, an event. BEHIND: processor µs an event for \
                       what was put off";
 
-fn drawn(rows: Vec<Vec<String>>) -> String {
+/// Rows below their heads.
+pub(super) fn drawn(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    table.set_header(HEADS.to_vec());
+    table.set_header(heads.to_vec());
     table.add_rows(rows);
     table.to_string()
 }

@@ -33,7 +33,7 @@ const SETTLE_AFTER: &str = "200ms";
 const STOP_LOOK: Duration = Duration::from_millis(20);
 
 /// How much a run does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
     /// Rounds of every cell.
     pub(super) rounds: u32,
@@ -207,19 +207,8 @@ mod tests {
     fn what_never_ends_is_left_when_the_user_wants_to() {
         let home = tempfile::tempdir().expect("a temporary directory");
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        let settings = Settings {
-            rounds: 1,
-            seconds: 0.1,
-            sessions: 1,
-            start_sessions: 1,
-            start_bytes: 0,
-            lasting_bytes: 0,
-            events: 1,
-            peers: false,
-            transcripts: Vec::new(),
-            reference: None,
-        };
-        let site = Site::new(home.path(), settings, runtime.expect("a runtime")).expect("a site");
+        let site = Site::new(home.path(), Settings::default(), runtime.expect("a runtime"));
+        let site = site.expect("a site");
         assert_eq!(site.wait(async { 7 }).expect("nobody wants to leave"), 7);
         let stop = Arc::clone(&site.stop);
         site.runtime.spawn(async move { stop.store(true, Ordering::Relaxed) });

@@ -7,7 +7,8 @@ use sessionlog::{
     hook::{Input, Payload},
     import::{self, Chat, Members},
     secrets::Recogniser,
-    wire::{json, tools},
+    verbs::tools,
+    wire::json,
 };
 
 /// Bytes of a text at most.

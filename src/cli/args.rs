@@ -8,7 +8,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::{
     common::{Common, session},
     complete::ids,
-    eval::Eval,
     mcp::Mcp,
     proxy::Proxy,
     settings::OfAnOwner,
@@ -148,8 +147,6 @@ pub(super) enum Verb {
     Demo(Demo),
     /// Benchmark this machine: disk, engine and HTTP
     Bench(Bench),
-    /// Evaluate how much of generated sessions the views preserve
-    Eval(Eval),
     /// Print a shell completion script
     Completions(Completions),
     /// Print the manual page, or the page of a verb

@@ -7,7 +7,6 @@ mod append;
 mod args;
 mod backup;
 mod bench;
-
 mod checks;
 mod columns;
 mod common;
@@ -16,8 +15,6 @@ mod config;
 mod connect;
 mod consent;
 mod demo;
-
-mod eval;
 mod events;
 mod failure;
 mod fork;
@@ -205,7 +202,6 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
             return runtime.block_on(bench::run(wanted, screen));
         }
-        Verb::Eval(wanted) => return eval::run(wanted, screen),
         Verb::Hook => return hook::run(&common, environment, screen),
         _ => {}
     }
@@ -307,7 +303,6 @@ async fn ask(
         | Verb::Config
         | Verb::Demo(_)
         | Verb::Doctor
-        | Verb::Eval(_)
         | Verb::Hook
         | Verb::Inspect(_)
         | Verb::Install(_)

@@ -56,7 +56,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         ],
     ),
     ("Keys and access", &["keys", "tokens", "audit"]),
-    ("Other", &["demo", "bench", "eval", "completions", "man", "help"]),
+    ("Other", &["demo", "bench", "completions", "man", "help"]),
 ];
 /// Verbs that a person starts with.
 const FIRST: [&str; 10] = [

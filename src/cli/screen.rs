@@ -262,7 +262,7 @@ fn is_yes(answer: &str) -> bool {
 }
 
 /// A table as people read it, terminal or not.
-pub(super) fn drawn(heads: &[&str], rows: Vec<Vec<String>>) -> String {
+fn drawn(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     // A very narrow terminal, or one of unknown width, wraps by itself.

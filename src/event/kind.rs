@@ -56,23 +56,3 @@ impl fmt::Debug for EventType {
         write!(f, "EventType({:?})", &*self.0)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_type_that_is_kept_is_served_as_it_is() {
-        assert_eq!(EventType::kept("bare").as_str(), "bare");
-    }
-
-    #[test]
-    fn a_type_is_a_domain_and_an_action() {
-        for good in ["user.message", "a.b", "agent.tool_use.partial", "x-1.y_2"] {
-            assert_eq!(EventType::new(good).as_ref().map(EventType::as_str), Ok(good));
-        }
-        for bad in ["x", ".", "..", ".x", "x.", "a..b", "a.b."] {
-            assert_eq!(EventType::new(bad), Err(IdError::Parts), "{bad}");
-        }
-    }
-}

@@ -77,29 +77,3 @@ impl fmt::Display for Cursor {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cursor_parses_back_and_nothing_else_does() {
-        for text in ["steps:9", "sources:0", "gaps:1", "rejected:7", "step:3:4096"] {
-            assert_eq!(Cursor::parse(text).expect(text).to_string(), text);
-        }
-        for text in [
-            "",
-            "steps",
-            "steps:",
-            "steps:x",
-            "steps:-1",
-            "steps:1:2",
-            "step:1",
-            "x:1",
-            "step:1:2:3",
-            "steps:99999999999999999999999",
-        ] {
-            assert_eq!(Cursor::parse(text), None, "{text}");
-        }
-    }
-}

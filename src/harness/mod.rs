@@ -46,6 +46,3 @@ pub use summary::{summary, summary_in_lines};
 pub use tokens::{Counter, Tokenizer};
 pub use transform::{Compress, Filter, Transform, TransformError};
 pub use window::{Plan, Reason, Shape, Shown, WINDOW_TOKENS_MIN, Window, window};
-
-#[cfg(test)]
-mod tests;

@@ -19,7 +19,7 @@ use std::io::BufRead;
 pub use draft::{Draft, Named};
 pub use lines::{BadLine, LINE_BYTES_MAX};
 pub use members::Members;
-pub use openai::{Chat, Conversation};
+pub use openai::{Chat, Conversation, to_chat, to_messages};
 pub use transcript::{Program, Transcript, TranscriptLines};
 
 use crate::{
@@ -397,22 +397,4 @@ fn transcript_name(program: Program, name: &str, line: &Members) -> Option<Sessi
         said => said?,
     };
     Some(lines::session_id(&name).0)
-}
-
-/// Writes a session's events as messages, imported ones unchanged: the lines of a file. `metadata`
-/// reads a session's metadata by name.
-#[must_use]
-pub fn to_chat(
-    chat: Chat,
-    session: &SessionId,
-    metadata: &dyn Fn(&str) -> Option<String>,
-    events: &[Members],
-) -> Vec<String> {
-    openai::export(chat, session, metadata, events)
-}
-
-/// The same without the session's metadata: one object with the messages.
-#[must_use]
-pub fn to_messages(chat: Chat, events: &[Members]) -> String {
-    openai::messages(chat, events)
 }

@@ -279,8 +279,10 @@ pub enum Chat {
     Anthropic,
 }
 
-/// Lines of a chat format: imported ones unchanged; events of other clients as messages.
-pub(super) fn export(
+/// Writes a session's events as messages, imported ones unchanged: the lines of a file. `metadata`
+/// reads a session's metadata by name.
+#[must_use]
+pub fn to_chat(
     chat: Chat,
     session: &SessionId,
     metadata: &dyn Fn(&str) -> Option<String>,
@@ -301,8 +303,10 @@ pub(super) fn export(
     }
 }
 
-/// One object with the messages, and with the fields that were too large for metadata.
-pub(super) fn messages(chat: Chat, events: &[Members]) -> String {
+/// The same without the session's metadata: one object with the messages, and with the fields that
+/// were too large for metadata.
+#[must_use]
+pub fn to_messages(chat: Chat, events: &[Members]) -> String {
     let (Written { fields, messages }, system) = written(chat, events);
     object_with(&with_system(fields.unwrap_or_else(|| "{}".to_owned()), system), &messages)
 }
@@ -468,74 +472,6 @@ fn content_of(content: Option<&RawValue>) -> String {
 mod tests {
     use super::*;
 
-    fn raw(text: &str) -> Box<RawValue> {
-        serde_json::from_str(text).expect("JSON")
-    }
-
-    fn drafts(messages: &[&str]) -> Vec<Draft> {
-        let mut conversation = Conversation::new();
-        messages.iter().flat_map(|text| conversation.message(&raw(text))).collect()
-    }
-
-    fn kinds(drafts: &[Draft]) -> Vec<String> {
-        let kind = |draft: &Draft| Members::read(&draft.text).expect("object").text("type");
-        drafts.iter().map(|draft| kind(draft).expect("a type")).collect()
-    }
-
-    const MESSAGES: &[(&str, &[&str])] = &[
-        (r#"{"role":"system","content":"be good"}"#, &["system.message"]),
-        (r#"{"role":"developer","content":"be good"}"#, &["system.message"]),
-        (
-            r#"{"role":"user","content":[{"type":"text","text":"hi"}],"name":"ann"}"#,
-            &["user.message"],
-        ),
-        (
-            r#"{"content":null,"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}]}"#,
-            &["agent.tool_use"],
-        ),
-        (
-            r#"{"role":"assistant","content":"both","x":1e400,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"not json"}},{"id":"c2","type":"function","function":{"name":"g","arguments":""}}]}"#,
-            &["agent.message", "agent.tool_use", "agent.tool_use"],
-        ),
-        (r#"{"role":"assistant","content":null}"#, &["agent.message"]),
-        (
-            r#"{"role":"assistant","function_call":{"name":"f","arguments":"{}"}}"#,
-            &["agent.tool_use"],
-        ),
-        (
-            r#"{"role":"tool","tool_call_id":"c1","name":"f","content":"\ud83d\ude00"}"#,
-            &["agent.tool_result"],
-        ),
-        (r#"{"role":"narrator","content":"?"}"#, &["transcript.entry"]),
-        ("7", &["transcript.entry"]),
-    ];
-
-    #[test]
-    fn every_kind_of_message_becomes_its_events_and_comes_back_as_it_was() {
-        for (message, expected) in MESSAGES {
-            let drafts = drafts(&[message]);
-            assert_eq!(kinds(&drafts), *expected, "{message}");
-            let events: Vec<Members> =
-                drafts.iter().map(|draft| Members::read(&draft.text).expect("object")).collect();
-            let session = SessionId::new("s").expect("an id");
-            let lines = export(Chat::Openai, &session, &|_| None, &events);
-            assert_eq!(lines, [format!("{{\"id\":\"s\",\"messages\":[{message}]}}")]);
-        }
-    }
-
-    #[test]
-    fn names_follow_meaning_and_everything_before() {
-        let names = |messages: &[&str]| -> Vec<String> {
-            drafts(messages).into_iter().map(|draft| draft.id).collect()
-        };
-        let (a, b) = (r#"{"role":"user","content":"a"}"#, r#"{"role":"user","content":"b"}"#);
-        let spaced = r#"{ "content": "a", "role": "user" }"#;
-        assert_eq!(names(&[a, b]), names(&[spaced, b]));
-        assert_eq!(names(&[a])[0], names(&[a, b])[0]);
-        assert_ne!(names(&[a, b])[1], names(&[b, b])[1]);
-        assert_ne!(names(&[a, a])[0], names(&[a, a])[1]);
-    }
-
     #[test]
     fn fields_beside_the_messages_survive_whatever_their_size() {
         for length in [1, 600] {
@@ -550,30 +486,7 @@ mod tests {
                 pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
             };
             let session = SessionId::new("s").expect("an id");
-            assert_eq!(export(Chat::Openai, &session, &metadata, &events), [line]);
+            assert_eq!(to_chat(Chat::Openai, &session, &metadata, &events), [line]);
         }
-    }
-
-    #[test]
-    fn events_of_other_clients_become_the_messages_they_mean() {
-        let events: Vec<Members> = [
-            r#"{"type":"user.message","content":"go"}"#,
-            r#"{"type":"agent.message","content":"I look"}"#,
-            r#"{"type":"agent.tool_use","name":"f","input":{"a":1},"call_id":"c"}"#,
-            r#"{"type":"agent.tool_result","call_id":"c","content":"ok"}"#,
-            r#"{"type":"research.goal","goal":"none of theirs"}"#,
-        ]
-        .iter()
-        .map(|text| Members::read(text).expect("object"))
-        .collect();
-        let session = SessionId::new("s").expect("an id");
-        let lines = export(Chat::Openai, &session, &|_| None, &events);
-        let expected = concat!(
-            r#"{"id":"s","messages":[{"role":"user","content":"go"},"#,
-            r#"{"role":"assistant","content":"I look","tool_calls":[{"id":"c","type":"function","#,
-            r#""function":{"name":"f","arguments":"{\"a\":1}"}}]},"#,
-            r#"{"role":"tool","tool_call_id":"c","content":"ok"}]}"#,
-        );
-        assert_eq!(lines, [expected]);
     }
 }

@@ -536,21 +536,6 @@ fn mix(hash: u32, next: u32) -> u32 {
 mod tests {
     use super::*;
 
-    fn found(steps: &[(&str, Option<Confidence>)]) -> Findings {
-        let mut findings = Findings::default();
-        for (step, (text, confidence)) in steps.iter().enumerate() {
-            let description = (*text).to_owned();
-            let confidence = *confidence;
-            let body = StepBody { description, confidence, ..StepBody::default() };
-            findings.fold_step(step, &body, &[]);
-        }
-        findings
-    }
-
-    fn best(findings: &Findings) -> &Finding {
-        findings.found().iter().max_by_key(|one| one.score).expect("a finding")
-    }
-
     #[test]
     fn sentences_end_where_a_reader_ends_them() {
         for (text, expected) in [
@@ -595,34 +580,6 @@ mod tests {
     }
 
     #[test]
-    fn what_recurs_yields_to_what_was_said_once() {
-        let usual = "Opened the next page of results and read the summary.";
-        let told = format!("{usual} Kestrel dives were timed by Osgood in Varna. {usual}");
-        let mut steps = vec![(usual, None); 60];
-        steps.insert(20, (&told, None));
-        let findings = found(&steps);
-        assert_eq!(&*best(&findings).text, "Kestrel dives were timed by Osgood in Varna.");
-        assert_eq!(best(&findings).said, Said::Step(20));
-    }
-
-    #[test]
-    fn there_are_never_more_than_the_pool_holds_and_they_are_the_best() {
-        let texts: Vec<String> = (0..2_000)
-            .map(|step| match step % 5 {
-                0 => format!("alpha{step} beta{step} gamma{step} delta{step} epsilon{step}."),
-                _ => format!("we looked again at the list and found nothing new {}", step % 7),
-            })
-            .collect();
-        let steps: Vec<_> = texts.iter().map(|text| (text.as_str(), None)).collect();
-        let findings = found(&steps);
-        assert_eq!(findings.found().len(), KEPT_MAX);
-        let is_told = |one: &Finding| matches!(one.said, Said::Step(step) if step % 5 == 0);
-        assert!(findings.found().iter().all(is_told), "{:?}", findings.found());
-        assert_eq!(findings.found(), found(&steps).found());
-        assert!(findings.weight() < 160_000);
-    }
-
-    #[test]
     fn a_text_that_repeats_another_has_its_signature() {
         let of = |text| whole(text).expect("words").signature;
         let told = of("The harbour wall at Varna is 42 metres long");
@@ -632,22 +589,5 @@ mod tests {
         assert!(again.is_like(told) && again.names_within(told));
         assert!(other.is_like(told) && !other.names_within(told));
         assert!(!unlike.is_like(told));
-    }
-
-    #[test]
-    fn a_superseded_step_says_nothing() {
-        let mut findings = found(&[("Alpha beta gamma delta.", None), ("Other words here.", None)]);
-        findings.forget_step(0);
-        assert!(findings.found().iter().all(|one| one.said == Said::Step(1)));
-    }
-
-    #[test]
-    fn a_sure_step_counts_for_more() {
-        let sure = found(&[
-            ("some words said here.", Some(Confidence::Low)),
-            ("other things told there.", Some(Confidence::High)),
-            ("third thing.", None),
-        ]);
-        assert_eq!(best(&sure).said, Said::Step(1));
     }
 }

@@ -165,22 +165,3 @@ impl Facts {
             + self.findable.weight()
     }
 }
-
-/// Events for the tests of folds and of views.
-#[cfg(test)]
-pub(crate) mod tests {
-    use crate::event::{Event, EventId, EventType, Origin, Position, Timestamp};
-
-    /// An event of a model, one second after the one before it.
-    pub(crate) fn event(position: u64, kind: &str, body: impl Into<String>) -> Event {
-        Event {
-            position: Position(position),
-            id: EventId::new(&format!("e{position}")).expect("a good id"),
-            kind: EventType::new(kind).expect("a good type"),
-            origin: Origin::Model,
-            created_at: None,
-            processed_at: Timestamp(1_000_000 * i64::try_from(position).expect("small")),
-            body: body.into().into(),
-        }
-    }
-}

@@ -485,6 +485,3 @@ fn push_bounded<T>(queue: &mut VecDeque<T>, value: T, max: usize) {
     }
     queue.push_back(value);
 }
-
-#[cfg(test)]
-mod tests;

@@ -325,4 +325,23 @@ impl Recogniser {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_of_many_forms_is_compiled_where_its_words_begin_alone() {
+        let compiled = |text: &str| {
+            let recogniser = Recogniser::default();
+            assert_eq!(recogniser.json(text, &mut Report::default()), None);
+            let rules = recogniser.rules.iter().filter(|rule| rule.compiled.get().is_some());
+            rules.map(|rule| rule.pattern.clone().into_owned()).collect::<Vec<_>>()
+        };
+        // Members that every hook sends.
+        let event = r#"{"session_id":"s","transcript_path":"/home/ada/.claude/projects/-p/t.jsonl",
+            "cwd":"/home/ada/task-1","hook_event_name":"PostToolUse","tool_input":{"command":"ls"},
+            "tool_response":{"stdout":"msg.rs ssl_x disk-2","stderr":""},"tool_use_id":"toolu_1"}"#;
+        assert_eq!(compiled(event), Vec::<String>::new());
+        let patterns = compiled(r#"{"text":"patch the path"}"#);
+        assert_eq!(patterns, [r"\bpat[A-Za-z0-9]{14}\.[a-f0-9]{64}\b"]);
+    }
+}

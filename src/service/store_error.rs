@@ -180,27 +180,3 @@ fn damaged(message: String, gaps: Vec<Gap>, tail: Position) -> ServiceError {
     }
     error
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_damaged_session_names_what_is_whole_and_what_is_missing() {
-        let gap = |from, to| Gap {
-            range: Range::new(Position(from), Position(to)),
-            reason: "checksum".to_owned(),
-            accepted_at: None,
-        };
-        let error = ServiceError::from(StoreError::SessionDamaged {
-            session: SessionId::new("s").expect("an id"),
-            gaps: vec![gap(0, 2), gap(5, 6)],
-            tail: Position(9),
-        });
-        assert_eq!(error.code, Code::SessionDamaged);
-        let whole: Vec<String> = error.hint.whole.iter().map(ToString::to_string).collect();
-        assert_eq!(whole, ["2..5", "6..9"]);
-        let missing: Vec<String> = error.hint.missing.iter().map(|(r, _)| r.to_string()).collect();
-        assert_eq!(missing, ["0..2", "5..6"]);
-    }
-}

@@ -18,7 +18,6 @@ pub mod point;
 #[cfg(feature = "http")]
 pub mod protobuf;
 pub mod retention;
-mod scan;
 pub mod schema;
 pub mod tool_cache;
 pub mod tools;

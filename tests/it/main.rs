@@ -1,5 +1,5 @@
 //! Every integration test in one binary, one `mod` line each with its subject: it links once and
-//! runs in parallel. A test that needs no interface belongs into the room it tests.
+//! runs in parallel. A test that needs no interface belongs into `tests/rooms`.
 
 #![allow(
     clippy::unwrap_used,

@@ -326,6 +326,3 @@ impl Sim {
         self.disk().remove_durable(path);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,11 +1,14 @@
 //! A line of an append stream: its session, its events and the reference of the client. It must not
 //! append.
 
-use super::{LEVELS_INSIDE, Refused, check, field, take, text};
+use super::{
+    LEVELS_INSIDE, Refused, field,
+    members::{Member, Object, is_within},
+    take, text,
+};
 use crate::{
     event::{Batch, BatchKey, Fence, Origin, Position, SessionId},
     service::{ServiceError, ServiceResult},
-    wire::scan::{Flaw, Scanner, unescaped},
 };
 
 /// Bytes of the text of a `ref` at most, quotes included.
@@ -30,14 +33,9 @@ pub fn append_line(text: &str, origin: Origin) -> AppendLine<'_> {
     let mut line = AppendLine { reference: None, session: None, batch: Ok(Batch::default()) };
     line.batch = read(text, origin, &mut line.reference, &mut line.session);
     if line.batch.is_err() {
-        // Best effort: the text up to the first error of its JSON.
-        let _ = owner(text, &mut line);
+        owner(text, &mut line);
     }
     line
-}
-
-fn plain(flaw: Flaw) -> ServiceError {
-    Refused::Text(flaw).into_error("")
 }
 
 fn read<'a>(
@@ -46,36 +44,32 @@ fn read<'a>(
     reference: &mut Option<&'a str>,
     session: &mut Option<SessionId>,
 ) -> ServiceResult<Batch> {
-    let mut scanner = Scanner::new(text);
     let mut batch = Batch::default();
-    let (mut seen, mut events) = (Vec::new(), None);
-    scanner.space();
-    if scanner.peek() != Some(b'{') {
-        check(text)?;
-        let expected = "an object {\"session\":…,\"events\":[…]} is expected";
-        return Err(ServiceError::invalid("line", expected));
-    }
-    scanner.take(b'{', "an object is missing").map_err(plain)?;
-    while let Some(key) = scanner.next_key(seen.is_empty()).map_err(plain)? {
-        let key = unescaped(key);
-        let name = String::from_utf8_lossy(&key);
-        if seen.contains(&key) {
+    let object = match Object::request(text)? {
+        Ok(object) => object,
+        Err(unlike) => {
+            let expected = "an object {\"session\":…,\"events\":[…]}";
+            return Err(take::refused(&unlike, "line", expected));
+        }
+    };
+    let mut seen: Vec<&[u8]> = Vec::new();
+    for Member { name: key, value, .. } in &object.members {
+        let name = String::from_utf8_lossy(key);
+        if seen.contains(&&**key) {
             return Err(ServiceError::invalid(&name, "the key comes twice"));
         }
-        if &*name == "events" {
-            events = Some(take::array(&mut scanner, origin)?);
-        } else {
-            let value = scanner.value(LEVELS_INSIDE).map_err(plain)?;
-            let taken = member(&name, value, &mut batch, reference, session);
-            taken.map_err(|refused| refused.into_error(""))?;
+        if !is_within(value, LEVELS_INSIDE) {
+            return Err(Refused::Deep.into_error(""));
         }
+        let taken = member(&name, value, &mut batch, reference, session);
+        taken.map_err(|refused| refused.into_error(""))?;
         seen.push(key);
     }
-    scanner.end().map_err(plain)?;
+    let events = take::listed(text, object, origin)?;
     if session.is_none() {
         return Err(ServiceError::invalid("session", "it is missing"));
     }
-    batch.events = events.ok_or_else(|| ServiceError::invalid("events", "it is missing"))?.into();
+    batch.events = events.into();
     Ok(batch)
 }
 
@@ -124,22 +118,15 @@ fn member<'a>(
     Ok(())
 }
 
-/// Reads the session and the reference of a line that is refused.
-fn owner<'a>(text: &'a str, line: &mut AppendLine<'a>) -> Result<(), Flaw> {
-    let mut scanner = Scanner::new(text);
-    scanner.space();
-    scanner.take(b'{', "an object is missing")?;
-    let mut first = true;
-    while let Some(key) = scanner.next_key(std::mem::take(&mut first))? {
-        let value = scanner.value(u32::MAX)?;
-        let name = unescaped(key);
+/// Reads the session and the reference of a line that is refused, up to the first error of its JSON.
+fn owner<'a>(text: &'a str, line: &mut AppendLine<'a>) {
+    for Member { name, value, .. } in Object::begun(text).members {
         if matches!(&*name, b"session" | b"ref") {
             let name = String::from_utf8_lossy(&name);
             let mut unused = Batch::default();
             let _ = member(&name, value, &mut unused, &mut line.reference, &mut line.session);
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //! ```
 
 mod line;
+mod members;
 mod take;
 mod write;
 
@@ -20,7 +21,8 @@ pub use write::{event_text, write_event, write_event_line};
 
 use std::borrow::Cow;
 
-use super::scan::{Flaw, Scanner, unescaped};
+use members::{is_json, is_within, unescaped};
+
 use crate::{
     event::{
         json::{Weight, weigh},
@@ -33,19 +35,12 @@ use crate::{
 pub const RESERVED: [&str; 6] = ["id", "type", "position", "processed_at", "created_at", "origin"];
 
 /// Nesting inside an event's own braces.
-const LEVELS_INSIDE: u32 = limits::JSON_DEPTH_MAX as u32 - 1;
-const _: () = assert!(limits::JSON_DEPTH_MAX <= 128, "the scanner follows 128 levels");
+const LEVELS_INSIDE: usize = limits::JSON_DEPTH_MAX - 1;
 
 /// Why an event's text is refused, before the caller says which event of the batch it is.
 enum Refused {
-    Text(Flaw),
+    Deep,
     Field { name: String, problem: String },
-}
-
-impl From<Flaw> for Refused {
-    fn from(flaw: Flaw) -> Self {
-        Self::Text(flaw)
-    }
 }
 
 fn field<T>(name: &str, problem: impl ToString) -> Result<T, Refused> {
@@ -56,8 +51,7 @@ impl Refused {
     /// `place` is empty or `events[3]`.
     fn into_error(self, place: &str) -> ServiceError {
         match self {
-            Self::Text(flaw) if flaw.deep => too_deep(place),
-            Self::Text(flaw) => not_json(flaw.at, flaw.problem),
+            Self::Deep => too_deep(place),
             Self::Field { name, problem } if place.is_empty() => {
                 ServiceError::invalid(&name, problem)
             }
@@ -71,7 +65,15 @@ impl Refused {
     }
 }
 
-fn not_json(at: usize, problem: &str) -> ServiceError {
+/// The refusal of a text that serde does not read.
+fn not_json(text: &str, error: &serde_json::Error) -> ServiceError {
+    let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
+    let at = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
+    let said = error.to_string();
+    not_json_at(at, said.split(" at line ").next().unwrap_or_default())
+}
+
+fn not_json_at(at: usize, problem: &str) -> ServiceError {
     ServiceError::new(Code::InvalidJson, format!("not JSON at byte {at}: {problem}"))
         .action("send one JSON document in UTF-8")
 }
@@ -86,7 +88,7 @@ fn too_deep(place: &str) -> ServiceError {
 /// # Errors
 /// `invalid_json`.
 pub fn utf8(bytes: &[u8]) -> ServiceResult<&str> {
-    std::str::from_utf8(bytes).map_err(|error| not_json(error.valid_up_to(), "not UTF-8"))
+    std::str::from_utf8(bytes).map_err(|error| not_json_at(error.valid_up_to(), "not UTF-8"))
 }
 
 /// Checks that a text is one JSON value, nested no deeper than the limit.
@@ -94,10 +96,8 @@ pub fn utf8(bytes: &[u8]) -> ServiceResult<&str> {
 /// # Errors
 /// `invalid_json`, or `invalid_request` for a document that is nested too deep.
 pub fn check(text: &str) -> ServiceResult<()> {
-    let mut scanner = Scanner::new(text);
-    let levels = u32::try_from(limits::JSON_DEPTH_MAX).unwrap_or(u32::MAX);
-    let checked = scanner.value(levels).and_then(|_| scanner.end());
-    checked.map_err(|flaw| Refused::Text(flaw).into_error(""))
+    is_json(text)?;
+    if is_within(text, limits::JSON_DEPTH_MAX) { Ok(()) } else { Err(too_deep("")) }
 }
 
 /// Reads a recorded text for showing: events keep halves of surrogate pairs, which a reader of JSON
@@ -176,6 +176,3 @@ fn text(name: &str, value: &str) -> Result<Option<String>, Refused> {
         Err(_) => field(name, "it holds half of a surrogate pair"),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,15 +1,18 @@
 //! Events from JSON text: reserved members are cut out, what is left is the body. One pass, no
 //! tree. It must not write.
 
-use std::{borrow::Cow, collections::HashSet};
+use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::{LEVELS_INSIDE, RESERVED, Refused, check, field, text};
+use super::{
+    LEVELS_INSIDE, RESERVED, Refused, field,
+    members::{Member, Object, Unlike, is_within},
+    text,
+};
 use crate::{
     event::{EventId, EventType, NewEvent, Origin, Position, Timestamp, limits},
     service::{Code, ServiceError, ServiceResult},
-    wire::scan::{Flaw, Scanner, unescaped},
 };
 
 /// One event from its JSON object text.
@@ -17,11 +20,10 @@ use crate::{
 /// # Errors
 /// `invalid_json`; `invalid_request` naming the member; `body_too_large`.
 pub fn event(text: &str, origin: Origin) -> ServiceResult<NewEvent> {
-    let mut scanner = Scanner::new(text);
-    scanner.space();
-    let event = object(&mut scanner, origin, None)?;
-    scanner.end().map_err(|flaw| Refused::Text(flaw).into_error(""))?;
-    Ok(event)
+    match Object::read(text)? {
+        Ok(object) => taken(text, object.members, origin, None),
+        Err(_) => Err(ServiceError::invalid("", "an event is a JSON object")),
+    }
 }
 
 /// Characters of an unknown member that are said again.
@@ -36,35 +38,54 @@ const CONDITIONS: [&str; 3] = ["If-Position", "Idempotency-Key", "Fencing-Token"
 /// # Errors
 /// Those of [`event`], each naming the event by its index; a condition or another member.
 pub fn events(text: &str, origin: Origin, hosted: bool) -> ServiceResult<Vec<NewEvent>> {
-    let plain = |flaw: Flaw| Refused::Text(flaw).into_error("");
-    let mut scanner = Scanner::new(text);
-    let mut found = None;
-    scanner.space();
-    if scanner.peek() != Some(b'{') {
-        check(text)?;
-        return Err(ServiceError::invalid("body", "an object {\"events\":[…]} is expected"));
-    }
-    scanner.take(b'{', "an object is missing").map_err(plain)?;
-    let mut first = true;
-    while let Some(key) = scanner.next_key(first).map_err(plain)? {
-        first = false;
-        let name = unescaped(key);
-        if name.as_ref() != b"events" {
-            let value = scanner.value(LEVELS_INSIDE).map_err(plain)?;
-            if value != "null" {
-                no_condition(&name)?;
-            }
-            if !hosted {
-                return Err(no_member(&name));
-            }
-        } else if found.is_some() {
-            return Err(ServiceError::invalid("events", "the key comes twice"));
-        } else {
-            found = Some(array(&mut scanner, origin)?);
+    let object = match Object::request(text)? {
+        Ok(object) => object,
+        Err(unlike) => return Err(refused(&unlike, "body", "an object {\"events\":[…]}")),
+    };
+    for Member { name, value, .. } in &object.members {
+        if !is_within(value, LEVELS_INSIDE) {
+            return Err(Refused::Deep.into_error(""));
+        }
+        if *value != "null" {
+            no_condition(name)?;
+        }
+        if !hosted {
+            return Err(no_member(name));
         }
     }
-    scanner.end().map_err(plain)?;
-    found.ok_or_else(|| ServiceError::invalid("events", "it is missing"))
+    listed(text, object, origin)
+}
+
+/// The refusal of a request that has another form than `expected`.
+pub(super) fn refused(unlike: &Unlike, whole: &str, expected: &str) -> ServiceError {
+    match unlike {
+        Unlike::NoObject => ServiceError::invalid(whole, format!("{expected} is expected")),
+        Unlike::NoList => ServiceError::invalid("events", "a list is expected"),
+        Unlike::NoEvent(index) => {
+            ServiceError::invalid(&format!("events[{index}]"), "an event is a JSON object")
+        }
+    }
+}
+
+/// The events of a request.
+pub(super) fn listed(
+    text: &str,
+    object: Object<'_>,
+    origin: Origin,
+) -> ServiceResult<Vec<NewEvent>> {
+    if object.twice {
+        return Err(ServiceError::invalid("events", "the key comes twice"));
+    }
+    let events = object.events.ok_or_else(|| ServiceError::invalid("events", "it is missing"))?;
+    let many = events.len() > limits::BATCH_EVENTS_MAX;
+    let events = events.into_iter().take(limits::BATCH_EVENTS_MAX).enumerate();
+    let taken = events.map(|(index, members)| taken(text, members, origin, Some(index)));
+    let taken = taken.collect::<ServiceResult<_>>()?;
+    if many {
+        let problem = format!("more than {} events", limits::BATCH_EVENTS_MAX);
+        return Err(ServiceError::invalid("events", problem).action("send them as several batches"));
+    }
+    Ok(taken)
 }
 
 /// The refusal of a member other than the events.
@@ -90,35 +111,15 @@ fn no_condition(name: &[u8]) -> ServiceResult<()> {
     Err(ServiceError::invalid(&String::from_utf8_lossy(name), problem))
 }
 
-/// The events of a list, the scanner before it.
-pub(super) fn array(scanner: &mut Scanner<'_>, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
-    let plain = |flaw: Flaw| Refused::Text(flaw).into_error("");
-    if scanner.peek() != Some(b'[') {
-        scanner.value(LEVELS_INSIDE).map_err(plain)?;
-        return Err(ServiceError::invalid("events", "a list is expected"));
-    }
-    scanner.take(b'[', "a list is missing").map_err(plain)?;
-    let mut events = Vec::new();
-    while scanner.next_element(events.is_empty()).map_err(plain)? {
-        if events.len() == limits::BATCH_EVENTS_MAX {
-            let problem = format!("more than {} events", limits::BATCH_EVENTS_MAX);
-            return Err(
-                ServiceError::invalid("events", problem).action("send them as several batches")
-            );
-        }
-        events.push(object(scanner, origin, Some(events.len()))?);
-    }
-    Ok(events)
-}
-
-/// One event; `index` is its place in a list.
-fn object(
-    scanner: &mut Scanner<'_>,
+/// One event by its members in `text`; `index` is its place in a list.
+fn taken(
+    text: &str,
+    members: Vec<Member<'_>>,
     origin: Origin,
     index: Option<usize>,
 ) -> ServiceResult<NewEvent> {
     let place = || index.map(|index| format!("events[{index}]")).unwrap_or_default();
-    let event = members(scanner, origin).map_err(|refused| refused.into_error(&place()))?;
+    let event = divided(text, members, origin).map_err(|refused| refused.into_error(&place()))?;
     // The reserved members are not counted: with those of the server an event would be larger
     // on its way out than it may be on its way in.
     if event.body.len() > limits::EVENT_BYTES_MAX {
@@ -139,29 +140,22 @@ struct Head {
     created_at: Option<Timestamp>,
 }
 
-fn members(scanner: &mut Scanner<'_>, origin: Origin) -> Result<NewEvent, Refused> {
-    if scanner.peek() != Some(b'{') {
-        scanner.value(LEVELS_INSIDE)?;
-        return field("", "an event is a JSON object");
-    }
-    scanner.take(b'{', "an object is missing")?;
+/// The head and the body of an event.
+fn divided(text: &str, members: Vec<Member<'_>>, origin: Origin) -> Result<NewEvent, Refused> {
     let mut head = Head::default();
     let mut body = vec![b'{'];
-    let mut seen: HashSet<Cow<'_, [u8]>> = HashSet::new();
-    let mut chunk = scanner.at();
-    while let Some(key) = scanner.next_key(seen.is_empty())? {
-        let value = scanner.value(LEVELS_INSIDE)?;
-        scanner.space();
-        let text = scanner.text_between(chunk, scanner.at());
-        chunk = scanner.at() + 1;
-        let key = unescaped(key);
-        if !head.take(&key, value)? {
+    let mut seen = HashSet::with_capacity(members.len());
+    for member in members {
+        if !is_within(member.value, LEVELS_INSIDE) {
+            return Err(Refused::Deep);
+        }
+        if !head.take(&member.name, member.value)? {
             if body.len() > 1 {
                 body.push(b',');
             }
-            body.extend_from_slice(text.as_bytes());
+            body.extend_from_slice(member.in_text(text).as_bytes());
         }
-        if let Some(twice) = seen.replace(key) {
+        if let Some(twice) = seen.replace(member.name) {
             return field(&String::from_utf8_lossy(&twice), "the key comes twice");
         }
     }
@@ -219,27 +213,20 @@ impl Head {
 /// # Errors
 /// `invalid_json`; `invalid_request` naming the member.
 pub fn bare_body(body: &str) -> ServiceResult<()> {
-    let mut scanner = Scanner::new(body);
-    let checked = bare_members(&mut scanner);
-    let ended = checked.and_then(|()| scanner.end().map_err(Refused::Text));
-    ended.map_err(|refused| refused.into_error(""))
-}
-
-fn bare_members(scanner: &mut Scanner<'_>) -> Result<(), Refused> {
-    if scanner.peek() != Some(b'{') {
-        scanner.value(LEVELS_INSIDE)?;
-        return field("body", "a JSON object is expected");
-    }
-    scanner.take(b'{', "an object is missing")?;
-    let mut seen: HashSet<Cow<'_, [u8]>> = HashSet::new();
-    while let Some(key) = scanner.next_key(seen.is_empty())? {
-        scanner.value(LEVELS_INSIDE)?;
-        let key = unescaped(key);
-        if RESERVED.iter().any(|reserved| reserved.as_bytes() == key.as_ref()) {
-            return field(&String::from_utf8_lossy(&key), "reserved: it has a field of its own");
+    let Ok(object) = Object::read(body)? else {
+        return Err(ServiceError::invalid("body", "a JSON object is expected"));
+    };
+    let mut seen = HashSet::with_capacity(object.members.len());
+    for Member { name, value, .. } in object.members {
+        if !is_within(value, LEVELS_INSIDE) {
+            return Err(Refused::Deep.into_error(""));
         }
-        if let Some(twice) = seen.replace(key) {
-            return field(&String::from_utf8_lossy(&twice), "the key comes twice");
+        let said = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        if RESERVED.iter().any(|reserved| reserved.as_bytes() == name.as_ref()) {
+            return Err(ServiceError::invalid(&said(&name), "reserved: it has a field of its own"));
+        }
+        if let Some(twice) = seen.replace(name) {
+            return Err(ServiceError::invalid(&said(&twice), "the key comes twice"));
         }
     }
     Ok(())

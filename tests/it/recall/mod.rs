@@ -8,5 +8,3 @@ mod facts;
 mod flat;
 mod found;
 mod planted;
-#[cfg(feature = "cli")]
-mod recovery;

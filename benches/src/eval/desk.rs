@@ -1,0 +1,169 @@
+//! A client of the evaluation's server: records by the interfaces that agents use and asks for
+//! views as they do. It must not read from the store in another way.
+
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
+
+use serde_json::{Map, Value, json};
+
+use super::agent::PROJECT;
+use crate::failure::{Failure, Outcome};
+use sessionlog::{
+    client::{Client, ClientError, Request, Target, session_path},
+    env::{clock::SystemClock, entropy::SystemEntropy},
+    event::SessionId,
+    hook::{Hook, Payload, Spool},
+    import::{self, Source},
+    secrets::Recogniser,
+    verbs::{NoQuery, Nowhere, sessions},
+    wire::types::CreateSession,
+};
+
+/// How long a hook waits for the server: longer than a hook may, so that a slow machine does not
+/// change what is recorded.
+const HOOK_WAIT: Duration = Duration::from_secs(60);
+/// Events of a batch.
+const BATCH: usize = 100;
+
+/// An answer and its size.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// The answer's JSON.
+    pub(super) value: Value,
+    /// Bytes of the JSON as it was sent.
+    pub(super) bytes: u64,
+}
+
+/// A client of the server, and the hook of an agent's program.
+pub(super) struct Desk {
+    client: Client,
+    hook: Hook,
+    secrets: Recogniser,
+}
+
+impl Desk {
+    /// A client of that server; hooks spool in that directory and answer within so many tokens.
+    pub(super) fn new(server: Target, spool: PathBuf, hook_tokens: usize) -> Outcome<Self> {
+        let client = Client::new(server, "eval")?;
+        let hook = Hook {
+            client: Ok(client.clone()),
+            spool: Spool::new(vec![spool], Box::new(|| Ok(None)), Arc::new(SystemEntropy)),
+            clock: Arc::new(SystemClock::new()),
+            entropy: Arc::new(SystemEntropy),
+            transcripts: Box::new(|_, _| Ok(None)),
+            directory: Some(PROJECT.to_owned()),
+            home: None,
+            wait: HOOK_WAIT,
+            tokens_max: hook_tokens,
+            gap: None,
+        };
+        Ok(Self { client, hook, secrets: Recogniser::default() })
+    }
+
+    /// Makes a session under that name.
+    pub(super) async fn create(&self, session: &SessionId) -> Outcome {
+        let body = CreateSession { id: Some(session.to_string()), ..Default::default() };
+        self.client.call::<sessions::Create>(&Nowhere {}, &NoQuery {}, &body).await?;
+        Ok(())
+    }
+
+    /// Appends events.
+    pub(super) async fn append(&self, session: &SessionId, events: &[Value]) -> Outcome {
+        for batch in events.chunks(BATCH) {
+            let request = Request::post(session_path(session, "/events"));
+            self.client.send(request.json(&json!({ "events": batch }))).await?;
+        }
+        Ok(())
+    }
+
+    /// Imports messages, a line each.
+    pub(super) async fn import(&self, session: &SessionId, lines: &str) -> Outcome {
+        let source = Source {
+            reader: Box::new(lines.as_bytes()),
+            name: session.to_string(),
+            session: Some(session.clone()),
+        };
+        let report = import::import(&self.client, source, &mut |_| {}).await?;
+        match report.bad.first() {
+            Some(bad) => Err(Failure::Usage(format!("line {}: {}", bad.line, bad.problem))),
+            None => Ok(()),
+        }
+    }
+
+    /// Calls a tool on a session.
+    pub(super) async fn tool(
+        &self,
+        session: &SessionId,
+        tool: &str,
+        arguments: &Value,
+    ) -> Outcome<Answer> {
+        let mut members: Map<String, Value> = arguments.as_object().cloned().unwrap_or_default();
+        members.insert("sessionId".to_owned(), json!(session.as_str()));
+        let request = Request::post(format!("/v1/tools/{tool}")).json(&Value::Object(members));
+        self.answer(request).await
+    }
+
+    /// Calls a tool; nothing where the server does not take these arguments.
+    pub(super) async fn tool_where_known(
+        &self,
+        session: &SessionId,
+        tool: &str,
+        arguments: &Value,
+    ) -> Outcome<Option<Answer>> {
+        match self.tool(session, tool, arguments).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(Failure::Client(ClientError::Refused(refusal)))
+                if refusal.code == "invalid_request" =>
+            {
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// A view of a session, within a budget of tokens where one is given.
+    pub(super) async fn view(
+        &self,
+        session: &SessionId,
+        view: &str,
+        tokens_max: Option<u64>,
+    ) -> Outcome<Answer> {
+        let path = session_path(session, &format!("/views/{view}"));
+        self.answer(Request::get(path).query_opt("tokens_max", tokens_max)).await
+    }
+
+    /// A view of a session as of a position.
+    pub(super) async fn view_at(
+        &self,
+        session: &SessionId,
+        view: &str,
+        tokens_max: u64,
+        at: u64,
+    ) -> Outcome<Answer> {
+        let path = session_path(session, &format!("/views/{view}"));
+        let request = Request::get(path).query_opt("tokens_max", Some(tokens_max));
+        self.answer(request.query_opt("at", Some(at))).await
+    }
+
+    /// Runs the hook on a payload; returns the text that the model is given, if any.
+    pub(super) async fn hook(&self, payload: &Value) -> Outcome<Option<String>> {
+        let input = payload.to_string().into_bytes().into();
+        let payload = Payload::read(&input, &self.secrets).map_err(io::Error::other)?;
+        let done = self.hook.run(&payload).await;
+        if let Some(trouble) = done.trouble {
+            return Err(Failure::Ended(
+                format!("a hook's event was not recorded: {trouble}"),
+                "run the evaluation again on a machine with less load",
+            ));
+        }
+        let text = done.answer.as_ref().and_then(|answer| {
+            answer.pointer("/hookSpecificOutput/additionalContext")?.as_str().map(str::to_owned)
+        });
+        Ok(text)
+    }
+
+    async fn answer(&self, request: Request) -> Outcome<Answer> {
+        let text = self.client.text(request).await?;
+        let value = serde_json::from_str(&text).map_err(io::Error::other)?;
+        Ok(Answer { value, bytes: text.len() as u64 })
+    }
+}

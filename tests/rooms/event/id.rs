@@ -1,0 +1,38 @@
+//! Ids of sessions, digests of calls, and hashes of keys.
+
+use sessionlog::event::{
+    BatchKey, Incarnation, Scope, SessionHash, SessionId, SessionKey, TenantId, UserId,
+};
+
+#[test]
+fn the_digest_of_a_call_depends_on_its_key_and_on_the_call() {
+    let digest = |key: &str, call: &str| {
+        let key = BatchKey::new(key).expect("a key");
+        key.of_call(|to| to.write_all(call.as_bytes())).expect("it is written").digest()
+    };
+    let (known, other) = (digest("a", "x"), digest("b", "x"));
+    assert_ne!(known[8..], other[8..], "without the key nothing is learned of the call");
+    assert_eq!(BatchKey::retries(known, digest("a", "x")), Some(true));
+    assert_eq!(BatchKey::retries(known, digest("a", "y")), Some(false));
+    assert_eq!(BatchKey::retries(known, other), None);
+}
+
+#[test]
+fn a_session_id_keeps_to_its_alphabet() {
+    for good in ["a", "A9", "a.b_c-d", &"x".repeat(128)] {
+        assert!(SessionId::new(good).is_ok(), "{good}");
+    }
+    for bad in ["", ".a", "-a", "a/b", "a b", "a:b", "é", "a\0", &"x".repeat(129)] {
+        assert!(SessionId::new(bad).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn names_that_join_alike_hash_apart() {
+    let key = |tenant: &str, user: &str| SessionKey {
+        scope: Scope { tenant: TenantId::new(tenant).unwrap(), user: UserId::new(user).unwrap() },
+        session: SessionId::new("s").unwrap(),
+    };
+    let hash = |key| SessionHash::of(&key, Incarnation([0; 16]));
+    assert_ne!(hash(key("ab", "c")), hash(key("a", "bc")));
+}

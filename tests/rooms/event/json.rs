@@ -1,0 +1,47 @@
+//! Members of a JSON object as texts.
+
+use sessionlog::event::{
+    json::{Weight, list, tree, weigh},
+    limits::{JSON_DEPTH_MAX, JSON_VALUES_MAX},
+};
+
+#[test]
+fn values_and_levels_are_counted_without_the_names_of_members() {
+    for (text, values, depth) in [
+        ("", 0, 0),
+        ("7", 1, 0),
+        ("[]", 1, 1),
+        ("[[],[]]", 3, 2),
+        (" [ 1 , \"a,[\" , true ] ", 4, 1),
+        (r#"{"a":1,"b" : {"c":"x:\"y\"","d":[null,{}]}}"#, 7, 4),
+        (r#""a\\""#, 1, 0),
+        // No JSON: a lenient reader finds no more.
+        ("[1 2 \"a\" \"b\":3", 5, 1),
+        ("::::[\"", 2, 1),
+        ("]]]][", 1, 1),
+    ] {
+        assert_eq!(weigh(text.as_bytes(), usize::MAX), Weight { values, depth }, "{text}");
+    }
+}
+
+#[test]
+fn only_the_outer_levels_count_where_the_rest_stays_text() {
+    let text = r#"[[1,2,3],{"a":[4,5],"b":6}]"#;
+    for (levels, values) in [(0, 1), (1, 3), (2, 8), (3, 10), (usize::MAX, 10)] {
+        assert_eq!(weigh(text.as_bytes(), levels).values, values, "{levels}");
+    }
+}
+
+#[test]
+fn a_text_beyond_a_limit_is_no_tree_and_one_at_the_limit_is() {
+    let wide = |count: usize| format!("[{}]", vec!["[]"; count - 1].join(","));
+    let named = |count: usize| format!("{{{}}}", vec!["\"a\":0"; count - 1].join(","));
+    for make in [wide, named] {
+        assert!(tree(&make(JSON_VALUES_MAX)).is_some());
+        assert!(tree(&make(JSON_VALUES_MAX + 1)).is_none());
+    }
+    let inner = format!("[{}]", wide(JSON_VALUES_MAX + 1));
+    assert!(tree(&inner).is_none() && list(&inner, 1).is_some() && list(&inner, 2).is_none());
+    let deep = |levels: usize| weigh("[".repeat(levels).as_bytes(), usize::MAX).fits();
+    assert!(deep(JSON_DEPTH_MAX) && !deep(JSON_DEPTH_MAX + 1));
+}

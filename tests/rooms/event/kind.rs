@@ -1,0 +1,18 @@
+//! Types of events: what is one, and what is refused.
+
+use sessionlog::event::{EventType, IdError};
+
+#[test]
+fn a_type_that_is_kept_is_served_as_it_is() {
+    assert_eq!(EventType::kept("bare").as_str(), "bare");
+}
+
+#[test]
+fn a_type_is_a_domain_and_an_action() {
+    for good in ["user.message", "a.b", "agent.tool_use.partial", "x-1.y_2"] {
+        assert_eq!(EventType::new(good).as_ref().map(EventType::as_str), Ok(good));
+    }
+    for bad in ["x", ".", "..", ".x", "x.", "a..b", "a.b."] {
+        assert_eq!(EventType::new(bad), Err(IdError::Parts), "{bad}");
+    }
+}

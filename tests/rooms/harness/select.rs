@@ -1,0 +1,162 @@
+//! The selection under every view.
+
+use sessionlog::{
+    harness::select::{Class, Form, Item, Price, Recipe, row, select, shape},
+    projection::Signature,
+};
+
+struct Bytes;
+
+impl Price for Bytes {
+    fn price(&mut self, item: &Item, form: Form) -> usize {
+        match form {
+            Form::Line => item.bytes.min(20),
+            Form::Short => item.bytes.min(60),
+            Form::Whole => item.bytes,
+        }
+    }
+}
+
+const RECIPE: Recipe = Recipe::new(
+    &[
+        row(Class::Task, 1, 0),
+        row(Class::Instruction, 64, 0),
+        row(Class::Gap, 0, 900),
+        row(Class::Finding, 0, 500),
+        row(Class::Failure, 0, 900),
+        row(Class::Change, 0, 500),
+        row(Class::StepLine, 0, 10).in_order(),
+    ],
+    75,
+);
+
+fn item(class: Class, place: usize, bytes: usize, worth: usize) -> Item {
+    let (recency, status) = (place.min(100), 100);
+    Item {
+        class,
+        place,
+        bytes,
+        worth,
+        recency,
+        status,
+        mark: None,
+        signature: None,
+        inside: None,
+        position: 0,
+    }
+}
+
+#[test]
+fn the_indispensable_come_first_and_whole_and_the_rest_by_worth() {
+    let mut items = vec![item(Class::Task, 0, 50, 0), item(Class::Gap, 0, 20, 500)];
+    items.extend((0..9).map(|at| item(Class::Finding, at, 20, 100 * at)));
+    let made = select(&items, &RECIPE, 200, &mut Bytes);
+    let order: Vec<_> = made.chosen.iter().map(|one| one.item.class).take(2).collect();
+    assert_eq!(order, [Class::Task, Class::Gap]);
+    assert_eq!(made.of(Class::Finding).last(), Some(&(8, Form::Whole)));
+    assert!(made.left < 20, "the budget is spent: {made:?}");
+    assert!(!made.is_cut);
+    let spent: usize = made.chosen.iter().map(|one| one.cost).sum();
+    assert_eq!(spent + made.left, 200);
+}
+
+#[test]
+fn too_many_indispensable_keep_a_line_each_and_the_first_served_grow() {
+    let mut items = vec![item(Class::Task, 0, 100, 0), item(Class::Gap, 0, 40, 500)];
+    items.extend((0..6).map(|at| item(Class::Instruction, at, 100, 0)));
+    let made = select(&items, &RECIPE, 240, &mut Bytes);
+    assert!(made.is_cut);
+    assert_eq!(made.of(Class::Instruction).len(), 6, "{made:?}");
+    assert_eq!(made.of(Class::Gap).len(), 1, "others have a quarter");
+    let task = made.chosen.first().expect("the task");
+    assert!(task.form > Form::Line, "{made:?}");
+    let tight = select(&items, &RECIPE, 80, &mut Bytes);
+    let kept: Vec<usize> = tight.of(Class::Instruction).iter().map(|(at, _)| *at).collect();
+    assert_eq!(kept, [4, 5], "the newest stay");
+}
+
+#[test]
+fn a_repeat_counts_half_and_only_with_the_same_names() {
+    let signed = |place, words, names| Item {
+        signature: Some(Signature::of(words, names)),
+        ..item(Class::Finding, place, 20, 500)
+    };
+    let plain = item(Class::Finding, 3, 20, 300);
+    let items = [signed(0, 0b111, 0b1), signed(1, 0b111, 0b1), signed(2, 0b111, 0b10), plain];
+    let made = select(&items, &RECIPE, 60, &mut Bytes);
+    let places: Vec<usize> = made.of(Class::Finding).iter().map(|(at, _)| *at).collect();
+    assert!(places.contains(&2) && places.contains(&3), "{places:?}");
+    assert_eq!(places.len(), 3);
+}
+
+#[test]
+fn an_index_has_no_holes() {
+    let mut items: Vec<Item> = (0..9).map(|at| item(Class::StepLine, at, 20, 500)).collect();
+    items.push(item(Class::Gap, 0, 20, 900));
+    let made = select(&items, &RECIPE, 90, &mut Bytes);
+    let places: Vec<usize> = made.of(Class::StepLine).iter().map(|(at, _)| *at).collect();
+    assert_eq!(places, [6, 7, 8]);
+}
+
+#[test]
+fn a_selection_looks_at_each_item_a_bounded_number_of_times() {
+    let signature = Some(Signature::of(7, 0));
+    let findings = (0..1_000).map(|at| item(Class::Finding, at, 30, 500));
+    let items: Vec<Item> = findings.map(|one| Item { signature, ..one }).collect();
+    let made = select(&items, &RECIPE, 10_000, &mut Bytes);
+    assert!(made.visits <= 4 * items.len(), "{}", made.visits);
+}
+
+#[test]
+fn the_shape_keeps_a_line_of_each_and_grows_after_all_else() {
+    const SHAPED: Recipe = Recipe {
+        rows: &[
+            shape(Class::Task, 1, 0),
+            shape(Class::StepLine, 3, 10).in_order().grows_last(),
+            row(Class::Finding, 0, 500),
+        ],
+        ..RECIPE
+    };
+    let mut items = vec![item(Class::Task, 0, 60, 0)];
+    items.extend((0..5).map(|at| item(Class::StepLine, at, 60, 100)));
+    items.extend((0..9).map(|at| item(Class::Finding, at, 20, 900)));
+    let made = select(&items, &SHAPED, 200, &mut Bytes);
+    let lines = [(2, Form::Line), (3, Form::Line), (4, Form::Line)];
+    assert_eq!(made.of(Class::StepLine), lines, "{made:?}");
+    assert_eq!(made.of(Class::Task), [(0, Form::Whole)]);
+    assert_eq!(made.of(Class::Finding).len(), 4, "what the shape and the task leave");
+    let tight = select(&items, &SHAPED, 60, &mut Bytes);
+    assert_eq!(tight.of(Class::StepLine).len(), 2);
+    assert!(tight.is_cut);
+}
+
+#[test]
+fn the_newest_of_a_conversation_come_whole_before_what_scores_higher() {
+    const TALK: Recipe = Recipe {
+        rows: &[row(Class::Result, 0, 10), row(Class::Finding, 0, 900)],
+        newest: &[Class::Result],
+        newest_percent: 50,
+        ..RECIPE
+    };
+    let result = |at| Item { position: at as u64, ..item(Class::Result, at, 100, 1) };
+    let mut items: Vec<Item> = (0..4).map(result).collect();
+    let inside = Some((Class::Result, 3));
+    items.extend((0..20).map(|at| item(Class::Finding, at, 20, 900)));
+    items.push(Item { inside, ..item(Class::Finding, 20, 20, 999) });
+    let made = select(&items, &TALK, 300, &mut Bytes);
+    assert!(made.of(Class::Result).contains(&(3, Form::Whole)), "{made:?}");
+    assert!(made.of(Class::Finding).len() >= 5, "half is left to others: {made:?}");
+    let rest = select(&items[..4], &TALK, 1_000, &mut Bytes);
+    assert_eq!(rest.of(Class::Result).len(), 4, "and all of what others leave");
+    assert!(rest.of(Class::Result).iter().all(|(_, form)| *form == Form::Whole));
+}
+
+#[test]
+fn what_is_left_is_spent_on_longer_forms() {
+    let items = [item(Class::Failure, 0, 300, 900), item(Class::Change, 0, 300, 100)];
+    let made = select(&items, &RECIPE, 340, &mut Bytes);
+    let forms: Vec<_> = made.chosen.iter().map(|one| (one.item.class, one.form)).collect();
+    assert_eq!(forms, [(Class::Failure, Form::Short), (Class::Change, Form::Short)]);
+    let made = select(&items, &RECIPE, 400, &mut Bytes);
+    assert_eq!(made.chosen.first().map(|one| one.form), Some(Form::Whole));
+}

@@ -1,0 +1,210 @@
+//! Views of small and very long sessions: bounded, deterministic, complete when paged.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, LazyLock},
+};
+
+use crate::event;
+use sessionlog::{
+    harness::{
+        ANSWER_BYTES, ANSWER_BYTES_MIN, Cursor, IndexLine, Overview, PatternLine, Purse, StepView,
+        gaps_page, json_bytes, overview, rejected_page, sources_page, steps_page, summary,
+    },
+    projection::Facts,
+};
+
+/// Whether that step of a session of so many brings a gap, a source and a message with it: all of
+/// a usual session do, a few of a very long one.
+fn brings_more(number: u64, steps: u64) -> bool {
+    steps <= 1_000 || number.is_multiple_of(100)
+}
+
+/// A session of so many steps, with everything a step can have, in the widest characters.
+fn session(steps: u64) -> Arc<Facts> {
+    static LONG: LazyLock<Arc<Facts>> = LazyLock::new(|| Arc::new(made(100_000)));
+    if steps == 100_000 { Arc::clone(&LONG) } else { Arc::new(made(steps)) }
+}
+
+fn made(steps: u64) -> Facts {
+    let mut facts = Facts::default();
+    let wide = "\u{1}👨‍👩‍👧".repeat(if steps > 1_000 { 1 } else { 30 });
+    for number in 1..=steps {
+        let mut add = |kind: &str, body: serde_json::Value| {
+            facts.fold(&event(facts.position.0, kind, body.to_string()));
+        };
+        let (text, rejected) = (format!("step {number} {wide}"), [format!("rejected in {number}")]);
+        add(
+            "research.step",
+            serde_json::json!({"number": number, "description": text, "reasoning": wide,
+                "confidence": "high", "rejected": rejected}),
+        );
+        if brings_more(number, steps) {
+            let (gap, text) = (format!("g{number}"), format!("gap {number} {wide}"));
+            let opened = serde_json::json!({"gap_id": gap, "step": number, "description": text});
+            add("research.gap_opened", opened);
+            let url = format!("https://x.org/{number}");
+            add("source.found", serde_json::json!({"url": &url, "title": wide}));
+            add("user.message", serde_json::json!({"content": wide}));
+            let (name, id) = (format!("tool {} {wide}", number % 40), format!("c{number}"));
+            let used = serde_json::json!({"name": name, "call_id": id, "input": {"url": url}});
+            add("agent.tool_use", used);
+            let failed = ["429", "404", "boom"][usize::try_from(number % 3).expect("small")];
+            let result = serde_json::json!({"call_id": id, "is_error": true, "content": failed});
+            add("agent.tool_result", result);
+        }
+    }
+    facts
+}
+
+fn prices(view: &Overview) -> usize {
+    let step = |step: &StepView| {
+        let rejected: usize = step.rejected.iter().map(|text| json_bytes(text) + 1).sum();
+        300 + json_bytes(&step.description)
+            + json_bytes(step.reasoning.as_deref().unwrap_or_default())
+            + rejected
+    };
+    let line = |line: &IndexLine| {
+        let confidence = if line.confidence.is_some() { 22 } else { 0 };
+        32 + confidence + json_bytes(&line.line)
+    };
+    let pattern = |line: &PatternLine| {
+        let urls: usize = line.urls.iter().map(|url| json_bytes(url) + 1).sum();
+        100 + line.suggestion.len() + urls
+    };
+    let talk = view.talk.as_ref().map_or(0, |talk| {
+        talk.recent.iter().map(|line| 80 + json_bytes(&line.text)).sum::<usize>()
+    });
+    json_bytes(&view.goal.text)
+        + json_bytes(&view.summary)
+        + view.index.iter().map(line).sum::<usize>()
+        + view.last_steps.iter().map(step).sum::<usize>()
+        + view.gaps.iter().map(|gap| 40 + json_bytes(&gap.description)).sum::<usize>()
+        + view.sources.iter().map(|source| 28 + json_bytes(&source.url)).sum::<usize>()
+        + view.rejected.iter().map(|line| 30 + json_bytes(&line.text)).sum::<usize>()
+        + view.outcomes.patterns.iter().map(pattern).sum::<usize>()
+        + view.outcomes.providers.iter().map(|line| 30 + json_bytes(&line.name)).sum::<usize>()
+        + talk
+}
+
+#[test]
+fn an_overview_is_bounded_at_any_number_and_size_of_steps() {
+    for steps in [0, 1, 8, 9, 10, 1_000, 100_000] {
+        let facts = session(steps);
+        for full in [true, false] {
+            for budget in [ANSWER_BYTES_MIN, ANSWER_BYTES] {
+                let view = overview(&facts, full, budget);
+                assert!(prices(&view) <= budget, "{steps} {full} {budget}: {}", prices(&view));
+                assert_eq!(view.steps, steps);
+                assert_eq!(view, overview(&facts, full, budget));
+                let whole = if budget == ANSWER_BYTES { 3 } else { 1 };
+                assert!(
+                    view.last_steps.len() as u64 >= steps.min(whole),
+                    "{steps} {full} {budget}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn paging_yields_every_step_once_and_every_source_gap_and_rejection() {
+    for (steps, budget) in [(10, 3_000), (1_000, 10_000), (100_000, 10_000)] {
+        let facts = session(steps);
+        let research = &facts.research;
+        let first = overview(&facts, false, budget);
+        let mut numbers: Vec<u64> = first.index.iter().rev().map(|line| line.number).collect();
+        let mut next = first.more.steps;
+        while let Some(Cursor::List { before, .. }) = next {
+            let (lines, more) = steps_page(research, Some(before), &mut Purse::new(budget));
+            numbers.extend(lines.iter().rev().map(|line| line.number));
+            next = more;
+        }
+        assert_eq!(numbers, (1..=steps).rev().collect::<Vec<_>>());
+
+        // What an overview shows of a list is chosen from all of it, so that a page may repeat it.
+        let mut urls: BTreeSet<String> = first.sources.into_iter().map(|line| line.url).collect();
+        let mut next = first.more.sources;
+        while let Some(Cursor::List { before, .. }) = next {
+            let (lines, more) = sources_page(research, Some(before), &mut Purse::new(budget));
+            urls.extend(lines.into_iter().map(|line| line.url));
+            next = more;
+        }
+        let more: Vec<u64> = (1..=steps).rev().filter(|n| brings_more(*n, steps)).collect();
+        assert_eq!(urls, more.iter().map(|n| format!("https://x.org/{n}")).collect());
+
+        let mut gaps: BTreeSet<String> = first.gaps.into_iter().map(|line| line.id).collect();
+        let mut next = first.more.gaps;
+        while let Some(Cursor::List { before, .. }) = next {
+            let (lines, more) = gaps_page(research, Some(before), &mut Purse::new(budget));
+            gaps.extend(lines.into_iter().map(|line| line.id));
+            next = more;
+        }
+        let shown = first.rejected.into_iter().map(|line| line.text);
+        let mut rejected: BTreeSet<String> = shown.collect();
+        let mut next = first.more.rejected;
+        while let Some(Cursor::List { before, .. }) = next {
+            let (lines, more) = rejected_page(research, Some(before), &mut Purse::new(budget));
+            rejected.extend(lines.into_iter().map(|line| line.text));
+            next = more;
+        }
+        assert_eq!((gaps.len(), rejected.len() as u64), (more.len(), steps));
+    }
+}
+
+#[test]
+fn a_page_is_not_disturbed_by_steps_that_come_meanwhile() {
+    let (before, after) = (session(100), session(120));
+    let first = overview(&before, false, 3_000);
+    let Some(Cursor::List { before: from, .. }) = first.more.steps else {
+        panic!("100 steps do not fit 3 kB")
+    };
+    let page = |facts: &Facts| steps_page(&facts.research, Some(from), &mut Purse::new(3_000));
+    assert_eq!(page(&before), page(&after));
+}
+
+#[test]
+fn a_session_without_research_is_summed_up_from_what_was_said() {
+    let mut facts = Facts::default();
+    for (kind, body) in [
+        ("user.message", r#"{"content":"change my flight"}"#),
+        ("agent.tool_use", r#"{"name":"get_user","input":{"id":7},"call_id":"c1"}"#),
+        ("agent.message", r#"{"content":[{"type":"text","text":"which one?"}]}"#),
+        ("user.message", r#"{"content":"the one to Oslo"}"#),
+    ] {
+        facts.fold(&event(facts.position.0, kind, body.to_owned()));
+    }
+    let view = overview(&facts, false, ANSWER_BYTES);
+    assert_eq!(view.goal.text, "change my flight");
+    assert_eq!(view.steps, 0);
+    let said: Vec<_> = view.instructions.iter().map(|quote| quote.cut.text.as_str()).collect();
+    assert_eq!(said, ["the one to Oslo"]);
+    assert_eq!(view.summary, "4 events, no research steps.\nThe agent said: which one?");
+    let talk = view.talk.expect("four events");
+    assert_eq!(talk.counts.first(), Some(&("user.message".to_owned(), 2)));
+    assert_eq!(talk.recent.len(), 4);
+    assert_eq!(talk.recent.get(1).map(|line| line.text.as_str()), Some(r#"get_user {"id":7}"#));
+}
+
+#[test]
+fn a_summary_names_goal_progress_findings_rejections_and_open_gaps() {
+    let mut facts = Facts::default();
+    for (kind, body) in [
+        ("research.goal", r#"{"goal":"find the cheapest","step":1}"#),
+        (
+            "research.step",
+            r#"{"number":1,"description":"A costs 9","confidence":"high","total_steps_estimate":4}"#,
+        ),
+        ("research.step", r#"{"number":2,"description":"asked B","rejected":["calling C"]}"#),
+        ("research.gap_opened", r#"{"description":"price of D"}"#),
+        ("research.summary", r#"{"summary":"A leads"}"#),
+    ] {
+        facts.fold(&event(facts.position.0, kind, body.to_owned()));
+    }
+    assert_eq!(
+        summary(&facts, 2_000),
+        "Caller's summary after step 2: A leads\nGoal: find the cheapest\n2 steps of about 4; not \
+         complete. Latest: [2] asked B\nFound:\n- [1] A costs 9\nRuled out:\n- [2] calling C\n\
+         Open:\n- (p3) price of D"
+    );
+}

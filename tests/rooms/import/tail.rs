@@ -1,0 +1,107 @@
+//! The end of a transcript, read as it grows.
+
+use std::io::Cursor;
+
+use sessionlog::import::{
+    Draft, Members, Program,
+    tail::{Again, Place, TAIL_BYTES, Tail, since},
+};
+
+/// Events of a reading at most.
+const EVENTS_MAX: usize = 500;
+const CLAUDE: &str = include_str!("../../fixtures/transcripts/claude-code.jsonl");
+const CODEX: &str = include_str!("../../fixtures/transcripts/codex.jsonl");
+
+fn read(text: &str, program: Program, place: Option<&Place>) -> Tail {
+    since(&mut Cursor::new(text.as_bytes()), program, place, &|_, _| true).expect("memory is readable")
+}
+
+fn said(tail: &Tail) -> Vec<String> {
+    let words = |draft: &Draft| Members::read(&draft.text).expect("an object").text("content");
+    tail.events.iter().filter_map(words).collect()
+}
+
+#[test]
+fn words_and_requests_are_read_with_the_ids_of_an_import() {
+    let tail = read(CLAUDE, Program::ClaudeCode, None);
+    let museums = "I look for museums. \u{2028} ok";
+    assert_eq!(said(&tail), [museums, "The canteen of the museum."]);
+    assert_eq!(tail.branch.as_deref(), Some("main"));
+    let requests = tail.events.iter().filter(|event| event.id.starts_with("usage-")).count();
+    assert_eq!(requests, 3, "messages 1, 2 and 5; 3 and 4 are a subagent's");
+    let mut import = sessionlog::import::Transcript::new(Program::ClaudeCode);
+    let line = |(at, text)| {
+        let before = if at == 0 { "" } else { "\n" };
+        import.line(&Members::read(text).expect("an object"), text, before)
+    };
+    let lines = CLAUDE.lines().enumerate();
+    let imported: Vec<String> = lines.flat_map(line).map(|one| one.id).collect();
+    let words = tail.events.iter().filter(|event| event.id.starts_with("line-"));
+    words.for_each(|one| assert!(imported.contains(&one.id), "{}", one.id));
+    let tail = read(CODEX, Program::Codex, None);
+    assert_eq!(said(&tail), ["There are three."]);
+}
+
+#[test]
+fn codex_reports_a_request_once() {
+    let line = |at: u32, total: u32| {
+        let last = r#"{"input_tokens":20,"cached_input_tokens":5,"output_tokens":3}"#;
+        let info = format!(
+            r#"{{"total_token_usage":{{"total_tokens":{total}}},"last_token_usage":{last}}}"#
+        );
+        let payload = format!(r#"{{"type":"token_count","info":{info}}}"#);
+        format!(r#"{{"timestamp":"2026-11-20T09:0{at}:00Z","type":"t","payload":{payload}}}"#)
+            + "\n"
+    };
+    let tail = read(&(line(1, 23) + &line(2, 23) + &line(3, 46)), Program::Codex, None);
+    assert_eq!(tail.events.len(), 2);
+    let usage = r#""input_tokens_details":{"cached_tokens":5}"#;
+    assert!(tail.events.iter().all(|one| one.text.contains(usage)), "{:?}", tail.events);
+}
+
+#[test]
+fn each_line_is_read_once_and_a_torn_one_waits() {
+    let whole = CLAUDE.len();
+    let mut all = Vec::new();
+    let mut place = None;
+    for cut in (0..whole).step_by(997).chain([whole]) {
+        let tail = read(CLAUDE.get(..cut).expect("ASCII"), Program::ClaudeCode, place.as_ref());
+        assert_eq!(tail.place.again, None, "{cut}");
+        all.extend(said(&tail));
+        place = Some(tail.place);
+    }
+    assert_eq!(all, said(&read(CLAUDE, Program::ClaudeCode, None)));
+    assert_eq!(place.map(|place| place.bytes), Some(whole as u64));
+}
+
+#[test]
+fn a_transcript_that_was_cut_or_rewritten_is_read_again_and_says_so() {
+    let all = read(CLAUDE, Program::ClaudeCode, None);
+    let half = CLAUDE.get(..CLAUDE.len() / 2).expect("ASCII");
+    let other = "x".repeat(CLAUDE.len()) + "\n" + CLAUDE;
+    for (text, again) in [(half, Again::Shorter), (&*other, Again::Rewritten)] {
+        let tail = read(text, Program::ClaudeCode, Some(&all.place));
+        assert_eq!(tail.place.again, Some(again));
+        assert_eq!(said(&tail).first(), said(&all).first());
+    }
+}
+
+#[test]
+fn a_reading_is_bounded_and_the_next_one_continues() {
+    let line = |n: usize, text: &str| {
+        format!(r#"{{"type":"assistant","uuid":"{n}","message":{{"content":"{text}"}}}}"#) + "\n"
+    };
+    let many: String = (0..1_200).map(|n| line(n, "word")).collect();
+    let huge = line(1, &"x".repeat(2 * TAIL_BYTES)) + &line(2, "after");
+    for (text, expected) in [(many, 1_200), (huge, 1)] {
+        let (mut place, mut count, mut readings) = (None, 0, 0);
+        while place.as_ref().is_none_or(|place: &Place| place.bytes < text.len() as u64) {
+            let tail = read(&text, Program::ClaudeCode, place.as_ref());
+            assert!(tail.events.len() <= EVENTS_MAX);
+            count += tail.events.len();
+            place = Some(tail.place);
+            readings += 1;
+        }
+        assert_eq!((count, readings), (expected, 3));
+    }
+}

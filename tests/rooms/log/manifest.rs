@@ -1,0 +1,43 @@
+//! The manifest of a data directory.
+
+use sessionlog::{
+    event::KeyId,
+    log::manifest::{Hashing, Manifest, NoManifest},
+};
+
+fn manifest() -> Manifest {
+    let mut hashing = Hashing::default();
+    hashing.take(b"some bytes");
+    let files = vec![hashing.kept("segments/ab/x.seg"), Hashing::default().kept("journal/1")];
+    Manifest { store: [0xa7; 16], at: -3, sessions: 12, key: Some(KeyId([1; 8])), files }
+}
+
+#[test]
+fn what_a_backup_says_is_read_back() {
+    for wanted in [manifest(), Manifest::default()] {
+        assert_eq!(Manifest::decode(&wanted.encode()), Ok(wanted));
+    }
+}
+
+#[test]
+fn an_interrupted_or_changed_one_is_told_from_a_whole_one() {
+    let text = manifest().encode();
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    for end in &ends[..ends.len() - 1] {
+        assert_eq!(Manifest::decode(&text[..*end]), Err(NoManifest::Incomplete), "{end}");
+    }
+    for at in ends[0]..text.len() - 1 {
+        let mut changed = text.clone().into_bytes();
+        changed[at] ^= 1;
+        let changed = String::from_utf8(changed).expect("ASCII");
+        assert!(Manifest::decode(&changed).is_err(), "{at}");
+    }
+    for (other, problem) in [
+        ("", NoManifest::Foreign),
+        ("sessionlog\n", NoManifest::Foreign),
+        ("sessionlog backup 2\nend\n", NoManifest::Newer),
+    ] {
+        assert_eq!(Manifest::decode(other), Err(problem), "{other}");
+    }
+    assert_eq!(Manifest::decode(&Manifest::begun()), Err(NoManifest::Incomplete));
+}

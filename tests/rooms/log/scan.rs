@@ -1,0 +1,176 @@
+//! Torn tails and damage in a file of frames.
+
+use bytes::Bytes;
+
+use sessionlog::{
+    event::{Lsn, Position, SessionHash},
+    log::{
+        Chain, Fault, FrameHeader, FrameKind,
+        frame::HEADER_BYTES,
+        scan::{Piece, Scan, WATERMARK_ALIGN_BYTES, scan, scan_file},
+    },
+};
+
+const SALT: u64 = 7;
+
+fn header(kind: FrameKind, lsn: u64, length: usize, first_position: u64) -> FrameHeader {
+    FrameHeader {
+        kind,
+        length: length as u32,
+        compressed: false,
+        count: 1,
+        events: 1,
+        first_lsn: Lsn(lsn),
+        synced_lsn: Lsn(0),
+        first_position: Position(first_position),
+        session: SessionHash([1; 32]),
+        chain: Chain([2; 32]),
+        control_chain: Chain([3; 32]),
+        copy_lsn: Lsn(0),
+        encrypted: None,
+    }
+}
+
+/// Three frames with payloads of 5, 500 and 50 bytes, from byte 8192 on.
+fn region() -> Vec<u8> {
+    let mut out = Vec::new();
+    for (lsn, length) in [(1, 5), (2, 500), (3, 50)] {
+        let payload = vec![lsn as u8; length];
+        header(FrameKind::Request, lsn, length, lsn).write(SALT, &payload, &mut out);
+    }
+    out
+}
+
+fn shape(scan: &Scan) -> String {
+    let piece = |piece: &Piece| match piece {
+        Piece::Frame { frame, .. } => frame.header.first_lsn.0.to_string(),
+        Piece::Bad { header: Some(_), .. } => "named".to_owned(),
+        Piece::Bad { header: None, .. } => "unnamed".to_owned(),
+    };
+    scan.pieces.iter().map(piece).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn whole_frames_are_walked_to_the_zeros_behind_them() {
+    let mut bytes = region();
+    let end = bytes.len() as u64;
+    bytes.resize(bytes.len() + 4096, 0);
+    let found = scan(SALT, &bytes.into(), 8192);
+    assert_eq!(shape(&found), "1 2 3");
+    assert_eq!((found.end, found.rest), (8192 + end, Some(Fault::Zeros)));
+}
+
+#[test]
+fn a_bad_frame_is_named_when_its_header_is_whole() {
+    let second = 200;
+    let mut bytes = region();
+    bytes[second + HEADER_BYTES + 3] ^= 1;
+    assert_eq!(shape(&scan(SALT, &bytes.into(), 8192)), "1 named 3");
+    let mut bytes = region();
+    bytes[second + 20] ^= 1;
+    assert_eq!(shape(&scan(SALT, &bytes.into(), 8192)), "1 unnamed 3");
+}
+
+#[test]
+fn adjacent_bad_frames_are_all_named_at_the_end_too() {
+    let mut bytes = region();
+    for payload in [200 + HEADER_BYTES + 3, 896 + HEADER_BYTES + 3] {
+        bytes[payload] ^= 1;
+    }
+    let found = scan(SALT, &bytes.into(), 8192);
+    assert_eq!((shape(&found).as_str(), found.end), ("1 named named", 8192 + 200));
+}
+
+#[test]
+fn every_flipped_bit_is_seen() {
+    let whole = region();
+    for byte in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[byte] ^= 0x10;
+        let padding = [197..200, 892..896, 1138..1144].iter().any(|pad| pad.contains(&byte));
+        let found = scan(SALT, &bytes.into(), 8192);
+        assert!(padding || shape(&found) != "1 2 3", "byte {byte}");
+    }
+}
+
+#[test]
+fn frames_of_another_use_do_not_parse() {
+    let found = scan(SALT + 1, &region().into(), 8192);
+    assert_eq!((shape(&found).as_str(), found.end), ("", 8192));
+}
+
+#[test]
+fn a_watermark_leads_over_the_gap_before_it() {
+    let mut bytes = region();
+    let end = 8192 + bytes.len() as u64;
+    bytes.resize((end.next_multiple_of(WATERMARK_ALIGN_BYTES) - 8192) as usize, 0xaa);
+    header(FrameKind::Watermark, 4, 0, end).write(SALT, &[], &mut bytes);
+    let found = scan(SALT, &bytes.into(), 8192);
+    assert_eq!((shape(&found).as_str(), found.rest), ("1 2 3 4", None));
+}
+
+#[test]
+fn a_frame_of_every_kind_is_found_behind_a_bad_header() {
+    let kinds = [FrameKind::Request, FrameKind::Watermark, FrameKind::Block, FrameKind::Columns];
+    for kind in kinds {
+        let mut bytes = region();
+        let end = bytes.len();
+        bytes[end - 248 + 20] ^= 1;
+        header(kind, 4, 0, 4).write(SALT, &[], &mut bytes);
+        assert_eq!(shape(&scan(SALT, &bytes.into(), 8192)), "1 2 unnamed 4", "{kind:?}");
+    }
+}
+
+#[cfg(feature = "sim")]
+#[test]
+fn a_file_is_walked_as_its_bytes_are_whatever_the_windows() {
+    let sim = sessionlog::env::sim::Sim::new(1);
+    let mut bytes = vec![0; 8192];
+    // Frames smaller and larger than a window, and one across its end.
+    for (lsn, length) in [(1, 500), (2, 1 << 20), (3, 70), (4, (2 << 20) - 40), (5, 9)] {
+        let payload = vec![lsn as u8; length];
+        header(FrameKind::Request, lsn, length, lsn).write(SALT, &payload, &mut bytes);
+    }
+    for bad in [None, Some(8192 + 20), Some(9000), Some(2_000_000), Some(3_100_000)] {
+        let mut bytes = bytes.clone();
+        if let Some(at) = bad {
+            bytes[at] ^= 1;
+        }
+        bytes.resize(bytes.len() + 5_000_000, 0);
+        let path = format!("file-{bad:?}");
+        sim.write_durable(&path, 0, &bytes);
+        let file = sim.env().storage.open_read(&path).unwrap();
+        let to = bytes.len() as u64;
+        let found = scan_file(&*file, SALT, 8192, to).unwrap();
+        let whole = scan(SALT, &Bytes::from(bytes).slice(8192..), 8192);
+        let of = |scan: &Scan| (shape(scan), scan.end, scan.rest);
+        assert_eq!(of(&found), of(&whole), "{bad:?}");
+        assert_eq!(shape(&found).split(' ').count(), 5, "{bad:?}: {}", shape(&found));
+    }
+}
+
+#[test]
+fn arbitrary_bytes_are_no_frames_and_no_panic() {
+    for seed in 0..64_u64 {
+        let bytes: Vec<u8> =
+            (0..2048_u64).map(|n| ((n * 2_654_435_761 + seed * 40_503) >> 7) as u8).collect();
+        assert_eq!(shape(&scan(SALT, &bytes.into(), 0)), "");
+    }
+}
+
+#[test]
+fn a_header_of_another_place_takes_no_frame_along() {
+    let mut region = region();
+    let (second, third) = (200, 200 + 192 + 504);
+    // The header of the second frame within it: as long as it says, it reaches into the third.
+    let header: Vec<u8> = region[second..second + HEADER_BYTES].to_vec();
+    region[second + 300..second + 300 + HEADER_BYTES].copy_from_slice(&header);
+    region[second..second + HEADER_BYTES].fill(0);
+    let found = scan(SALT, &region.into(), 8192).pieces;
+    let whole = |piece: &Piece| match piece {
+        Piece::Frame { byte_offset, .. } => Some(*byte_offset - 8192),
+        Piece::Bad { .. } => None,
+    };
+    let whole: Vec<u64> = found.iter().filter_map(whole).collect();
+    assert_eq!(whole, [0, third as u64]);
+}

@@ -1,0 +1,89 @@
+//! Tests of single rooms by what they make public, in one binary with a module for each room. A
+//! test that needs an interface belongs into `tests/it`, one of a private item into its file.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+
+use sessionlog::event::{Event, EventId, EventType, Origin, Position, Timestamp};
+
+mod access {
+    mod grant;
+    mod tenant;
+}
+mod env {
+    mod disk;
+    mod files;
+    mod project;
+    mod secrets;
+    mod sim;
+}
+mod event {
+    mod id;
+    mod json;
+    mod kind;
+    mod point;
+    mod time;
+}
+mod harness {
+    mod cursor;
+    mod select;
+    mod tokens;
+    mod views;
+}
+mod import {
+    mod openai;
+    mod tail;
+    mod transcript;
+}
+mod log {
+    mod encrypted;
+    mod manifest;
+    mod scan;
+}
+mod projection {
+    mod body;
+    mod checkpoints;
+    mod commands;
+    mod compactions;
+    mod findings;
+    mod found;
+    mod instructions;
+    mod outcomes;
+    mod person;
+    mod plans;
+    mod progress;
+    mod remembered;
+    mod research;
+    mod text;
+    mod usage;
+    mod work;
+}
+mod search {
+    mod passages;
+    mod rank;
+    mod snippet;
+}
+mod secrets {
+    mod recogniser;
+}
+mod service {
+    mod store_error;
+}
+mod store {
+    mod work;
+}
+mod wire {
+    mod json;
+}
+
+/// An event of a model, one second after the one before it.
+fn event(position: u64, kind: &str, body: impl Into<String>) -> Event {
+    Event {
+        position: Position(position),
+        id: EventId::new(&format!("e{position}")).expect("a good id"),
+        kind: EventType::new(kind).expect("a good type"),
+        origin: Origin::Model,
+        created_at: None,
+        processed_at: Timestamp(1_000_000 * i64::try_from(position).expect("small")),
+        body: body.into().into(),
+    }
+}

@@ -1,0 +1,276 @@
+//! Commands and what they print, as facts of a session: effects, files, failures and their mending.
+
+use serde_json::json;
+
+use super::work::{fails, folded, run};
+use sessionlog::projection::Work;
+
+/// The work of commands that succeeded and printed nothing worth telling.
+fn ran(lines: &[&str]) -> Work {
+    folded(&lines.iter().map(|line| run(line, "done")).collect::<Vec<_>>())
+}
+
+/// The error of tests that printed this.
+fn error(text: &str) -> String {
+    let work = folded(&[run("make check", text)]);
+    work.failing().next().map(|fact| fact.error.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn a_command_that_changes_something_besides_files_is_known_by_its_words() {
+    for line in [
+        "psql $URL -c 'CREATE INDEX orders_day ON orders (day)'",
+        "psql -h db -U ada <<'EOF'\nBEGIN;\nDROP INDEX orders_day;\nCOMMIT;\nEOF\n",
+        "echo \"delete from carts\" | mysql shop",
+        "sqlite3 shop.db 'update carts set n = 1'",
+        "cd /srv && git commit -am 'test: round the tax'",
+        "git -C /srv push origin main",
+        "git checkout -b tax",
+        "kubectl -n prod apply -f web.yaml",
+        "helm upgrade web ./chart",
+        "terraform apply -auto-approve",
+        "docker compose up -d",
+        "docker run --rm -it web",
+        "npm install left-pad",
+        "uv pip install httpx",
+        "pip install -r requirements.txt",
+        "sudo apt-get install -y jq",
+        "cargo add serde",
+        "curl -s -X POST https://a.example/hooks",
+        "curl https://a.example -d '{\"a\":1}'",
+        "python manage.py migrate",
+        "alembic upgrade head",
+        "bundle exec rails db:migrate",
+        "npx prisma migrate deploy",
+        "gh pr create --fill",
+        "systemctl restart web",
+    ] {
+        assert_eq!(ran(&[line]).effects().count(), 1, "{line}");
+    }
+    for line in [
+        "psql $URL -c 'SELECT * FROM updates'",
+        "psql -c '\\d orders'",
+        "git status --short",
+        "git log --grep commit",
+        "git stash list",
+        "kubectl get pods -n apply",
+        "docker ps",
+        "docker compose logs web",
+        "npm test",
+        "npm run build",
+        "cargo build",
+        "curl https://a.example/put",
+        "ls git commit",
+        "echo git push",
+        "go test ./...",
+        "pip list",
+    ] {
+        assert_eq!(ran(&[line]).effects().count(), 0, "{line}");
+    }
+}
+
+#[test]
+fn the_same_command_is_the_same_however_it_is_wrapped() {
+    let same = |a: &str, b: &str| folded(&[fails(a, "no"), fails(b, "no")]).commands().count() == 1;
+    for (a, b) in [
+        ("cargo test", "cd /a/b && cargo  test 2>&1 | tail -20"),
+        ("cargo test --lib cart", "cargo test -q --lib cart; echo $?"),
+        ("npm test", "npm run test"),
+        ("python -m pytest a.py", "pytest -x a.py"),
+        ("ls  src", "cd /a; ls src 2>/dev/null | head"),
+    ] {
+        assert!(same(a, b), "{a} / {b}");
+    }
+    for (a, b) in [
+        ("cargo test a", "cargo test b"),
+        ("ls src", "ls tests"),
+        ("python - <<'EOF'\nprint(1)\nEOF\n", "python - <<'EOF'\nprint(2)\nEOF\n"),
+    ] {
+        assert!(!same(a, b), "{a} / {b}");
+    }
+}
+
+#[test]
+fn a_run_speaks_for_another_that_it_includes() {
+    let covers =
+        |a: &str, b: &str| folded(&[fails(b, "no"), run(a, "done")]).failing().count() == 0;
+    for (a, b) in [
+        ("pytest", "pytest tests/test_a.py -k tax"),
+        ("pytest tests", "pytest tests/test_a.py::test_tax"),
+        ("cargo test", "cargo test --test it cart::tax"),
+        ("cargo test cart", "cargo test cart::tax"),
+        ("npm test", "npm test -- cart.test.ts"),
+        ("go test ./...", "go test ./cart"),
+    ] {
+        assert!(covers(a, b), "{a} / {b}");
+        assert!(!covers(b, a), "{b} / {a}");
+    }
+    for (a, b) in [
+        ("cargo test", "pytest"),
+        ("pytest test_a.py", "pytest test_b.py"),
+        ("pytest test_a", "pytest test_ab"),
+        ("cargo test --lib", "cargo test --test it"),
+    ] {
+        assert!(!covers(a, b), "{a} / {b}");
+    }
+}
+
+#[test]
+fn files_are_told_where_a_command_plainly_writes_them() {
+    for (line, expected) in [
+        ("sed -i 's/a/b/' src/a.rs", "src/a.rs"),
+        ("sed -i '' -e 's/a/b; c/' a.rs b.rs", "a.rs b.rs"),
+        ("perl -pi -e 's/a/b/' a.rs", "a.rs"),
+        ("sed -n 1,5p a.rs", ""),
+        ("cat > src/new.rs <<'EOF'\nrm other.rs\nEOF\ntouch b.rs", "src/new.rs b.rs"),
+        ("cat <<EOF >> \"my notes.md\"\nhi\nEOF\n", "my notes.md"),
+        ("echo hi | tee -a log.txt", "log.txt"),
+        ("git mv a.rs b.rs && rm -rf c.rs", "a.rs b.rs c.rs"),
+        ("mv a.rs src/", "a.rs src/a.rs"),
+        ("echo hi > /dev/null 2> err.txt", ""),
+        ("rm *.o $FILE /tmp/x", ""),
+        ("cargo test > out.txt", ""),
+        ("grep 'a > b' c.rs # > d.rs", ""),
+        ("echo a>b.txt&&echo c>|d.txt", "b.txt d.txt"),
+    ] {
+        let work = ran(&[line]);
+        let changed: Vec<&str> = work.files().map(|fact| &*fact.path).collect();
+        assert_eq!(changed.join(" "), expected, "{line}");
+    }
+}
+
+#[test]
+fn any_text_is_read_to_an_end() {
+    for line in ["", "'", "\"\\", "<<", "cat <<EOF", ">", "a |||| b &&& c", "((((", "\\"] {
+        ran(&[line]);
+    }
+    ran(&[&";a".repeat(100_000)]);
+    ran(&[&"é".repeat(10_000)]);
+}
+
+#[test]
+fn the_exit_code_is_read_where_a_harness_says_it() {
+    for (text, expected) in [
+        ("Exit code 1\ngrep: no such file", Some(1)),
+        ("Chunk ID: a\nWall time: 0.1 seconds\nProcess exited with code 101\nOutput:\n", Some(101)),
+        ("Exit code: 0\nWall time: 2 seconds\nOutput:\nexit code 7 is bad", Some(0)),
+        (r#"{"output":"boom","metadata":{"exit_code":2,"duration_seconds":0.1}}"#, Some(2)),
+        (r#"{"stdout":"","stderr":"boom","exitCode":3}"#, Some(3)),
+        ("out\n[exit code: 5]", Some(5)),
+        ("<returncode>1</returncode>\n<output>x</output>", Some(1)),
+        ("Command failed with exit code 127: not found", Some(127)),
+        ("exit code handling was changed", None),
+        ("all is well", None),
+    ] {
+        let failed = folded(&[run("odd", text)]).failing().count() == 1;
+        assert_eq!(failed, expected.is_some_and(|code| code != 0), "{text}");
+    }
+    let json = r#"{"output":"boom","metadata":{"exit_code":2}}"#;
+    assert_eq!(error(json), "boom");
+}
+
+#[test]
+fn a_text_says_by_its_beginning_that_a_call_failed() {
+    let failed = |text: &str| {
+        let work = folded(&[("book_flight", json!({}), json!(text))]);
+        work.effects().next().is_some_and(|effect| effect.failed)
+    };
+    for text in [
+        "Error: payment amount does not add up",
+        "<tool_use_error>String to replace not found in file.</tool_use_error>",
+        r#"{"error":"no such order"}"#,
+        r#"{"success":false}"#,
+        "apply_patch verification failed: no such line",
+    ] {
+        assert!(failed(text), "{text}");
+    }
+    for text in [
+        r#"{"error":null,"id":7}"#,
+        r#"{"errors":0}"#,
+        "The file a.rs has been updated. error: is a word of it",
+        "Errors were mended",
+        "",
+    ] {
+        assert!(!failed(text), "{text}");
+    }
+}
+
+#[test]
+fn the_failing_tests_come_first_and_then_why() {
+    for (text, expected) in [
+        (
+            "running 2 tests\ntest a::good ... ok\ntest a::rounding ... FAILED\n\nfailures:\n\n\
+             ---- a::rounding stdout ----\nthread 'a::rounding' panicked at src/a.rs:7:9:\n\
+             assertion `left == right` failed\n  left: 3\n right: 4\n\n\
+             test result: FAILED. 1 passed; 1 failed; 0 ignored",
+            "a::rounding: assertion `left == right` failed",
+        ),
+        (
+            "        FAIL [   0.004s] shop cart::tax\n        PASS [   0.001s] shop cart::ok\n\
+             Summary [ 0.1s] 2 tests run: 1 passed, 1 failed",
+            "cart::tax",
+        ),
+        (
+            "tests/test_a.py::test_ok PASSED [ 50%]\ntests/test_a.py::test_tax FAILED [100%]\n\
+             E       assert 3 == 4\n==== short test summary info ====\n\
+             FAILED tests/test_a.py::test_tax - assert 3 == 4\n=== 1 failed, 1 passed in 0.1s ===",
+            "tests/test_a.py::test_tax: assert 3 == 4",
+        ),
+        (
+            "FAIL: test_tax (shop.CartTest.test_tax)\n-----\nAssertionError: 3 != 4\n\n\
+             Ran 2 tests in 0.1s\n\nFAILED (failures=1)",
+            "test_tax: AssertionError: 3 != 4",
+        ),
+        (
+            " FAIL  src/cart.test.ts > cart > adds tax\nAssertionError: expected 3 to be 4\n\
+             Tests  1 failed | 2 passed (3)",
+            "src/cart.test.ts > cart > adds tax: AssertionError: expected 3 to be 4",
+        ),
+        (
+            "  ✓ adds (3 ms)\n  ✕ adds tax (12 ms)\n\nTests:       1 failed, 1 passed, 2 total",
+            "adds tax",
+        ),
+        (
+            "--- FAIL: TestTax (0.00s)\n    cart_test.go:12: got 3\nFAIL\nFAIL\tshop/cart\t0.01s",
+            "shop/cart > TestTax",
+        ),
+        ("ok 1 - adds\nnot ok 2 - adds tax\n# failed 1", "adds tax"),
+        ("CartTest > addsTax() FAILED\n2 tests completed, 1 failed", "CartTest > addsTax()"),
+        ("  Failed Shop.AddsTax [3 ms]\nFailed!  - Failed:     1, Passed:     2", "Shop.AddsTax"),
+        ("rspec ./spec/cart_spec.rb:12 # Cart adds tax\n3 examples, 1 failure", "Cart adds tax"),
+    ] {
+        let told = error(text);
+        // Vitest and Jest name the file of a test too.
+        assert!(told.starts_with(expected), "{told}\n{text}");
+    }
+}
+
+#[test]
+fn what_passed_is_no_failure() {
+    for text in [
+        "test result: ok. 5 passed; 0 failed; 0 ignored",
+        "=== 12 passed, 1 skipped in 3.1s ===",
+        "Tests:       3 passed, 3 total",
+        "Ran 2 tests in 0.1s\n\nOK",
+        "Tests run: 3, Failures: 0, Errors: 0, Skipped: 0",
+        "test retry::after_failure ... ok",
+        "ok  \tshop/cart\t0.01s",
+        "0 failing",
+        "PASS src/cart.test.ts",
+    ] {
+        assert_eq!(folded(&[run("make check", text)]).commands().count(), 0, "{text}");
+    }
+}
+
+#[test]
+fn many_failing_tests_are_counted_and_a_build_says_why() {
+    let many: String = (0..50).map(|n| format!("test name_{n} ... FAILED\n")).collect();
+    let told = error(&many);
+    assert!(told.starts_with("name_0, name_1, ") && told.contains(" more"), "{told}");
+    assert!(told.chars().count() <= 300, "{told}");
+    let built = "error[E0308]: mismatched types\n --> src/a.rs:3:5\n\
+                 error: could not compile `shop` (lib) due to 1 previous error";
+    assert_eq!(error(built), "error[E0308]: mismatched types");
+    let listed = folded(&[fails("ls b", "a\nls: cannot open b\n\n")]);
+    assert_eq!(listed.failing().next().map(|fact| &*fact.error), Some("ls: cannot open b"));
+}

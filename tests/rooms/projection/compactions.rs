@@ -1,0 +1,89 @@
+//! What compactions left out of the context.
+
+use proptest::prelude::*;
+
+use crate::event;
+use sessionlog::{
+    event::Range,
+    projection::{Compactions, Facts},
+};
+
+fn folded(events: &[(u64, &str, &str)]) -> Compactions {
+    let mut facts = Facts::default();
+    for (position, kind, body) in events {
+        facts.fold(&event(*position, kind, *body));
+    }
+    facts.compactions
+}
+
+fn pairs(ranges: &[Range]) -> Vec<(u64, u64)> {
+    ranges.iter().map(|range| (range.from.0, range.to.0)).collect()
+}
+
+#[test]
+fn what_was_dropped_is_out_until_it_is_kept_again() {
+    let told = r#"{"trigger":"auto","kept":[[0,2]],"dropped":[{"from":2,"to":9}],"summary":"s"}"#;
+    let later = r#"{"dropped":[[0,1],[9,20]],"kept":[[3,5]]}"#;
+    let made = folded(&[
+        (10, "context.compacted", told),
+        (11, "user.message", told),
+        (20, "context.compacted", later),
+        (21, "context.compacted", "not JSON"),
+    ]);
+    assert_eq!((made.count(), pairs(made.out())), (2, vec![(0, 1), (2, 3), (5, 20)]));
+    let first = made.latest().next().expect("the first");
+    assert_eq!((first.trigger.as_deref(), first.is_told), (Some("auto"), true));
+    assert_eq!(first.summary.as_deref(), Some("s"));
+    // Events that have not happened yet cannot be dropped.
+    let beyond = folded(&[(5, "context.compacted", r#"{"dropped":[[3,900]]}"#)]);
+    assert_eq!(pairs(beyond.out()), [(3, 5)]);
+}
+
+#[test]
+fn one_that_does_not_say_dropped_everything_but_what_it_kept() {
+    for (kind, body, expected) in [
+        ("context.compacted", r#"{"kept":[[4,6]]}"#, &[(0, 4), (6, 10)][..]),
+        ("context.compacted", "{}", &[(0, 10)]),
+        ("agent.thread_context_compacted", "{}", &[(0, 10)]),
+        ("context.compacted", r#"{"dropped":[]}"#, &[]),
+    ] {
+        let made = folded(&[(10, kind, body)]);
+        assert_eq!(pairs(made.out()), expected, "{kind} {body}");
+        let told = made.latest().next().expect("one").is_told;
+        assert_eq!(told, body.contains("dropped"));
+    }
+}
+
+proptest! {
+    #[test]
+    fn ranges_are_sets_of_positions(
+        one in prop::collection::vec((0_u64..40, 0_u64..12), 0..6),
+        other in prop::collection::vec((0_u64..40, 0_u64..12), 0..6),
+    ) {
+        let list = |ranges: &[(u64, u64)]| {
+            let pairs: Vec<_> = ranges.iter().map(|(from, length)| [*from, from + length]).collect();
+            serde_json::json!(pairs)
+        };
+        let after = |then: serde_json::Value| {
+            let first = serde_json::json!({ "dropped": list(&one) }).to_string();
+            let made = folded(&[
+                (60, "context.compacted", &first),
+                (61, "context.compacted", &then.to_string()),
+            ]);
+            pairs(made.out())
+        };
+        let both = after(serde_json::json!({ "dropped": list(&other) }));
+        let left = after(serde_json::json!({ "dropped": [], "kept": list(&other) }));
+        let within = |ranges: &[(u64, u64)], n: u64| {
+            ranges.iter().any(|(from, length)| (*from..from + length).contains(&n))
+        };
+        let has = |ranges: &[(u64, u64)], n: u64| {
+            ranges.iter().any(|(from, to)| (*from..*to).contains(&n))
+        };
+        for n in 0..60 {
+            prop_assert_eq!(has(&both, n), within(&one, n) || within(&other, n));
+            prop_assert_eq!(has(&left, n), within(&one, n) && !within(&other, n));
+        }
+        prop_assert!(both.windows(2).all(|pair| pair[0].1 < pair[1].0));
+    }
+}

@@ -1,0 +1,126 @@
+//! Sources found in results of tools.
+
+use serde_json::{Value, json};
+
+use crate::event;
+use sessionlog::{
+    event::{Event, Origin, kinds},
+    projection::{Findable, body},
+};
+
+/// Bounds of what is kept.
+const RESULT_MAX: usize = 50;
+const LOOKED_MAX: usize = 1_000;
+const WAITING_MAX: usize = 200;
+
+fn found(name: &str, input: Value, result: Value) -> Vec<(String, Option<String>)> {
+    let call = json!({"name": name, "input": input, "call_id": "1"});
+    let mut findable = Findable::default();
+    findable.fold(&event(0, "agent.tool_use", call.to_string()));
+    let mut body = result;
+    body["call_id"] = "1".into();
+    findable.fold(&event(1, "agent.tool_result", body.to_string()));
+    let pages = findable.waiting().map(|one| {
+        assert_eq!(one.source.tool.as_deref(), Some(name));
+        assert_eq!(one.source.found_by.as_deref(), Some("server"));
+        (one.source.url.clone(), one.source.title.clone())
+    });
+    pages.collect()
+}
+
+#[test]
+fn the_pages_a_result_names_are_found_with_their_titles() {
+    let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
+    let page = |url: &str, title: Option<&str>| (url.to_owned(), title.map(str::to_owned));
+    let a = || page("https://a.org/1", Some("One"));
+    let b = || page("https://b.org/2", Some("Two"));
+    let listed = r#"{"results":[{"title":"One","url":"https://a.org/1"},{"link":"https://b.org/2","name":"Two"}]}"#;
+    for (result, expected) in [
+        (text(listed), vec![a(), b()]),
+        (
+            json!({"result": {"structuredContent": serde_json::from_str::<Value>(listed).expect("JSON")}}),
+            vec![a(), b()],
+        ),
+        (text("- [One](https://a.org/1), and [Two](https://b.org/2)."), vec![a(), b()]),
+        (
+            text("Title: One\nURL: https://a.org/1\n\n2. **Title:** Two\nhttps://b.org/2"),
+            vec![a(), b()],
+        ),
+        (
+            text("see https://a.org/1, (https://a.org/1#x) or <http://c.org>."),
+            vec![page("https://a.org/1", None), page("http://c.org", None)],
+        ),
+        (
+            json!({"content": [{"type": "resource_link", "uri": "https://a.org/1", "name": "One"}]}),
+            vec![a()],
+        ),
+        (text("http:// https://, file:///etc/passwd mailto:x https://[redacted:jwt]"), vec![]),
+        (
+            json!({"content": [{"type": "text", "text": "https://a.org/1"}], "is_error": true}),
+            vec![],
+        ),
+    ] {
+        assert_eq!(found("web_search", json!({"q": "x"}), result.clone()), expected, "{result}");
+    }
+}
+
+#[test]
+fn a_result_is_read_up_to_a_bound_however_many_addresses_it_has() {
+    let links = |from: usize, to: usize| {
+        (from..to).map(|n| format!("https://a.org/{n} ")).collect::<String>()
+    };
+    let pages = |text: String| found("search", json!({}), json!({"content": text})).len();
+    assert_eq!(pages(links(0, 40)), 40);
+    assert_eq!(pages(links(0, 5_000)), RESULT_MAX);
+    let known = links(0, 10).repeat(LOOKED_MAX / 10 - 1);
+    assert_eq!(pages(known.clone() + &links(10, 20)), 20);
+    assert_eq!(pages(known + &links(0, 10) + &links(10, 20)), 10);
+}
+
+#[test]
+fn what_a_transcript_tells_was_not_found_here() {
+    let mut findable = Findable::default();
+    let call = json!({"name": "search", "call_id": "1"}).to_string();
+    let result = json!({"call_id": "1", "content": "https://a.org"}).to_string();
+    for (origin, expected) in [(Origin::Import, 0), (Origin::Harness, 1)] {
+        for (position, kind, body) in
+            [(0, "agent.tool_use", &call), (1, "agent.tool_result", &result)]
+        {
+            findable.fold(&Event { origin, ..event(position, kind, body.clone()) });
+        }
+        assert_eq!(findable.waiting().count(), expected, "{origin:?}");
+    }
+}
+
+#[test]
+fn a_page_that_was_fetched_is_one_and_a_file_of_links_is_not() {
+    let text = "# The page\n\nwith https://other.org in it";
+    let result = json!({"content": text});
+    let fetched = found("get", json!({"url": "https://a.org"}), result.clone());
+    let named = |url: &str, title: Option<&str>| (url.to_owned(), title.map(str::to_owned));
+    assert_eq!(
+        fetched,
+        [named("https://a.org", Some("The page")), named("https://other.org", None)]
+    );
+    assert_eq!(found("read_file", json!({"path": "/x.md"}), result), []);
+}
+
+#[test]
+fn what_the_log_says_waits_no_longer_and_there_is_an_end_to_what_waits() {
+    let mut findable = Findable::default();
+    for n in 0..100 {
+        let links = (0..100).map(|m| format!("https://a.org/{n}/{m}\n")).collect::<String>();
+        let call = json!({"name": "search", "call_id": "1"});
+        findable.fold(&event(2 * n, "agent.tool_use", call.to_string()));
+        let result = json!({"call_id": "1", "content": links});
+        findable.fold(&event(2 * n + 1, "agent.tool_result", result.to_string()));
+    }
+    assert_eq!(findable.waiting().count(), WAITING_MAX);
+    let source = findable.waiting().next().expect("one").source.clone();
+    findable.fold_recorded(&event(
+        999,
+        kinds::SOURCE_FOUND,
+        String::from_utf8(body::write(&source).to_vec()).expect("JSON"),
+    ));
+    assert_eq!(findable.waiting().count(), WAITING_MAX - 1);
+}

@@ -1,0 +1,61 @@
+//! What persons asked for: the newest whole, earlier ones as lines.
+
+use crate::event;
+use sessionlog::{
+    event::{Event, Origin, Position},
+    projection::{Facts, Progress, Word},
+};
+
+/// Bounds of what is kept.
+const LINE_CHARS_MAX: usize = 120;
+const WHOLE_CHARS_MAX: usize = 2_000;
+
+fn said(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Progress {
+    let mut facts = Facts::default();
+    for (position, text) in (0..).zip(texts) {
+        let body = serde_json::json!({ "content": text.as_ref() }).to_string();
+        facts.fold(&Event { origin: Origin::User, ..event(position, "user.message", body) });
+    }
+    facts.progress
+}
+
+fn texts<'a>(words: impl Iterator<Item = &'a Word>) -> Vec<&'a str> {
+    words.map(|word| &*word.text).collect()
+}
+
+#[test]
+fn the_newest_are_whole_and_those_before_are_lines() {
+    let all = said((0..1_200).map(|n| format!("number {n}\n{}", "x".repeat(3_000))));
+    let all = all.instructions();
+    assert_eq!((all.whole().count(), all.lines().count(), all.count()), (64, 1_000, 1_200));
+    let first = all.whole().next().expect("one");
+    assert_eq!(first.position, Position(1_136));
+    assert!(first.text.starts_with("number 1136\nx"));
+    assert_eq!(first.text.chars().count(), WHOLE_CHARS_MAX);
+    let (oldest, last) = (all.lines().next().expect("one"), all.lines().next_back());
+    assert!(oldest.text.starts_with("number 136 x"), "{}", oldest.text);
+    assert_eq!(oldest.text.chars().count(), LINE_CHARS_MAX);
+    assert_eq!(last.map(|word| word.position), Some(Position(1_135)));
+}
+
+#[test]
+fn answers_that_only_agree_are_left_out_unless_they_come_first() {
+    let all = said(["ok", "y", "mend it", "yes", "yes, the blue one", "go on", ""]);
+    assert_eq!(texts(all.instructions().whole()), ["ok", "mend it", "yes, the blue one"]);
+    assert_eq!(all.instructions().count(), 3);
+    assert_eq!(all.task().map(|word| &*word.text), Some("mend it"));
+    let thanks = [
+        "mend it",
+        "Thanks!",
+        "thank you",
+        "Thank you so much for your help today!",
+        "Many thanks",
+        "Thanks a lot, that's all I needed.",
+        "Great, thank you, that helps!",
+        "thx again",
+        "Vielen Dank!",
+    ];
+    assert_eq!(texts(said(thanks).instructions().whole()), ["mend it"]);
+    assert_eq!(said(["mend it", "Thanks, now paint it"]).instructions().count(), 2);
+    assert_eq!(said(["hi"]).task().map(|word| &*word.text), Some("hi"));
+}

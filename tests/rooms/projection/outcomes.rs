@@ -1,0 +1,80 @@
+//! How calls of tools ended.
+
+use crate::event;
+use sessionlog::projection::{Outcomes, Trouble};
+
+/// Bounds of what is kept.
+const OUTCOMES_MAX: usize = 200;
+
+fn folded(events: &[(&str, &str)]) -> Outcomes {
+    let mut outcomes = Outcomes::default();
+    for (position, (kind, body)) in events.iter().enumerate() {
+        outcomes.fold(&event(position as u64, kind, *body));
+    }
+    outcomes
+}
+
+#[test]
+fn calls_and_results_meet_under_each_vocabulary() {
+    let outcomes = folded(&[
+        ("agent.tool_use", r#"{"name":"a","call_id":"1","input":{"uri":"x:y"}}"#),
+        ("agent.mcp_tool_use", r#"{"name":"b","mcp_server_name":"s","input":7}"#),
+        ("agent.custom_tool_use", r#"{"name":"c","server":"t"}"#),
+        ("agent.tool_use", r#"{"name":"never answered","call_id":"9"}"#),
+        ("user.custom_tool_result", r#"{"custom_tool_use_id":"e2","is_error":true}"#),
+        ("agent.mcp_tool_result", r#"{"mcp_tool_use_id":"e1","content":"404","is_error":null}"#),
+        (
+            "user.tool_result",
+            r#"{"call_id":"1","tool_use_id":"1","is_error":true,
+                "content":[{"type":"text","text":"HTTP 404"}]}"#,
+        ),
+        ("agent.tool_result", r#"{"tool_use_id":"nobody's","is_error":true}"#),
+        ("agent.tool_result", "not JSON"),
+        ("user.message", r#"{"call_id":"9","is_error":true}"#),
+    ]);
+    let latest: Vec<_> =
+        outcomes.latest().map(|one| (&*one.provider, one.trouble, one.url.as_deref())).collect();
+    let not_found = ("a", Some(Trouble::NotFound), Some("x:y"));
+    assert_eq!(latest, [("t/c", Some(Trouble::Other), None), ("s/b", None, None), not_found]);
+}
+
+#[test]
+fn there_is_an_end_to_what_is_kept() {
+    let call = |n: usize| format!(r#"{{"name":"a","call_id":"{n}"}}"#);
+    let result = |n: usize| format!(r#"{{"call_id":"{n}","is_error":true}}"#);
+    let bodies: Vec<_> = (0..1_000)
+        .flat_map(|n| [("agent.tool_use", call(n)), ("agent.tool_result", result(n))])
+        .chain((0..1_000).map(|n| ("agent.tool_use", call(n))))
+        .collect();
+    let events: Vec<_> = bodies.iter().map(|(kind, body)| (*kind, body.as_str())).collect();
+    let outcomes = folded(&events);
+    assert_eq!(outcomes.latest().count(), OUTCOMES_MAX);
+}
+
+#[test]
+fn an_error_says_what_went_wrong() {
+    for (text, expected) in [
+        ("HTTP 429", Trouble::RateLimited),
+        ("status 14290", Trouble::Other),
+        ("Too Many Requests, try later", Trouble::RateLimited),
+        ("401 Unauthorized", Trouble::AuthRequired),
+        ("403: CAPTCHA shown", Trouble::Blocked),
+        ("page not found", Trouble::NotFound),
+        ("502 Bad Gateway", Trouble::UpstreamUnavailable),
+        ("Connection reset by peer", Trouble::Network),
+        ("invalid argument q", Trouble::Validation),
+        ("the page was empty", Trouble::ContentEmpty),
+        ("boom", Trouble::Other),
+        ("", Trouble::Other),
+        (r#"{"error":{"kind":"network","message":"404"}}"#, Trouble::Network),
+        (r#"{"error":{"kind":"unheard_of","message":"404"}}"#, Trouble::NotFound),
+    ] {
+        let result = serde_json::json!({"call_id": "1", "is_error": true, "content": text});
+        let outcomes = folded(&[
+            ("agent.tool_use", r#"{"name":"a","call_id":"1"}"#),
+            ("agent.tool_result", &result.to_string()),
+        ]);
+        let found = outcomes.latest().next().and_then(|one| one.trouble);
+        assert_eq!(found, Some(expected), "{text}");
+    }
+}

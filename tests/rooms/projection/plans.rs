@@ -1,0 +1,92 @@
+//! An agent's own list of things to do, as the plan of a session.
+
+use serde_json::{Value, json};
+
+use crate::event;
+use sessionlog::projection::{Facts, Plan};
+
+/// Steps of a plan that are kept.
+const PLAN_MAX: usize = 200;
+
+/// Tools called with these inputs and their results, one event after the other.
+fn called(facts: &mut Facts, tool: &str, input: &str, result: &str) {
+    let input: Value = serde_json::from_str(input).expect("JSON");
+    let id = facts.position.0.to_string();
+    let call = json!({ "name": tool, "call_id": id, "input": input }).to_string();
+    facts.fold(&event(facts.position.0, "agent.tool_use", call));
+    let result = json!({ "call_id": id, "content": result }).to_string();
+    facts.fold(&event(facts.position.0, "agent.tool_result", result));
+}
+
+fn plan(facts: &Facts) -> &Plan {
+    facts.progress.plan().expect("a plan")
+}
+
+fn shown(facts: &Facts) -> String {
+    let plan = plan(facts);
+    let steps = plan.steps.iter().map(|step| format!("{}:{}", step.text, step.state));
+    let current = plan.current.clone().unwrap_or_default();
+    format!("{} now {current}", steps.collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn the_list_of_an_agent_is_the_plan_whatever_it_is_called() {
+    for (tool, input) in [
+        (
+            "TodoWrite",
+            r#"{"todos":[{"content":"a","status":"completed","activeForm":"Doing a"},
+                {"content":"b","status":"in_progress","activeForm":"Doing b"}]}"#,
+        ),
+        (
+            "update_plan",
+            r#"{"explanation":"why","plan":[{"step":"a","status":"completed"},
+                {"step":"b","status":"in_progress"}]}"#,
+        ),
+        (
+            "manage_todo_list",
+            r#"{"todoList":[{"id":1,"title":"a","status":"completed"},
+                {"id":2,"title":"b","status":"in_progress"}]}"#,
+        ),
+    ] {
+        let mut facts = Facts::default();
+        called(&mut facts, tool, r#"{"todos":[{"content":"old"}]}"#, "done");
+        called(&mut facts, tool, input, "done");
+        let at = plan(&facts).position;
+        assert_eq!(shown(&facts), "a:completed b:in_progress now b", "{tool}");
+        called(&mut facts, tool, r#"{"x":1}"#, "done");
+        assert_eq!(plan(&facts).position, at, "no list changes nothing");
+    }
+}
+
+#[test]
+fn tasks_are_kept_by_their_ids() {
+    let mut facts = Facts::default();
+    called(&mut facts, "TodoWrite", r#"{"todos":[{"content":"old"}]}"#, "done");
+    let task = |subject: &str| format!(r#"{{"subject":"{subject}","description":"long"}}"#);
+    called(&mut facts, "TaskCreate", &task("a"), "Task #4 created successfully: a");
+    called(&mut facts, "TaskCreate", &task("b"), r#"{"task":{"id":"5","subject":"b"}}"#);
+    called(&mut facts, "TaskCreate", &task("c"), "done");
+    assert_eq!(shown(&facts), "a:pending b:pending c:pending now ");
+    let mut update = |json: &str| called(&mut facts, "TaskUpdate", json, "done");
+    update(r#"{"taskId":"4","status":"completed"}"#);
+    update(r#"{"taskId":"5","status":"in_progress","subject":"B"}"#);
+    update(r#"{"taskId":"6","status":"deleted"}"#);
+    update(r#"{"taskId":"99","status":"completed"}"#);
+    assert_eq!(shown(&facts), "a:completed B:in_progress now B");
+    for n in 0..300 {
+        called(&mut facts, "TaskCreate", &task("x"), &format!("Task #{} created", 100 + n));
+    }
+    assert_eq!((plan(&facts).steps.len(), &*plan(&facts).steps[0].text), (PLAN_MAX, "x"));
+}
+
+#[test]
+fn a_list_that_merges_changes_only_what_it_names() {
+    let mut facts = Facts::default();
+    let list = r#"{"merge":false,"todos":[{"id":"1","content":"a","status":"pending"},
+        {"id":"2","content":"b","status":"pending"}]}"#;
+    called(&mut facts, "todo_write", list, "done");
+    let list = r#"{"merge":true,"todos":[{"id":"1","status":"completed"},
+        {"id":"3","content":"c","status":"in_progress"}]}"#;
+    called(&mut facts, "todo_write", list, "done");
+    assert_eq!(shown(&facts), "a:completed b:pending c:in_progress now c");
+}

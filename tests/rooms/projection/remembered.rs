@@ -1,0 +1,118 @@
+//! What was recorded as worth remembering.
+
+use serde_json::{Value, json};
+
+use crate::event;
+use sessionlog::{
+    event::kinds,
+    projection::{Remembered, remembered::digest},
+};
+
+/// Bounds of what is kept.
+const MEMORIES_MAX: usize = 1_000;
+
+fn folded(events: &[(&str, Value)]) -> Remembered {
+    let mut remembered = Remembered::default();
+    for (position, (kind, body)) in (0..).zip(events) {
+        remembered.fold(&event(position, kind, body.to_string()));
+    }
+    remembered
+}
+
+fn call(id: &str, name: &str, more: Value) -> (&'static str, Value) {
+    let mut body = json!({"name": name, "input": {"q": 1}, "call_id": id, "server": "s"});
+    body.as_object_mut().expect("an object").extend(more.as_object().expect("one").clone());
+    ("agent.tool_use", body)
+}
+
+fn result(id: &str, more: Value) -> (&'static str, Value) {
+    let mut body = json!({"call_id": id, "content": [{"type": "text", "text": "abcdefgh"}]});
+    body.as_object_mut().expect("an object").extend(more.as_object().expect("one").clone());
+    ("agent.tool_result", body)
+}
+
+fn answers(events: &[(&str, Value)]) -> bool {
+    let found = folded(events);
+    let memory = found.find(digest(Some("s"), "read", &json!({"q": 1})));
+    memory.is_some_and(|memory| memory.answers)
+}
+
+#[test]
+fn an_answer_stands_for_the_same_call_until_its_server_may_have_changed() {
+    let read = || [call("1", "read", json!({"read_only": true})), result("1", json!({}))];
+    let with = |more: Vec<(&'static str, Value)>| answers(&[read().to_vec(), more].concat());
+    assert!(with(vec![]));
+    assert!(!with(vec![call("2", "write", json!({"read_only": false}))]), "a write began");
+    assert!(with(vec![call("2", "write", json!({"read_only": false, "server": "t"}))]));
+    assert!(with(vec![call("2", "look", json!({"read_only": true}))]));
+    assert!(with(vec![call("2", "unknown", json!({}))]), "nobody says that it writes");
+    assert!(!with(vec![(kinds::CONTEXT_CLEARED, json!({}))]), "a fresh start");
+    let overtaken = [
+        call("w", "write", json!({"read_only": false})),
+        call("1", "read", json!({})),
+        result("1", json!({})),
+        result("w", json!({})),
+    ];
+    assert!(!answers(&overtaken), "the write was under way");
+    let around = [
+        call("1", "read", json!({})),
+        call("w", "write", json!({"read_only": false})),
+        result("w", json!({})),
+        result("1", json!({})),
+    ];
+    assert!(!answers(&around), "what was read may be older than what was written");
+}
+
+#[test]
+fn only_what_a_tool_would_answer_again_stands_for_it() {
+    for (of_call, of_result, expected) in [
+        (json!({}), json!({}), true),
+        (json!({"read_only": false}), json!({}), false),
+        (json!({}), json!({"is_error": true}), false),
+        (json!({}), json!({"is_error": false}), true),
+        (json!({"redactions": {"jwt": 1}}), json!({}), false),
+        (json!({}), json!({"redactions": {"jwt": 1}}), false),
+        (json!({}), json!({"truncated": true}), false),
+    ] {
+        let said = [call("1", "read", of_call.clone()), result("1", of_result.clone())];
+        assert_eq!(answers(&said), expected, "{of_call} {of_result}");
+    }
+}
+
+#[test]
+fn the_oldest_answers_go_first_and_the_newest_stays() {
+    let mut events = Vec::new();
+    for n in 0..1_200 {
+        let id = n.to_string();
+        events.push(call(&id, "read", json!({"input": {"q": n}})));
+        events.push(result(&id, json!({})));
+    }
+    let remembered = folded(&events);
+    assert_eq!(remembered.len(), MEMORIES_MAX);
+    for (tokens_max, kept) in [(0, 1), (2, 1), (3, 1), (4, 2), (20, 10), (9_999, 1_000)] {
+        let within: Vec<_> = remembered.within(tokens_max).map(|one| one.result.0).collect();
+        assert_eq!((within.len(), within[0]), (kept, 2_399), "{tokens_max}");
+    }
+}
+
+#[test]
+fn an_answer_given_again_is_counted_and_not_remembered_twice() {
+    let remembered = folded(&[
+        call("1", "read", json!({})),
+        result("1", json!({})),
+        call("2", "read", json!({"cached": {"position": 1}})),
+        result("2", json!({"cached": {"position": 1, "age_ms": 7}})),
+    ]);
+    assert_eq!((remembered.len(), remembered.hits()), (1, 1));
+    assert_eq!(remembered.within(9).map(|one| one.hits).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn a_call_is_known_by_what_it_means() {
+    let named = |text: &str| digest(None, "t", &serde_json::from_str(text).expect("JSON"));
+    assert_eq!(named(r#"{"a":1,"b":[1,2]}"#), named(r#"{ "b":[1,2], "a":1, "c":null }"#));
+    for other in [r#"{"a":1,"b":[2,1]}"#, r#"{"a":"1","b":[1,2]}"#, "{}", r#"[1,2]"#] {
+        assert_ne!(named(r#"{"a":1,"b":[1,2]}"#), named(other), "{other}");
+    }
+    assert_ne!(digest(None, "t", &Value::Null), digest(Some("s"), "t", &Value::Null));
+}

@@ -1,0 +1,49 @@
+//! The part of a passage that is shown.
+
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use sessionlog::{
+    projection::text::ELLIPSIS,
+    search::{Query, Snippet, snippet},
+};
+
+fn shown(query: &str, text: &str, bytes_max: usize) -> Snippet {
+    snippet(&Query::parse(query).unwrap(), text, bytes_max)
+}
+
+#[test]
+fn a_sentence_that_fits_is_shown_as_it_is_with_what_matched() {
+    let text = "The Retry loop calls `flush_ledger_v2()`, loops again.";
+    let found = shown("retries flush ledger loop", text, 400);
+    assert_eq!(found.text, text);
+    assert_eq!(found.matched, ["Retry", "loop", "flush", "ledger", "loops"]);
+    let found = shown("flushledgerv2", text, 400);
+    assert_eq!(found.matched, ["flush_ledger_v2"]);
+}
+
+#[test]
+fn of_a_long_text_the_part_with_most_matches_is_shown() {
+    let filler = "nothing of any use here ".repeat(20);
+    let text = format!("loop {filler}the retry loop takes 512 ms {filler}loop");
+    let found = shown("retry loop", &text, 80);
+    assert!(found.text.contains("retry loop takes 512 ms"), "{found:?}");
+    assert!(found.text.starts_with('…') && found.text.ends_with('…'));
+    assert!(found.text.len() <= 80 + 2 * ELLIPSIS.len_utf8());
+    assert_eq!(found.matched, ["retry", "loop"]);
+}
+
+#[test]
+fn graphemes_stay_whole_wherever_a_text_is_cut() {
+    let family = "👨‍👩‍👧";
+    for space in [" ", ""] {
+        let families = format!("{0}e\u{301}{0}", family.repeat(3));
+        let text = format!("{families}{space}word{space}{families}");
+        let whole: Vec<&str> = text.graphemes(true).collect();
+        for bytes_max in 0..text.len() + 3 {
+            let found = shown("word", &text, bytes_max).text;
+            for part in found.trim_matches(ELLIPSIS).graphemes(true) {
+                assert!(whole.contains(&part), "{part:?} at {bytes_max}");
+            }
+        }
+    }
+}
