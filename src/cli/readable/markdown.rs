@@ -161,7 +161,7 @@ mod tests {
             "created_at": "2026-11-20T09:00:00Z",
         });
         let text = document.event(&result).expect("shown");
-        assert!(text.contains("\n`````\n```\n````\nout\n`````\n"), "{text}");
+        assert!(text.contains("\n`````\n```\n````\nout\n`````"), "{text}");
         let long = format!("{}middle{}", "a".repeat(9_000), "z".repeat(9_000));
         let text = fenced(&long);
         assert!(text.contains("a\n[… 16006 characters …]\nz") || text.len() < 2_200, "{text}");

@@ -280,6 +280,34 @@ fn rules_are_left_out_added_and_overruled_by_name() {
 }
 
 #[test]
+fn a_private_span_is_removed_whatever_the_rules_are_and_wherever_it_is_written() {
+    for setting in ["on", "off", "-jwt"] {
+        let recogniser = Recogniser::parse(setting, "allow .").expect("read");
+        for (text, expected, count) in [
+            ("a <private>b</private> c", "a [private] c", 1),
+            (
+                r#"{"a":"\u003cprivate\u003eb","c":["x<PRIVATE>y"]}"#,
+                r#"{"a":"[private]","c":["x[private]"]}"#,
+                2,
+            ),
+            (r#"{"<private>a":1}"#, r#"{"[private]":1}"#, 1),
+            // Text that is JSON, and half of a surrogate pair.
+            (r#"{"a":"{\"b\":\"<private>c\"}"}"#, r#"{"a":"{\"b\":\"[private]\"}"}"#, 1),
+            (
+                r#"{"a":"x\ud800\u003cprivate\u003eb"}"#,
+                "{\"a\":\"x\u{fffd}\u{fffd}\u{fffd}[private]\"}",
+                1,
+            ),
+        ] {
+            let mut report = Report::default();
+            let clean = recogniser.json(text, &mut report);
+            assert_eq!(clean.as_deref(), Some(expected), "{setting} {text}");
+            assert_eq!(report.rules().collect::<Vec<_>>(), [("private", count)]);
+        }
+    }
+}
+
+#[test]
 fn a_long_text_without_secrets_is_read_in_one_pass() {
     // The patterns are bounded everywhere: a slow one takes forever here.
     let recogniser = Recogniser::default();
