@@ -6,7 +6,8 @@ use serde_json::Value;
 use sessionlog::{
     hook::{Input, Payload},
     import::{self, Chat, Members},
-    wire::{json, tools},
+    verbs::tools,
+    wire::json,
 };
 
 /// Bytes of a text at most.

@@ -20,13 +20,6 @@ pub fn origin(origin: Origin) -> &'static str {
     }
 }
 
-/// An origin from the text clients see.
-#[must_use]
-pub fn origin_from(text: &str) -> Option<Origin> {
-    use Origin::{Harness, Import, Model, Tool, User, Web};
-    [User, Model, Tool, Web, Harness, Import].into_iter().find(|known| origin(*known) == text)
-}
-
 /// The origin in protobuf.
 #[cfg(feature = "http")]
 pub(super) fn origin_number(origin: Origin) -> super::pb::Origin {
