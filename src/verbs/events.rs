@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Asks, Fencing, Header, InSession, Media, Need, Nowhere, Route, Verb, Visit,
+    Asks, Fencing, InSession, Media, Need, Nowhere, RequestHeader, Route, Verb, Visit,
     tools::{ServeTool, Tool, ToolCall, Toolset, bounded, point as argument},
     values::{self, Times, point},
 };
@@ -52,7 +52,7 @@ impl Verb for Emit {
     const ASKS: Asks =
         Asks::Body("1 to 1 000 events, 16 MiB at most; protobuf: EmitRequest of events.proto");
     const TAKES: &'static [Media] = &[Media::Json, Media::Bytes(PROTOBUF)];
-    const HEADERS: &'static [Header] = &[Header {
+    const HEADERS: &'static [RequestHeader] = &[RequestHeader {
         name: "If-Position",
         about: "The batch's first event must get this position",
         is_number: true,
@@ -299,7 +299,7 @@ impl Verb for Follow {
     const TAG: &'static str = "events";
     const ABOUT: &'static str =
         "The session as it grows: live from the tail, or from the point that is given.";
-    const HEADERS: &'static [Header] = &[Header {
+    const HEADERS: &'static [RequestHeader] = &[RequestHeader {
         name: "Last-Event-ID",
         about: "Position of the last event seen; takes the place of from",
         is_number: true,
