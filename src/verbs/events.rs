@@ -35,7 +35,6 @@ pub(super) fn each(visit: &mut impl Visit) {
 /// Surroundings of a point when the caller does not say.
 const AROUND_DEFAULT: u64 = 5;
 
-#[derive(Debug)]
 pub struct Emit;
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -111,7 +110,6 @@ fn of_the_event(mut error: ServiceError) -> ServiceError {
     error
 }
 
-#[derive(Debug)]
 pub struct Get;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -252,7 +250,6 @@ impl ServeTool for GetEvents {
     }
 }
 
-#[derive(Debug)]
 pub struct AppendStream;
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -280,7 +277,6 @@ impl Verb for AppendStream {
     type Answer = String;
 }
 
-#[derive(Debug)]
 pub struct Follow;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -314,7 +310,6 @@ impl Verb for Follow {
     type Answer = String;
 }
 
-#[derive(Debug)]
 pub struct Export;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]

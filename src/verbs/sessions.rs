@@ -38,7 +38,6 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Redact>();
 }
 
-#[derive(Debug)]
 pub struct Create;
 
 impl Verb for Create {
@@ -109,7 +108,6 @@ fn within(place: &str, mut error: ServiceError) -> ServiceError {
     error
 }
 
-#[derive(Debug)]
 pub struct List;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -227,7 +225,6 @@ impl ServeTool for ListSessions {
     }
 }
 
-#[derive(Debug)]
 pub struct Get;
 
 impl Verb for Get {
@@ -248,7 +245,6 @@ impl Serve for Get {
     }
 }
 
-#[derive(Debug)]
 pub struct Update;
 
 impl Verb for Update {
@@ -273,7 +269,6 @@ impl Serve for Update {
     }
 }
 
-#[derive(Debug)]
 pub struct Archive;
 
 impl Verb for Archive {
@@ -295,7 +290,6 @@ impl Serve for Archive {
     }
 }
 
-#[derive(Debug)]
 pub struct Delete;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -328,7 +322,6 @@ impl Serve for Delete {
     }
 }
 
-#[derive(Debug)]
 pub struct Erase;
 
 impl Verb for Erase {
@@ -352,7 +345,6 @@ impl Serve for Erase {
     }
 }
 
-#[derive(Debug)]
 pub struct Redact;
 
 impl Verb for Redact {

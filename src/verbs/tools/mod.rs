@@ -366,7 +366,6 @@ fn keyed(key: &BatchKey, name: &str, arguments: &Value) -> BatchKey {
 }
 
 /// The call of a tool over HTTP.
-#[derive(Debug)]
 pub struct CallTool;
 
 /// A header by which a caller without a session's id is known.
