@@ -2,13 +2,11 @@
 //! and as protobuf. Requests are bytes written here by hand, from docs/http.md and the proto file
 //! alone, as a client in another language would. It must not share code with the server.
 
-use serde_json::Value;
-
 use super::{
     cell::{Cell, Group, Prepare, Prepared},
     failure::Outcome,
     network::{self, Manner, Network, Number, Talk},
-    protocol::{body, json, tail},
+    protocol::{body, json},
     sample::{Numbers, Sample, TYPE},
     server::SEALED,
     site::Site,

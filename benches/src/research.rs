@@ -135,9 +135,10 @@ impl Desk {
         let (owner, who) = (&OwnerInfo::default(), &Principal::local());
         let (service, caller) = (&self.service, &self.caller);
         let call = ToolCall { service, owner, caller, who, via: &via, key: None };
-        tools::call(call, tool, arguments).await.map_err(|why| {
+        let answer = tools::call(call, tool, arguments).await;
+        Ok(answer.map_err(|why| {
             io::Error::other(format!("{tool}: {} {}", why.code.as_str(), why.message))
-        })
+        })?)
     }
 
     async fn overview(&self, steps: usize) -> Outcome<String> {

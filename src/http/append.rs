@@ -19,7 +19,7 @@ use super::{
     body::{Who, is_of},
     gate::{Asking, reader},
     guard::RequestId,
-    params::Query,
+    params::QueryParams,
     refuse::Refusal,
     serve::Stopping,
 };
@@ -65,7 +65,7 @@ pub(super) async fn append(
     State(server): Shared,
     Asking(who): Asking,
     Who(caller): Who,
-    Query(AppendQuery { create }): Query<AppendQuery>,
+    QueryParams(AppendQuery { create }): QueryParams<AppendQuery>,
     stopping: Stopping,
     axum::Extension(request): axum::Extension<RequestId>,
     Lines { body, first }: Lines,

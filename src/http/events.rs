@@ -11,7 +11,7 @@ use super::{
     Shared,
     body::{Conditions, InPath, Payload, Who, wants_protobuf},
     gate::Asking,
-    params::Query,
+    params::QueryParams,
     refuse::Refusal,
     serve::Stopping,
 };
@@ -27,7 +27,7 @@ pub(super) async fn emit(
     State(server): Shared,
     Who(caller): Who,
     InPath(session): InPath,
-    Query(EmitQuery { create }): Query<EmitQuery>,
+    QueryParams(EmitQuery { create }): QueryParams<EmitQuery>,
     conditions: Conditions,
     headers: HeaderMap,
     payload: Payload,
@@ -61,7 +61,7 @@ pub(super) async fn get(
     Asking(who): Asking,
     Who(caller): Who,
     InPath(session): InPath,
-    Query(query): Query<EventsQuery>,
+    QueryParams(query): QueryParams<EventsQuery>,
     headers: HeaderMap,
     stopping: Stopping,
 ) -> Result<Response, Refusal> {

@@ -39,7 +39,12 @@ impl FromRequestParts<Arc<Server>> for Asking {
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<Server>) -> Result<Self, Refusal> {
         // Without the guard no credential was checked: the request is refused.
-        parts.extensions.get().cloned().map(Self).ok_or_else(|| missing("the request was not authenticated"))
+        parts
+            .extensions
+            .get()
+            .cloned()
+            .map(Self)
+            .ok_or_else(|| missing("the request was not authenticated"))
     }
 }
 

@@ -11,9 +11,9 @@ use super::{Server, refuse::Refusal};
 use crate::verbs::read_query;
 
 /// The parameters of one request.
-pub(super) struct Query<T>(pub(super) T);
+pub(super) struct QueryParams<T>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequestParts<Arc<Server>> for Query<T> {
+impl<T: DeserializeOwned> FromRequestParts<Arc<Server>> for QueryParams<T> {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<Server>) -> Result<Self, Refusal> {

@@ -21,7 +21,7 @@ use super::{
     gate::{Asking, reader, reading},
     guard::RequestId,
     hold::{Held, Room},
-    params::Query,
+    params::QueryParams,
     refuse::Refusal,
     serve::Stopping,
 };
@@ -170,7 +170,7 @@ pub(super) async fn tail(
     State(server): Shared,
     Asking(who): Asking,
     InPath(session): InPath,
-    Query(query): Query<FollowQuery>,
+    QueryParams(query): QueryParams<FollowQuery>,
     headers: HeaderMap,
     stopping: Stopping,
     axum::Extension(request): axum::Extension<RequestId>,
@@ -200,7 +200,7 @@ pub(super) async fn export(
     Asking(who): Asking,
     Who(caller): Who,
     InPath(session): InPath,
-    Query(ExportQuery { format }): Query<ExportQuery>,
+    QueryParams(ExportQuery { format }): QueryParams<ExportQuery>,
 ) -> Result<Response, Refusal> {
     let _admitted = server.admit(&who)?;
     let format = format.as_deref().unwrap_or("jsonl");

@@ -15,7 +15,7 @@ use super::{
     events,
     gate::Asking,
     guard::RequestId,
-    params::Query,
+    params::QueryParams,
     refuse::Refusal,
     serve::Stopping,
     stream,
@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// What is asked of a resource; its members are ignored.
-type Asked = JsonBody<serde::de::IgnoredAny>;
+type IgnoredBody = JsonBody<serde::de::IgnoredAny>;
 
 fn no_thread(name: &str) -> Refusal {
     let error = ServiceError::invalid("thread", format!("the session has no thread {name:?}"))
@@ -62,7 +62,7 @@ pub(super) async fn list(
     State(server): Shared,
     Who(caller): Who,
     InPath(session): InPath,
-    Query(ThreadsQuery { statuses }): Query<ThreadsQuery>,
+    QueryParams(ThreadsQuery { statuses }): QueryParams<ThreadsQuery>,
 ) -> Result<Json<ThreadList>, Refusal> {
     let thread = Thread::of(&server.app.service.get_session(&caller, &session).await?);
     let mut wanted = values::words(&statuses).peekable();
@@ -100,7 +100,7 @@ pub(super) async fn list_events(
     Who(caller): Who,
     InPath(session): InPath,
     NameInPath(name): NameInPath,
-    query: Query<EventsQuery>,
+    query: QueryParams<EventsQuery>,
     headers: HeaderMap,
     stopping: Stopping,
 ) -> Result<Response, Refusal> {
@@ -116,7 +116,7 @@ pub(super) async fn tail(
     Who(caller): Who,
     InPath(session): InPath,
     NameInPath(name): NameInPath,
-    query: Query<FollowQuery>,
+    query: QueryParams<FollowQuery>,
     headers: HeaderMap,
     stopping: Stopping,
     request: axum::Extension<RequestId>,
@@ -140,7 +140,7 @@ pub(super) async fn add_resource(
     State(server): Shared,
     Who(caller): Who,
     InPath(session): InPath,
-    _: Asked,
+    _: IgnoredBody,
 ) -> Result<Json<ResourceList>, Refusal> {
     server.app.service.get_session(&caller, &session).await?;
     let error = ServiceError::invalid("resources", "nothing is mounted in a stored session");
@@ -164,7 +164,7 @@ pub(super) async fn update_resource(
     who: Who,
     session: InPath,
     name: NameInPath,
-    _: Asked,
+    _: IgnoredBody,
 ) -> Result<Json<ResourceList>, Refusal> {
     get_resource(server, who, session, name).await
 }

@@ -7,7 +7,7 @@ use super::{
     Server, Shared,
     body::{Conditions, JsonBody, Who},
     gate::Asking,
-    params::Query,
+    params::QueryParams,
     refuse::Refusal,
 };
 use crate::verbs::{Asks, Method, PathParams as _, Serve, VerbCall, keyed};
@@ -40,7 +40,7 @@ async fn handle<V: Serve>(State(server): Shared, request: Request) -> Result<Res
     let params: Vec<(String, String)> =
         params.iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
     let params = V::Params::read(&params)?;
-    let Query(query) = Query::from_request_parts(&mut parts, &server).await?;
+    let QueryParams(query) = QueryParams::from_request_parts(&mut parts, &server).await?;
     let key = match V::KEY {
         Some(_) => Conditions::from_request_parts(&mut parts, &server).await?.key,
         None => None,

@@ -23,7 +23,7 @@ use crate::{
 
 /// A tool call on its way.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct ToolRequest {
     pub(super) name: &'static str,
     pub(super) arguments: Value,
     pub(super) via: Via,
@@ -34,7 +34,7 @@ pub(super) struct Asked {
 /// Carries out tool calls.
 pub(super) trait Backend: Send + Sync {
     /// Returns the structured content of the answer, as JSON text.
-    fn call(&self, asked: Asked) -> BoxFuture<'_, Result<String, Failure>>;
+    fn call(&self, asked: ToolRequest) -> BoxFuture<'_, Result<String, Failure>>;
 }
 
 /// The verbs in this process.
@@ -44,11 +44,14 @@ pub(super) struct InProcess {
 }
 
 impl Backend for InProcess {
-    fn call(&self, asked: Asked) -> BoxFuture<'_, Result<String, Failure>> {
+    fn call(&self, asked: ToolRequest) -> BoxFuture<'_, Result<String, Failure>> {
         async move {
-            let Asked { name, arguments, via, who } = asked;
+            let ToolRequest { name, arguments, via, who } = asked;
             let answer = match who.as_deref() {
-                None => Err(ServiceError::new(Code::Unauthenticated, "the request was not authenticated")),
+                None => Err(ServiceError::new(
+                    Code::Unauthenticated,
+                    "the request was not authenticated",
+                )),
                 Some(who) => {
                     let origin = Origin::Model;
                     let caller = &Caller { scope: who.scope.clone(), origin, fence: None };
@@ -70,7 +73,7 @@ pub(super) struct Forwarded {
 }
 
 impl Backend for Forwarded {
-    fn call(&self, asked: Asked) -> BoxFuture<'_, Result<String, Failure>> {
+    fn call(&self, asked: ToolRequest) -> BoxFuture<'_, Result<String, Failure>> {
         async move {
             let mut request = Request::post(format!("/v1/tools/{}", asked.name));
             if tools::tool(asked.name).is_some_and(tools::Tool::is_read_only) {

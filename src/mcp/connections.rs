@@ -29,11 +29,11 @@ type Failure = <Local as SessionManager>::Error;
 pub(super) struct Connections {
     open: Arc<Local>,
     tenant: Option<TenantId>,
-    all: Arc<Table<Arc<Local>>>,
+    all: Arc<ConnectionTable<Arc<Local>>>,
 }
 
 /// Every connection of the server.
-pub(super) struct Table<L> {
+pub(super) struct ConnectionTable<L> {
     known: Mutex<Known<L>>,
     /// Connections of all, and of one tenant.
     max: (usize, usize),
@@ -54,7 +54,7 @@ struct One<L> {
     place: L,
 }
 
-impl<L> Table<L> {
+impl<L> ConnectionTable<L> {
     pub(super) fn new() -> Self {
         Self::of(limits::MCP_CONNECTIONS_MAX, limits::MCP_CONNECTIONS_TENANT_MAX)
     }
@@ -105,7 +105,7 @@ impl<L> Table<L> {
 
 /// A stream of a connection, which is not idle meanwhile.
 struct Busy {
-    all: Arc<Table<Arc<Local>>>,
+    all: Arc<ConnectionTable<Arc<Local>>>,
     name: SessionId,
 }
 
@@ -116,7 +116,11 @@ impl Drop for Busy {
 }
 
 impl Connections {
-    pub(super) fn new(open: Local, tenant: Option<TenantId>, all: Arc<Table<Arc<Local>>>) -> Self {
+    pub(super) fn new(
+        open: Local,
+        tenant: Option<TenantId>,
+        all: Arc<ConnectionTable<Arc<Local>>>,
+    ) -> Self {
         Self { open: Arc::new(open), tenant, all }
     }
 
@@ -254,7 +258,7 @@ mod tests {
     #[test]
     fn too_many_connections_close_the_one_idle_longest_of_the_tenant_that_has_most() {
         let tenant = |name: &str| Some(TenantId::new(name).expect("a name"));
-        let table = Table::of(5, 3);
+        let table = ConnectionTable::of(5, 3);
         let enter = |tenant: Option<TenantId>, name: &str| {
             table.enter(name.into(), tenant, ()).map(|(closed, ())| closed.to_string())
         };

@@ -21,7 +21,7 @@ use rmcp::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    backend::{Asked, Backend},
+    backend::{Backend, ToolRequest},
     conversation, lines, resources,
 };
 use crate::{
@@ -126,7 +126,7 @@ impl Handler {
     }
 
     /// Calls a tool and remembers the session it used; returns the answer as text and parsed.
-    async fn answer(&self, asked: Asked) -> Result<(String, Value), Failure> {
+    async fn answer(&self, asked: ToolRequest) -> Result<(String, Value), Failure> {
         let (name, via) = (asked.name, asked.via.clone());
         let text = self.backend.call(asked).await?;
         let value = parsed(name, &text)?;
@@ -142,7 +142,7 @@ impl Handler {
         arguments: Value,
     ) -> Result<String, Failure> {
         let (via, who) = (Via::default(), principal(context));
-        self.backend.call(Asked { name, arguments, via, who }).await
+        self.backend.call(ToolRequest { name, arguments, via, who }).await
     }
 }
 
@@ -195,7 +195,7 @@ impl ServerHandler for Handler {
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let (via, who) = (self.via(&context)?, principal(&context));
-        match self.answer(Asked { name: tool.name, arguments, via, who }).await {
+        match self.answer(ToolRequest { name: tool.name, arguments, via, who }).await {
             Ok((text, value)) => {
                 let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
                 result.structured_content = Some(value);
@@ -329,7 +329,7 @@ impl ServerHandler for Handler {
         let mut asked = named.clone();
         asked.insert("pageOut".to_owned(), Value::Bool(false));
         let ask = |name, arguments| {
-            self.answer(Asked { name, arguments, via: via.clone(), who: who.clone() })
+            self.answer(ToolRequest { name, arguments, via: via.clone(), who: who.clone() })
         };
         let answer = match ask("continue_session", asked.into()).await {
             // A caller that may only read gets the overview instead.

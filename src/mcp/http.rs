@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     backend::InProcess,
-    connections::{Connections, Table as Open},
+    connections::{ConnectionTable, Connections},
     handler::Handler,
 };
 use crate::{
@@ -97,7 +97,7 @@ where
         .with_allowed_origins(origins.chain(options.allowed_origins));
     config.cancellation_token = options.stop;
     config.max_request_body_bytes = limits::MCP_CARRIER_BYTES_MAX;
-    let all = Arc::new(Open::new());
+    let all = Arc::new(ConnectionTable::new());
     let open = move |tenant: Option<TenantId>| {
         let mut connections = LocalSessionManager::default();
         connections.session_config.keep_alive = Some(IDLE_CONNECTION);
@@ -106,7 +106,7 @@ where
     };
     let transports = Arc::new(Transports {
         open,
-        table: Mutex::from(Table { by_scope: HashMap::new(), uses: 0 }),
+        table: Mutex::from(TransportTable { by_scope: HashMap::new(), uses: 0 }),
     });
     let serve = move |request: Request| {
         let transport = transports.of(request.extensions().get::<Arc<Principal>>());
@@ -126,11 +126,11 @@ where
 /// One transport for each scope: the name of a connection is unknown in every other scope.
 struct Transports<H, F> {
     open: F,
-    table: Mutex<Table<H>>,
+    table: Mutex<TransportTable<H>>,
 }
 
 /// The open transports.
-struct Table<H> {
+struct TransportTable<H> {
     /// Each with the number of its last use.
     by_scope: HashMap<Option<Scope>, (Transport<H>, u64)>,
     uses: u64,
@@ -142,7 +142,7 @@ impl<H, F: Fn(Option<TenantId>) -> Transport<H>> Transports<H, F> {
     fn of(&self, caller: Option<&Arc<Principal>>) -> Transport<H> {
         let scope = caller.map(|caller| caller.scope.clone());
         let mut table = self.table.lock();
-        let Table { by_scope, uses } = &mut *table;
+        let TransportTable { by_scope, uses } = &mut *table;
         *uses += 1;
         if by_scope.len() >= SCOPES_MAX && !by_scope.contains_key(&scope) {
             let oldest = by_scope.iter().min_by_key(|(_, (_, used))| *used);

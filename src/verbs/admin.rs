@@ -32,7 +32,6 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.by_hand::<GetOpenapi>();
 }
 
-#[derive(Debug)]
 pub struct Owner;
 
 impl Verb for Owner {
@@ -63,7 +62,6 @@ fn owner(owner: &OwnerInfo) -> types::Owner {
     }
 }
 
-#[derive(Debug)]
 pub struct StepDown;
 
 impl Verb for StepDown {
@@ -92,7 +90,6 @@ impl Serve for StepDown {
     }
 }
 
-#[derive(Debug)]
 pub struct Verify;
 
 impl Verb for Verify {
@@ -135,7 +132,6 @@ impl Serve for Verify {
     }
 }
 
-#[derive(Debug)]
 pub struct Repair;
 
 impl Verb for Repair {
@@ -167,7 +163,6 @@ impl Serve for Repair {
     }
 }
 
-#[derive(Debug)]
 pub struct AuditLog;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -237,7 +232,6 @@ impl Serve for AuditLog {
     }
 }
 
-#[derive(Debug)]
 pub struct Keys;
 
 impl Verb for Keys {
@@ -258,7 +252,6 @@ impl Serve for Keys {
     }
 }
 
-#[derive(Debug)]
 pub struct RotateKeys;
 
 impl Verb for RotateKeys {
@@ -280,7 +273,6 @@ impl Serve for RotateKeys {
     }
 }
 
-#[derive(Debug)]
 pub struct RecoveryReport;
 
 impl Verb for RecoveryReport {
@@ -301,7 +293,6 @@ impl Serve for RecoveryReport {
     }
 }
 
-#[derive(Debug)]
 pub struct CreateBackup;
 
 impl Verb for CreateBackup {
@@ -319,7 +310,6 @@ impl Verb for CreateBackup {
     type Answer = String;
 }
 
-#[derive(Debug)]
 pub struct GetHealth;
 
 impl Verb for GetHealth {
@@ -339,7 +329,6 @@ impl Serve for GetHealth {
     }
 }
 
-#[derive(Debug)]
 pub struct GetReadiness;
 
 impl Verb for GetReadiness {
@@ -372,7 +361,6 @@ impl Serve for GetReadiness {
     }
 }
 
-#[derive(Debug)]
 pub struct GetMetrics;
 
 impl Verb for GetMetrics {
@@ -387,7 +375,6 @@ impl Verb for GetMetrics {
     type Answer = String;
 }
 
-#[derive(Debug)]
 pub struct GetOpenapi;
 
 impl Verb for GetOpenapi {

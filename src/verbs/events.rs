@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Asks, Fencing, Header, InSession, Media, Need, Nowhere, Route, Verb, Visit,
+    Asks, Fencing, InSession, Media, Need, Nowhere, RequestHeader, Route, Verb, Visit,
     tools::{ServeTool, Tool, ToolCall, Toolset, bounded, point as argument},
     values::{self, Times, point},
 };
@@ -35,7 +35,6 @@ pub(super) fn each(visit: &mut impl Visit) {
 /// Surroundings of a point when the caller does not say.
 const AROUND_DEFAULT: u64 = 5;
 
-#[derive(Debug)]
 pub struct Emit;
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -52,7 +51,7 @@ impl Verb for Emit {
     const ASKS: Asks =
         Asks::Body("1 to 1 000 events, 16 MiB at most; protobuf: EmitRequest of events.proto");
     const TAKES: &'static [Media] = &[Media::Json, Media::Bytes(PROTOBUF)];
-    const HEADERS: &'static [Header] = &[Header {
+    const HEADERS: &'static [RequestHeader] = &[RequestHeader {
         name: "If-Position",
         about: "The batch's first event must get this position",
         is_number: true,
@@ -111,7 +110,6 @@ fn of_the_event(mut error: ServiceError) -> ServiceError {
     error
 }
 
-#[derive(Debug)]
 pub struct Get;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -252,7 +250,6 @@ impl ServeTool for GetEvents {
     }
 }
 
-#[derive(Debug)]
 pub struct AppendStream;
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -280,7 +277,6 @@ impl Verb for AppendStream {
     type Answer = String;
 }
 
-#[derive(Debug)]
 pub struct Follow;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -299,7 +295,7 @@ impl Verb for Follow {
     const TAG: &'static str = "events";
     const ABOUT: &'static str =
         "The session as it grows: live from the tail, or from the point that is given.";
-    const HEADERS: &'static [Header] = &[Header {
+    const HEADERS: &'static [RequestHeader] = &[RequestHeader {
         name: "Last-Event-ID",
         about: "Position of the last event seen; takes the place of from",
         is_number: true,
@@ -314,7 +310,6 @@ impl Verb for Follow {
     type Answer = String;
 }
 
-#[derive(Debug)]
 pub struct Export;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]

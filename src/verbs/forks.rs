@@ -28,7 +28,6 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Diff>();
 }
 
-#[derive(Debug)]
 pub struct Fork;
 
 impl Verb for Fork {
@@ -86,7 +85,6 @@ impl ServeTool for ForkSession {
     }
 }
 
-#[derive(Debug)]
 pub struct Family;
 
 impl Verb for Family {
@@ -109,7 +107,6 @@ impl Serve for Family {
     }
 }
 
-#[derive(Debug)]
 pub struct Diff;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -50,7 +50,6 @@ macro_rules! declared {
     ($($verb:ident: $method:ident $path:literal, $id:literal, $need:ident, $tag:literal;
         $about:literal, $answers:literal, $gives:expr;
         $place:ty, $query:ty => $answer:ty)*) => {$(
-        #[derive(Debug)]
         pub struct $verb;
 
         impl Verb for $verb {

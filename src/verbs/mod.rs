@@ -64,7 +64,7 @@ pub trait Verb: Send + Sync + Sized + 'static {
     /// What its answer may be.
     const GIVES: &'static [Media] = &[Media::Json];
     /// Headers that it takes, beside those of its key and its token.
-    const HEADERS: &'static [Header] = &[];
+    const HEADERS: &'static [RequestHeader] = &[];
     /// The tool by which models call it.
     const TOOL: Option<Tool> = None;
     /// The parameters of its path.
@@ -215,7 +215,7 @@ pub enum Media {
 
 /// A header that may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct RequestHeader {
     /// Its name.
     pub name: &'static str,
     /// What it says, as published.

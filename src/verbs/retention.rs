@@ -22,7 +22,6 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Sweep>();
 }
 
-#[derive(Debug)]
 pub struct Hold;
 
 impl Verb for Hold {
@@ -44,7 +43,6 @@ impl Serve for Hold {
     }
 }
 
-#[derive(Debug)]
 pub struct Release;
 
 impl Verb for Release {
@@ -66,7 +64,6 @@ impl Serve for Release {
     }
 }
 
-#[derive(Debug)]
 pub struct Restore;
 
 impl Verb for Restore {
@@ -90,7 +87,6 @@ impl Serve for Restore {
     }
 }
 
-#[derive(Debug)]
 pub struct Look;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -118,7 +114,6 @@ impl Serve for Look {
     }
 }
 
-#[derive(Debug)]
 pub struct Sweep;
 
 impl Verb for Sweep {

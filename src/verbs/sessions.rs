@@ -42,7 +42,6 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Redact>();
 }
 
-#[derive(Debug)]
 pub struct Create;
 
 impl Verb for Create {
@@ -113,7 +112,6 @@ fn within(place: &str, mut error: ServiceError) -> ServiceError {
     error
 }
 
-#[derive(Debug)]
 pub struct List;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -236,7 +234,6 @@ impl ServeTool for ListSessions {
     }
 }
 
-#[derive(Debug)]
 pub struct Get;
 
 impl Verb for Get {
@@ -257,7 +254,6 @@ impl Serve for Get {
     }
 }
 
-#[derive(Debug)]
 pub struct Update;
 
 impl Verb for Update {
@@ -282,7 +278,6 @@ impl Serve for Update {
     }
 }
 
-#[derive(Debug)]
 pub struct Archive;
 
 impl Verb for Archive {
@@ -326,7 +321,6 @@ impl Serve for Unarchive {
     }
 }
 
-#[derive(Debug)]
 pub struct Delete;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -359,7 +353,6 @@ impl Serve for Delete {
     }
 }
 
-#[derive(Debug)]
 pub struct Erase;
 
 impl Verb for Erase {
@@ -383,7 +376,6 @@ impl Serve for Erase {
     }
 }
 
-#[derive(Debug)]
 pub struct Redact;
 
 impl Verb for Redact {

@@ -36,7 +36,6 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<LookupToolCache>();
 }
 
-#[derive(Debug)]
 pub struct Window;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -95,7 +94,6 @@ impl Serve for Window {
     }
 }
 
-#[derive(Debug)]
 pub struct Index;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -171,7 +169,6 @@ fn of_answer(text: Option<&str>) -> ServiceResult<Option<Cursor>> {
     text.map(|text| cursor(text).ok_or_else(foreign)).transpose()
 }
 
-#[derive(Debug)]
 pub struct Summary;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -211,7 +208,6 @@ impl Serve for Summary {
     }
 }
 
-#[derive(Debug)]
 pub struct Step;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -255,7 +251,6 @@ impl Serve for Step {
     }
 }
 
-#[derive(Debug)]
 pub struct Continuation;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -300,7 +295,6 @@ pub struct AtQuery {
     pub at: Option<String>,
 }
 
-#[derive(Debug)]
 pub struct Usage;
 
 impl Verb for Usage {
@@ -323,7 +317,6 @@ impl Serve for Usage {
     }
 }
 
-#[derive(Debug)]
 pub struct Compactions;
 
 impl Verb for Compactions {
@@ -350,7 +343,6 @@ impl Serve for Compactions {
 /// Bytes that a tool's answer takes at most, mostly.
 const ANSWER_BYTES: usize = 64 << 10;
 
-#[derive(Debug)]
 pub struct LookupToolCache;
 
 impl Verb for LookupToolCache {
@@ -379,7 +371,6 @@ impl Serve for LookupToolCache {
     }
 }
 
-#[derive(Debug)]
 pub struct Outputs;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -41,7 +41,6 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<History>();
 }
 
-#[derive(Debug)]
 pub struct SetCursor;
 
 impl Verb for SetCursor {
@@ -72,7 +71,6 @@ impl Serve for SetCursor {
     }
 }
 
-#[derive(Debug)]
 pub struct GetCursor;
 
 impl Verb for GetCursor {
@@ -94,7 +92,6 @@ impl Serve for GetCursor {
     }
 }
 
-#[derive(Debug)]
 pub struct DropCursor;
 
 impl Verb for DropCursor {
@@ -117,7 +114,6 @@ impl Serve for DropCursor {
     }
 }
 
-#[derive(Debug)]
 pub struct ListCursors;
 
 impl Verb for ListCursors {
@@ -138,7 +134,6 @@ impl Serve for ListCursors {
     }
 }
 
-#[derive(Debug)]
 pub struct MakeCheckpoint;
 
 impl Verb for MakeCheckpoint {
@@ -216,7 +211,6 @@ impl ServeTool for args::Checkpoint {
     }
 }
 
-#[derive(Debug)]
 pub struct ListCheckpoints;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -253,7 +247,6 @@ impl Serve for ListCheckpoints {
     }
 }
 
-#[derive(Debug)]
 pub struct GetCheckpoint;
 
 impl Verb for GetCheckpoint {
@@ -278,7 +271,6 @@ impl Serve for GetCheckpoint {
     }
 }
 
-#[derive(Debug)]
 pub struct ResumeCheckpoint;
 
 impl Verb for ResumeCheckpoint {
@@ -333,7 +325,6 @@ impl ServeTool for args::Resume {
     }
 }
 
-#[derive(Debug)]
 pub struct WakeSession;
 
 impl Verb for WakeSession {
@@ -360,7 +351,6 @@ impl Serve for WakeSession {
     }
 }
 
-#[derive(Debug)]
 pub struct RenewLease;
 
 impl Verb for RenewLease {
@@ -385,7 +375,6 @@ impl Serve for RenewLease {
     }
 }
 
-#[derive(Debug)]
 pub struct ReleaseLease;
 
 impl Verb for ReleaseLease {
@@ -409,7 +398,6 @@ impl Serve for ReleaseLease {
     }
 }
 
-#[derive(Debug)]
 pub struct History;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -26,7 +26,7 @@ const FENCE: &str = "fencingToken";
 
 /// Which of its names an object has.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Names {
+enum NamesOf {
     Tool,
     Verb,
 }
@@ -114,7 +114,7 @@ pub(super) fn serve<V: Serve>(
         let answer = V::serve(verb).await.map_err(renamed)?;
         let answer = serde_json::to_value(&answer).expect("an answer is JSON");
         let shape = Value::Object(schema::input::<V::Answer>());
-        let mut answer = into_map(named(answer, &shape, Names::Tool));
+        let mut answer = into_map(named(answer, &shape, NamesOf::Tool));
         if let Some((session, by)) = bound {
             service.bind(call.caller, via, &session);
             answer.shift_insert(0, SESSION.to_owned(), json!(session.as_str()));
@@ -165,10 +165,10 @@ fn in_tool(name: &str) -> String {
 
 /// Takes the arguments that a schema has, under the verb's names.
 fn of_part(given: &mut Map<String, Value>, schema: &Value) -> Map<String, Value> {
-    let is_of = |name: &String| property(schema, name, Names::Tool).is_some();
+    let is_of = |name: &String| property(schema, name, NamesOf::Tool).is_some();
     let names: Vec<String> = given.keys().filter(|name| is_of(name)).cloned().collect();
     let own = names.into_iter().filter_map(|name| given.shift_remove_entry(&name));
-    into_map(named(Value::Object(own.collect()), schema, Names::Verb))
+    into_map(named(Value::Object(own.collect()), schema, NamesOf::Verb))
 }
 
 /// The same schema with the names of a tool.
@@ -195,18 +195,18 @@ fn in_camel(schema: Value) -> Value {
 
 /// The same value with the names wanted. A member that its schema does not name is the client's
 /// own and keeps its name. A tool's answer has no nulls.
-fn named(value: Value, schema: &Value, wanted: Names) -> Value {
+fn named(value: Value, schema: &Value, wanted: NamesOf) -> Value {
     let inner = |keyword: &str| schema.get(keyword).unwrap_or(&Value::Null);
     match value {
         Value::Array(items) => {
             items.into_iter().map(|item| named(item, inner("items"), wanted)).collect()
         }
         Value::Object(members) => {
-            let from = if wanted == Names::Tool { Names::Verb } else { Names::Tool };
+            let from = if wanted == NamesOf::Tool { NamesOf::Verb } else { NamesOf::Tool };
             let renamed = members.into_iter().filter_map(|(name, value)| {
                 match property(schema, &name, from) {
-                    Some(_) if wanted == Names::Tool && value.is_null() => None,
-                    Some((known, schema)) if wanted == Names::Tool => {
+                    Some(_) if wanted == NamesOf::Tool && value.is_null() => None,
+                    Some((known, schema)) if wanted == NamesOf::Tool => {
                         Some((in_tool(known), named(value, schema, wanted)))
                     }
                     Some((known, schema)) => Some((known.clone(), named(value, schema, wanted))),
@@ -220,10 +220,10 @@ fn named(value: Value, schema: &Value, wanted: Names) -> Value {
 }
 
 /// The property of a schema that has a name: its name in the verb, and its schema.
-fn property<'a>(schema: &'a Value, name: &str, names: Names) -> Option<(&'a String, &'a Value)> {
+fn property<'a>(schema: &'a Value, name: &str, names: NamesOf) -> Option<(&'a String, &'a Value)> {
     let is = |known: &str| match names {
-        Names::Verb => known == name,
-        Names::Tool => in_tool(known) == name,
+        NamesOf::Verb => known == name,
+        NamesOf::Tool => in_tool(known) == name,
     };
     let own = schema.get("properties").and_then(Value::as_object);
     let own = own.and_then(|all| all.iter().find(|(known, _)| is(known)));

@@ -13,8 +13,10 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
 pub use self::arguments::{bounded, point, renamed};
-use self::way_out::Asked;
-use super::{Asks, Header, Media, Need, NoQuery, OfTool, OwnerInfo, Route, Serve, Verb, Visit};
+use self::way_out::RefusedCall;
+use super::{
+    Asks, Media, Need, NoQuery, OfTool, OwnerInfo, RequestHeader, Route, Serve, Verb, Visit,
+};
 use crate::{
     access::{Grant, Principal},
     event::{BatchKey, Fence, SessionId},
@@ -342,7 +344,7 @@ pub async fn call(call: ToolCall<'_>, name: &str, arguments: Value) -> ServiceRe
             .action("list the tools for their names")
     })?;
     call.who.require(&tool.grants())?;
-    let asked = Asked::of(name, &arguments);
+    let asked = RefusedCall::of(name, &arguments);
     let key =
         call.key.map(|key| if tool.plain_key { key.clone() } else { keyed(key, name, &arguments) });
     match tool.serve(ToolCall { key: key.as_ref(), ..call }, arguments).await {
@@ -364,12 +366,11 @@ fn keyed(key: &BatchKey, name: &str, arguments: &Value) -> BatchKey {
 }
 
 /// The call of a tool over HTTP.
-#[derive(Debug)]
 pub struct CallTool;
 
 /// A header by which a caller without a session's id is known.
-const fn known_by(name: &'static str, about: &'static str) -> Header {
-    Header { name, about, is_number: false }
+const fn known_by(name: &'static str, about: &'static str) -> RequestHeader {
+    RequestHeader { name, about, is_number: false }
 }
 
 impl Verb for CallTool {
@@ -379,7 +380,7 @@ impl Verb for CallTool {
     const ASKS: Asks = Asks::Body("The tool's arguments, camelCase");
     const KEY: Option<&'static str> = Some("A retry with the same key does not happen twice");
     const ANSWERS: &'static str = "The tool's structured content, camelCase";
-    const HEADERS: &'static [Header] = &[
+    const HEADERS: &'static [RequestHeader] = &[
         known_by("Sessionlog-Session", "The session the caller was started for"),
         known_by(
             "Sessionlog-Connection",

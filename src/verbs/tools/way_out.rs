@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::service::{Candidate, Code, NextCall, ServiceError};
 
 /// What a refused call asked for, as far as a way out needs it.
-pub(super) struct Asked {
+pub(super) struct RefusedCall {
     tool: String,
     session: Option<Value>,
     step: Option<Value>,
@@ -17,7 +17,7 @@ pub(super) struct Asked {
     event: Option<String>,
 }
 
-impl Asked {
+impl RefusedCall {
     pub(super) fn of(tool: &str, arguments: &Value) -> Self {
         let member = |name: &str| arguments.get(name).filter(|value| !value.is_null()).cloned();
         let event = arguments.pointer("/event/id").and_then(Value::as_str);
