@@ -26,7 +26,7 @@ use crate::{
         SessionKey, limits,
     },
     log::{
-        Create, Entry, KnownBatch, Lineage, REDACTED, SegmentEntry, TAG_BYTES,
+        self, Create, Entry, KnownBatch, Lineage, REDACTED, SegmentEntry, TAG_BYTES,
         frame::PAYLOAD_BYTES_MAX,
     },
     store::{
@@ -372,6 +372,36 @@ impl Commit {
         }
     }
 
+    /// Discards a session, on a full disk, too: then what it frees is free when this returns.
+    pub(super) async fn discard(
+        &self,
+        session: &Arc<Session>,
+        change: log::Change,
+    ) -> StoreResult<()> {
+        self.drive_with_reserve(session, Ask::Change(change)).await?;
+        let reserve = &self.sessions.reserve;
+        if reserve.is_given() || reserve.is_cramped() {
+            blocking(|| self.clearing.make_room());
+        }
+        Ok(())
+    }
+
+    /// Drives a request that frees bytes; where there is no room the reserve is given to it.
+    pub(super) async fn drive_with_reserve(
+        &self,
+        session: &Arc<Session>,
+        ask: Ask,
+    ) -> StoreResult<()> {
+        let mut request = self.ask(ask);
+        let mut driven = self.drive(session, &mut request).await;
+        if matches!(driven, Err(StoreError::DiskFull(_)))
+            && blocking(|| self.clearing.give_reserve())
+        {
+            driven = self.drive(session, &mut request).await;
+        }
+        driven.map(drop)
+    }
+
     /// A writer that is faster than segments are written waits here; memory stays bounded.
     fn relieve(&self) -> StoreResult<()> {
         let pressed = || self.sessions.pressure() > self.base.options.journal_retained_bytes;
@@ -490,7 +520,7 @@ impl Commit {
                 state.entry.key = cipher.as_ref().map_or(0, |cipher| cipher.number().0);
                 state.cipher = cipher;
                 state.opened = Some(Opened::new(self.base.env.clock.monotonic()));
-                self.sessions.in_use.lock().push_back(Arc::clone(&session));
+                self.sessions.note_opened(&session);
                 self.plan_in(&session, state, &mut request)
             };
             match planned {
@@ -522,7 +552,7 @@ impl Commit {
     /// Notes a fork before anything of it is durable, so that its parent stays: a deletion of
     /// the parent either comes later and finds the fork, or came before and is found here.
     fn hold_parent(&self, parent: &Session, child: &Session) -> StoreResult<()> {
-        self.sessions.forks.lock().hold(parent.hash, child.hash, &child.key.session);
+        self.sessions.hold_parent(parent, child);
         let written = parent.visible()?.entry.updated_at;
         let mut state = child.state();
         // Time does not go back from what it continues from.

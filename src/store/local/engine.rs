@@ -10,12 +10,12 @@ use super::{
     catalogue::sessions::Sessions,
     clearing::Clearing,
     commit::Commit,
-    keys::Keys,
+    keys::{Keys, rotate},
     layout, making, open,
     options::{OpenError, Options},
     rank,
     segments::Segments,
-    upkeep::{Upkeep, rotate},
+    upkeep::Upkeep,
     wait::blocking,
 };
 use crate::{
@@ -177,10 +177,8 @@ impl Local {
     pub(super) fn stop(&self) {
         self.base.closed.store(true, Ordering::Release);
         self.sessions.journal.stop();
-        self.sessions.settle_now.state.lock().stop = true;
-        self.sessions.settle_now.changed.notify_all();
-        self.upkeep.scrub_now.state.lock().stop = true;
-        self.upkeep.scrub_now.changed.notify_all();
+        self.sessions.settler.stop();
+        self.upkeep.scrubber.stop();
         for thread in std::mem::take(&mut *self.threads.lock()) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the store panicked");

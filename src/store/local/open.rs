@@ -1,17 +1,15 @@
 //! Opening a data directory after any stop: lock, identity, settled files, journal, catalogue. It
 //! reads no session's segments. It must not write, beyond making a new store in an empty directory.
 
-use std::{
-    collections::{HashSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::{
     base::Base,
     catalogue::{
-        ByHash, Catalogue, Settling, keys_live_from,
-        sessions::{Backlog, Reserve, Sessions, Signal},
+        ByHash, Catalogue, Settling,
+        backlog::Backlog,
+        keys_live_from,
+        sessions::Sessions,
         slots::{Found, Slots},
     },
     clearing::{Clearing, Pause},
@@ -31,14 +29,12 @@ use super::{
         forks::{self, Birth, Births, Forks},
     },
     upkeep::{Refused, Upkeep},
+    wait::Signal,
 };
 use crate::{
     env::{
         Env, Lock,
-        sync::{
-            Mutex, RwLock,
-            atomic::{AtomicBool, AtomicU64},
-        },
+        sync::{Mutex, atomic::AtomicBool},
     },
     event::{Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
     log::{
@@ -93,18 +89,10 @@ pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Upke
         closed: AtomicBool::new(false),
         frozen: AtomicBool::new(!refused.unnamed.is_empty()),
     });
-    let sessions = Arc::new(Sessions {
-        base: Arc::clone(&base),
-        journal,
-        names: RwLock::new(rank::NAMES, catalogue),
-        slots: Mutex::new(rank::SLOTS, slots),
-        forks: Mutex::new(rank::FORKS, forks),
-        in_use: Mutex::new(rank::IN_USE, VecDeque::new()),
-        backlog: Backlog::new(dirty, touched, unfinished.clone()),
-        reserve: Reserve::default(),
-        settle_now: Signal::new(),
-        settled_written: AtomicU64::new(0),
-    });
+    let backlog = Backlog::new(dirty, touched, unfinished.clone());
+    let of_base = Arc::clone(&base);
+    let sessions = Sessions::new(of_base, journal, (catalogue, slots), forks, backlog);
+    let sessions = Arc::new(sessions);
     deleted.iter().for_each(|session| sessions.reclaim(session));
     unfinished.iter().for_each(|session| sessions.note_erasing(session));
     // No settling names a place behind a tombstone before `settled/` says what it says.
@@ -154,7 +142,7 @@ fn parts(
         commit,
         looked_to: Mutex::new(rank::ROUNDS, None),
         swept_to: Mutex::new(rank::ROUNDS, None),
-        scrub_now: Signal::new(),
+        scrubber: Signal::new(),
         scrubbed: Mutex::new(rank::LAST, Scrub::default()),
         repairing: Mutex::new(rank::REPAIRING, ()),
         refused: Mutex::new(rank::LAST, refused),

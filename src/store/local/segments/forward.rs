@@ -47,7 +47,7 @@ impl Segments {
             let room = self.base.options.journal_retained_bytes / 4;
             let fits = written.saturating_sub(*place_written) < room;
             if fits || self.sessions.journal.refusing().is_some() {
-                return Ok((self.sessions.slots.lock().latest(), 0));
+                return Ok((self.sessions.settled_place(), 0));
             }
             for session in stuck {
                 copied += self.copy_forward(session, place.lsn)?;

@@ -9,6 +9,7 @@ pub(super) mod read;
 pub(super) mod sealing;
 pub(super) mod settle;
 pub(super) mod slice;
+pub(super) mod unlink;
 pub(super) mod verify;
 pub(super) mod warm;
 

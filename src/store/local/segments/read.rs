@@ -82,7 +82,7 @@ impl Segments {
             if same && state.opened.is_none() {
                 opened.unread = self.note_all(session, &mut state, flaws);
                 state.opened = Some(opened);
-                self.sessions.in_use.lock().push_back(Arc::clone(session));
+                self.sessions.note_opened(session);
             }
         }
     }
@@ -299,7 +299,7 @@ impl Segments {
     ) {
         if state.damage(range, reason) {
             tracing::error!(session = %session.hash, %range, reason, "acknowledged bytes are damaged");
-            self.sessions.backlog.touched.lock().push(Arc::clone(session));
+            self.sessions.backlog.touch(session);
         }
     }
 }

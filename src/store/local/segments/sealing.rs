@@ -37,19 +37,17 @@ impl Segments {
         quiet: bool,
     ) -> io::Result<()> {
         let full = settled.into_iter().filter(|session| self.full_run(session).is_some());
-        let mut waiting = self.sessions.backlog.full.lock();
-        waiting.extend(full.map(|session| (session.hash, session)));
+        self.sessions.backlog.add_full(full);
         if !quiet {
             return Ok(());
         }
-        let mut sessions = std::mem::take(&mut *waiting);
-        drop(waiting);
+        let mut sessions = self.sessions.backlog.take_full();
         while let Some((hash, session)) = sessions.pop_first() {
             let mut last = None;
             while let Some(run) = self.full_run(&session).filter(|run| last.as_ref() != Some(run)) {
                 if self.sessions.pressure() > self.base.options.journal_retained_bytes / 16 {
                     sessions.insert(hash, session);
-                    self.sessions.backlog.full.lock().append(&mut sessions);
+                    self.sessions.backlog.add_full(sessions.into_values());
                     return Ok(());
                 }
                 self.seal_runs(vec![(Arc::clone(&session), run.clone())])?;
@@ -168,11 +166,7 @@ impl Segments {
         let paths = run
             .iter()
             .map(|old| segment::path(session.hash, Position(old.base), old.start, old.sealed));
-        // Behind the change: a settled file of a later generation does not name what was replaced.
-        // And not under the session's lock: who has the slots may be reading them from the disk.
-        let generation = self.sessions.slots.lock().generation();
-        self.sessions.backlog.retired.lock().extend(paths.map(|path| (path, generation)));
-        self.sessions.backlog.touched.lock().push(Arc::clone(session));
+        self.sessions.retire(session, paths);
     }
 
     /// The bytes of a sealed segment, proven against the chains, and the records it holds.

@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use super::super::{
     catalogue::sessions::FEW_SESSIONS_MAX,
-    journal::place::Place,
     session::{Durable, Session, opened::index_of},
+    wait::Waited,
 };
 use super::Segments;
 use crate::{
@@ -18,10 +18,9 @@ use crate::{
     },
     event::{Lsn, Position, SessionHash},
     log::{
-        Delta, Encryptor, Entry, Frame, FrameHeader, KeyNumber, SegmentEntry,
+        Encryptor, Entry, Frame, FrameHeader, KeyNumber, SegmentEntry,
         segment::{self, FRAMES_AT, FrameIndex, SegmentHeader},
     },
-    store::lifetime::CountState,
 };
 
 /// Bytes of frames put together before they are written.
@@ -89,16 +88,11 @@ impl Hand<'_> {
 
     fn wait(&mut self) {
         let before = self.segments.sessions.journal.written();
-        let signal = &self.segments.sessions.settle_now;
-        let wanted = signal.state.lock();
-        if wanted.stop {
-            self.paced = false;
-            return;
-        }
-        let waited = signal.changed.wait_timeout(wanted, PACE_LOOK);
-        let (wanted, waited) = waited;
-        drop(wanted);
-        self.paced = !waited || self.segments.sessions.journal.written() > before;
+        self.paced = match self.segments.sessions.settler.pause(PACE_LOOK) {
+            Waited::Stopped => false,
+            Waited::Woken => true,
+            Waited::Elapsed => self.segments.sessions.journal.written() > before,
+        };
     }
 }
 
@@ -106,13 +100,13 @@ impl Segments {
     /// Settles all that is acknowledged, without what deletions, erasures and redactions left to be
     /// done.
     pub(crate) fn settle_frames(&self, clean: bool, quiet: bool) -> io::Result<()> {
-        let idle = self.sessions.backlog.dirty.lock().is_empty()
-            && self.sessions.backlog.touched.lock().is_empty();
-        if idle && self.sessions.slots.lock().even() && !clean && !self.base.count_is_due() {
+        let backlog = &self.sessions.backlog;
+        let idle = backlog.count_dirty() == 0 && !backlog.is_touched();
+        if idle && self.sessions.is_even() && !clean && !self.base.count_is_due() {
             return Ok(());
         }
         self.base.check_writable()?;
-        if !self.sessions.backlog.dirty.lock().is_empty() {
+        if backlog.count_dirty() > 0 {
             self.sessions.journal.begin(&*self.sessions)?;
         }
         let _settling = self.settling.lock();
@@ -122,20 +116,13 @@ impl Segments {
         if planted(Defect::RecycleBeforeSettling) {
             self.sessions.journal.recycle(place.order);
         }
-        let dirty = std::mem::take(&mut *self.sessions.backlog.dirty.lock());
+        let dirty = backlog.take_dirty();
         dirty.iter().for_each(|session| session.state().listed = false);
         let settled = self.write_sessions(&dirty).and_then(|(written, mut stuck)| {
             let written = self.sync_written(written, &mut stuck)?;
             self.account(written);
             let (place, copied) = self.place_past(&stuck, place, written_before)?;
-            let told = self.base.count_state();
-            let delta = self.delta(clean && stuck.is_empty(), place, told);
-            let mut slots = self.sessions.slots.lock();
-            slots.write(&self.base.env, delta, &|take| {
-                self.sessions.catalogue().each_settled(take)
-            })?;
-            self.base.count.keep(told);
-            self.sessions.journal.recycle(slots.recyclable().order);
+            self.sessions.settle_to(clean && stuck.is_empty(), place)?;
             Ok((stuck, copied))
         });
         self.sessions.reserve.note(settled.as_ref().err());
@@ -150,7 +137,7 @@ impl Segments {
                 return Err(error);
             }
         };
-        self.sessions.settled_written.store(written_before + copied, Ordering::Relaxed);
+        self.sessions.note_settled(written_before + copied);
         self.unlink_retired();
         self.seal_when_quiet(dirty, quiet)
     }
@@ -159,7 +146,7 @@ impl Segments {
     fn list_again(&self, sessions: Vec<Arc<Session>>) {
         let waiting: Vec<_> =
             sessions.into_iter().filter(|session| session.state().list()).collect();
-        self.sessions.backlog.dirty.lock().extend(waiting);
+        self.sessions.backlog.return_dirty(waiting);
     }
 
     /// Writes what waits; answers also the sessions whose segment took nothing.
@@ -300,7 +287,7 @@ impl Segments {
         if session.state().entry.segments.iter().any(named) {
             return Err(io::Error::other("a segment of that name is in use"));
         }
-        if self.sessions.backlog.retired.lock().contains_key(&path) {
+        if self.sessions.backlog.is_retired(&path) {
             return Err(io::Error::other("a file of that name is about to be unlinked"));
         }
         Ok(path)
@@ -385,53 +372,10 @@ impl Segments {
             drop(locked);
             // Many frames take long to free: the lock is released before.
             drop(done);
-            self.sessions.backlog.touched.lock().push(one.session);
+            self.sessions.backlog.touch(&one.session);
         }
-        self.touch_settled();
-        self.sessions.backlog.dirty.lock().extend(again);
-    }
-
-    /// What a settled file is to say of the store up to `place`, its entries aside.
-    pub(crate) fn delta(&self, clean: bool, place: Place, told: CountState) -> Delta {
-        Delta {
-            clean,
-            start: self.sessions.journal.start(),
-            order: place.order,
-            byte_offset: place.byte_offset,
-            lsn: place.lsn.0,
-            at: self.base.env.clock.now().0,
-            counted: told.counted.0,
-            seen: told.seen.0,
-            entries: Vec::new(),
-        }
-    }
-
-    /// What changed goes into either settled file with the next that is written.
-    pub(crate) fn touch_settled(&self) {
-        let mut slots = self.sessions.slots.lock();
-        for session in std::mem::take(&mut *self.sessions.backlog.touched.lock()) {
-            slots.touch(&session);
-        }
-    }
-
-    /// Unlinks what was replaced, once both settled files name what took its place.
-    pub(crate) fn unlink_retired(&self) {
-        if self.pins.hold() {
-            if !self.sessions.reserve.is_given() {
-                return;
-            }
-            // Room comes first: a backup under way would lack what goes, so it ends.
-            self.pins.take_away();
-        }
-        let settled = self.sessions.slots.lock().settled_generation();
-        self.unlink_deleted(settled);
-        self.sessions.backlog.retired.lock().retain(|path, replaced| {
-            let gone = *replaced < settled;
-            if gone && let Err(error) = self.base.env.storage.remove(path) {
-                tracing::warn!(path, %error, "a replaced segment could not be unlinked");
-            }
-            !gone
-        });
+        self.sessions.touch_settled();
+        self.sessions.backlog.return_dirty(again);
     }
 }
 

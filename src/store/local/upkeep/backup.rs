@@ -161,7 +161,7 @@ impl Upkeep {
         let own = self.base.keys.own();
         let told = self.base.count_state();
         let copy = Place { order: ORDER, byte_offset: journal::FRAMES_AT, lsn: place.lsn };
-        let delta: Delta = self.segments.delta(false, copy, told);
+        let delta: Delta = self.sessions.delta(false, copy, told);
         let salt = u64::from_le_bytes(self.base.env.random());
         let mut settled = settled_header(self.base.store.id, salt, own.is_some());
         let mut sessions = 0;

@@ -3,9 +3,9 @@
 //! request. It must not decide how long a session lives; `store::lifetime` does.
 //!
 //! A session goes in steps that may each be the last before a crash: its settled entry says
-//! `reclaimed`; once both settled files say so its files are unlinked (`reserve`); once no replay
-//! can meet a frame of it, it is forgotten, and its id is free. A start finds the entry until the
-//! next base is written without it, and takes the steps that are left again.
+//! `reclaimed`; once both settled files say so its files are unlinked (`segments::unlink`); once no
+//! replay can meet a frame of it, it is forgotten, and its id is free. A start finds the entry until
+//! the next base is written without it, and takes the steps that are left again.
 
 use std::{collections::HashSet, io, sync::Arc};
 
@@ -75,7 +75,7 @@ impl Upkeep {
         let grain = self.base.options.lifetimes.grain(state.entry.ttl_seconds);
         if counted >= state.entry.used_at().plus_micros(micros(grain)) {
             state.use_at(counted);
-            self.sessions.backlog.touched.lock().push(Arc::clone(session));
+            self.sessions.backlog.touch(session);
         }
     }
 
@@ -153,8 +153,8 @@ impl Upkeep {
     /// Makes durable what readers noted: before sessions take a step everything is settled, since
     /// that may be what they wait for. Else what waits of writers is left until it presses.
     fn settle_uses(&self, all: bool) -> io::Result<()> {
-        let noted = !self.sessions.backlog.touched.lock().is_empty();
-        if all && (noted || !self.sessions.slots.lock().even()) {
+        let noted = self.sessions.backlog.is_touched();
+        if all && (noted || !self.sessions.is_even()) {
             return self.clearing.settle(false);
         }
         if all || !noted || self.sessions.reserve.is_given() {
@@ -162,8 +162,8 @@ impl Upkeep {
         }
         let _settling = self.segments.settling.lock();
         self.base.check_writable()?;
-        self.segments.touch_settled();
-        self.clearing.write_settled()
+        self.sessions.touch_settled();
+        self.sessions.write_settled()
     }
 
     /// Sessions with a step to take, and whether some were not looked at.
@@ -211,7 +211,7 @@ impl Upkeep {
                 let mut state = session.state();
                 if self.step_of(session, &mut state, counted) == step {
                     state.entry.stage.reclaim();
-                    self.sessions.backlog.touched.lock().push(Arc::clone(session));
+                    self.sessions.backlog.touch(session);
                 }
                 Ok(step)
             }
@@ -252,12 +252,11 @@ impl Upkeep {
         };
         let unlinked = state.entry.segments.is_empty();
         drop(state);
-        let noted = self.sessions.backlog.touched.lock().iter().any(|one| one.hash == session.hash);
-        let waits = noted || self.sessions.backlog.deleted.lock().contains_key(&session.hash);
-        if !unlinked || waits || !self.sessions.slots.lock().both_have(session.hash, behind) {
+        let waits = self.sessions.backlog.names(session.hash);
+        if !unlinked || waits || !self.sessions.both_have(session.hash, behind) {
             return false;
         }
-        self.sessions.backlog.full.lock().remove(&session.hash);
+        self.sessions.backlog.forget_full(session.hash);
         self.sessions.part(session);
         self.sessions.catalogue_mut().remove(session);
         true

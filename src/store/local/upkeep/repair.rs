@@ -7,7 +7,6 @@ use std::{io, sync::Arc};
 use bytes::Bytes;
 
 use super::super::{
-    clearing::Clearing,
     journal::{ring, trouble::write_error},
     layout::{self, journal_path},
     session::Session,
@@ -18,7 +17,7 @@ use crate::{
     env::sync::atomic::Ordering,
     event::{Position, SessionHash},
     log::{Loss, SegmentEntry, reading::read_around, segment},
-    store::{Gap, Repaired, StoreError, StoreResult, Verified, rules::Ask},
+    store::{Gap, KeyReport, Repaired, StoreError, StoreResult, Verified, rules::Ask},
 };
 
 /// More files of the ring than these are not missing: one of them has a name that this program did
@@ -32,6 +31,13 @@ impl Upkeep {
             return Err(StoreError::ReadOnly { reason: "the store is closed".to_owned() });
         }
         Ok(())
+    }
+
+    /// [`Keys::rotate`], unless the store is closed; it stays open meanwhile.
+    pub(crate) fn rotate_keys(&self, keys_max: usize) -> StoreResult<KeyReport> {
+        let _turn = self.repairing.lock();
+        self.check_open()?;
+        self.base.keys.rotate(keys_max)
     }
 
     /// What is lost of a session; gives it up with `accept`.
@@ -179,25 +185,6 @@ impl Upkeep {
             Ok(file) => read_around(&*file, 0, u64::MAX)?.bytes,
         };
         layout::keep(&self.base.env, &ring_copy(number), &bytes, "a damaged file of the journal\n")
-    }
-}
-
-impl Clearing {
-    /// Settles everything whole before the current file of the journal, which is a new one, into
-    /// both files.
-    pub(crate) fn settle_past(&self) -> io::Result<()> {
-        self.sessions.journal.begin(&*self.sessions)?;
-        let begun = self.sessions.journal.place().order;
-        self.leave_room()?;
-        self.sessions.slots.lock().spoil();
-        // No more than that: what an erasure left to be done would write them as they were.
-        (0..2).try_for_each(|_| self.segments.settle_frames(false, false))?;
-        if self.sessions.slots.lock().recyclable().order < begun {
-            return Err(io::Error::other(
-                "a session cannot be settled: its journal files are needed",
-            ));
-        }
-        Ok(())
     }
 }
 

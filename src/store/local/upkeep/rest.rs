@@ -44,23 +44,19 @@ impl Upkeep {
     /// longest ago when they are too many; the next caller opens them again.
     fn close_unused(&self) {
         let since = self.base.env.clock.monotonic().saturating_sub(IDLE_AFTER);
-        // A thread that opens a session holds its lock when it takes this one.
-        let mut open = std::mem::take(&mut *self.sessions.in_use.lock());
-        let mut over = open.len().saturating_sub(OPEN_SESSIONS_MAX);
-        open.retain(|session| {
+        let mut closed = 0;
+        self.sessions.retain_opened(&mut |session, open| {
+            let over = open.saturating_sub(OPEN_SESSIONS_MAX + closed);
             let mut state = session.state();
             let used = state.opened.as_ref().is_some_and(|opened| opened.used_at > since);
             let waits = state.is_in_flight() || !state.unsettled.is_empty();
             let close = (over > 0 || !used) && !waits;
             if close {
-                over = over.saturating_sub(1);
+                closed += 1;
                 state.opened = None;
             }
             !close
         });
-        let mut in_use = self.sessions.in_use.lock();
-        open.append(&mut in_use);
-        *in_use = open;
     }
 
     /// Packs the entries of sessions of which nothing else is known.

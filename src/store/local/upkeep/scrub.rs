@@ -5,9 +5,7 @@
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use super::super::{
-    clearing::Clearing,
-    journal::{place::Place, ring},
-    layout::journal_path,
+    clearing::past::Rot, journal::place::Place, layout::journal_path, wait::Waited,
 };
 use super::{Upkeep, strays::Seen};
 use crate::{
@@ -35,21 +33,11 @@ struct Needed {
 /// Bytes a second that a scrub in the background reads at most, over a while.
 const BYTES_PER_SECOND: u64 = 16 << 20;
 
-/// A damaged place of the journal.
-pub(crate) struct Rot {
-    number: u32,
-    /// Which use of the file.
-    order: u64,
-    what: String,
-    /// Neither copy of the file's header is whole.
-    headless: bool,
-}
-
 impl Upkeep {
     /// Reads every session and both settled files once; waits between sessions with `paced`.
     pub(crate) fn scrub(&self, paced: bool) {
         let mut round = Scrub::default();
-        for what in self.sessions.slots.lock().check(&self.base.env) {
+        for what in self.sessions.check_settled() {
             tracing::error!(what, "a settled file is damaged; it is written anew");
             round.found.push(what);
         }
@@ -60,7 +48,7 @@ impl Upkeep {
         for scope in scopes {
             let sessions = self.sessions.catalogue().of_scope(&scope);
             for session in sessions {
-                if self.scrub_now.state.lock().stop || self.base.closed.load(Ordering::Acquire) {
+                if self.scrubber.is_stopped() || self.base.closed.load(Ordering::Acquire) {
                     return;
                 }
                 let mut verified = Verified::default();
@@ -106,7 +94,7 @@ impl Upkeep {
             // Its files are evidence.
             return;
         }
-        let place = self.sessions.slots.lock().recyclable();
+        let place = self.sessions.recyclable();
         let end = self.sessions.journal.place();
         let found = match self.damaged_journal(place, end, round) {
             Ok(found) => found,
@@ -117,7 +105,7 @@ impl Upkeep {
             }
         };
         // A file that is free meanwhile was written anew while it was read.
-        let free = self.sessions.slots.lock().recyclable().order;
+        let free = self.sessions.recyclable().order;
         let found: Vec<_> = found.into_iter().filter(|rot| rot.order >= free).collect();
         if found.is_empty() {
             return;
@@ -193,12 +181,7 @@ impl Upkeep {
 
     /// Waits; returns whether the store stays open.
     fn wait_to_scrub(&self, pause: Duration) -> bool {
-        let wanted = self.scrub_now.state.lock();
-        if wanted.stop {
-            return false;
-        }
-        let waited = self.scrub_now.changed.wait_timeout(wanted, pause);
-        !waited.0.stop
+        self.scrubber.pause(pause) != Waited::Stopped
     }
 
     /// Scrubs once in every interval, the first time when one has passed.
@@ -206,19 +189,5 @@ impl Upkeep {
         while self.wait_to_scrub(self.base.options.scrub_every) {
             self.scrub(true);
         }
-    }
-}
-
-impl Clearing {
-    /// Continues in a new file of the journal, settles what is before it, and makes files anew of
-    /// which no start could tell what they are.
-    pub(crate) fn leave_journal(&self, found: &[Rot]) -> io::Result<()> {
-        found.iter().for_each(|rot| self.sessions.journal.condemn(rot.number));
-        self.sessions.journal.leave(&*self.sessions)?;
-        self.settle_past()?;
-        found.iter().filter(|rot| rot.headless).try_for_each(|rot| {
-            let bytes = self.base.env.storage.open_read(&journal_path(rot.number))?.len()?;
-            ring::fill(&self.base.env, rot.number, bytes)
-        })
     }
 }

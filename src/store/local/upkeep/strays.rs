@@ -76,7 +76,7 @@ impl Upkeep {
     pub(crate) fn unlink_strays(&self, mut seen: Seen) -> io::Result<u64> {
         let lost = !self.recovery.damage.is_empty() || self.base.frozen.load(Ordering::Acquire);
         // Else the journal may have frames whose only other copy is in such a file.
-        let needed = self.sessions.slots.lock().recyclable().order <= self.segments.orders_before;
+        let needed = self.sessions.recyclable().order <= self.segments.orders_before;
         if lost || needed || self.segments.pins.hold() {
             return Ok(0);
         }
@@ -152,9 +152,8 @@ impl Upkeep {
             let named = names.any(|one| path_of(session.hash, one) == stray.path);
             (named, state.is_settled() && !state.is_busy() && state.entry.damage.is_empty())
         };
-        let waits = self.sessions.backlog.touched.lock().iter().any(|one| one.hash == session.hash)
-            || self.sessions.backlog.deleted.lock().contains_key(&session.hash)
-            || self.sessions.backlog.retired.lock().contains_key(&stray.path);
-        !named && whole && !waits && self.sessions.slots.lock().both_have(session.hash, Lsn(0))
+        let backlog = &self.sessions.backlog;
+        let waits = backlog.names(session.hash) || backlog.is_retired(&stray.path);
+        !named && whole && !waits && self.sessions.both_have(session.hash, Lsn(0))
     }
 }

@@ -1,11 +1,20 @@
 //! The settling of everything acknowledged, and with it of what was erased and redacted: bytes that
 //! must go are taken away here. It must not decide that they go.
 
+mod erase;
+pub(super) mod past;
+mod quarantine;
+mod redact;
+mod reserve;
+pub(super) mod steps;
+mod zero;
+
 use std::{io, sync::Arc, time::Duration};
 
+use self::steps::Failed;
 use super::{
     base::Base,
-    catalogue::sessions::{Sessions, is_full},
+    catalogue::{reserve::is_full, sessions::Sessions},
     segments::Segments,
 };
 use crate::env::sync::{Mutex, atomic::Ordering};
@@ -26,13 +35,13 @@ pub(super) struct Pause {
 
 impl Pause {
     /// Runs what is due, and lets it be for ever longer while it fails.
-    pub(super) fn run(&mut self, now: Duration, run: impl FnOnce() -> io::Result<()>) {
+    pub(super) fn run(&mut self, now: Duration, run: impl FnOnce() -> Result<(), Failed>) {
         if now < self.until {
             return;
         }
         self.length = match run() {
             Ok(()) => Duration::ZERO,
-            Err(error) if is_full(&error) => PAUSE_MIN,
+            Err(failed) if is_full(&failed.source) => PAUSE_MIN,
             Err(_) => (self.length * 2).clamp(PAUSE_MIN, PAUSE_MAX),
         };
         self.until = now + self.length;
