@@ -6,10 +6,11 @@ use std::{collections::BTreeSet, fs};
 use super::{assert_none, files, names, root};
 
 /// A recipe's heading, and the words by which code names its example.
-const RECIPES: [(&str, &[&str]); 4] = [
+const RECIPES: [(&str, &[&str]); 5] = [
     ("Add a verb", &["Restore", "restore_session"]),
     ("Add an event type with a view", &["Compactions", "CompactionsView", "fn compactions"]),
     ("Add a storage engine", &["impl Store for Model", "mod model", "model::Model"]),
+    ("Add a step of erasure", &["drop_warm", "pub(crate) struct Warm", "warm::Warm"]),
     ("Add a setting", &["hook_wait"]),
 ];
 
