@@ -19,7 +19,7 @@ const PARTS: [&str; 18] = [
     "wait",
     "inspect",
     "keys",
-    "base",
+    "ground",
     "session",
     "journal",
     "catalogue",

@@ -2,14 +2,14 @@
 //! know what an event means.
 //!
 //! The engine is made of parts; each owns its locks and calls only the parts before it: `keys`,
-//! `base`, `session`, `journal`, `catalogue`, `segments`, `clearing`, `commit`, `upkeep`. Above
+//! `ground`, `session`, `journal`, `catalogue`, `segments`, `clearing`, `commit`, `upkeep`. Above
 //! them, `engine` is the trait `Store`.
 
-mod base;
 mod catalogue;
 mod clearing;
 mod commit;
 mod engine;
+mod ground;
 mod inspect;
 mod journal;
 mod keys;

@@ -4,7 +4,6 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::{
-    base::Base,
     catalogue::{
         ByHash, Catalogue, Settling,
         backlog::Backlog,
@@ -14,6 +13,7 @@ use super::{
     },
     clearing::{Clearing, Pause},
     commit::Commit,
+    ground::Ground,
     journal::{
         Journal, Resume,
         recover::{Lost, Recovered, recover},
@@ -80,7 +80,7 @@ pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Upke
     journal.recycle(slots.recyclable().order);
     refused.unnamed.first().iter().for_each(|what| journal.refuse(&lost_for_good(what)));
     conclude(&mut recovery, env, catalogue.len(), began);
-    let base = Arc::new(Base {
+    let ground = Arc::new(Ground {
         env: env.clone(),
         options,
         store,
@@ -90,44 +90,44 @@ pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Upke
         frozen: AtomicBool::new(!refused.unnamed.is_empty()),
     });
     let backlog = Backlog::new(dirty, touched, unfinished.clone());
-    let of_base = Arc::clone(&base);
-    let sessions = Sessions::new(of_base, journal, (catalogue, slots), forks, backlog);
+    let of_sessions = Arc::clone(&ground);
+    let sessions = Sessions::new(of_sessions, journal, (catalogue, slots), forks, backlog);
     let sessions = Arc::new(sessions);
     deleted.iter().for_each(|session| sessions.reclaim(session));
     unfinished.iter().for_each(|session| sessions.note_erasing(session));
     // No settling names a place behind a tombstone before `settled/` says what it says.
     unfinished.iter().for_each(|session| _ = sessions.forget_frames(session));
-    Ok(parts(base, sessions, recovered.order_max, refused, recovery))
+    Ok(parts(ground, sessions, recovered.order_max, refused, recovery))
 }
 
 /// The parts of the engine above its sessions.
 fn parts(
-    base: Arc<Base>,
+    ground: Arc<Ground>,
     sessions: Arc<Sessions>,
     orders_before: u64,
     refused: Refused,
     recovery: Recovery,
 ) -> Upkeep {
     let segments = Arc::new(Segments {
-        base: Arc::clone(&base),
+        ground: Arc::clone(&ground),
         sessions: Arc::clone(&sessions),
         settling: Mutex::new(rank::SETTLING, ()),
         directories: Mutex::new(rank::LAST, HashSet::new()),
         place_written: Mutex::new(rank::PLACE_WRITTEN, 0),
         sync_each: AtomicBool::new(false),
-        warm: Warm::new(base.options.warm_bytes_max),
+        warm: Warm::new(ground.options.warm_bytes_max),
         pins: Pins::new(),
         orders_before,
     });
     let clearing = Arc::new(Clearing {
-        base: Arc::clone(&base),
+        ground: Arc::clone(&ground),
         sessions: Arc::clone(&sessions),
         segments: Arc::clone(&segments),
         turn: Mutex::new(rank::TURN, ()),
         pause: Mutex::new(rank::PAUSE, Pause::default()),
     });
     let commit = Arc::new(Commit {
-        base: Arc::clone(&base),
+        ground: Arc::clone(&ground),
         sessions: Arc::clone(&sessions),
         segments: Arc::clone(&segments),
         clearing: Arc::clone(&clearing),
@@ -135,7 +135,7 @@ fn parts(
         holds: tokio::sync::Mutex::default(),
     });
     Upkeep {
-        base,
+        ground,
         sessions,
         segments,
         clearing,

@@ -7,7 +7,7 @@ use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::oneshot;
 
 use super::super::{
-    base::Base,
+    ground::Ground,
     journal::{Item, Journal, Shown, Sink, error_of, writer::Failure},
     rank,
     session::{Durable, Session, forks::Forks, hash_of},
@@ -38,7 +38,7 @@ pub(crate) const FEW_SESSIONS_MAX: usize = 32;
 
 /// The sessions of the store.
 pub(crate) struct Sessions {
-    pub(crate) base: Arc<Base>,
+    pub(crate) ground: Arc<Ground>,
     pub(crate) journal: Journal<Arc<Session>>,
     names: RwLock<Catalogue>,
     pub(super) slots: Mutex<Slots>,
@@ -72,7 +72,7 @@ impl Sink<Arc<Session>> for Sessions {
                         self.forget(&item.session);
                     } else if planted(Defect::ServePastDurable) {
                         let frame = std::iter::once((item.frame.as_kept(item.plain), item.effect));
-                        item.session.publish(frame, self.base.counted());
+                        item.session.publish(frame, self.ground.counted());
                     }
                     let _ = item.done.map(|done| done.send(Err(error_of(&failure))));
                 }
@@ -87,14 +87,14 @@ impl Sink<Arc<Session>> for Sessions {
 impl Sessions {
     /// What a start found.
     pub(crate) fn new(
-        base: Arc<Base>,
+        ground: Arc<Ground>,
         journal: Journal<Arc<Session>>,
         (catalogue, slots): (Catalogue, Slots),
         forks: Forks,
         backlog: Backlog,
     ) -> Self {
         Self {
-            base,
+            ground,
             journal,
             names: RwLock::new(rank::NAMES, catalogue),
             slots: Mutex::new(rank::SLOTS, slots),
@@ -126,7 +126,7 @@ impl Sessions {
         &self,
         round: &mut Vec<Item<Arc<Session>>>,
     ) -> Vec<oneshot::Sender<StoreResult<Shown>>> {
-        let counted = self.base.counted();
+        let counted = self.ground.counted();
         let frames = round.len();
         let mut waiting = Vec::with_capacity(frames);
         let mut items = round.drain(..).peekable();
@@ -154,7 +154,7 @@ impl Sessions {
     /// effect that the request decided on.
     #[cfg(feature = "sim")]
     pub(crate) fn check_effect(&self, frame: &crate::log::Frame, effect: Option<&Effect>) {
-        let Some(effect) = effect.filter(|_| !self.base.options.background) else { return };
+        let Some(effect) = effect.filter(|_| !self.ground.options.background) else { return };
         let records = frame.records().expect("a frame of this process holds records");
         let read = Effect::of(&frame.header, &records);
         assert!(effect.is_same(&read), "decided on {effect:?}, read back {read:?}");
@@ -174,7 +174,7 @@ impl Sessions {
     /// is of few sessions, half of it when it is of many. A settling costs by the session, so many
     /// are worth a large one; the rest of the room is for what comes meanwhile.
     pub(crate) fn pressed(&self) -> bool {
-        let (pressure, room) = (self.pressure(), self.base.options.journal_retained_bytes);
+        let (pressure, room) = (self.pressure(), self.ground.options.journal_retained_bytes);
         let few = || self.backlog.count_dirty() <= FEW_SESSIONS_MAX;
         pressure > room / 2 || pressure > room / 8 && few()
     }
@@ -182,7 +182,7 @@ impl Sessions {
     /// What is missing where no append is taken for want of room: deletions have what was kept
     /// back, or too much waits to be settled.
     pub(crate) fn lacks(&self) -> Option<Short> {
-        let waits = || self.pressure() > self.base.options.journal_retained_bytes;
+        let waits = || self.pressure() > self.ground.options.journal_retained_bytes;
         let cramped = self.reserve.is_cramped() && waits();
         (self.reserve.is_given() || cramped).then(|| self.reserve.short())
     }

@@ -19,7 +19,7 @@ impl Sessions {
             order: place.order,
             byte_offset: place.byte_offset,
             lsn: place.lsn.0,
-            at: self.base.env.clock.now().0,
+            at: self.ground.env.clock.now().0,
             counted: count.counted.0,
             seen: count.seen.0,
             entries: Vec::new(),
@@ -29,11 +29,11 @@ impl Sessions {
     /// Writes the older settled file: everything before this place of the journal is settled, and
     /// files before the older place are free. What is `clean` needs no replay.
     pub(crate) fn settle_to(&self, clean: bool, place: Place) -> io::Result<()> {
-        let count = self.base.count_state();
+        let count = self.ground.count_state();
         let delta = self.delta(clean, place, count);
         let mut slots = self.slots.lock();
-        slots.write(&self.base.env, delta, &|take| self.catalogue().each_settled(take))?;
-        self.base.count.keep(count);
+        slots.write(&self.ground.env, delta, &|take| self.catalogue().each_settled(take))?;
+        self.ground.count.keep(count);
         self.journal.recycle(slots.recyclable().order);
         Ok(())
     }
@@ -42,10 +42,10 @@ impl Sessions {
     /// journal's place stays.
     pub(crate) fn write_settled(&self) -> io::Result<()> {
         let mut slots = self.slots.lock();
-        let (place, count) = (slots.latest(), self.base.count_state());
+        let (place, count) = (slots.latest(), self.ground.count_state());
         let delta = self.delta(false, place, count);
-        slots.write(&self.base.env, delta, &|take| self.catalogue().each_settled(take))?;
-        self.base.count.keep(count);
+        slots.write(&self.ground.env, delta, &|take| self.catalogue().each_settled(take))?;
+        self.ground.count.keep(count);
         Ok(())
     }
 
@@ -64,7 +64,7 @@ impl Sessions {
 
     /// Reads both settled files back from the device; answers what is wrong with them.
     pub(crate) fn check_settled(&self) -> Vec<String> {
-        self.slots.lock().check(&self.base.env)
+        self.slots.lock().check(&self.ground.env)
     }
 
     /// Whether both settled files name everything settled so far.

@@ -84,7 +84,7 @@ impl Clearing {
 
     /// Whether an erasure writes zeros, for want of a key to be destroyed.
     pub(crate) fn writes_zeros(&self) -> bool {
-        self.base.keys.own().is_none()
+        self.ground.keys.own().is_none()
     }
 
     fn take_own(&self, one: &mut Erasing) -> Result<(), Failed> {
@@ -101,7 +101,7 @@ impl Clearing {
     fn destroy_key(&self, one: &mut Erasing) -> Result<(), Failed> {
         let number = KeyNumber(one.session.state().entry.key);
         if !planted(Defect::KeepErasedKey) {
-            self.base.keys.destroy(&[number])?;
+            self.ground.keys.destroy(&[number])?;
         }
         Ok(())
     }

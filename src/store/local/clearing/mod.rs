@@ -13,8 +13,8 @@ use std::{io, sync::Arc, time::Duration};
 
 use self::steps::Failed;
 use super::{
-    base::Base,
     catalogue::{reserve::is_full, sessions::Sessions},
+    ground::Ground,
     segments::Segments,
 };
 use crate::env::sync::{Mutex, atomic::Ordering};
@@ -50,7 +50,7 @@ impl Pause {
 
 /// What takes bytes away.
 pub(super) struct Clearing {
-    pub(super) base: Arc<Base>,
+    pub(super) ground: Arc<Ground>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) segments: Arc<Segments>,
     /// Held while bytes are taken away that were erased or redacted; locked before `settling`.
@@ -62,18 +62,19 @@ pub(super) struct Clearing {
 impl Clearing {
     /// Settles everything acknowledged so far, and seals what is full when nothing presses.
     pub(crate) fn settle(&self, clean: bool) -> io::Result<()> {
-        let quiet = !(self.base.options.background && self.sessions.pressed());
+        let quiet = !(self.ground.options.background && self.sessions.pressed());
         self.settle_and(clean, quiet)
     }
 
     /// Settles everything acknowledged so far; seals what is full when it is `quiet`.
     pub(crate) fn settle_and(&self, clean: bool, quiet: bool) -> io::Result<()> {
-        if self.base.frozen.load(Ordering::Acquire) || self.base.closed.load(Ordering::Acquire) {
+        if self.ground.frozen.load(Ordering::Acquire) || self.ground.closed.load(Ordering::Acquire)
+        {
             return Ok(());
         }
         self.leave_room()?;
         // A failed step stops nothing: a later settling, or a start, takes it again.
-        self.pause.lock().run(self.base.env.clock.monotonic(), || {
+        self.pause.lock().run(self.ground.env.clock.monotonic(), || {
             let erased = self.finish_erasures();
             self.finish_redactions().and(erased)
         });

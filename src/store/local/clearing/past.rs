@@ -43,8 +43,8 @@ impl Clearing {
         self.sessions.journal.leave(&*self.sessions)?;
         self.settle_past()?;
         found.iter().filter(|rot| rot.headless).try_for_each(|rot| {
-            let bytes = self.base.env.storage.open_read(&journal_path(rot.number))?.len()?;
-            ring::fill(&self.base.env, rot.number, bytes)
+            let bytes = self.ground.env.storage.open_read(&journal_path(rot.number))?.len()?;
+            ring::fill(&self.ground.env, rot.number, bytes)
         })
     }
 }

@@ -14,7 +14,7 @@ impl Clearing {
     /// Removes copies of refused bytes that may be the session's. Other files there stay,
     /// and a passing failure (no memory, no rights) says nothing of a copy.
     pub(super) fn clear_quarantine(&self, session: SessionHash) -> io::Result<()> {
-        let storage = &self.base.env.storage;
+        let storage = &self.ground.env.storage;
         let copies = match storage.list(QUARANTINE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             copies => copies?,

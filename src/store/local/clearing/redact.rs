@@ -143,7 +143,7 @@ impl Clearing {
                 continue;
             }
             let path = segment::path(session.hash, Position(one.base), one.start, one.sealed);
-            let file = self.base.env.storage.open_read(&path)?;
+            let file = self.ground.env.storage.open_read(&path)?;
             let header = SegmentHeader::of(&*file)?;
             let frames = whole_frames(&*file, &header, &one, cipher.as_deref())?;
             let (mut position, mut whole) = (one.base, false);
@@ -193,7 +193,7 @@ impl Clearing {
         let segments = session.state().entry.segments.clone();
         for one in segments {
             let path = segment::path(session.hash, Position(one.base), one.start, one.sealed);
-            let file = self.base.env.storage.open(&path)?;
+            let file = self.ground.env.storage.open(&path)?;
             let tail = file.len()?.saturating_sub(one.bytes);
             if tail > 0 {
                 // Be they zeros: the cache may have what a sync that failed did not.

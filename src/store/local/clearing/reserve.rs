@@ -30,8 +30,8 @@ impl Clearing {
     pub(crate) fn keep_reserve(&self) {
         let reserve = &self.sessions.reserve;
         let _turn = reserve.turn();
-        let stopped =
-            self.base.closed.load(Ordering::Acquire) || self.base.frozen.load(Ordering::Acquire);
+        let stopped = self.ground.closed.load(Ordering::Acquire)
+            || self.ground.frozen.load(Ordering::Acquire);
         if stopped || reserve.is_kept() {
             return;
         }
@@ -48,20 +48,20 @@ impl Clearing {
 
     /// What was made before an error stays.
     fn make_reserve(&self) -> io::Result<()> {
-        let bytes = RESERVE_BYTES.min(self.base.options.journal_file_bytes).div_ceil(PIECES);
+        let bytes = RESERVE_BYTES.min(self.ground.options.journal_file_bytes).div_ceil(PIECES);
         let mut new = false;
         let made = pieces().try_for_each(|path| {
             new |= self.make_piece(&path, bytes)?;
             Ok(())
         });
         // Else a power loss on a full disk could take the names, and the room with them.
-        let synced = if new { self.base.env.storage.sync_dir("") } else { Ok(()) };
+        let synced = if new { self.ground.env.storage.sync_dir("") } else { Ok(()) };
         made.and(synced)
     }
 
     /// Makes a file of the reserve unless it is there; answers whether it was not.
     fn make_piece(&self, path: &str, bytes: u64) -> io::Result<bool> {
-        let storage = &self.base.env.storage;
+        let storage = &self.ground.env.storage;
         let there = storage.open_read(path).and_then(|file| file.len());
         match there {
             Ok(length) if length >= bytes => return Ok(false),
@@ -73,7 +73,7 @@ impl Clearing {
         let file = storage.create(path)?;
         // What does not compress takes its room on any file system.
         let mut noise = vec![0; usize::try_from(bytes).unwrap_or(0)];
-        self.base.env.entropy.fill(&mut noise);
+        self.ground.env.entropy.fill(&mut noise);
         let made = file.write_at(0, &noise).and_then(|()| file.sync());
         made.map(|()| true).inspect_err(|_| {
             let _ = storage.remove(path);
@@ -82,7 +82,7 @@ impl Clearing {
 
     /// Removes one file of the reserve; answers whether it was there.
     fn give_piece(&self, path: &str) -> bool {
-        let removed = self.base.env.storage.remove(path);
+        let removed = self.ground.env.storage.remove(path);
         self.sessions.reserve.lose_a_file();
         if let Err(error) = &removed {
             tracing::debug!(path, %error, "a part of the reserve is not given away");
@@ -151,7 +151,7 @@ impl Clearing {
     /// for may need room that only these have.
     fn settle_deleted(&self) -> io::Result<()> {
         let _settling = self.segments.settling.lock();
-        self.base.check_writable()?;
+        self.ground.check_writable()?;
         let mut dirty = self.sessions.backlog.take_dirty();
         dirty.retain(|session| !self.sessions.forget_frames(session));
         self.sessions.backlog.return_dirty(dirty);

@@ -55,7 +55,7 @@ impl Clearing {
 
     /// The step before all others.
     pub(super) fn ask_writable(&self) -> Result<(), Failed> {
-        let asked = self.base.check_writable().map_err(Failed::from);
+        let asked = self.ground.check_writable().map_err(Failed::from);
         asked.map_err(|failed| failed.at("asking whether the store takes writes"))
     }
 

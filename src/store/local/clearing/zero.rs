@@ -41,8 +41,8 @@ impl Clearing {
         let place = self.sessions.journal.place();
         let mut ends = BTreeMap::from([(place.order, place.byte_offset)]);
         let mut files = Vec::new();
-        for Listed { name, .. } in self.base.env.storage.list(JOURNAL)? {
-            let file = self.base.env.storage.open(&format!("{JOURNAL}/{name}"))?;
+        for Listed { name, .. } in self.ground.env.storage.list(JOURNAL)? {
+            let file = self.ground.env.storage.open(&format!("{JOURNAL}/{name}"))?;
             let header = match JournalHeader::of(&*file) {
                 Err(LogError::Io(error)) => return Err(error),
                 Err(LogError::Fault { fault, .. }) => Err(fault),

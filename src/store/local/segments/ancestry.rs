@@ -249,7 +249,7 @@ impl Segments {
         (path, salt, index): (&str, u64, &FrameIndex),
         at: Position,
     ) -> Result<Option<Chain>, LogError> {
-        let file = self.base.env.storage.open_read(path)?;
+        let file = self.ground.env.storage.open_read(path)?;
         let bytes = read_bytes(&*file, index.byte_offset, index.behind())?;
         let wrong = |fault| LogError::Fault { byte_offset: index.byte_offset, fault };
         let frame =

@@ -82,7 +82,7 @@ impl Hand<'_> {
         let written = self.segments.sessions.journal.written().saturating_sub(self.began);
         // Near the end of the room haste is better than a writer that must wait.
         let room = self.segments.sessions.pressure()
-            < self.segments.base.options.journal_retained_bytes / 8 * 7;
+            < self.segments.ground.options.journal_retained_bytes / 8 * 7;
         self.paced && room && self.done > PACE_AHEAD_BYTES + PACE * written
     }
 
@@ -102,15 +102,15 @@ impl Segments {
     pub(crate) fn settle_frames(&self, clean: bool, quiet: bool) -> io::Result<()> {
         let backlog = &self.sessions.backlog;
         let idle = backlog.count_dirty() == 0 && !backlog.is_touched();
-        if idle && self.sessions.is_even() && !clean && !self.base.count_is_due() {
+        if idle && self.sessions.is_even() && !clean && !self.ground.count_is_due() {
             return Ok(());
         }
-        self.base.check_writable()?;
+        self.ground.check_writable()?;
         if backlog.count_dirty() > 0 {
             self.sessions.journal.begin(&*self.sessions)?;
         }
         let _settling = self.settling.lock();
-        self.base.check_writable()?;
+        self.ground.check_writable()?;
         let written_before = self.sessions.journal.written();
         let place = self.sessions.journal.place();
         if planted(Defect::RecycleBeforeSettling) {
@@ -156,7 +156,7 @@ impl Segments {
     ) -> io::Result<(Vec<Written>, Vec<Arc<Session>>)> {
         let keep_open = dirty.len() <= FEW_SESSIONS_MAX;
         let sync_each = self.take_sync_each();
-        let (began, paced) = (self.sessions.journal.written(), self.base.options.background);
+        let (began, paced) = (self.sessions.journal.written(), self.ground.options.background);
         let mut hand = Hand { segments: self, buffer: Vec::new(), began, done: 0, paced };
         let (mut written, mut stuck) = (Vec::new(), Vec::new());
         for session in dirty {
@@ -204,7 +204,7 @@ impl Segments {
         let key = cipher.as_ref().map(|cipher| cipher.number());
         let start = self.sessions.journal.start();
         let active = entry.segments.last().filter(|segment| {
-            let room = segment.bytes < self.base.options.segment_bytes_max;
+            let room = segment.bytes < self.ground.options.segment_bytes_max;
             // A segment without an event would share its name with the next.
             let takes = room && !failed || segment.is_empty();
             segment.start == start && !segment.sealed && takes
@@ -214,7 +214,7 @@ impl Segments {
             Some(segment) => {
                 let base = Position(segment.base);
                 let path = segment::path(session.hash, base, start, false);
-                let file = self.base.env.storage.open(&path)?;
+                let file = self.ground.env.storage.open(&path)?;
                 let salt = match salt {
                     Some(salt) => salt,
                     None => SegmentHeader::of(&*file).map_err(io::Error::other)?.salt,
@@ -226,7 +226,7 @@ impl Segments {
                 (path, salt, FRAMES_AT, file, true)
             }
         };
-        let (new, bytes) = self.base.keys.with(cipher.as_ref(), |encryptor| {
+        let (new, bytes) = self.ground.keys.with(cipher.as_ref(), |encryptor| {
             write_frames(session, frames, &*file, (salt, at), encryptor, hand)
         })?;
         assert_eq!(new.len(), frames, "every frame that waits is in the index");
@@ -249,10 +249,10 @@ impl Segments {
         start: u64,
         key: Option<KeyNumber>,
     ) -> io::Result<(String, u64, Box<dyn File>)> {
-        let storage = &self.base.env.storage;
+        let storage = &self.ground.env.storage;
         let header = SegmentHeader {
-            store: self.base.store.id,
-            salt: u64::from_le_bytes(self.base.env.random()),
+            store: self.ground.store.id,
+            salt: u64::from_le_bytes(self.ground.env.random()),
             session: session.hash,
             base: first.first_position,
             start,
@@ -296,12 +296,10 @@ impl Segments {
     fn make_directory(&self, session: SessionHash) -> io::Result<()> {
         let directory = segment::directory(session);
         if self.directories.lock().insert(directory.clone()) {
-            let made = self
-                .base
-                .env
-                .storage
-                .create_dir(&directory)
-                .and_then(|()| self.base.env.storage.sync_dir(super::super::layout::SEGMENTS));
+            let made =
+                self.ground.env.storage.create_dir(&directory).and_then(|()| {
+                    self.ground.env.storage.sync_dir(super::super::layout::SEGMENTS)
+                });
             return made.inspect_err(|_| {
                 self.directories.lock().remove(&directory);
             });
@@ -316,7 +314,7 @@ impl Segments {
         stuck: &mut Vec<Arc<Session>>,
     ) -> io::Result<Vec<Written>> {
         if written.iter().any(|one| one.file.is_none() && !one.synced) {
-            let synced = self.base.env.storage.sync_all();
+            let synced = self.ground.env.storage.sync_all();
             self.sync_each.store(synced.is_err(), Ordering::Release);
             return synced.map(|()| written);
         }
@@ -331,7 +329,7 @@ impl Segments {
                 let directory = segment::directory(one.session.hash);
                 let sync = |error: io::Error| error.to_string();
                 let known = directories.entry(directory).or_insert_with_key(|directory| {
-                    self.base.env.storage.sync_dir(directory).map_err(sync)
+                    self.ground.env.storage.sync_dir(directory).map_err(sync)
                 });
                 known.clone().map_err(io::Error::other)
             });

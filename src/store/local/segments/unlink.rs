@@ -23,7 +23,7 @@ impl Segments {
         self.unlink_deleted(settled);
         self.sessions.backlog.retain_retired(&mut |path, replaced| {
             let gone = replaced < settled;
-            if gone && let Err(error) = self.base.env.storage.remove(path) {
+            if gone && let Err(error) = self.ground.env.storage.remove(path) {
                 tracing::warn!(path, %error, "a replaced segment could not be unlinked");
             }
             !gone
@@ -38,7 +38,7 @@ impl Segments {
         let known = waiting.values().filter(|(_, generation)| *generation < settled);
         let numbers: Vec<_> =
             known.map(|(session, _)| KeyNumber(session.state().entry.key)).collect();
-        let destroyed = self.base.keys.destroy(&numbers);
+        let destroyed = self.ground.keys.destroy(&numbers);
         if let Err(error) = &destroyed {
             tracing::warn!(%error, "keys of deleted sessions are left");
         }
@@ -67,7 +67,7 @@ impl Segments {
         session: SessionHash,
         but: &BTreeSet<String>,
     ) -> io::Result<()> {
-        let (storage, directory) = (&self.base.env.storage, segment::directory(session));
+        let (storage, directory) = (&self.ground.env.storage, segment::directory(session));
         let names = match storage.list(&directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             names => names?,

@@ -61,7 +61,7 @@ impl Upkeep {
     }
 
     fn note_use(&self, session: &Arc<Session>) -> StoreResult<Option<SessionInfo>> {
-        let counted = self.base.counted();
+        let counted = self.ground.counted();
         let mut state = session.visible()?;
         if state.is_ending(self.sessions.journal.epoch()) {
             return Ok(None);
@@ -72,7 +72,7 @@ impl Upkeep {
 
     /// Notes that a session is used, no finer than its grain; the next settling makes it durable.
     fn use_now(&self, session: &Arc<Session>, state: &mut State, counted: Timestamp) {
-        let grain = self.base.options.lifetimes.grain(state.entry.ttl_seconds);
+        let grain = self.ground.options.lifetimes.grain(state.entry.ttl_seconds);
         if counted >= state.entry.used_at().plus_micros(micros(grain)) {
             state.use_at(counted);
             self.sessions.backlog.touch(session);
@@ -90,7 +90,7 @@ impl Upkeep {
         if !deleted && kept(entry).is_some() {
             return None;
         }
-        let lifetimes = &self.base.options.lifetimes;
+        let lifetimes = &self.ground.options.lifetimes;
         if end.is_some() {
             // Its forks read from it; nothing else would finish an erasure.
             let waits = entry.stage.is_erasing() || self.sessions.entry_is_needed(entry);
@@ -126,7 +126,8 @@ impl Upkeep {
     /// Takes sessions that are not used one step further, some in each round.
     pub(crate) async fn sweep(&self) -> StoreResult<Swept> {
         let mut swept = Swept::default();
-        if self.base.frozen.load(Ordering::Acquire) || self.base.closed.load(Ordering::Acquire) {
+        if self.ground.frozen.load(Ordering::Acquire) || self.ground.closed.load(Ordering::Acquire)
+        {
             return Ok(swept);
         }
         let (sessions, more) = self.idle_sessions();
@@ -161,14 +162,14 @@ impl Upkeep {
             return Ok(());
         }
         let _settling = self.segments.settling.lock();
-        self.base.check_writable()?;
+        self.ground.check_writable()?;
         self.sessions.touch_settled();
         self.sessions.write_settled()
     }
 
     /// Sessions with a step to take, and whether some were not looked at.
     fn idle_sessions(&self) -> (Vec<Arc<Session>>, bool) {
-        let counted = self.base.counted();
+        let counted = self.ground.counted();
         let mut found: Vec<Arc<Session>> = Vec::new();
         let awake = self.sessions.catalogue().awake_all();
         for session in awake {
@@ -198,7 +199,7 @@ impl Upkeep {
 
     /// Takes a session one step further; answers which.
     async fn go(&self, session: &Arc<Session>) -> StoreResult<Option<Step>> {
-        let counted = self.base.counted();
+        let counted = self.ground.counted();
         let step = self.step_of(session, &mut session.state(), counted);
         match step {
             Some(Step::Expire) => {
@@ -227,7 +228,7 @@ impl Upkeep {
     fn plan_expiry(&self, session: &Arc<Session>, request: &mut Request) -> StoreResult<Planned> {
         let mut state = session.state();
         state.forget_void(self.sessions.journal.epoch());
-        if self.step_of(session, &mut state, self.base.counted()) != Some(Step::Expire) {
+        if self.step_of(session, &mut state, self.ground.counted()) != Some(Step::Expire) {
             return Ok(Planned::Answered(Appended::nothing(state.receipt())));
         }
         self.commit.plan_in(session, state, request)
@@ -300,7 +301,7 @@ impl Upkeep {
     }
 
     fn age(&self, entry: &Entry) -> Option<Aging> {
-        let (lifetimes, used_at) = (&self.base.options.lifetimes, entry.used_at());
+        let (lifetimes, used_at) = (&self.ground.options.lifetimes, entry.used_at());
         let stage = match entry.stage.end().map(|end| end.how) {
             None => Stage::Alive,
             Some(Ending::Expired) => Stage::Expired,

@@ -14,10 +14,10 @@ use std::{ops::Range, sync::Arc};
 use bytes::Bytes;
 
 use super::{
-    base::Base,
     catalogue::sessions::Sessions,
     clearing::Clearing,
     commit::Commit,
+    ground::Ground,
     segments::Segments,
     wait::{Signal, Waited},
 };
@@ -40,7 +40,7 @@ pub(super) struct Refused {
 
 /// What keeps a store in order.
 pub(super) struct Upkeep {
-    pub(super) base: Arc<Base>,
+    pub(super) ground: Arc<Ground>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) segments: Arc<Segments>,
     pub(super) clearing: Arc<Clearing>,
@@ -67,7 +67,7 @@ impl Upkeep {
         self.sessions.journal.look_for_room();
         let mut written = 0;
         loop {
-            let woken = match self.sessions.settler.work(self.base.options.settle_after) {
+            let woken = match self.sessions.settler.work(self.ground.options.settle_after) {
                 Waited::Stopped => return,
                 waited => waited == Waited::Woken,
             };

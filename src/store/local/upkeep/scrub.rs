@@ -48,7 +48,7 @@ impl Upkeep {
         for scope in scopes {
             let sessions = self.sessions.catalogue().of_scope(&scope);
             for session in sessions {
-                if self.scrubber.is_stopped() || self.base.closed.load(Ordering::Acquire) {
+                if self.scrubber.is_stopped() || self.ground.closed.load(Ordering::Acquire) {
                     return;
                 }
                 let mut verified = Verified::default();
@@ -81,7 +81,7 @@ impl Upkeep {
     /// Reads both files of keys.
     fn scrub_keys(&self, round: &mut Scrub) {
         let _turn = self.repairing.lock();
-        for what in self.base.keys.check(self.base.check_writable().is_ok()) {
+        for what in self.ground.keys.check(self.ground.check_writable().is_ok()) {
             tracing::error!(what, "a file of keys is damaged");
             round.found.push(what);
         }
@@ -90,7 +90,7 @@ impl Upkeep {
     /// Reads the files of the journal that a start would read. Where one is damaged everything is
     /// settled from memory, and a new file begun: then no start needs it.
     fn scrub_journal(&self, round: &mut Scrub) {
-        if self.base.frozen.load(Ordering::Acquire) {
+        if self.ground.frozen.load(Ordering::Acquire) {
             // Its files are evidence.
             return;
         }
@@ -126,7 +126,7 @@ impl Upkeep {
         let mut needed = BTreeMap::new();
         for (number, order) in self.sessions.journal.files() {
             if order >= place.order.max(1) && order <= end.order {
-                let file = self.base.env.storage.open_read(&journal_path(number))?;
+                let file = self.ground.env.storage.open_read(&journal_path(number))?;
                 file.evict()?;
                 let [first, second] = header_copies(&*file)?;
                 let both = first.is_some() && second.is_some();
@@ -186,7 +186,7 @@ impl Upkeep {
 
     /// Scrubs once in every interval, the first time when one has passed.
     pub(crate) fn scrub_in_background(self: Arc<Self>) {
-        while self.wait_to_scrub(self.base.options.scrub_every) {
+        while self.wait_to_scrub(self.ground.options.scrub_every) {
             self.scrub(true);
         }
     }

@@ -74,7 +74,7 @@ fn path_of(session: SessionHash, one: &SegmentEntry) -> String {
 impl Upkeep {
     /// Unlinks the strays that a whole round of the scrubber did not see named.
     pub(crate) fn unlink_strays(&self, mut seen: Seen) -> io::Result<u64> {
-        let lost = !self.recovery.damage.is_empty() || self.base.frozen.load(Ordering::Acquire);
+        let lost = !self.recovery.damage.is_empty() || self.ground.frozen.load(Ordering::Acquire);
         // Else the journal may have frames whose only other copy is in such a file.
         let needed = self.sessions.recyclable().order <= self.segments.orders_before;
         if lost || needed || self.segments.pins.hold() {
@@ -92,8 +92,8 @@ impl Upkeep {
                 None => stray.nobodys,
                 Some(session) => self.is_free(session, &stray),
             };
-            if free && !self.base.closed.load(Ordering::Acquire) {
-                self.base.env.storage.remove(&stray.path)?;
+            if free && !self.ground.closed.load(Ordering::Acquire) {
+                self.ground.env.storage.remove(&stray.path)?;
                 tracing::info!(path = stray.path, "a file that a crash left is unlinked");
                 gone += 1;
             }
@@ -103,7 +103,7 @@ impl Upkeep {
 
     /// Files of earlier starts that no entry names.
     fn strays(&self, seen: &Seen) -> io::Result<Vec<Stray>> {
-        let (storage, start) = (&self.base.env.storage, self.sessions.journal.start());
+        let (storage, start) = (&self.ground.env.storage, self.sessions.journal.start());
         let mut strays = Vec::new();
         for directory in storage.list(SEGMENTS)? {
             let directory = format!("{SEGMENTS}/{}", directory.name);
