@@ -16,6 +16,8 @@ use std::{
 
 #[path = "tidy/circles.rs"]
 mod circles;
+#[path = "tidy/parts.rs"]
+mod parts;
 #[path = "tidy/recipes.rs"]
 mod recipes;
 #[path = "tidy/vocabulary.rs"]

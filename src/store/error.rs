@@ -154,10 +154,14 @@ pub enum StoreError {
     #[error("{}", full(*.0))]
     DiskFull(Short),
     /// It is accepted and holds; bytes that it takes away are left on the disk.
-    #[error("the {what} is accepted and not finished, bytes are left on the disk: {source}")]
+    #[error(
+        "the {what} is accepted and not finished, bytes are left on the disk, {doing}: {source}"
+    )]
     Unfinished {
         /// What was accepted.
         what: &'static str,
+        /// The step that failed.
+        doing: &'static str,
         /// What the file system said.
         source: io::Error,
     },

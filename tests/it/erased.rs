@@ -354,7 +354,11 @@ fn a_copy_that_may_not_be_opened_is_no_damage_and_waits() {
         sim.write_durable("quarantine/foreign", 0, b"whole, and it names nobody");
         sim.fail_next(Op::OpenRead, Fault::Denied, true);
         let failed = store.erase(&key("gone")).await;
-        assert!(matches!(failed, Err(StoreError::Unfinished { .. })), "{failed:?}");
+        let doing = "removing its copies from quarantine";
+        assert!(
+            matches!(failed, Err(StoreError::Unfinished { doing: step, .. }) if step == doing),
+            "{failed:?}"
+        );
         sim.heal();
         store.erase(&key("gone")).await.unwrap();
         assert_eq!(holding(&sim, CANARY), Vec::<String>::new());
@@ -520,7 +524,11 @@ fn an_erasure_that_cannot_be_finished_stops_nobody_and_a_later_start_finishes_it
             sim.write_durable("quarantine/begun.new", 0, CANARY.as_bytes());
             hinder();
             let failed = store.erase(&key("gone")).await;
-            assert!(matches!(failed, Err(StoreError::Unfinished { .. })), "{told}: {failed:?}");
+            let Err(StoreError::Unfinished { doing, .. }) = failed else {
+                panic!("{told}: {failed:?}");
+            };
+            let steps = ["removing its copies from quarantine", "destroying its key"];
+            assert_eq!(doing, steps[usize::from(encrypted)], "the step that failed");
             for start in 0..2 {
                 let told = format!("{told}, start {start}");
                 others_go_on(&store, &told).await;

@@ -445,7 +445,8 @@ pub async fn not_taken_away_yet(seed: u64) {
     assert_eq!(events_of(&store, &key("s")).await.len(), EVENTS, "memory has it");
     sim.fail_next(Op::Create, Fault::Io, true);
     let failed = store.redact(&key("s"), &id(AT)).await;
-    assert!(matches!(failed, Err(StoreError::Unfinished { .. })), "{failed:?}");
+    let Err(StoreError::Unfinished { doing, .. }) = failed else { panic!("{failed:?}") };
+    assert_eq!(doing, "sealing its segments without the bodies", "the step that failed");
     assert!(!holding(&sim).is_empty());
     assert!(is_redacted(&store).await);
     drop(store);

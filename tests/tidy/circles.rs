@@ -7,44 +7,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Source, assert_none, sources};
 
-/// The parts of the embedded engine, files and directories of `src/store/local`, bottom to top: a
-/// file uses files of its own part and of those before it.
-const PARTS: [&str; 18] = [
-    "options",
-    "layout",
-    "wait",
-    "inspect",
-    "keys",
-    "base",
-    "session",
-    "journal",
-    "catalogue",
-    "segments",
-    "clearing",
-    "commit",
-    "upkeep",
-    "mend",
-    "making",
-    "open",
-    "engine",
-    "vault",
-];
-
 /// The room that the files of the package that measures make up.
 const BENCHES: &str = "benches";
 
 /// A module's path from its crate's root.
-type Module = Vec<String>;
+pub(super) type Module = Vec<String>;
 /// Names from one module to another, and the name that the last one gets.
-type Path = (Vec<String>, String);
+pub(super) type Path = (Vec<String>, String);
 
-struct File<'a> {
+pub(super) struct File<'a> {
     path: &'a str,
-    uses: Vec<Path>,
+    pub(super) uses: Vec<Path>,
     exports: Vec<Path>,
 }
 
-fn module(path: &str) -> Option<Module> {
+pub(super) fn module(path: &str) -> Option<Module> {
     let benches = path.strip_prefix("benches/src/");
     let inside = benches.or_else(|| path.strip_prefix("src/"))?.strip_suffix(".rs")?;
     let inside = inside.strip_suffix("/mod").unwrap_or(inside);
@@ -53,7 +30,7 @@ fn module(path: &str) -> Option<Module> {
     (!matches!(inside, "lib" | "main")).then(|| parts.collect())
 }
 
-fn is_part_of_name(c: char) -> bool {
+pub(super) fn is_part_of_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
@@ -117,7 +94,11 @@ fn read<'a>(source: &'a Source, children: &BTreeSet<&str>) -> File<'a> {
 }
 
 /// The module that has the name at the end of `path`, as `from` sees it.
-fn target(files: &BTreeMap<Module, File<'_>>, from: &Module, path: &[String]) -> Option<Module> {
+pub(super) fn target(
+    files: &BTreeMap<Module, File<'_>>,
+    from: &Module,
+    path: &[String],
+) -> Option<Module> {
     let mut at = from.clone();
     for (index, name) in path.iter().enumerate() {
         match name.as_str() {
@@ -142,7 +123,7 @@ fn target(files: &BTreeMap<Module, File<'_>>, from: &Module, path: &[String]) ->
 }
 
 /// The files of the crate by their modules.
-fn files(sources: &[Source]) -> BTreeMap<Module, File<'_>> {
+pub(super) fn files(sources: &[Source]) -> BTreeMap<Module, File<'_>> {
     let modules: Vec<_> = sources.iter().filter_map(|s| Some((module(&s.path)?, s))).collect();
     modules
         .iter()
@@ -156,7 +137,9 @@ fn files(sources: &[Source]) -> BTreeMap<Module, File<'_>> {
 }
 
 /// The files of the same room that each file uses.
-fn edges<'a>(files: &'a BTreeMap<Module, File<'_>>) -> BTreeMap<&'a Module, BTreeSet<Module>> {
+pub(super) fn edges<'a>(
+    files: &'a BTreeMap<Module, File<'_>>,
+) -> BTreeMap<&'a Module, BTreeSet<Module>> {
     files
         .iter()
         .map(|(from, file)| {
@@ -203,46 +186,6 @@ fn circles(sources: &[Source]) -> Vec<String> {
 #[test]
 fn no_files_of_a_room_use_each_other_in_a_circle() {
     assert_none(&circles(&sources()));
-}
-
-/// Uses of a part of the embedded engine by one before it.
-fn out_of_order(sources: &[Source]) -> Vec<String> {
-    let files = files(sources);
-    let part = |module: &Module| {
-        let [store, local, part, ..] = &module[..] else { return None };
-        let inside = (store.as_str(), local.as_str()) == ("store", "local");
-        inside.then(|| PARTS.iter().position(|name| name == part))
-    };
-    let mut faults = Vec::new();
-    for (from, to) in edges(&files) {
-        let Some(at) = part(from) else { continue };
-        if at.is_none() {
-            faults.push(format!("{} is no part of PARTS", from.join("::")));
-        }
-        for to in to.iter().filter(|to| part(to).is_some_and(|to| to > at)) {
-            faults.push(format!("{} uses {}, which comes later", from.join("::"), to.join("::")));
-        }
-    }
-    faults
-}
-
-#[test]
-fn the_parts_of_the_engine_use_only_those_before_them() {
-    assert_none(&out_of_order(&sources()));
-}
-
-#[test]
-fn a_part_that_uses_a_later_one_is_reported() {
-    let found = |journal: &str, segments: &str| {
-        let texts = [("journal/mod", journal), ("segments/mod", segments), ("mod", "mod rank {}")];
-        let path = |name: &str| format!("src/store/local/{name}.rs");
-        out_of_order(&texts.map(|(name, text)| Source::new(&path(name), text)))
-    };
-    assert_eq!(found("use super::rank;", "use super::journal::A;"), Vec::<String>::new());
-    let later = found("use super::segments::A;", "");
-    assert_eq!(later, ["store::local::journal uses store::local::segments, which comes later"]);
-    let unknown = [Source::new("src/store/local/a.rs", "")];
-    assert_eq!(out_of_order(&unknown), ["store::local::a is no part of PARTS"]);
 }
 
 #[test]

@@ -6,16 +6,16 @@ use std::{io, sync::Arc};
 use futures_util::{FutureExt, future::BoxFuture};
 
 use super::{
-    base::Base,
     catalogue::sessions::Sessions,
     clearing::Clearing,
     commit::Commit,
-    keys::Keys,
+    ground::Ground,
+    keys::{Keys, rotate},
     layout, making, open,
     options::{OpenError, Options},
     rank,
     segments::Segments,
-    upkeep::{Upkeep, rotate},
+    upkeep::Upkeep,
     wait::blocking,
 };
 use crate::{
@@ -43,7 +43,7 @@ use crate::{
 /// The embedded engine. Dropping it without [`Store::close`] is a crash: nothing acknowledged is
 /// lost, and the next start replays the journal.
 pub struct Local {
-    base: Arc<Base>,
+    ground: Arc<Ground>,
     sessions: Arc<Sessions>,
     segments: Arc<Segments>,
     clearing: Arc<Clearing>,
@@ -93,7 +93,7 @@ impl Local {
 
     pub(super) fn holding(lock: Option<Box<dyn Lock>>, upkeep: Upkeep) -> Self {
         Self {
-            base: Arc::clone(&upkeep.base),
+            ground: Arc::clone(&upkeep.ground),
             sessions: Arc::clone(&upkeep.sessions),
             segments: Arc::clone(&upkeep.segments),
             clearing: Arc::clone(&upkeep.clearing),
@@ -175,12 +175,10 @@ impl Local {
 
     /// Stops threads and gives the lock back; without settling it is a crash.
     pub(super) fn stop(&self) {
-        self.base.closed.store(true, Ordering::Release);
+        self.ground.closed.store(true, Ordering::Release);
         self.sessions.journal.stop();
-        self.sessions.settle_now.state.lock().stop = true;
-        self.sessions.settle_now.changed.notify_all();
-        self.upkeep.scrub_now.state.lock().stop = true;
-        self.upkeep.scrub_now.changed.notify_all();
+        self.sessions.settler.stop();
+        self.upkeep.scrubber.stop();
         for thread in std::mem::take(&mut *self.threads.lock()) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the store panicked");
@@ -242,7 +240,7 @@ impl Maintain for Local {
 
     fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>> {
         async move {
-            let report = blocking(|| rotate::key_report(&self.base.env));
+            let report = blocking(|| rotate::key_report(&self.ground.env));
             let failed = |error| io::Error::other(format!("{error}"));
             let doing = "reading keys/";
             report.map_err(failed).map_err(|source| StoreError::Io { doing, source })
@@ -490,11 +488,11 @@ impl Store for Local {
     }
 
     fn lifetimes(&self) -> Lifetimes {
-        self.base.options.lifetimes
+        self.ground.options.lifetimes
     }
 
     fn counted(&self) -> Timestamp {
-        self.base.counted()
+        self.ground.counted()
     }
 
     fn sweep(&self) -> BoxFuture<'_, StoreResult<Swept>> {
@@ -530,7 +528,7 @@ impl Store for Local {
                 // scrubber waits for this lock, too: it is free before threads are joined.
                 let turn = self.upkeep.repairing.lock();
                 self.upkeep.close();
-                self.base.closed.store(true, Ordering::Release);
+                self.ground.closed.store(true, Ordering::Release);
                 drop(turn);
                 self.stop();
             });

@@ -1,15 +1,15 @@
 //! The embedded engine: every session of one data directory, owned by one process. It must not
 //! know what an event means.
 //!
-//! The engine is made of parts; each owns its locks and calls only the parts before it: `base`,
-//! `sessions` (with the journal), `segments`, `clearing`, `commit`, `upkeep`. Above them,
-//! `engine` is the trait `Store`.
+//! The engine is made of parts; each owns its locks and calls only the parts before it: `keys`,
+//! `ground`, `session`, `journal`, `catalogue`, `segments`, `clearing`, `commit`, `upkeep`. Above
+//! them, `engine` is the trait `Store`.
 
-mod base;
 mod catalogue;
 mod clearing;
 mod commit;
 mod engine;
+mod ground;
 mod inspect;
 mod journal;
 mod keys;
@@ -85,6 +85,6 @@ mod rank {
 
 pub use engine::Local;
 pub use inspect::{Inspection, InspectionLine, Versioned, inspect, versions};
+pub use keys::rotate::{key_ids, key_report};
 pub use options::{KeyProblem, OpenError, Options};
-pub use upkeep::rotate::{key_ids, key_report};
 pub use vault::{Incoming, NoBackup, Restored, check_backup, is_vacant, restore};

@@ -1,21 +1,19 @@
 //! Opening a data directory after any stop: lock, identity, settled files, journal, catalogue. It
 //! reads no session's segments. It must not write, beyond making a new store in an empty directory.
 
-use std::{
-    collections::{HashSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::{
-    base::Base,
     catalogue::{
-        ByHash, Catalogue, Settling, keys_live_from,
-        sessions::{Backlog, Reserve, Sessions, Signal},
+        ByHash, Catalogue, Settling,
+        backlog::Backlog,
+        keys_live_from,
+        sessions::Sessions,
         slots::{Found, Slots},
     },
     clearing::{Clearing, Pause},
     commit::Commit,
+    ground::Ground,
     journal::{
         Journal, Resume,
         recover::{Lost, Recovered, recover},
@@ -31,14 +29,12 @@ use super::{
         forks::{self, Birth, Births, Forks},
     },
     upkeep::{Refused, Upkeep},
+    wait::Signal,
 };
 use crate::{
     env::{
         Env, Lock,
-        sync::{
-            Mutex, RwLock,
-            atomic::{AtomicBool, AtomicU64},
-        },
+        sync::{Mutex, atomic::AtomicBool},
     },
     event::{Lsn, Position, Range, SessionHash, SessionKey, Timestamp},
     log::{
@@ -84,7 +80,7 @@ pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Upke
     journal.recycle(slots.recyclable().order);
     refused.unnamed.first().iter().for_each(|what| journal.refuse(&lost_for_good(what)));
     conclude(&mut recovery, env, catalogue.len(), began);
-    let base = Arc::new(Base {
+    let ground = Arc::new(Ground {
         env: env.clone(),
         options,
         store,
@@ -93,53 +89,45 @@ pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Upke
         closed: AtomicBool::new(false),
         frozen: AtomicBool::new(!refused.unnamed.is_empty()),
     });
-    let sessions = Arc::new(Sessions {
-        base: Arc::clone(&base),
-        journal,
-        names: RwLock::new(rank::NAMES, catalogue),
-        slots: Mutex::new(rank::SLOTS, slots),
-        forks: Mutex::new(rank::FORKS, forks),
-        in_use: Mutex::new(rank::IN_USE, VecDeque::new()),
-        backlog: Backlog::new(dirty, touched, unfinished.clone()),
-        reserve: Reserve::default(),
-        settle_now: Signal::new(),
-        settled_written: AtomicU64::new(0),
-    });
+    let backlog = Backlog::new(dirty, touched, unfinished.clone());
+    let of_sessions = Arc::clone(&ground);
+    let sessions = Sessions::new(of_sessions, journal, (catalogue, slots), forks, backlog);
+    let sessions = Arc::new(sessions);
     deleted.iter().for_each(|session| sessions.reclaim(session));
     unfinished.iter().for_each(|session| sessions.note_erasing(session));
     // No settling names a place behind a tombstone before `settled/` says what it says.
     unfinished.iter().for_each(|session| _ = sessions.forget_frames(session));
-    Ok(parts(base, sessions, recovered.order_max, refused, recovery))
+    Ok(parts(ground, sessions, recovered.order_max, refused, recovery))
 }
 
 /// The parts of the engine above its sessions.
 fn parts(
-    base: Arc<Base>,
+    ground: Arc<Ground>,
     sessions: Arc<Sessions>,
     orders_before: u64,
     refused: Refused,
     recovery: Recovery,
 ) -> Upkeep {
     let segments = Arc::new(Segments {
-        base: Arc::clone(&base),
+        ground: Arc::clone(&ground),
         sessions: Arc::clone(&sessions),
         settling: Mutex::new(rank::SETTLING, ()),
         directories: Mutex::new(rank::LAST, HashSet::new()),
         place_written: Mutex::new(rank::PLACE_WRITTEN, 0),
         sync_each: AtomicBool::new(false),
-        warm: Warm::new(base.options.warm_bytes_max),
+        warm: Warm::new(ground.options.warm_bytes_max),
         pins: Pins::new(),
         orders_before,
     });
     let clearing = Arc::new(Clearing {
-        base: Arc::clone(&base),
+        ground: Arc::clone(&ground),
         sessions: Arc::clone(&sessions),
         segments: Arc::clone(&segments),
         turn: Mutex::new(rank::TURN, ()),
         pause: Mutex::new(rank::PAUSE, Pause::default()),
     });
     let commit = Arc::new(Commit {
-        base: Arc::clone(&base),
+        ground: Arc::clone(&ground),
         sessions: Arc::clone(&sessions),
         segments: Arc::clone(&segments),
         clearing: Arc::clone(&clearing),
@@ -147,14 +135,14 @@ fn parts(
         holds: tokio::sync::Mutex::default(),
     });
     Upkeep {
-        base,
+        ground,
         sessions,
         segments,
         clearing,
         commit,
         looked_to: Mutex::new(rank::ROUNDS, None),
         swept_to: Mutex::new(rank::ROUNDS, None),
-        scrub_now: Signal::new(),
+        scrubber: Signal::new(),
         scrubbed: Mutex::new(rank::LAST, Scrub::default()),
         repairing: Mutex::new(rank::REPAIRING, ()),
         refused: Mutex::new(rank::LAST, refused),

@@ -199,18 +199,16 @@ impl Entry {
             receipt: self.receipt(),
             bytes: self.bytes,
             damage: self.gaps(),
-            forked_from: self.lineage.as_ref().and_then(Lineage::point),
+            forked_from: self.lineage.as_ref().and_then(point_of),
             work: work_of(&self.work),
         }
     }
 }
 
-impl Lineage {
-    /// The point that the fork was made at.
-    pub(crate) fn point(&self) -> Option<ForkPoint> {
-        let session = SessionId::new(&self.parent).ok()?;
-        Some(ForkPoint { session, at: Position(self.position) })
-    }
+/// The point that a fork was made at.
+fn point_of(lineage: &Lineage) -> Option<ForkPoint> {
+    let session = SessionId::new(&lineage.parent).ok()?;
+    Some(ForkPoint { session, at: Position(lineage.position) })
 }
 
 /// What is known of the work on a session.

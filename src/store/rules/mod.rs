@@ -4,18 +4,22 @@
 
 mod ahead;
 mod answer;
+mod creation;
 mod decide;
 mod draft;
 mod effect;
 pub(crate) mod entry;
 pub(crate) mod names;
+mod repeat;
 mod request;
 
 pub(crate) use ahead::{Ahead, Next};
+pub(crate) use creation::{check_first_ids, create, minted};
 pub(crate) use decide::{Decision, Looked, decide};
 pub(crate) use draft::Draft;
 pub(crate) use effect::{Effect, apply};
 pub(crate) use names::Name;
+pub(crate) use repeat::{Repeated, batch_range, created_before};
 pub(crate) use request::{Ask, Draw, Request, Sees};
 
 #[cfg(test)]

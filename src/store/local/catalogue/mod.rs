@@ -2,7 +2,10 @@
 //! used rests: of it only its packed entry stays. It must not hold anything that `settled/` and the
 //! journal do not say.
 
+pub(super) mod backlog;
+pub(super) mod reserve;
 pub(super) mod sessions;
+mod settled;
 pub(super) mod slots;
 mod walk;
 

@@ -2,29 +2,30 @@
 //! sessions with work that waits. A round of the journal becomes visible here. It must not read or
 //! write a segment.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    io,
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use tokio::sync::oneshot;
 
 use super::super::{
-    base::Base,
+    ground::Ground,
     journal::{Item, Journal, Shown, Sink, error_of, writer::Failure},
     rank,
     session::{Durable, Session, forks::Forks, hash_of},
+    wait::Signal,
 };
-use super::{Catalogue, slots::Slots};
+use super::{
+    Catalogue,
+    backlog::{Backlog, Erasing},
+    reserve::Reserve,
+    slots::Slots,
+};
 use crate::{
     env::{
         Short,
         planted::{Defect, planted},
-        short_of,
         sync::{
-            Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard,
-            atomic::{AtomicBool, AtomicU64, Ordering},
+            Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard,
+            atomic::{AtomicU64, Ordering},
         },
     },
     event::{Position, SessionHash, SessionId, SessionKey},
@@ -35,140 +36,22 @@ use crate::{
 /// Up to so many sessions are few: their files are synced one by one; more of them by one `syncfs`.
 pub(crate) const FEW_SESSIONS_MAX: usize = 32;
 
-/// Wakes a thread of the engine.
-pub(crate) struct Signal {
-    pub(crate) state: Mutex<Wanted>,
-    pub(crate) changed: Condvar,
-}
-
-impl Signal {
-    pub(crate) fn new() -> Self {
-        Self { state: Mutex::new(rank::LAST, Wanted::default()), changed: Condvar::new() }
-    }
-}
-
-#[derive(Default)]
-pub(crate) struct Wanted {
-    pub(crate) wanted: bool,
-    pub(crate) stop: bool,
-}
-
-/// Sessions whose files are to be unlinked, each with the generation of `settled/` that may not
-/// know of its deletion yet.
-pub(crate) type Deleted = BTreeMap<SessionHash, (Arc<Session>, u64)>;
-
-/// Where the room kept back is.
-pub(crate) struct Reserve {
-    /// Held while it is given or kept again.
-    pub(crate) turn: Mutex<()>,
-    /// All of its files are there.
-    pub(crate) kept: AtomicBool,
-    /// It was given to deletions, and there was no room for another since.
-    pub(crate) given: AtomicBool,
-    /// The last write that needed room found none.
-    pub(crate) cramped: AtomicBool,
-    /// It was an inode that was missing then.
-    inodes: AtomicBool,
-}
-
-impl Default for Reserve {
-    fn default() -> Self {
-        Self {
-            turn: Mutex::new(rank::RESERVE, ()),
-            kept: AtomicBool::new(false),
-            given: AtomicBool::new(false),
-            cramped: AtomicBool::new(false),
-            inodes: AtomicBool::new(false),
-        }
-    }
-}
-
-impl Reserve {
-    /// Whether nothing but deletions may be written.
-    pub(crate) fn is_given(&self) -> bool {
-        self.given.load(Ordering::Acquire)
-    }
-
-    /// Notes how a write ended that may need room.
-    pub(crate) fn note(&self, error: Option<&io::Error>) {
-        let short = error.and_then(short_of);
-        if error.is_none() || short.is_some() {
-            self.inodes.store(short == Some(Short::Inodes), Ordering::Release);
-            self.cramped.store(short.is_some(), Ordering::Release);
-        }
-    }
-
-    /// What was missing when a write last found no room.
-    pub(crate) fn short(&self) -> Short {
-        if self.inodes.load(Ordering::Acquire) { Short::Inodes } else { Short::Space }
-    }
-}
-
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    short_of(error).is_some()
-}
-
-/// A session of which something may be left.
-pub(crate) struct Erasing {
-    pub(crate) session: Arc<Session>,
-    /// Backups that began before its key was destroyed, or its tombstone written, have ended. Those
-    /// that begin later have nothing of it, however long the rest may take.
-    pub(crate) taken: bool,
-}
-
-/// Sessions and files with work that waits for the next settling or for a round of upkeep.
-pub(crate) struct Backlog {
-    /// Sessions with frames that wait to be settled.
-    pub(crate) dirty: Mutex<Vec<Arc<Session>>>,
-    /// Sessions whose settled entry changed since the last settling.
-    pub(crate) touched: Mutex<Vec<Arc<Session>>>,
-    /// Sessions with full segments that wait to be sealed.
-    pub(crate) full: Mutex<BTreeMap<SessionHash, Arc<Session>>>,
-    /// Replaced files, each with the generation of `settled/` that may still name it.
-    pub(crate) retired: Mutex<BTreeMap<String, u64>>,
-    /// Sessions whose files are to be unlinked.
-    pub(crate) deleted: Mutex<Deleted>,
-    /// Sessions whose tombstone is durable and of which bytes may be left.
-    pub(crate) erasing: Mutex<Vec<Erasing>>,
-    /// Sessions with a redacted event whose body may be left in a file.
-    pub(crate) redacting: Mutex<Vec<Arc<Session>>>,
-}
-
-impl Backlog {
-    /// What a start found to be done.
-    pub(crate) fn new(
-        dirty: Vec<Arc<Session>>,
-        touched: Vec<Arc<Session>>,
-        redacting: Vec<Arc<Session>>,
-    ) -> Self {
-        Self {
-            dirty: Mutex::new(rank::DIRTY, dirty),
-            touched: Mutex::new(rank::BACKLOG, touched),
-            full: Mutex::new(rank::FULL, BTreeMap::new()),
-            retired: Mutex::new(rank::BACKLOG, BTreeMap::new()),
-            deleted: Mutex::new(rank::BACKLOG, Deleted::new()),
-            erasing: Mutex::new(rank::BACKLOG, Vec::new()),
-            redacting: Mutex::new(rank::BACKLOG, redacting),
-        }
-    }
-}
-
 /// The sessions of the store.
 pub(crate) struct Sessions {
-    pub(crate) base: Arc<Base>,
+    pub(crate) ground: Arc<Ground>,
     pub(crate) journal: Journal<Arc<Session>>,
-    pub(crate) names: RwLock<Catalogue>,
-    pub(crate) slots: Mutex<Slots>,
+    names: RwLock<Catalogue>,
+    pub(super) slots: Mutex<Slots>,
     /// Sessions that forks need; locked last, for a moment.
-    pub(crate) forks: Mutex<Forks>,
+    forks: Mutex<Forks>,
     /// Sessions whose files and names are in memory, the one opened first in front.
-    pub(crate) in_use: Mutex<VecDeque<Arc<Session>>>,
+    in_use: Mutex<VecDeque<Arc<Session>>>,
     pub(crate) backlog: Backlog,
     pub(crate) reserve: Reserve,
     /// Wakes the settler.
-    pub(crate) settle_now: Signal,
+    pub(crate) settler: Signal,
     /// Journal bytes written when the last settling began.
-    pub(crate) settled_written: AtomicU64,
+    settled_written: AtomicU64,
 }
 
 impl Sink<Arc<Session>> for Sessions {
@@ -189,20 +72,41 @@ impl Sink<Arc<Session>> for Sessions {
                         self.forget(&item.session);
                     } else if planted(Defect::ServePastDurable) {
                         let frame = std::iter::once((item.frame.as_kept(item.plain), item.effect));
-                        item.session.publish(frame, self.base.counted());
+                        item.session.publish(frame, self.ground.counted());
                     }
                     let _ = item.done.map(|done| done.send(Err(error_of(&failure))));
                 }
             }
         }
         if self.pressed() {
-            self.settle_now.state.lock().wanted = true;
-            self.settle_now.changed.notify_one();
+            self.settler.wake();
         }
     }
 }
 
 impl Sessions {
+    /// What a start found.
+    pub(crate) fn new(
+        ground: Arc<Ground>,
+        journal: Journal<Arc<Session>>,
+        (catalogue, slots): (Catalogue, Slots),
+        forks: Forks,
+        backlog: Backlog,
+    ) -> Self {
+        Self {
+            ground,
+            journal,
+            names: RwLock::new(rank::NAMES, catalogue),
+            slots: Mutex::new(rank::SLOTS, slots),
+            forks: Mutex::new(rank::FORKS, forks),
+            in_use: Mutex::new(rank::IN_USE, VecDeque::new()),
+            backlog,
+            reserve: Reserve::default(),
+            settler: Signal::new(),
+            settled_written: AtomicU64::new(0),
+        }
+    }
+
     pub(crate) fn catalogue(&self) -> RwLockReadGuard<'_, Catalogue> {
         self.names.read()
     }
@@ -222,7 +126,7 @@ impl Sessions {
         &self,
         round: &mut Vec<Item<Arc<Session>>>,
     ) -> Vec<oneshot::Sender<StoreResult<Shown>>> {
-        let counted = self.base.counted();
+        let counted = self.ground.counted();
         let frames = round.len();
         let mut waiting = Vec::with_capacity(frames);
         let mut items = round.drain(..).peekable();
@@ -239,7 +143,7 @@ impl Sessions {
                 Some((frame, item.effect))
             });
             if session.publish(frames, counted) {
-                self.backlog.dirty.lock().push(session);
+                self.backlog.add_dirty(session);
             }
         }
         debug_assert!(waiting.len() <= frames, "a frame has one caller at most");
@@ -250,7 +154,7 @@ impl Sessions {
     /// effect that the request decided on.
     #[cfg(feature = "sim")]
     pub(crate) fn check_effect(&self, frame: &crate::log::Frame, effect: Option<&Effect>) {
-        let Some(effect) = effect.filter(|_| !self.base.options.background) else { return };
+        let Some(effect) = effect.filter(|_| !self.ground.options.background) else { return };
         let records = frame.records().expect("a frame of this process holds records");
         let read = Effect::of(&frame.header, &records);
         assert!(effect.is_same(&read), "decided on {effect:?}, read back {read:?}");
@@ -261,20 +165,25 @@ impl Sessions {
         self.journal.written().saturating_sub(self.settled_written.load(Ordering::Relaxed))
     }
 
+    /// Notes that what was written to the journal up to so many bytes is settled.
+    pub(crate) fn note_settled(&self, written: u64) {
+        self.settled_written.store(written, Ordering::Relaxed);
+    }
+
     /// Whether so much waits that it is settled while others write: an eighth of the room when it
     /// is of few sessions, half of it when it is of many. A settling costs by the session, so many
     /// are worth a large one; the rest of the room is for what comes meanwhile.
     pub(crate) fn pressed(&self) -> bool {
-        let (pressure, room) = (self.pressure(), self.base.options.journal_retained_bytes);
-        let few = || self.backlog.dirty.lock().len() <= FEW_SESSIONS_MAX;
+        let (pressure, room) = (self.pressure(), self.ground.options.journal_retained_bytes);
+        let few = || self.backlog.count_dirty() <= FEW_SESSIONS_MAX;
         pressure > room / 2 || pressure > room / 8 && few()
     }
 
     /// What is missing where no append is taken for want of room: deletions have what was kept
     /// back, or too much waits to be settled.
     pub(crate) fn lacks(&self) -> Option<Short> {
-        let waits = || self.pressure() > self.base.options.journal_retained_bytes;
-        let cramped = self.reserve.cramped.load(Ordering::Acquire) && waits();
+        let waits = || self.pressure() > self.ground.options.journal_retained_bytes;
+        let cramped = self.reserve.is_cramped() && waits();
         (self.reserve.is_given() || cramped).then(|| self.reserve.short())
     }
 
@@ -283,6 +192,16 @@ impl Sessions {
         self.catalogue_mut().remove(session);
         self.release_parent(session);
         self.journal.tell();
+    }
+
+    /// Notes a fork: its parent stays until it is released.
+    pub(crate) fn hold_parent(&self, parent: &Session, child: &Session) {
+        self.forks.lock().hold(parent.hash, child.hash, &child.key.session);
+    }
+
+    /// The forks of a session that may still be read.
+    pub(crate) fn forks_of(&self, parent: SessionHash) -> Vec<SessionId> {
+        self.forks.lock().children(parent).cloned().collect()
     }
 
     /// Whether forks of a session may still be read.
@@ -311,8 +230,7 @@ impl Sessions {
         let reads = |below: Position| position.map_or(writer.base() < below, |at| at < below);
         let mut writers = vec![writer.hash];
         while let Some(parent) = writers.pop() {
-            let forks: Vec<SessionId> = self.forks.lock().children(parent).cloned().collect();
-            for id in forks {
+            for id in self.forks_of(parent) {
                 let key = SessionKey { scope: writer.key.scope.clone(), session: id };
                 let Ok(fork) = self.session(&key) else { continue };
                 if !reads(fork.base()) {
@@ -360,7 +278,7 @@ impl Sessions {
             state.entry.stage.is_discarded() && state.unsettled.is_empty()
         };
         if idle {
-            self.backlog.dirty.lock().push(parent);
+            self.backlog.add_dirty(parent);
         }
     }
 
@@ -409,20 +327,38 @@ impl Sessions {
     /// Has a deleted session's entry settled, and its files unlinked once it is.
     pub(crate) fn reclaim(&self, session: &Arc<Session>) {
         let generation = self.slots.lock().generation();
-        self.backlog.deleted.lock().insert(session.hash, (Arc::clone(session), generation));
-        self.backlog.touched.lock().push(Arc::clone(session));
+        self.backlog.add_deleted(session, generation);
+        self.backlog.touch(session);
+    }
+
+    /// Has files of a session unlinked once both settled files name what replaced them.
+    pub(crate) fn retire(&self, session: &Arc<Session>, paths: impl Iterator<Item = String>) {
+        // Behind the change: a settled file of a later generation does not name what was replaced.
+        // And not under the session's lock: who has the slots may be reading them from the disk.
+        let generation = self.slots.lock().generation();
+        self.backlog.retire(paths, generation);
+        self.backlog.touch(session);
     }
 
     /// Notes a session of which something may be left.
     pub(crate) fn note_erasing(&self, session: &Arc<Session>) {
-        self.note_begun(Erasing { session: Arc::clone(session), taken: false });
+        self.backlog.add_erasing(Erasing { session: Arc::clone(session), taken: false });
     }
 
-    pub(crate) fn note_begun(&self, begun: Erasing) {
-        let mut erasing = self.backlog.erasing.lock();
-        match erasing.iter_mut().find(|one| Arc::ptr_eq(&one.session, &begun.session)) {
-            Some(one) => one.taken |= begun.taken,
-            None => erasing.push(begun),
-        }
+    /// Notes that the files and names of a session are in memory now.
+    pub(crate) fn note_opened(&self, session: &Arc<Session>) {
+        self.in_use.lock().push_back(Arc::clone(session));
+    }
+
+    /// Has `keep` look at each session whose files are in memory, of which there are so many, the
+    /// one opened first in front. One for which it is false was closed by it.
+    pub(crate) fn retain_opened(&self, keep: &mut dyn FnMut(&Session, usize) -> bool) {
+        // A thread that opens a session holds its lock when it takes this one.
+        let mut open = std::mem::take(&mut *self.in_use.lock());
+        let count = open.len();
+        open.retain(|session| keep(session, count));
+        let mut in_use = self.in_use.lock();
+        open.append(&mut in_use);
+        *in_use = open;
     }
 }

@@ -15,8 +15,7 @@ use super::super::{
 };
 use super::Segments;
 use crate::{
-    env::sync::MutexGuard,
-    event::{EventId, Position, Range, Scope, SessionHash, SessionId, SessionKey, Timestamp},
+    event::{EventId, Position, Range, Scope, SessionHash, SessionKey, Timestamp},
     log::{
         Chain, Cipher, Ending, Frame, Lineage, LogError,
         journal::read as read_bytes,
@@ -29,14 +28,6 @@ use crate::{
 pub(crate) struct Part {
     pub(crate) writer: Option<Arc<Session>>,
     pub(crate) range: Range,
-}
-
-impl Session {
-    /// The session as a fork of it may read it, though other callers may not; `None` once it was
-    /// erased.
-    pub(crate) fn kept(&self) -> Option<MutexGuard<'_, State>> {
-        Some(self.state()).filter(|state| state.exists() && !state.entry.stage.is_erased())
-    }
 }
 
 impl Segments {
@@ -88,6 +79,12 @@ impl Segments {
             None => self.find_inherited(session, &name_hash(id.as_str())),
             Some(own) => Ok(Some((Arc::clone(session), own))),
         }
+    }
+
+    /// Position of the event of that id among those that the session wrote itself.
+    fn position_of(&self, session: &Arc<Session>, id: &EventId) -> StoreResult<Option<Position>> {
+        let mut state = self.opened(session)?;
+        Ok(state.opened.as_mut().and_then(|opened| opened.find(&name_hash(id.as_str()))))
     }
 
     /// Position of the event of that id hash in what a fork reads of others, and which of these
@@ -252,7 +249,7 @@ impl Segments {
         (path, salt, index): (&str, u64, &FrameIndex),
         at: Position,
     ) -> Result<Option<Chain>, LogError> {
-        let file = self.base.env.storage.open_read(path)?;
+        let file = self.ground.env.storage.open_read(path)?;
         let bytes = read_bytes(&*file, index.byte_offset, index.behind())?;
         let wrong = |fault| LogError::Fault { byte_offset: index.byte_offset, fault };
         let frame =
@@ -275,8 +272,7 @@ impl Segments {
             }
             level = parent;
         }
-        let mut children: Vec<SessionId> =
-            { self.sessions.forks.lock().children(session.hash).cloned().collect() };
+        let mut children = self.sessions.forks_of(session.hash);
         children.sort();
         family.forks = children.len() as u64;
         let key = |session| SessionKey { scope: level.key.scope.clone(), session };

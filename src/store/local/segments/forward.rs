@@ -37,17 +37,17 @@ impl Segments {
     ) -> io::Result<(Place, u64)> {
         let mut place_written = self.place_written.lock();
         let waiting: u64 = stuck.iter().map(|session| session.state().waiting_bytes()).sum();
-        if waiting > self.base.options.journal_retained_bytes / 2 {
+        if waiting > self.ground.options.journal_retained_bytes / 2 {
             for session in stuck {
                 session.state().unwritable.iter_mut().for_each(|one| one.full = true);
             }
         }
         let mut copied = 0;
         if !stuck.is_empty() {
-            let room = self.base.options.journal_retained_bytes / 4;
+            let room = self.ground.options.journal_retained_bytes / 4;
             let fits = written.saturating_sub(*place_written) < room;
             if fits || self.sessions.journal.refusing().is_some() {
-                return Ok((self.sessions.slots.lock().latest(), 0));
+                return Ok((self.sessions.settled_place(), 0));
             }
             for session in stuck {
                 copied += self.copy_forward(session, place.lsn)?;
@@ -69,7 +69,7 @@ impl Segments {
             let encrypted = |one: Option<Encryptor<'_>>| one.map(|one| frame.encrypt(one));
             copies.push(Item {
                 session: Arc::clone(session),
-                frame: self.base.keys.with(cipher.as_ref(), encrypted).unwrap_or(frame),
+                frame: self.ground.keys.with(cipher.as_ref(), encrypted).unwrap_or(frame),
                 plain: None,
                 effect: None,
                 done: Some(tell),

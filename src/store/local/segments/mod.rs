@@ -9,18 +9,19 @@ pub(super) mod read;
 pub(super) mod sealing;
 pub(super) mod settle;
 pub(super) mod slice;
+pub(super) mod unlink;
 pub(super) mod verify;
 pub(super) mod warm;
 
 use std::{collections::HashSet, sync::Arc};
 
 use self::{pins::Pins, warm::Warm};
-use super::{base::Base, catalogue::sessions::Sessions};
+use super::{catalogue::sessions::Sessions, ground::Ground};
 use crate::env::sync::{Mutex, atomic::AtomicBool};
 
 /// The segments of every session, and what is shared in reading and writing them.
 pub(super) struct Segments {
-    pub(super) base: Arc<Base>,
+    pub(super) ground: Arc<Ground>,
     pub(super) sessions: Arc<Sessions>,
     /// Held while frames are settled; locked before any other lock.
     pub(super) settling: Mutex<()>,

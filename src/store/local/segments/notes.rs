@@ -137,7 +137,7 @@ impl Segments {
         let frame = match place {
             Place::Memory(held) => held.frame(),
             Place::File { path, salt, index } => {
-                let file = match self.base.env.storage.open_read(&path) {
+                let file = match self.ground.env.storage.open_read(&path) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {
                         return Err(wrong(Fault::Short));
                     }

@@ -67,7 +67,7 @@ impl Segments {
             let (segments, waiting, cipher) = {
                 let Some(mut state) = enter()? else { return Ok(None) };
                 if let Some(opened) = &mut state.opened {
-                    opened.used_at = self.base.env.clock.monotonic();
+                    opened.used_at = self.ground.env.clock.monotonic();
                     return Ok(Some(state));
                 }
                 let waiting: Vec<Arc<Held>> = state.unsettled.iter().cloned().collect();
@@ -82,7 +82,7 @@ impl Segments {
             if same && state.opened.is_none() {
                 opened.unread = self.note_all(session, &mut state, flaws);
                 state.opened = Some(opened);
-                self.sessions.in_use.lock().push_back(Arc::clone(session));
+                self.sessions.note_opened(session);
             }
         }
     }
@@ -95,7 +95,7 @@ impl Segments {
         segments: &[SegmentEntry],
         waiting: &[Arc<Held>],
     ) -> StoreResult<(Opened, Vec<Flaw>)> {
-        let mut opened = Opened::new(self.base.env.clock.monotonic());
+        let mut opened = Opened::new(self.ground.env.clock.monotonic());
         let mut flaws = Vec::new();
         for file in segments {
             match self.open_segment((session, cipher), file, &mut opened.names) {
@@ -132,9 +132,9 @@ impl Segments {
         names: &mut Names,
     ) -> Result<(OpenSegment, Vec<Flaw>), LogError> {
         let path = segment::path(session, Position(entry.base), entry.start, entry.sealed);
-        let file = self.base.env.storage.open_read(&path)?;
+        let file = self.ground.env.storage.open_read(&path)?;
         let header = SegmentHeader::of(&*file)?;
-        let misplaced = header.store != self.base.store.id
+        let misplaced = header.store != self.ground.store.id
             || header.session != session
             || (header.base.0, header.start, header.sealed)
                 != (entry.base, entry.start, entry.sealed);
@@ -194,7 +194,7 @@ impl Segments {
                 let copy = read_around(file, start, end.min(start.saturating_add(COPY_BYTES)));
                 let copy = copy.map(|copy| copy.bytes).unwrap_or_default();
                 let name = format!("{session}-{}-{at}.damaged", segment.file.base);
-                quarantine(&self.base.env, &name, &copy, &reason);
+                quarantine(&self.ground.env, &name, &copy, &reason);
             }
             flaws.push(Flaw { range: Range::new(from, to), reason, unread });
         };
@@ -244,12 +244,12 @@ impl Segments {
 
     /// [`Self::cipher`] for who holds its lock: the first time it is read from `keys/`.
     pub(crate) fn cipher_in(&self, state: &mut State) -> Result<Option<Arc<Cipher>>, LogError> {
-        if self.base.keys.own().is_none() {
+        if self.ground.keys.own().is_none() {
             return Ok(None);
         }
         if state.cipher.is_none() {
             let (number, tenant) = (KeyNumber(state.entry.key), state.entry.tenant.as_str());
-            state.cipher = Some(self.base.keys.cipher_of(number, tenant)?);
+            state.cipher = Some(self.ground.keys.cipher_of(number, tenant)?);
         }
         Ok(state.cipher.clone())
     }
@@ -299,7 +299,7 @@ impl Segments {
     ) {
         if state.damage(range, reason) {
             tracing::error!(session = %session.hash, %range, reason, "acknowledged bytes are damaged");
-            self.sessions.backlog.touched.lock().push(Arc::clone(session));
+            self.sessions.backlog.touch(session);
         }
     }
 }

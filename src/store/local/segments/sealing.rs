@@ -37,19 +37,17 @@ impl Segments {
         quiet: bool,
     ) -> io::Result<()> {
         let full = settled.into_iter().filter(|session| self.full_run(session).is_some());
-        let mut waiting = self.sessions.backlog.full.lock();
-        waiting.extend(full.map(|session| (session.hash, session)));
+        self.sessions.backlog.add_full(full);
         if !quiet {
             return Ok(());
         }
-        let mut sessions = std::mem::take(&mut *waiting);
-        drop(waiting);
+        let mut sessions = self.sessions.backlog.take_full();
         while let Some((hash, session)) = sessions.pop_first() {
             let mut last = None;
             while let Some(run) = self.full_run(&session).filter(|run| last.as_ref() != Some(run)) {
-                if self.sessions.pressure() > self.base.options.journal_retained_bytes / 16 {
+                if self.sessions.pressure() > self.ground.options.journal_retained_bytes / 16 {
                     sessions.insert(hash, session);
-                    self.sessions.backlog.full.lock().append(&mut sessions);
+                    self.sessions.backlog.add_full(sessions.into_values());
                     return Ok(());
                 }
                 self.seal_runs(vec![(Arc::clone(&session), run.clone())])?;
@@ -70,7 +68,7 @@ impl Segments {
     /// What is worth sealing now.
     pub(crate) fn policy(&self, idle: bool) -> Policy {
         let (start, bytes_max) =
-            (self.sessions.journal.start(), self.base.options.segment_bytes_max);
+            (self.sessions.journal.start(), self.ground.options.segment_bytes_max);
         Policy { start, bytes_max, idle }
     }
 
@@ -78,7 +76,7 @@ impl Segments {
     /// proves it against the chain, and lets it take their place.
     pub(crate) fn seal_runs(&self, runs: Vec<(Arc<Session>, Vec<SegmentEntry>)>) -> io::Result<()> {
         let mut runs = runs.into_iter().peekable();
-        while runs.peek().is_some() && !self.base.closed.load(Ordering::Acquire) {
+        while runs.peek().is_some() && !self.ground.closed.load(Ordering::Acquire) {
             let mut written = Vec::new();
             for (session, run) in runs.by_ref().take(SEALED_AT_ONCE) {
                 if let Some(one) = unless_damaged(&session, self.write_sealed(&session, run))? {
@@ -108,7 +106,7 @@ impl Segments {
         let path = self.free_name(session, Position(first.base), start, true)?;
         let cipher = self.cipher(session)?;
         let (bytes, records) = self.encode_sealed(session, &run, start, cipher.as_ref())?;
-        let storage = &self.base.env.storage;
+        let storage = &self.ground.env.storage;
         let file = match storage.create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 storage.remove(&path)?;
@@ -133,14 +131,14 @@ impl Segments {
 
     fn sync_sealed(&self, written: &[(Arc<Session>, Sealing)]) -> io::Result<()> {
         if written.len() > FEW_SESSIONS_MAX {
-            return self.base.env.storage.sync_all();
+            return self.ground.env.storage.sync_all();
         }
         let mut directories = BTreeSet::new();
         for (session, one) in written {
             one.file.sync()?;
             directories.insert(segment::directory(session.hash));
         }
-        directories.iter().try_for_each(|directory| self.base.env.storage.sync_dir(directory))
+        directories.iter().try_for_each(|directory| self.ground.env.storage.sync_dir(directory))
     }
 
     fn swap(
@@ -168,11 +166,7 @@ impl Segments {
         let paths = run
             .iter()
             .map(|old| segment::path(session.hash, Position(old.base), old.start, old.sealed));
-        // Behind the change: a settled file of a later generation does not name what was replaced.
-        // And not under the session's lock: who has the slots may be reading them from the disk.
-        let generation = self.sessions.slots.lock().generation();
-        self.sessions.backlog.retired.lock().extend(paths.map(|path| (path, generation)));
-        self.sessions.backlog.touched.lock().push(Arc::clone(session));
+        self.sessions.retire(session, paths);
     }
 
     /// The bytes of a sealed segment, proven against the chains, and the records it holds.
@@ -188,7 +182,7 @@ impl Segments {
         let redacted = session.state().entry.redacted.clone();
         for entry in run {
             let path = segment::path(session.hash, Position(entry.base), entry.start, entry.sealed);
-            let file = self.base.env.storage.open_read(&path)?;
+            let file = self.ground.env.storage.open_read(&path)?;
             let found = SegmentHeader::of(&*file)?;
             header.get_or_insert(found);
             for frame in whole_frames(&*file, &found, entry, cipher.map(|cipher| &**cipher))? {
@@ -203,14 +197,14 @@ impl Segments {
         let Some(first) = header else {
             return Err(LogError::Fault { byte_offset: 0, fault: Fault::Short });
         };
-        let salt = u64::from_le_bytes(self.base.env.random());
+        let salt = u64::from_le_bytes(self.ground.env.random());
         let header = SegmentHeader { salt, start, sealed: true, ..first };
         let end = run.last().map_or(0, |last| last.end);
         prove(&header, &records, end, self.chains_behind(session, run)?)?;
         known.extend(leave_out(header.base, &mut records, &redacted));
-        let live = keys_live_from(&self.base.count, &*self.base.env.clock);
-        let compressed = self.base.options.compression;
-        let bytes = self.base.keys.with(cipher, |encryptor| {
+        let live = keys_live_from(&self.ground.count, &*self.ground.env.clock);
+        let compressed = self.ground.options.compression;
+        let bytes = self.ground.keys.with(cipher, |encryptor| {
             seal::seal(header, &records, known, live, compressed, encryptor)
         });
         Ok((bytes, records))
@@ -236,7 +230,7 @@ impl Segments {
             }
         };
         let path = segment::path(session.hash, Position(next.base), next.start, next.sealed);
-        let header = SegmentHeader::of(&*self.base.env.storage.open_read(&path)?)?;
+        let header = SegmentHeader::of(&*self.ground.env.storage.open_read(&path)?)?;
         Ok([header.chain, header.control_chain])
     }
 }

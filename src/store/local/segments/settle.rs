@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use super::super::{
     catalogue::sessions::FEW_SESSIONS_MAX,
-    journal::place::Place,
     session::{Durable, Session, opened::index_of},
+    wait::Waited,
 };
 use super::Segments;
 use crate::{
@@ -18,10 +18,9 @@ use crate::{
     },
     event::{Lsn, Position, SessionHash},
     log::{
-        Delta, Encryptor, Entry, Frame, FrameHeader, KeyNumber, SegmentEntry,
+        Encryptor, Entry, Frame, FrameHeader, KeyNumber, SegmentEntry,
         segment::{self, FRAMES_AT, FrameIndex, SegmentHeader},
     },
-    store::lifetime::CountState,
 };
 
 /// Bytes of frames put together before they are written.
@@ -83,22 +82,17 @@ impl Hand<'_> {
         let written = self.segments.sessions.journal.written().saturating_sub(self.began);
         // Near the end of the room haste is better than a writer that must wait.
         let room = self.segments.sessions.pressure()
-            < self.segments.base.options.journal_retained_bytes / 8 * 7;
+            < self.segments.ground.options.journal_retained_bytes / 8 * 7;
         self.paced && room && self.done > PACE_AHEAD_BYTES + PACE * written
     }
 
     fn wait(&mut self) {
         let before = self.segments.sessions.journal.written();
-        let signal = &self.segments.sessions.settle_now;
-        let wanted = signal.state.lock();
-        if wanted.stop {
-            self.paced = false;
-            return;
-        }
-        let waited = signal.changed.wait_timeout(wanted, PACE_LOOK);
-        let (wanted, waited) = waited;
-        drop(wanted);
-        self.paced = !waited || self.segments.sessions.journal.written() > before;
+        self.paced = match self.segments.sessions.settler.pause(PACE_LOOK) {
+            Waited::Stopped => false,
+            Waited::Woken => true,
+            Waited::Elapsed => self.segments.sessions.journal.written() > before,
+        };
     }
 }
 
@@ -106,36 +100,29 @@ impl Segments {
     /// Settles all that is acknowledged, without what deletions, erasures and redactions left to be
     /// done.
     pub(crate) fn settle_frames(&self, clean: bool, quiet: bool) -> io::Result<()> {
-        let idle = self.sessions.backlog.dirty.lock().is_empty()
-            && self.sessions.backlog.touched.lock().is_empty();
-        if idle && self.sessions.slots.lock().even() && !clean && !self.base.count_is_due() {
+        let backlog = &self.sessions.backlog;
+        let idle = backlog.count_dirty() == 0 && !backlog.is_touched();
+        if idle && self.sessions.is_even() && !clean && !self.ground.count_is_due() {
             return Ok(());
         }
-        self.base.check_writable()?;
-        if !self.sessions.backlog.dirty.lock().is_empty() {
+        self.ground.check_writable()?;
+        if backlog.count_dirty() > 0 {
             self.sessions.journal.begin(&*self.sessions)?;
         }
         let _settling = self.settling.lock();
-        self.base.check_writable()?;
+        self.ground.check_writable()?;
         let written_before = self.sessions.journal.written();
         let place = self.sessions.journal.place();
         if planted(Defect::RecycleBeforeSettling) {
             self.sessions.journal.recycle(place.order);
         }
-        let dirty = std::mem::take(&mut *self.sessions.backlog.dirty.lock());
+        let dirty = backlog.take_dirty();
         dirty.iter().for_each(|session| session.state().listed = false);
         let settled = self.write_sessions(&dirty).and_then(|(written, mut stuck)| {
             let written = self.sync_written(written, &mut stuck)?;
             self.account(written);
             let (place, copied) = self.place_past(&stuck, place, written_before)?;
-            let told = self.base.count_state();
-            let delta = self.delta(clean && stuck.is_empty(), place, told);
-            let mut slots = self.sessions.slots.lock();
-            slots.write(&self.base.env, delta, &|take| {
-                self.sessions.catalogue().each_settled(take)
-            })?;
-            self.base.count.keep(told);
-            self.sessions.journal.recycle(slots.recyclable().order);
+            self.sessions.settle_to(clean && stuck.is_empty(), place)?;
             Ok((stuck, copied))
         });
         self.sessions.reserve.note(settled.as_ref().err());
@@ -150,7 +137,7 @@ impl Segments {
                 return Err(error);
             }
         };
-        self.sessions.settled_written.store(written_before + copied, Ordering::Relaxed);
+        self.sessions.note_settled(written_before + copied);
         self.unlink_retired();
         self.seal_when_quiet(dirty, quiet)
     }
@@ -159,7 +146,7 @@ impl Segments {
     fn list_again(&self, sessions: Vec<Arc<Session>>) {
         let waiting: Vec<_> =
             sessions.into_iter().filter(|session| session.state().list()).collect();
-        self.sessions.backlog.dirty.lock().extend(waiting);
+        self.sessions.backlog.return_dirty(waiting);
     }
 
     /// Writes what waits; answers also the sessions whose segment took nothing.
@@ -169,7 +156,7 @@ impl Segments {
     ) -> io::Result<(Vec<Written>, Vec<Arc<Session>>)> {
         let keep_open = dirty.len() <= FEW_SESSIONS_MAX;
         let sync_each = self.take_sync_each();
-        let (began, paced) = (self.sessions.journal.written(), self.base.options.background);
+        let (began, paced) = (self.sessions.journal.written(), self.ground.options.background);
         let mut hand = Hand { segments: self, buffer: Vec::new(), began, done: 0, paced };
         let (mut written, mut stuck) = (Vec::new(), Vec::new());
         for session in dirty {
@@ -217,7 +204,7 @@ impl Segments {
         let key = cipher.as_ref().map(|cipher| cipher.number());
         let start = self.sessions.journal.start();
         let active = entry.segments.last().filter(|segment| {
-            let room = segment.bytes < self.base.options.segment_bytes_max;
+            let room = segment.bytes < self.ground.options.segment_bytes_max;
             // A segment without an event would share its name with the next.
             let takes = room && !failed || segment.is_empty();
             segment.start == start && !segment.sealed && takes
@@ -227,7 +214,7 @@ impl Segments {
             Some(segment) => {
                 let base = Position(segment.base);
                 let path = segment::path(session.hash, base, start, false);
-                let file = self.base.env.storage.open(&path)?;
+                let file = self.ground.env.storage.open(&path)?;
                 let salt = match salt {
                     Some(salt) => salt,
                     None => SegmentHeader::of(&*file).map_err(io::Error::other)?.salt,
@@ -239,7 +226,7 @@ impl Segments {
                 (path, salt, FRAMES_AT, file, true)
             }
         };
-        let (new, bytes) = self.base.keys.with(cipher.as_ref(), |encryptor| {
+        let (new, bytes) = self.ground.keys.with(cipher.as_ref(), |encryptor| {
             write_frames(session, frames, &*file, (salt, at), encryptor, hand)
         })?;
         assert_eq!(new.len(), frames, "every frame that waits is in the index");
@@ -262,10 +249,10 @@ impl Segments {
         start: u64,
         key: Option<KeyNumber>,
     ) -> io::Result<(String, u64, Box<dyn File>)> {
-        let storage = &self.base.env.storage;
+        let storage = &self.ground.env.storage;
         let header = SegmentHeader {
-            store: self.base.store.id,
-            salt: u64::from_le_bytes(self.base.env.random()),
+            store: self.ground.store.id,
+            salt: u64::from_le_bytes(self.ground.env.random()),
             session: session.hash,
             base: first.first_position,
             start,
@@ -300,7 +287,7 @@ impl Segments {
         if session.state().entry.segments.iter().any(named) {
             return Err(io::Error::other("a segment of that name is in use"));
         }
-        if self.sessions.backlog.retired.lock().contains_key(&path) {
+        if self.sessions.backlog.is_retired(&path) {
             return Err(io::Error::other("a file of that name is about to be unlinked"));
         }
         Ok(path)
@@ -309,12 +296,10 @@ impl Segments {
     fn make_directory(&self, session: SessionHash) -> io::Result<()> {
         let directory = segment::directory(session);
         if self.directories.lock().insert(directory.clone()) {
-            let made = self
-                .base
-                .env
-                .storage
-                .create_dir(&directory)
-                .and_then(|()| self.base.env.storage.sync_dir(super::super::layout::SEGMENTS));
+            let made =
+                self.ground.env.storage.create_dir(&directory).and_then(|()| {
+                    self.ground.env.storage.sync_dir(super::super::layout::SEGMENTS)
+                });
             return made.inspect_err(|_| {
                 self.directories.lock().remove(&directory);
             });
@@ -329,7 +314,7 @@ impl Segments {
         stuck: &mut Vec<Arc<Session>>,
     ) -> io::Result<Vec<Written>> {
         if written.iter().any(|one| one.file.is_none() && !one.synced) {
-            let synced = self.base.env.storage.sync_all();
+            let synced = self.ground.env.storage.sync_all();
             self.sync_each.store(synced.is_err(), Ordering::Release);
             return synced.map(|()| written);
         }
@@ -344,7 +329,7 @@ impl Segments {
                 let directory = segment::directory(one.session.hash);
                 let sync = |error: io::Error| error.to_string();
                 let known = directories.entry(directory).or_insert_with_key(|directory| {
-                    self.base.env.storage.sync_dir(directory).map_err(sync)
+                    self.ground.env.storage.sync_dir(directory).map_err(sync)
                 });
                 known.clone().map_err(io::Error::other)
             });
@@ -385,53 +370,10 @@ impl Segments {
             drop(locked);
             // Many frames take long to free: the lock is released before.
             drop(done);
-            self.sessions.backlog.touched.lock().push(one.session);
+            self.sessions.backlog.touch(&one.session);
         }
-        self.touch_settled();
-        self.sessions.backlog.dirty.lock().extend(again);
-    }
-
-    /// What a settled file is to say of the store up to `place`, its entries aside.
-    pub(crate) fn delta(&self, clean: bool, place: Place, told: CountState) -> Delta {
-        Delta {
-            clean,
-            start: self.sessions.journal.start(),
-            order: place.order,
-            byte_offset: place.byte_offset,
-            lsn: place.lsn.0,
-            at: self.base.env.clock.now().0,
-            counted: told.counted.0,
-            seen: told.seen.0,
-            entries: Vec::new(),
-        }
-    }
-
-    /// What changed goes into either settled file with the next that is written.
-    pub(crate) fn touch_settled(&self) {
-        let mut slots = self.sessions.slots.lock();
-        for session in std::mem::take(&mut *self.sessions.backlog.touched.lock()) {
-            slots.touch(&session);
-        }
-    }
-
-    /// Unlinks what was replaced, once both settled files name what took its place.
-    pub(crate) fn unlink_retired(&self) {
-        if self.pins.hold() {
-            if !self.sessions.reserve.is_given() {
-                return;
-            }
-            // Room comes first: a backup under way would lack what goes, so it ends.
-            self.pins.take_away();
-        }
-        let settled = self.sessions.slots.lock().settled_generation();
-        self.unlink_deleted(settled);
-        self.sessions.backlog.retired.lock().retain(|path, replaced| {
-            let gone = *replaced < settled;
-            if gone && let Err(error) = self.base.env.storage.remove(path) {
-                tracing::warn!(path, %error, "a replaced segment could not be unlinked");
-            }
-            !gone
-        });
+        self.sessions.touch_settled();
+        self.sessions.backlog.return_dirty(again);
     }
 }
 

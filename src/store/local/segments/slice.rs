@@ -107,7 +107,7 @@ impl Segments {
                     found
                 }
                 // The sessions of the lost records are unknown: its creation may be among them.
-                None if self.base.frozen.load(Ordering::Acquire) => {
+                None if self.ground.frozen.load(Ordering::Acquire) => {
                     let reason = "the session that wrote it is lost".to_owned();
                     Some(Found::Gaps(vec![Gap { range, reason, accepted_at: None }]))
                 }
@@ -295,7 +295,7 @@ impl Segments {
             }
             Source::Warm(group) => taken.events(&group.events),
             Source::File { path, salt, groups, keep } => {
-                let file = match self.base.env.storage.open_read(&path) {
+                let file = match self.ground.env.storage.open_read(&path) {
                     Ok(file) => file,
                     Err(source) if is_of_the_file(&source) => {
                         let unread = unreadable(&source);

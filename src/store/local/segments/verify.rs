@@ -195,7 +195,7 @@ impl Segments {
         let path = segment::path(session.hash, Position(file.base), file.start, file.sealed);
         let cipher = walk.cipher.clone();
         let found = || -> Result<(Scan, Option<Fault>), LogError> {
-            let handle = self.base.env.storage.open_read(&path)?;
+            let handle = self.ground.env.storage.open_read(&path)?;
             handle.evict()?;
             let header = SegmentHeader::of(&*handle)?;
             let wrong = |fault| LogError::Fault { byte_offset: 0, fault };

@@ -253,6 +253,12 @@ impl Session {
         Ok(state)
     }
 
+    /// The session as a fork of it may read it, though other callers may not; `None` once it was
+    /// erased.
+    pub(super) fn kept(&self) -> Option<MutexGuard<'_, State>> {
+        Some(self.state()).filter(|state| state.exists() && !state.entry.stage.is_erased())
+    }
+
     pub(super) fn damaged(&self, state: &State) -> StoreError {
         self.damaged_with(state, Vec::new())
     }

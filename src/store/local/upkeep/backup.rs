@@ -58,7 +58,7 @@ fn failed(source: io::Error) -> StoreError {
 impl Upkeep {
     /// Hands out a copy of everything acknowledged so far, file by file, `STORE` last.
     pub(crate) fn backup(&self, take: Take<'_>) -> StoreResult<Backup> {
-        if self.base.frozen.load(Ordering::Acquire) {
+        if self.ground.frozen.load(Ordering::Acquire) {
             let reason = "acknowledged records are lost and name no session: copy the directory \
                           as it is, and repair it first";
             return Err(StoreError::ReadOnly { reason: reason.to_owned() });
@@ -69,11 +69,11 @@ impl Upkeep {
         }
         let Some(moment) = self.moment().map_err(failed)? else { return Err(StoreError::Busy) };
         let mut backup = Backup {
-            store: self.base.store.id,
+            store: self.ground.store.id,
             at: moment.at,
             sessions: moment.sessions,
             damaged: 0,
-            key: self.base.keys.in_force(),
+            key: self.ground.keys.in_force(),
         };
         let mut take = |part: Part| match moment.pin.stands() {
             true => take(part),
@@ -94,8 +94,8 @@ impl Upkeep {
         whole(&settled_path(0), &moment.settled, take)?;
         let bytes = &moment.settled;
         let read = |from: u64, to: u64| Ok(between(bytes, from, to));
-        let own = self.base.keys.own().map(|own| &**own);
-        let settled = Settled::of(self.base.store.id, own, &read)?;
+        let own = self.ground.keys.own().map(|own| &**own);
+        let settled = Settled::of(self.ground.store.id, own, &read)?;
         let mut copied = Ok(());
         let each = &mut |_, entry: Entry, _: &[u8]| {
             if copied.is_ok() {
@@ -134,7 +134,7 @@ impl Upkeep {
         take: Take<'_>,
     ) -> io::Result<bool> {
         let path = segment::path(session, Position(one.base), one.start, one.sealed);
-        let file = match self.base.env.storage.open_read(&path) {
+        let file = match self.ground.env.storage.open_read(&path) {
             // It was lost before, and the copy says so as this store does; or its session was
             // deleted, and is not read again.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
@@ -158,14 +158,14 @@ impl Upkeep {
         let _settling = self.segments.settling.lock();
         let pin = Pin::new(&self.segments.pins);
         let place = self.sessions.journal.place();
-        let own = self.base.keys.own();
-        let told = self.base.count_state();
+        let own = self.ground.keys.own();
+        let told = self.ground.count_state();
         let copy = Place { order: ORDER, byte_offset: journal::FRAMES_AT, lsn: place.lsn };
-        let delta: Delta = self.segments.delta(false, copy, told);
-        let salt = u64::from_le_bytes(self.base.env.random());
-        let mut settled = settled_header(self.base.store.id, salt, own.is_some());
+        let delta: Delta = self.sessions.delta(false, copy, told);
+        let salt = u64::from_le_bytes(self.ground.env.random());
+        let mut settled = settled_header(self.ground.store.id, salt, own.is_some());
         let mut sessions = 0;
-        self.base.keys.with(own, |encryptor| {
+        self.ground.keys.with(own, |encryptor| {
             let mut chunks = Chunks::new((salt, SETTLED_AT), 1, &delta, encryptor);
             self.sessions.catalogue().each_settled(&mut |entry| {
                 sessions += 1;
@@ -184,16 +184,16 @@ impl Upkeep {
         frames.sort_by_key(|(_, held)| held.header.first_lsn);
         let journal = self.journal_of(frames, place.lsn)?;
         // Behind the place: a key is durable before anything is written under it.
-        let (store, keys) = self.base.keys.copy()?;
+        let (store, keys) = self.ground.keys.copy()?;
         let at = Timestamp(delta.at);
         Ok(Some(Moment { pin, at, sessions, settled: settled.into(), journal, keys, store }))
     }
 
     /// A journal of one file that holds copies of frames, behind the number `lsn`.
     fn journal_of(&self, frames: Vec<(Arc<Session>, Arc<Held>)>, lsn: Lsn) -> io::Result<Vec<u8>> {
-        let salt = u64::from_le_bytes(self.base.env.random());
+        let salt = u64::from_le_bytes(self.ground.env.random());
         let header = JournalHeader {
-            store: self.base.store.id,
+            store: self.ground.store.id,
             salt,
             order: ORDER,
             start: self.sessions.journal.start(),
@@ -210,7 +210,7 @@ impl Upkeep {
             let cipher = self.segments.cipher(&session)?;
             let frame = held.frame();
             let encrypted = |one: Option<Encryptor<'_>>| one.map(|one| frame.encrypt(one));
-            let frame = self.base.keys.with(cipher.as_ref(), encrypted).unwrap_or(frame);
+            let frame = self.ground.keys.with(cipher.as_ref(), encrypted).unwrap_or(frame);
             let header = FrameHeader { copy_lsn: next, synced_lsn: next, ..frame.header };
             header.write(salt, &frame.payload, &mut bytes);
             next = Lsn(next.0 + 1);

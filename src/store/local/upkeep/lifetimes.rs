@@ -3,9 +3,9 @@
 //! request. It must not decide how long a session lives; `store::lifetime` does.
 //!
 //! A session goes in steps that may each be the last before a crash: its settled entry says
-//! `reclaimed`; once both settled files say so its files are unlinked (`reserve`); once no replay
-//! can meet a frame of it, it is forgotten, and its id is free. A start finds the entry until the
-//! next base is written without it, and takes the steps that are left again.
+//! `reclaimed`; once both settled files say so its files are unlinked (`segments::unlink`); once no
+//! replay can meet a frame of it, it is forgotten, and its id is free. A start finds the entry until
+//! the next base is written without it, and takes the steps that are left again.
 
 use std::{collections::HashSet, io, sync::Arc};
 
@@ -61,7 +61,7 @@ impl Upkeep {
     }
 
     fn note_use(&self, session: &Arc<Session>) -> StoreResult<Option<SessionInfo>> {
-        let counted = self.base.counted();
+        let counted = self.ground.counted();
         let mut state = session.visible()?;
         if state.is_ending(self.sessions.journal.epoch()) {
             return Ok(None);
@@ -72,10 +72,10 @@ impl Upkeep {
 
     /// Notes that a session is used, no finer than its grain; the next settling makes it durable.
     fn use_now(&self, session: &Arc<Session>, state: &mut State, counted: Timestamp) {
-        let grain = self.base.options.lifetimes.grain(state.entry.ttl_seconds);
+        let grain = self.ground.options.lifetimes.grain(state.entry.ttl_seconds);
         if counted >= state.entry.used_at().plus_micros(micros(grain)) {
             state.use_at(counted);
-            self.sessions.backlog.touched.lock().push(Arc::clone(session));
+            self.sessions.backlog.touch(session);
         }
     }
 
@@ -90,7 +90,7 @@ impl Upkeep {
         if !deleted && kept(entry).is_some() {
             return None;
         }
-        let lifetimes = &self.base.options.lifetimes;
+        let lifetimes = &self.ground.options.lifetimes;
         if end.is_some() {
             // Its forks read from it; nothing else would finish an erasure.
             let waits = entry.stage.is_erasing() || self.sessions.entry_is_needed(entry);
@@ -126,7 +126,8 @@ impl Upkeep {
     /// Takes sessions that are not used one step further, some in each round.
     pub(crate) async fn sweep(&self) -> StoreResult<Swept> {
         let mut swept = Swept::default();
-        if self.base.frozen.load(Ordering::Acquire) || self.base.closed.load(Ordering::Acquire) {
+        if self.ground.frozen.load(Ordering::Acquire) || self.ground.closed.load(Ordering::Acquire)
+        {
             return Ok(swept);
         }
         let (sessions, more) = self.idle_sessions();
@@ -153,22 +154,22 @@ impl Upkeep {
     /// Makes durable what readers noted: before sessions take a step everything is settled, since
     /// that may be what they wait for. Else what waits of writers is left until it presses.
     fn settle_uses(&self, all: bool) -> io::Result<()> {
-        let noted = !self.sessions.backlog.touched.lock().is_empty();
-        if all && (noted || !self.sessions.slots.lock().even()) {
+        let noted = self.sessions.backlog.is_touched();
+        if all && (noted || !self.sessions.is_even()) {
             return self.clearing.settle(false);
         }
         if all || !noted || self.sessions.reserve.is_given() {
             return Ok(());
         }
         let _settling = self.segments.settling.lock();
-        self.base.check_writable()?;
-        self.segments.touch_settled();
-        self.clearing.write_settled()
+        self.ground.check_writable()?;
+        self.sessions.touch_settled();
+        self.sessions.write_settled()
     }
 
     /// Sessions with a step to take, and whether some were not looked at.
     fn idle_sessions(&self) -> (Vec<Arc<Session>>, bool) {
-        let counted = self.base.counted();
+        let counted = self.ground.counted();
         let mut found: Vec<Arc<Session>> = Vec::new();
         let awake = self.sessions.catalogue().awake_all();
         for session in awake {
@@ -198,7 +199,7 @@ impl Upkeep {
 
     /// Takes a session one step further; answers which.
     async fn go(&self, session: &Arc<Session>) -> StoreResult<Option<Step>> {
-        let counted = self.base.counted();
+        let counted = self.ground.counted();
         let step = self.step_of(session, &mut session.state(), counted);
         match step {
             Some(Step::Expire) => {
@@ -211,7 +212,7 @@ impl Upkeep {
                 let mut state = session.state();
                 if self.step_of(session, &mut state, counted) == step {
                     state.entry.stage.reclaim();
-                    self.sessions.backlog.touched.lock().push(Arc::clone(session));
+                    self.sessions.backlog.touch(session);
                 }
                 Ok(step)
             }
@@ -227,7 +228,7 @@ impl Upkeep {
     fn plan_expiry(&self, session: &Arc<Session>, request: &mut Request) -> StoreResult<Planned> {
         let mut state = session.state();
         state.forget_void(self.sessions.journal.epoch());
-        if self.step_of(session, &mut state, self.base.counted()) != Some(Step::Expire) {
+        if self.step_of(session, &mut state, self.ground.counted()) != Some(Step::Expire) {
             return Ok(Planned::Answered(Appended::nothing(state.receipt())));
         }
         self.commit.plan_in(session, state, request)
@@ -252,12 +253,11 @@ impl Upkeep {
         };
         let unlinked = state.entry.segments.is_empty();
         drop(state);
-        let noted = self.sessions.backlog.touched.lock().iter().any(|one| one.hash == session.hash);
-        let waits = noted || self.sessions.backlog.deleted.lock().contains_key(&session.hash);
-        if !unlinked || waits || !self.sessions.slots.lock().both_have(session.hash, behind) {
+        let waits = self.sessions.backlog.names(session.hash);
+        if !unlinked || waits || !self.sessions.both_have(session.hash, behind) {
             return false;
         }
-        self.sessions.backlog.full.lock().remove(&session.hash);
+        self.sessions.backlog.forget_full(session.hash);
         self.sessions.part(session);
         self.sessions.catalogue_mut().remove(session);
         true
@@ -301,7 +301,7 @@ impl Upkeep {
     }
 
     fn age(&self, entry: &Entry) -> Option<Aging> {
-        let (lifetimes, used_at) = (&self.base.options.lifetimes, entry.used_at());
+        let (lifetimes, used_at) = (&self.ground.options.lifetimes, entry.used_at());
         let stage = match entry.stage.end().map(|end| end.how) {
             None => Stage::Alive,
             Some(Ending::Expired) => Stage::Expired,

@@ -4,11 +4,8 @@
 pub(super) mod backup;
 pub(super) mod erase;
 pub(super) mod lifetimes;
-pub(super) mod redact;
 pub(super) mod repair;
-pub(super) mod reserve;
 pub(super) mod rest;
-pub(super) mod rotate;
 pub(super) mod scrub;
 pub(super) mod strays;
 
@@ -17,11 +14,12 @@ use std::{ops::Range, sync::Arc};
 use bytes::Bytes;
 
 use super::{
-    base::Base,
-    catalogue::sessions::{Sessions, Signal},
+    catalogue::sessions::Sessions,
     clearing::Clearing,
     commit::Commit,
+    ground::Ground,
     segments::Segments,
+    wait::{Signal, Waited},
 };
 use crate::{
     env::sync::Mutex,
@@ -42,7 +40,7 @@ pub(super) struct Refused {
 
 /// What keeps a store in order.
 pub(super) struct Upkeep {
-    pub(super) base: Arc<Base>,
+    pub(super) ground: Arc<Ground>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) segments: Arc<Segments>,
     pub(super) clearing: Arc<Clearing>,
@@ -51,7 +49,7 @@ pub(super) struct Upkeep {
     pub(super) looked_to: Mutex<Option<SessionKey>>,
     pub(super) swept_to: Mutex<Option<SessionKey>>,
     /// Ends the scrubber.
-    pub(super) scrub_now: Signal,
+    pub(super) scrubber: Signal,
     /// What the last scrub found.
     pub(super) scrubbed: Mutex<Scrub>,
     /// Held by a repair of the store or a rotation of keys, and by the close that ends all of them.
@@ -68,18 +66,11 @@ impl Upkeep {
         self.clearing.keep_reserve();
         self.sessions.journal.look_for_room();
         let mut written = 0;
-        let mut wanted = self.sessions.settle_now.state.lock();
-        while !wanted.stop {
-            if !wanted.wanted {
-                let every = self.base.options.settle_after;
-                let waited = self.sessions.settle_now.changed.wait_timeout(wanted, every);
-                wanted = waited.0;
-            }
-            if wanted.stop {
-                return;
-            }
-            let woken = std::mem::take(&mut wanted.wanted);
-            drop(wanted);
+        loop {
+            let woken = match self.sessions.settler.work(self.ground.options.settle_after) {
+                Waited::Stopped => return,
+                waited => waited == Waited::Woken,
+            };
             let before = std::mem::replace(&mut written, self.sessions.journal.written());
             let settle = self.sessions.pressed() || !woken && before == written;
             if settle {
@@ -89,7 +80,6 @@ impl Upkeep {
             if settle || !woken {
                 self.rest();
             }
-            wanted = self.sessions.settle_now.state.lock();
         }
     }
 

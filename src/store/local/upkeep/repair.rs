@@ -7,7 +7,6 @@ use std::{io, sync::Arc};
 use bytes::Bytes;
 
 use super::super::{
-    clearing::Clearing,
     journal::{ring, trouble::write_error},
     layout::{self, journal_path},
     session::Session,
@@ -18,7 +17,7 @@ use crate::{
     env::sync::atomic::Ordering,
     event::{Position, SessionHash},
     log::{Loss, SegmentEntry, reading::read_around, segment},
-    store::{Gap, Repaired, StoreError, StoreResult, Verified, rules::Ask},
+    store::{Gap, KeyReport, Repaired, StoreError, StoreResult, Verified, rules::Ask},
 };
 
 /// More files of the ring than these are not missing: one of them has a name that this program did
@@ -28,10 +27,17 @@ const RING_FILES_MAX: usize = 1_000;
 impl Upkeep {
     /// Fails once the store is closed; while `repairing` is held it stays open.
     pub(crate) fn check_open(&self) -> StoreResult<()> {
-        if self.base.closed.load(Ordering::Acquire) {
+        if self.ground.closed.load(Ordering::Acquire) {
             return Err(StoreError::ReadOnly { reason: "the store is closed".to_owned() });
         }
         Ok(())
+    }
+
+    /// [`Keys::rotate`], unless the store is closed; it stays open meanwhile.
+    pub(crate) fn rotate_keys(&self, keys_max: usize) -> StoreResult<KeyReport> {
+        let _turn = self.repairing.lock();
+        self.check_open()?;
+        self.ground.keys.rotate(keys_max)
     }
 
     /// What is lost of a session; gives it up with `accept`.
@@ -95,7 +101,7 @@ impl Upkeep {
         let refused = self.refused.lock().copies.clone();
         refused.iter().try_for_each(|(name, bytes)| {
             layout::keep(
-                &self.base.env,
+                &self.ground.env,
                 name,
                 bytes,
                 "refused by the start, given up by a person\n",
@@ -106,14 +112,14 @@ impl Upkeep {
     /// Copies a damaged segment as far as it can be read; `None` when the file is gone.
     fn copy_segment(&self, session: SessionHash, one: &SegmentEntry) -> io::Result<Option<String>> {
         let path = segment::path(session, Position(one.base), one.start, one.sealed);
-        let file = match self.base.env.storage.open_read(&path) {
+        let file = match self.ground.env.storage.open_read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
         let name = copy_name(session, one);
         let bytes = read_around(&*file, 0, u64::MAX)?.bytes;
         layout::keep(
-            &self.base.env,
+            &self.ground.env,
             &name,
             &bytes,
             &format!("{path}: damaged, given up by a person\n"),
@@ -146,24 +152,24 @@ impl Upkeep {
         self.check_open()?;
         let given_up = self.keep_refused().and_then(|()| {
             ring.iter().try_for_each(|number| self.copy_ring_file(*number))?;
-            let name = format!("accepted-{}", self.base.env.clock.now().0);
+            let name = format!("accepted-{}", self.ground.env.clock.now().0);
             let text = unnamed.join("\n") + "\n";
             layout::keep(
-                &self.base.env,
+                &self.ground.env,
                 &name,
                 text.as_bytes(),
                 "lost, and given up by a person\n",
             )?;
             copies.push(name);
-            self.base.frozen.store(false, Ordering::Release);
+            self.ground.frozen.store(false, Ordering::Release);
             self.sessions.journal.allow();
             self.clearing.settle_past().and_then(|()| {
-                let bytes = self.base.options.journal_file_bytes;
-                ring.iter().try_for_each(|number| ring::fill(&self.base.env, *number, bytes))
+                let bytes = self.ground.options.journal_file_bytes;
+                ring.iter().try_for_each(|number| ring::fill(&self.ground.env, *number, bytes))
             })
         });
         if let Err(error) = given_up {
-            self.base.frozen.store(true, Ordering::Release);
+            self.ground.frozen.store(true, Ordering::Release);
             self.sessions.journal.refuse(&format!("a repair of the store failed: {error}"));
             return Err(write_error("repairing the store", &error));
         }
@@ -173,31 +179,17 @@ impl Upkeep {
     }
 
     fn copy_ring_file(&self, number: u32) -> io::Result<()> {
-        let bytes = match self.base.env.storage.open_read(&journal_path(number)) {
+        let bytes = match self.ground.env.storage.open_read(&journal_path(number)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Bytes::new(),
             Err(error) => return Err(error),
             Ok(file) => read_around(&*file, 0, u64::MAX)?.bytes,
         };
-        layout::keep(&self.base.env, &ring_copy(number), &bytes, "a damaged file of the journal\n")
-    }
-}
-
-impl Clearing {
-    /// Settles everything whole before the current file of the journal, which is a new one, into
-    /// both files.
-    pub(crate) fn settle_past(&self) -> io::Result<()> {
-        self.sessions.journal.begin(&*self.sessions)?;
-        let begun = self.sessions.journal.place().order;
-        self.leave_room()?;
-        self.sessions.slots.lock().spoil();
-        // No more than that: what an erasure left to be done would write them as they were.
-        (0..2).try_for_each(|_| self.segments.settle_frames(false, false))?;
-        if self.sessions.slots.lock().recyclable().order < begun {
-            return Err(io::Error::other(
-                "a session cannot be settled: its journal files are needed",
-            ));
-        }
-        Ok(())
+        layout::keep(
+            &self.ground.env,
+            &ring_copy(number),
+            &bytes,
+            "a damaged file of the journal\n",
+        )
     }
 }
 

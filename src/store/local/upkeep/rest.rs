@@ -34,7 +34,7 @@ impl Upkeep {
         }
         self.close_unused();
         self.rest_unused();
-        let quiet = self.sessions.pressure() <= self.base.options.journal_retained_bytes / 16;
+        let quiet = self.sessions.pressure() <= self.ground.options.journal_retained_bytes / 16;
         if quiet && let Err(error) = self.seal_resting() {
             tracing::warn!(%error, "idle sessions are not sealed");
         }
@@ -43,29 +43,25 @@ impl Upkeep {
     /// Forgets the files and names of sessions that were not used for long, or that were opened
     /// longest ago when they are too many; the next caller opens them again.
     fn close_unused(&self) {
-        let since = self.base.env.clock.monotonic().saturating_sub(IDLE_AFTER);
-        // A thread that opens a session holds its lock when it takes this one.
-        let mut open = std::mem::take(&mut *self.sessions.in_use.lock());
-        let mut over = open.len().saturating_sub(OPEN_SESSIONS_MAX);
-        open.retain(|session| {
+        let since = self.ground.env.clock.monotonic().saturating_sub(IDLE_AFTER);
+        let mut closed = 0;
+        self.sessions.retain_opened(&mut |session, open| {
+            let over = open.saturating_sub(OPEN_SESSIONS_MAX + closed);
             let mut state = session.state();
             let used = state.opened.as_ref().is_some_and(|opened| opened.used_at > since);
             let waits = state.is_in_flight() || !state.unsettled.is_empty();
             let close = (over > 0 || !used) && !waits;
             if close {
-                over = over.saturating_sub(1);
+                closed += 1;
                 state.opened = None;
             }
             !close
         });
-        let mut in_use = self.sessions.in_use.lock();
-        open.append(&mut in_use);
-        *in_use = open;
     }
 
     /// Packs the entries of sessions of which nothing else is known.
     fn rest_unused(&self) {
-        let live = keys_live_from(&self.base.count, &*self.base.env.clock);
+        let live = keys_live_from(&self.ground.count, &*self.ground.env.clock);
         let mut before = None;
         loop {
             before = self.sessions.catalogue_mut().rest(before.as_ref(), REST_AT_ONCE, live);
@@ -77,11 +73,12 @@ impl Upkeep {
 
     /// Seals what sessions at rest left open, some of them in each round.
     fn seal_resting(&self) -> io::Result<()> {
-        if self.base.frozen.load(Ordering::Acquire) || self.base.closed.load(Ordering::Acquire) {
+        if self.ground.frozen.load(Ordering::Acquire) || self.ground.closed.load(Ordering::Acquire)
+        {
             return Ok(());
         }
         let idle_micros = i64::try_from(IDLE_AFTER.as_micros()).unwrap_or(i64::MAX);
-        let before = self.base.env.clock.now().plus_micros(-idle_micros);
+        let before = self.ground.env.clock.now().plus_micros(-idle_micros);
         let policy = self.segments.policy(true);
         let wanted = |entry: Entry| {
             entry.updated_at < before.0 && policy.run(&entry.segments, &entry.damage).is_some()
@@ -100,7 +97,7 @@ impl Upkeep {
     /// Seals what the sessions in use left open, before the owner leaves: as much as one round
     /// takes, so that a stop stays short. A stop is clean without it.
     pub(crate) fn seal_leaving(&self) {
-        if self.base.frozen.load(Ordering::Acquire) {
+        if self.ground.frozen.load(Ordering::Acquire) {
             return;
         }
         let awake = self.sessions.catalogue().awake_all();

@@ -5,9 +5,7 @@
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use super::super::{
-    clearing::Clearing,
-    journal::{place::Place, ring},
-    layout::journal_path,
+    clearing::past::Rot, journal::place::Place, layout::journal_path, wait::Waited,
 };
 use super::{Upkeep, strays::Seen};
 use crate::{
@@ -35,21 +33,11 @@ struct Needed {
 /// Bytes a second that a scrub in the background reads at most, over a while.
 const BYTES_PER_SECOND: u64 = 16 << 20;
 
-/// A damaged place of the journal.
-pub(crate) struct Rot {
-    number: u32,
-    /// Which use of the file.
-    order: u64,
-    what: String,
-    /// Neither copy of the file's header is whole.
-    headless: bool,
-}
-
 impl Upkeep {
     /// Reads every session and both settled files once; waits between sessions with `paced`.
     pub(crate) fn scrub(&self, paced: bool) {
         let mut round = Scrub::default();
-        for what in self.sessions.slots.lock().check(&self.base.env) {
+        for what in self.sessions.check_settled() {
             tracing::error!(what, "a settled file is damaged; it is written anew");
             round.found.push(what);
         }
@@ -60,7 +48,7 @@ impl Upkeep {
         for scope in scopes {
             let sessions = self.sessions.catalogue().of_scope(&scope);
             for session in sessions {
-                if self.scrub_now.state.lock().stop || self.base.closed.load(Ordering::Acquire) {
+                if self.scrubber.is_stopped() || self.ground.closed.load(Ordering::Acquire) {
                     return;
                 }
                 let mut verified = Verified::default();
@@ -93,7 +81,7 @@ impl Upkeep {
     /// Reads both files of keys.
     fn scrub_keys(&self, round: &mut Scrub) {
         let _turn = self.repairing.lock();
-        for what in self.base.keys.check(self.base.check_writable().is_ok()) {
+        for what in self.ground.keys.check(self.ground.check_writable().is_ok()) {
             tracing::error!(what, "a file of keys is damaged");
             round.found.push(what);
         }
@@ -102,11 +90,11 @@ impl Upkeep {
     /// Reads the files of the journal that a start would read. Where one is damaged everything is
     /// settled from memory, and a new file begun: then no start needs it.
     fn scrub_journal(&self, round: &mut Scrub) {
-        if self.base.frozen.load(Ordering::Acquire) {
+        if self.ground.frozen.load(Ordering::Acquire) {
             // Its files are evidence.
             return;
         }
-        let place = self.sessions.slots.lock().recyclable();
+        let place = self.sessions.recyclable();
         let end = self.sessions.journal.place();
         let found = match self.damaged_journal(place, end, round) {
             Ok(found) => found,
@@ -117,7 +105,7 @@ impl Upkeep {
             }
         };
         // A file that is free meanwhile was written anew while it was read.
-        let free = self.sessions.slots.lock().recyclable().order;
+        let free = self.sessions.recyclable().order;
         let found: Vec<_> = found.into_iter().filter(|rot| rot.order >= free).collect();
         if found.is_empty() {
             return;
@@ -138,7 +126,7 @@ impl Upkeep {
         let mut needed = BTreeMap::new();
         for (number, order) in self.sessions.journal.files() {
             if order >= place.order.max(1) && order <= end.order {
-                let file = self.base.env.storage.open_read(&journal_path(number))?;
+                let file = self.ground.env.storage.open_read(&journal_path(number))?;
                 file.evict()?;
                 let [first, second] = header_copies(&*file)?;
                 let both = first.is_some() && second.is_some();
@@ -193,32 +181,13 @@ impl Upkeep {
 
     /// Waits; returns whether the store stays open.
     fn wait_to_scrub(&self, pause: Duration) -> bool {
-        let wanted = self.scrub_now.state.lock();
-        if wanted.stop {
-            return false;
-        }
-        let waited = self.scrub_now.changed.wait_timeout(wanted, pause);
-        !waited.0.stop
+        self.scrubber.pause(pause) != Waited::Stopped
     }
 
     /// Scrubs once in every interval, the first time when one has passed.
     pub(crate) fn scrub_in_background(self: Arc<Self>) {
-        while self.wait_to_scrub(self.base.options.scrub_every) {
+        while self.wait_to_scrub(self.ground.options.scrub_every) {
             self.scrub(true);
         }
-    }
-}
-
-impl Clearing {
-    /// Continues in a new file of the journal, settles what is before it, and makes files anew of
-    /// which no start could tell what they are.
-    pub(crate) fn leave_journal(&self, found: &[Rot]) -> io::Result<()> {
-        found.iter().for_each(|rot| self.sessions.journal.condemn(rot.number));
-        self.sessions.journal.leave(&*self.sessions)?;
-        self.settle_past()?;
-        found.iter().filter(|rot| rot.headless).try_for_each(|rot| {
-            let bytes = self.base.env.storage.open_read(&journal_path(rot.number))?.len()?;
-            ring::fill(&self.base.env, rot.number, bytes)
-        })
     }
 }

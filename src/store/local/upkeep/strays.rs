@@ -74,9 +74,9 @@ fn path_of(session: SessionHash, one: &SegmentEntry) -> String {
 impl Upkeep {
     /// Unlinks the strays that a whole round of the scrubber did not see named.
     pub(crate) fn unlink_strays(&self, mut seen: Seen) -> io::Result<u64> {
-        let lost = !self.recovery.damage.is_empty() || self.base.frozen.load(Ordering::Acquire);
+        let lost = !self.recovery.damage.is_empty() || self.ground.frozen.load(Ordering::Acquire);
         // Else the journal may have frames whose only other copy is in such a file.
-        let needed = self.sessions.slots.lock().recyclable().order <= self.segments.orders_before;
+        let needed = self.sessions.recyclable().order <= self.segments.orders_before;
         if lost || needed || self.segments.pins.hold() {
             return Ok(0);
         }
@@ -92,8 +92,8 @@ impl Upkeep {
                 None => stray.nobodys,
                 Some(session) => self.is_free(session, &stray),
             };
-            if free && !self.base.closed.load(Ordering::Acquire) {
-                self.base.env.storage.remove(&stray.path)?;
+            if free && !self.ground.closed.load(Ordering::Acquire) {
+                self.ground.env.storage.remove(&stray.path)?;
                 tracing::info!(path = stray.path, "a file that a crash left is unlinked");
                 gone += 1;
             }
@@ -103,7 +103,7 @@ impl Upkeep {
 
     /// Files of earlier starts that no entry names.
     fn strays(&self, seen: &Seen) -> io::Result<Vec<Stray>> {
-        let (storage, start) = (&self.base.env.storage, self.sessions.journal.start());
+        let (storage, start) = (&self.ground.env.storage, self.sessions.journal.start());
         let mut strays = Vec::new();
         for directory in storage.list(SEGMENTS)? {
             let directory = format!("{SEGMENTS}/{}", directory.name);
@@ -152,9 +152,8 @@ impl Upkeep {
             let named = names.any(|one| path_of(session.hash, one) == stray.path);
             (named, state.is_settled() && !state.is_busy() && state.entry.damage.is_empty())
         };
-        let waits = self.sessions.backlog.touched.lock().iter().any(|one| one.hash == session.hash)
-            || self.sessions.backlog.deleted.lock().contains_key(&session.hash)
-            || self.sessions.backlog.retired.lock().contains_key(&stray.path);
-        !named && whole && !waits && self.sessions.slots.lock().both_have(session.hash, Lsn(0))
+        let backlog = &self.sessions.backlog;
+        let waits = backlog.names(session.hash) || backlog.is_retired(&stray.path);
+        !named && whole && !waits && self.sessions.both_have(session.hash, Lsn(0))
     }
 }

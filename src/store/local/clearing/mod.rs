@@ -1,11 +1,20 @@
 //! The settling of everything acknowledged, and with it of what was erased and redacted: bytes that
 //! must go are taken away here. It must not decide that they go.
 
+mod erase;
+pub(super) mod past;
+mod quarantine;
+mod redact;
+mod reserve;
+pub(super) mod steps;
+mod zero;
+
 use std::{io, sync::Arc, time::Duration};
 
+use self::steps::Failed;
 use super::{
-    base::Base,
-    catalogue::sessions::{Sessions, is_full},
+    catalogue::{reserve::is_full, sessions::Sessions},
+    ground::Ground,
     segments::Segments,
 };
 use crate::env::sync::{Mutex, atomic::Ordering};
@@ -26,13 +35,13 @@ pub(super) struct Pause {
 
 impl Pause {
     /// Runs what is due, and lets it be for ever longer while it fails.
-    pub(super) fn run(&mut self, now: Duration, run: impl FnOnce() -> io::Result<()>) {
+    pub(super) fn run(&mut self, now: Duration, run: impl FnOnce() -> Result<(), Failed>) {
         if now < self.until {
             return;
         }
         self.length = match run() {
             Ok(()) => Duration::ZERO,
-            Err(error) if is_full(&error) => PAUSE_MIN,
+            Err(failed) if is_full(&failed.source) => PAUSE_MIN,
             Err(_) => (self.length * 2).clamp(PAUSE_MIN, PAUSE_MAX),
         };
         self.until = now + self.length;
@@ -41,7 +50,7 @@ impl Pause {
 
 /// What takes bytes away.
 pub(super) struct Clearing {
-    pub(super) base: Arc<Base>,
+    pub(super) ground: Arc<Ground>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) segments: Arc<Segments>,
     /// Held while bytes are taken away that were erased or redacted; locked before `settling`.
@@ -53,18 +62,19 @@ pub(super) struct Clearing {
 impl Clearing {
     /// Settles everything acknowledged so far, and seals what is full when nothing presses.
     pub(crate) fn settle(&self, clean: bool) -> io::Result<()> {
-        let quiet = !(self.base.options.background && self.sessions.pressed());
+        let quiet = !(self.ground.options.background && self.sessions.pressed());
         self.settle_and(clean, quiet)
     }
 
     /// Settles everything acknowledged so far; seals what is full when it is `quiet`.
     pub(crate) fn settle_and(&self, clean: bool, quiet: bool) -> io::Result<()> {
-        if self.base.frozen.load(Ordering::Acquire) || self.base.closed.load(Ordering::Acquire) {
+        if self.ground.frozen.load(Ordering::Acquire) || self.ground.closed.load(Ordering::Acquire)
+        {
             return Ok(());
         }
         self.leave_room()?;
         // A failed step stops nothing: a later settling, or a start, takes it again.
-        self.pause.lock().run(self.base.env.clock.monotonic(), || {
+        self.pause.lock().run(self.ground.env.clock.monotonic(), || {
             let erased = self.finish_erasures();
             self.finish_redactions().and(erased)
         });

@@ -5,6 +5,8 @@
 //! Keys are made before they are needed, each time twice as many: a creation waits for a sync of
 //! its own at the first, second, fourth, … session of a tenant and at each thousandth later on.
 
+pub(super) mod rotate;
+
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use super::{

@@ -9,12 +9,13 @@
 
 use std::{io, sync::Arc};
 
-use super::super::{
-    keys::{Files, Keys, Ring, either},
-    layout::{self, STORE, keys_path, replace},
-    options::OpenError,
+use super::{
+    super::{
+        layout::{self, STORE, keys_path, replace},
+        options::OpenError,
+    },
+    Files, Keys, Ring, either,
 };
-use super::Upkeep;
 use crate::{
     env::Env,
     event::KeyId,
@@ -131,15 +132,6 @@ fn slots(
     let bytes = read(&*handle, SLOT_BYTES * from, SLOT_BYTES * (from + SLOTS_AT_ONCE))?;
     let slots = (from..).zip(bytes.chunks(SLOT_BYTES as usize));
     Ok(slots.map(|(number, slot)| KeySlot::decode(KeyNumber(number), slot).ok()).collect())
-}
-
-impl Upkeep {
-    /// [`Keys::rotate`], unless the store is closed; it stays open meanwhile.
-    pub(crate) fn rotate_keys(&self, keys_max: usize) -> StoreResult<KeyReport> {
-        let _turn = self.repairing.lock();
-        self.check_open()?;
-        self.base.keys.rotate(keys_max)
-    }
 }
 
 impl Keys {

@@ -18,7 +18,7 @@ use crate::{
 const COUNT_LOST_MICROS: i64 = 6 * 3_600 * 1_000_000;
 
 /// The ground of the engine.
-pub(super) struct Base {
+pub(super) struct Ground {
     pub(super) env: Env,
     pub(super) options: Options,
     pub(super) store: StoreFile,
@@ -31,7 +31,7 @@ pub(super) struct Base {
     pub(super) frozen: AtomicBool,
 }
 
-impl Base {
+impl Ground {
     /// Fails once the store takes no writes: the lock is given back, or losses wait for a person.
     pub(super) fn check_writable(&self) -> io::Result<()> {
         let stopped = self.closed.load(Ordering::Acquire) || self.frozen.load(Ordering::Acquire);

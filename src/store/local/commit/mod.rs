@@ -3,17 +3,19 @@
 //! journal or waits for it, and plans again when the answer depended on frames in flight. It must
 //! not decide (`store::rules` does), and must not write; the journal does.
 
-use std::{collections::HashSet, sync::Arc};
+mod create;
+
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use super::{
-    base::Base,
     catalogue::{keys_live_from, sessions::Sessions},
     clearing::Clearing,
+    ground::Ground,
     journal::{Item, Refused, Shown, trouble::write_error},
     segments::{Segments, notes::key_of},
-    session::{Durable, Session, State, opened::Opened},
+    session::{Session, State},
     wait::blocking,
 };
 use crate::{
@@ -21,26 +23,19 @@ use crate::{
         Env,
         sync::{Mutex, MutexGuard},
     },
-    event::{
-        Batch, BatchKey, Event, Incarnation, Position, Range, Scope, SessionHash, SessionId,
-        SessionKey, limits,
-    },
-    log::{
-        Create, Entry, KnownBatch, Lineage, REDACTED, SegmentEntry, TAG_BYTES,
-        frame::PAYLOAD_BYTES_MAX,
-    },
+    event::{Batch, Event, Position, Range, limits},
+    log::{self, KnownBatch, SegmentEntry, TAG_BYTES, frame::PAYLOAD_BYTES_MAX},
     store::{
-        Appended, Fill, ForkPoint, LeaseCall, NewSession, Read, SessionInfo, StoreError,
-        StoreResult,
+        Appended, Fill, LeaseCall, Read, StoreError, StoreResult,
         rules::{
-            Ask, Decision, Draft, Draw, Looked, Name, Request, Sees, decide, entry::is_redacted,
+            Ask, Decision, Draft, Draw, Looked, Name, Repeated, Request, Sees, batch_range, decide,
         },
     },
 };
 
 /// What takes requests.
 pub(super) struct Commit {
-    pub(super) base: Arc<Base>,
+    pub(super) ground: Arc<Ground>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) segments: Arc<Segments>,
     pub(super) clearing: Arc<Clearing>,
@@ -84,7 +79,7 @@ impl Draw for Env {
 impl Commit {
     /// Prepares a request: see [`Request::new`].
     pub(super) fn request(&self, ask: Ask, batch: Batch) -> Request {
-        Request::new(ask, batch, self.base.env.clock.now(), &self.base.env)
+        Request::new(ask, batch, self.ground.env.clock.now(), &self.ground.env)
     }
 
     /// Prepares a request without events.
@@ -139,7 +134,7 @@ impl Commit {
         let looked = self.look(&mut state, request);
         let named = (&session.key.session, session.hash);
         let (entry, ahead) = state.end(epoch);
-        let decided = decide(named, entry, ahead, request, looked, &|| self.base.counted());
+        let decided = decide(named, entry, ahead, request, looked, &|| self.ground.counted());
         // What the device did not give is read again for the next request.
         match decided.inspect_err(|_| state.close_unread())? {
             Decision::Nothing => Ok(Planned::Answered(Appended::nothing(state.receipt()))),
@@ -177,7 +172,7 @@ impl Commit {
     fn look_up_names(&self, state: &mut State, request: &Request, looked: &mut Looked) {
         let Some(opened) = &mut state.opened else { return };
         if let Some(key) = &request.batch.key {
-            let live_from = keys_live_from(&self.base.count, &*self.base.env.clock);
+            let live_from = keys_live_from(&self.ground.count, &*self.ground.env.clock);
             looked.batch = opened.batch(key.as_str(), live_from).cloned();
         }
         if looked.batch.is_none() && request.names.iter().any(|name| name.given().is_some()) {
@@ -199,7 +194,7 @@ impl Commit {
     ) -> StoreResult<Planned> {
         // A tombstone must be readable without the key that is to be destroyed.
         let cipher = match request.ask {
-            Ask::Erase => self.base.keys.own().map(Arc::clone),
+            Ask::Erase => self.ground.keys.own().map(Arc::clone),
             _ => self.segments.key_of(session, state)?,
         };
         let plain = draft.take_frame();
@@ -213,7 +208,8 @@ impl Commit {
         let (done, wait) = oneshot::channel();
         let owner = Arc::clone(session);
         // Before the queue is locked: other requests do not wait for this one's cipher.
-        let stored = self.base.keys.with(cipher.as_ref(), |one| one.map(|one| plain.encrypt(one)));
+        let stored =
+            self.ground.keys.with(cipher.as_ref(), |one| one.map(|one| plain.encrypt(one)));
         let names = &mut request.names;
         let queued = self.sessions.journal.enqueue(epoch, plain.header.count, |first| {
             let mut effect = draft.effect(first);
@@ -254,61 +250,26 @@ impl Commit {
         batch: &Batch,
         known: &KnownBatch,
     ) -> StoreResult<Appended> {
-        if !known.answers(&batch.events) {
-            return Err(StoreError::IdempotencyConflict {
-                what: known.key.clone(),
-                position: Some(Position(known.first_position)),
-            });
-        }
-        let from = Position(known.first_position);
-        let range = Range::new(from, from.plus(u64::from(known.events)));
-        let events = self.stored(session, range, usize::MAX)?;
+        let events = self.stored(session, batch_range(batch, known)?, usize::MAX)?;
         Ok(Appended::repeated(&events, session.state().receipt()))
     }
 
-    /// Answers a batch whose event ids are all known, if their content is the same.
+    /// Answers a batch whose event ids are all known, if their content is the same. Adjacent events
+    /// are read at once, for a block is opened once for all it holds; but no more at a time than a
+    /// batch may hold.
     fn repeat_events(
         &self,
         session: &Arc<Session>,
         batch: &Batch,
         positions: &[Option<Position>],
     ) -> StoreResult<Appended> {
-        let known: Vec<Position> = positions.iter().flatten().copied().collect();
-        let mut runs = known.as_slice();
-        let mut olds = Vec::new().into_iter();
-        let mut stored = Vec::new();
-        let mut news = 0;
-        for (new, position) in batch.events.iter().zip(positions) {
-            let conflict = |position| StoreError::IdempotencyConflict {
-                what: new.id.as_ref().map(ToString::to_string).unwrap_or_default(),
-                position,
-            };
-            let Some(at) = *position else {
-                news += 1;
-                continue;
-            };
-            if olds.as_slice().is_empty() {
-                // Adjacent events are read at once, for a block is opened once for all it
-                // holds; but no more at a time than a batch may hold.
-                let run = runs.chunk_by(|one, next| one.plus(1) == *next).next();
-                let run = Range::new(at, at.plus(run.map_or(1, <[_]>::len) as u64));
-                olds = self.stored(session, run, limits::BATCH_BYTES_MAX)?.into_iter();
-            }
-            let Some(old) = olds.next() else { return Err(conflict(Some(at))) };
-            runs = runs.get(1..).unwrap_or_default();
-            // Only the session that wrote an event knows whether it is redacted.
-            let redacted = is_redacted(&session.state().entry.redacted, at)
-                || at < session.base() && old.body == REDACTED;
-            if !redacted && (&old.kind, &old.body) != (&new.kind, &new.body) {
-                return Err(conflict(Some(at)));
-            }
-            stored.push(old);
+        let mut repeated = Repeated::new(batch, positions);
+        while let Some(run) = repeated.next_run() {
+            let events = self.stored(session, run, limits::BATCH_BYTES_MAX)?;
+            let state = session.state();
+            repeated.compare(events, &state.entry.redacted, session.base())?;
         }
-        if let Some(first) = stored.first().filter(|_| news > 0) {
-            let (known, position) = (first.id.clone(), first.position);
-            return Err(StoreError::KnownInPart { known, position });
-        }
-        Ok(Appended::repeated(&stored, session.state().receipt()))
+        Ok(Appended::repeated(&repeated.finish()?, session.state().receipt()))
     }
 
     /// Events as they are kept: all of them, or as many as have so many bytes, and at least one.
@@ -372,9 +333,39 @@ impl Commit {
         }
     }
 
+    /// Discards a session, on a full disk, too: then what it frees is free when this returns.
+    pub(super) async fn discard(
+        &self,
+        session: &Arc<Session>,
+        change: log::Change,
+    ) -> StoreResult<()> {
+        self.drive_with_reserve(session, Ask::Change(change)).await?;
+        let reserve = &self.sessions.reserve;
+        if reserve.is_given() || reserve.is_cramped() {
+            blocking(|| self.clearing.make_room());
+        }
+        Ok(())
+    }
+
+    /// Drives a request that frees bytes; where there is no room the reserve is given to it.
+    pub(super) async fn drive_with_reserve(
+        &self,
+        session: &Arc<Session>,
+        ask: Ask,
+    ) -> StoreResult<()> {
+        let mut request = self.ask(ask);
+        let mut driven = self.drive(session, &mut request).await;
+        if matches!(driven, Err(StoreError::DiskFull(_)))
+            && blocking(|| self.clearing.give_reserve())
+        {
+            driven = self.drive(session, &mut request).await;
+        }
+        driven.map(drop)
+    }
+
     /// A writer that is faster than segments are written waits here; memory stays bounded.
     fn relieve(&self) -> StoreResult<()> {
-        let pressed = || self.sessions.pressure() > self.base.options.journal_retained_bytes;
+        let pressed = || self.sessions.pressure() > self.ground.options.journal_retained_bytes;
         // Deletions, which alone are taken then, wait for nothing that needs room.
         if !pressed() || self.sessions.reserve.is_given() {
             return Ok(());
@@ -397,188 +388,6 @@ impl Commit {
         Ok(queued.answer)
     }
 
-    /// Enters a session that is about to be created, or answers how it is known already.
-    fn enter(
-        &self,
-        scope: &Scope,
-        new: &NewSession,
-        lineage: StoreResult<Option<Lineage>>,
-    ) -> StoreResult<Entered> {
-        let mut catalogue = self.sessions.catalogue_mut();
-        let asked = new.key.as_ref();
-        if let Some(known) = asked.and_then(|key| catalogue.created_by(scope, key.as_str())) {
-            let state = known.state();
-            let live = keys_live_from(&self.base.count, &*self.base.env.clock);
-            if !state.exists() {
-                return Ok(Entered::Wait);
-            }
-            if state.entry.created_at >= live.0 {
-                drop(state);
-                return Ok(Entered::Repeated(known));
-            }
-        }
-        let now = self.base.env.clock.now();
-        let id = match &new.id {
-            Some(id) => id.clone(),
-            None => SessionId::new(&self.handle("ses_")).expect("minted ids keep to the alphabet"),
-        };
-        let key = SessionKey { scope: scope.clone(), session: id };
-        if let Some(known) = catalogue.get(&key) {
-            let state = known.state();
-            if !state.exists() {
-                return Ok(Entered::Wait);
-            }
-            drop(state);
-            drop(known.visible()?);
-            return Err(StoreError::SessionExists { session: key.session });
-        }
-        let lineage = lineage?;
-        let create = Create {
-            tenant: scope.tenant.as_str().to_owned(),
-            user: scope.user.as_str().to_owned(),
-            session: key.session.as_str().to_owned(),
-            incarnation: self.base.env.random(),
-            title: new.title.clone(),
-            metadata: new.metadata.clone(),
-            workspace: new.workspace.clone(),
-            ttl_seconds: new.ttl_seconds,
-            key: asked.map(BatchKey::stored),
-            lineage,
-        };
-        let hash = SessionHash::of(&key, Incarnation(create.incarnation));
-        let session = Session::new(key, hash, Entry::begin(&create, hash, now), Durable::Creating);
-        catalogue.insert(Arc::clone(&session));
-        Ok(Entered::Fresh(session, Box::new(create)))
-    }
-
-    pub(super) async fn create(
-        &self,
-        scope: &Scope,
-        new: NewSession,
-    ) -> StoreResult<(SessionInfo, Appended)> {
-        first_ids(&new.events)?;
-        loop {
-            self.relieve()?;
-            let rounds = self.sessions.journal.rounds();
-            let (parent, lineage) = match self.origin(scope, &new) {
-                Ok((parent, lineage)) => (parent, Ok(lineage)),
-                Err(error) => (None, Err(error)),
-            };
-            let (session, create) = match self.enter(scope, &new, lineage)? {
-                Entered::Fresh(session, create) => (session, create),
-                Entered::Repeated(session) => return self.created_before(&session, &new).await,
-                Entered::Wait => {
-                    self.sessions.journal.round_after(rounds).await;
-                    continue;
-                }
-            };
-            if let Err(error) = parent.map_or(Ok(()), |parent| self.hold_parent(&parent, &session))
-            {
-                self.sessions.forget(&session);
-                return Err(error);
-            }
-            let cipher = match blocking(|| self.base.keys.take(&scope.tenant)) {
-                Ok(cipher) => cipher,
-                Err(error) => {
-                    self.sessions.forget(&session);
-                    return Err(write_error("making its key", &error));
-                }
-            };
-            let planned = {
-                let mut request = self.request(Ask::Create(create), new.events.clone());
-                let mut state = session.state();
-                state.entry.key = cipher.as_ref().map_or(0, |cipher| cipher.number().0);
-                state.cipher = cipher;
-                state.opened = Some(Opened::new(self.base.env.clock.monotonic()));
-                self.sessions.in_use.lock().push_back(Arc::clone(&session));
-                self.plan_in(&session, state, &mut request)
-            };
-            match planned {
-                Ok(Planned::Queued(queued)) => {
-                    let appended = self.committed(queued).await?;
-                    let info = session.info(&session.state());
-                    return Ok((info, appended));
-                }
-                Ok(_) => self.sessions.forget(&session),
-                Err(error) => {
-                    self.sessions.forget(&session);
-                    return Err(error);
-                }
-            }
-        }
-    }
-
-    /// What a new session continues from, when it is a fork.
-    fn origin(
-        &self,
-        scope: &Scope,
-        new: &NewSession,
-    ) -> StoreResult<(Option<Arc<Session>>, Option<Lineage>)> {
-        let Some(point) = &new.parent else { return Ok((None, None)) };
-        let (parent, lineage) = self.segments.lineage(scope, point)?;
-        Ok((Some(parent), Some(lineage)))
-    }
-
-    /// Notes a fork before anything of it is durable, so that its parent stays: a deletion of
-    /// the parent either comes later and finds the fork, or came before and is found here.
-    fn hold_parent(&self, parent: &Session, child: &Session) -> StoreResult<()> {
-        self.sessions.forks.lock().hold(parent.hash, child.hash, &child.key.session);
-        let written = parent.visible()?.entry.updated_at;
-        let mut state = child.state();
-        // Time does not go back from what it continues from.
-        state.entry.updated_at = state.entry.updated_at.max(written);
-        Ok(())
-    }
-
-    /// 128 random bits: who has no credential needs a name that cannot be guessed (MCP, SEP-2567).
-    fn handle(&self, prefix: &str) -> String {
-        format!("{prefix}{:032x}", u128::from_le_bytes(self.base.env.random()))
-    }
-
-    /// The first answer again, for the same `Idempotency-Key` and the same content.
-    async fn created_before(
-        &self,
-        session: &Arc<Session>,
-        new: &NewSession,
-    ) -> StoreResult<(SessionInfo, Appended)> {
-        let info = session.info(&*session.visible()?);
-        let (events, base) = (&new.events.events, session.base());
-        let read = Read {
-            range: Range::new(base, base.plus(events.len() as u64)),
-            events_max: usize::MAX,
-            bytes_max: usize::MAX,
-            fill: Fill::Forward,
-            allow_gaps: false,
-        };
-        let stored = self.segments.slice(session, &read)?.events;
-        let (redacted, key) = {
-            let entry = &session.state().entry;
-            (entry.redacted.clone(), entry.create_key.clone())
-        };
-        let same_events = stored.len() == events.len()
-            && stored.iter().zip(events.iter()).all(|(old, new)| {
-                let gone = is_redacted(&redacted, old.position);
-                (gone || (&old.kind, &old.body) == (&new.kind, &new.body))
-                    && new.id.as_ref().is_none_or(|id| *id == old.id)
-            });
-        let same_parent = ForkPoint::repeats(info.forked_from.as_ref(), new.parent.as_ref());
-        let first = key.as_deref().and_then(|key| BatchKey::of_stored(key).ok());
-        let same_call = first.zip(new.key.as_ref()).is_none_or(|(first, key)| {
-            BatchKey::retries(first.digest(), key.digest()) == Some(true)
-        });
-        if same_events
-            && same_parent
-            && same_call
-            && new.id.as_ref().is_none_or(|id| *id == session.key.session)
-        {
-            return Ok((info.clone(), Appended::repeated(&stored, info.receipt)));
-        }
-        let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();
-        Err(StoreError::IdempotencyConflict { what, position: None })
-    }
-}
-
-impl Commit {
     /// Ends every lease that was ever given, in a store that was brought back from a copy: no token
     /// that a harness has from before is good, and none of those given after the copy comes again.
     /// What expired, is archived or is damaged may be written to again one day.
@@ -603,23 +412,5 @@ impl Commit {
             }
         }
         Ok(())
-    }
-}
-
-/// How a session that is to be created stands.
-enum Entered {
-    Fresh(Arc<Session>, Box<Create>),
-    Repeated(Arc<Session>),
-    /// Its creation is in flight.
-    Wait,
-}
-
-/// No event id twice among a new session's first events.
-fn first_ids(batch: &Batch) -> StoreResult<()> {
-    let mut seen = HashSet::new();
-    let ids = batch.events.iter().filter_map(|event| event.id.as_ref());
-    match ids.into_iter().find(|id| !seen.insert(*id)) {
-        Some(id) => Err(StoreError::DuplicateEventId { id: id.clone() }),
-        None => Ok(()),
     }
 }

@@ -1,0 +1,94 @@
+//! What is known of the room kept back for deletions: whether it is there, whether it was given to
+//! them, what was missing last. It must not make or remove a file; `clearing` does.
+
+use std::io;
+
+use super::super::rank;
+use crate::env::{
+    Short, short_of,
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Where the room kept back is.
+pub(crate) struct Reserve {
+    turn: Mutex<()>,
+    /// All of its files are there.
+    kept: AtomicBool,
+    /// It was given to deletions, and there was no room for another since.
+    given: AtomicBool,
+    /// The last write that needed room found none.
+    cramped: AtomicBool,
+    /// It was an inode that was missing then.
+    inodes: AtomicBool,
+}
+
+impl Default for Reserve {
+    fn default() -> Self {
+        Self {
+            turn: Mutex::new(rank::RESERVE, ()),
+            kept: AtomicBool::new(false),
+            given: AtomicBool::new(false),
+            cramped: AtomicBool::new(false),
+            inodes: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Reserve {
+    /// Held while its files are made or removed.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock()
+    }
+
+    /// Whether all of its files are there.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept.load(Ordering::Acquire)
+    }
+
+    /// Notes that all of its files are there; answers whether it was given until now.
+    pub(crate) fn keep(&self) -> bool {
+        self.kept.store(true, Ordering::Release);
+        self.given.swap(false, Ordering::AcqRel)
+    }
+
+    /// Notes that a file of it was removed.
+    pub(crate) fn lose_a_file(&self) {
+        self.kept.store(false, Ordering::Release);
+    }
+
+    /// Notes that deletions have it; answers whether they had it before.
+    pub(crate) fn give(&self) -> bool {
+        self.given.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether nothing but deletions may be written.
+    pub(crate) fn is_given(&self) -> bool {
+        self.given.load(Ordering::Acquire)
+    }
+
+    /// Whether the last write that needed room found none.
+    pub(crate) fn is_cramped(&self) -> bool {
+        self.cramped.load(Ordering::Acquire)
+    }
+
+    /// Notes how a write ended that may need room.
+    pub(crate) fn note(&self, error: Option<&io::Error>) {
+        let short = error.and_then(short_of);
+        if error.is_none() || short.is_some() {
+            self.inodes.store(short == Some(Short::Inodes), Ordering::Release);
+            self.cramped.store(short.is_some(), Ordering::Release);
+        }
+    }
+
+    /// What was missing when a write last found no room.
+    pub(crate) fn short(&self) -> Short {
+        if self.inodes.load(Ordering::Acquire) { Short::Inodes } else { Short::Space }
+    }
+}
+
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    short_of(error).is_some()
+}

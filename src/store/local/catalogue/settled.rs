@@ -1,0 +1,95 @@
+//! The settled files as the other parts of the engine use them: each method takes their lock, does
+//! one thing, and lets it go. It must not decide what is settled.
+
+use std::io;
+
+use super::{super::journal::place::Place, sessions::Sessions};
+use crate::{
+    event::{Lsn, SessionHash},
+    log::Delta,
+    store::lifetime::CountState,
+};
+
+impl Sessions {
+    /// What a settled file is to say of the store up to `place`, its entries aside.
+    pub(crate) fn delta(&self, clean: bool, place: Place, count: CountState) -> Delta {
+        Delta {
+            clean,
+            start: self.journal.start(),
+            order: place.order,
+            byte_offset: place.byte_offset,
+            lsn: place.lsn.0,
+            at: self.ground.env.clock.now().0,
+            counted: count.counted.0,
+            seen: count.seen.0,
+            entries: Vec::new(),
+        }
+    }
+
+    /// Writes the older settled file: everything before this place of the journal is settled, and
+    /// files before the older place are free. What is `clean` needs no replay.
+    pub(crate) fn settle_to(&self, clean: bool, place: Place) -> io::Result<()> {
+        let count = self.ground.count_state();
+        let delta = self.delta(clean, place, count);
+        let mut slots = self.slots.lock();
+        slots.write(&self.ground.env, delta, &|take| self.catalogue().each_settled(take))?;
+        self.ground.count.keep(count);
+        self.journal.recycle(slots.recyclable().order);
+        Ok(())
+    }
+
+    /// Writes the older settled file with what is known of sessions but for their frames: the
+    /// journal's place stays.
+    pub(crate) fn write_settled(&self) -> io::Result<()> {
+        let mut slots = self.slots.lock();
+        let (place, count) = (slots.latest(), self.ground.count_state());
+        let delta = self.delta(false, place, count);
+        slots.write(&self.ground.env, delta, &|take| self.catalogue().each_settled(take))?;
+        self.ground.count.keep(count);
+        Ok(())
+    }
+
+    /// What changed goes into either settled file with the next that is written.
+    pub(crate) fn touch_settled(&self) {
+        let mut slots = self.slots.lock();
+        for session in self.backlog.take_touched() {
+            slots.touch(&session);
+        }
+    }
+
+    /// Has both settled files written from a new base by the next two settlings.
+    pub(crate) fn spoil_settled(&self) {
+        self.slots.lock().spoil();
+    }
+
+    /// Reads both settled files back from the device; answers what is wrong with them.
+    pub(crate) fn check_settled(&self) -> Vec<String> {
+        self.slots.lock().check(&self.ground.env)
+    }
+
+    /// Whether both settled files name everything settled so far.
+    pub(crate) fn is_even(&self) -> bool {
+        self.slots.lock().even()
+    }
+
+    /// The place of the journal that the younger settled file names.
+    pub(crate) fn settled_place(&self) -> Place {
+        self.slots.lock().latest()
+    }
+
+    /// Everything before this place of the journal is settled in both files.
+    pub(crate) fn recyclable(&self) -> Place {
+        self.slots.lock().recyclable()
+    }
+
+    /// The generation that both settled files have, or a later one.
+    pub(crate) fn settled_generation(&self) -> u64 {
+        self.slots.lock().settled_generation()
+    }
+
+    /// Whether both settled files have what is known of a session, and no start will read the
+    /// journal before that number.
+    pub(crate) fn both_have(&self, session: SessionHash, behind: Lsn) -> bool {
+        self.slots.lock().both_have(session, behind)
+    }
+}

@@ -1,0 +1,233 @@
+//! Redacting: the body of an event is taken out of every file of its session and of the journal;
+//! place, id, type, times and chain stay. It must not change what any other event says.
+//!
+//! The control record is durable before the first step: from then on the body is not served. A
+//! crash leaves an event whole or redacted in each file; a start takes the steps that are left.
+
+use std::{collections::BTreeSet, io, sync::Arc};
+
+use super::{
+    super::session::{Session, opened::whole_frames},
+    Clearing,
+    steps::{Failed, Step},
+};
+use crate::{
+    event::{Lsn, Position},
+    log::{
+        Fault, SegmentEntry,
+        segment::{self, SegmentHeader},
+    },
+};
+
+/// Events of a session that are to be without a body.
+struct Redacting {
+    session: Arc<Session>,
+    /// Their positions.
+    wanted: BTreeSet<u64>,
+    /// Log sequence numbers of their records.
+    numbers: BTreeSet<u64>,
+}
+
+/// What the segments say of events that are to be without a body.
+#[derive(Default)]
+struct Found {
+    /// Log sequence numbers of their records.
+    numbers: BTreeSet<u64>,
+    /// Segments with a body that must go.
+    whole: Vec<SegmentEntry>,
+}
+
+/// What is taken, of one session after the other, once no start needs to read the journal.
+const STEPS: [Step<Redacting>; 10] = [
+    Step { doing: "sealing its segments without the bodies", run: Clearing::seal_without },
+    Step {
+        doing: "dropping it from memory",
+        run: |_, one| {
+            // What was read of it before names what is gone.
+            one.session.state().opened = None;
+            Ok(())
+        },
+    },
+    Step {
+        doing: "taking away what is derived from it",
+        run: |clearing, one| clearing.take_derived(&mut one.session),
+    },
+    Step { doing: "writing the settled files", run: Clearing::settle_sealed },
+    Step {
+        doing: "ending backups",
+        run: |clearing, _| {
+            clearing.segments.pins.take_away();
+            Ok(())
+        },
+    },
+    Step { doing: "unlinking replaced files", run: Clearing::unlink_unnamed },
+    Step { doing: "writing zeros behind the ends of its files", run: Clearing::blank_tails },
+    Step { doing: "writing zeros over its frames in the journal", run: Clearing::zero_redacted },
+    Step {
+        doing: "removing its copies from quarantine",
+        run: |clearing, one| Ok(clearing.clear_quarantine(one.session.hash)?),
+    },
+    Step { doing: "noting that no file has the bodies", run: Clearing::note_cleared },
+];
+
+/// What comes before, for all sessions at once.
+const SETTLING: &str = "settling what waits in the journal";
+
+impl Clearing {
+    /// Takes away what is left of redacted bodies; what fails is taken up by a later settling.
+    pub(crate) fn finish_redactions(&self) -> Result<(), Failed> {
+        // A caller may find its own redaction taken by another thread, and must wait for it.
+        let _turn = self.turn.lock();
+        let backlog = &self.sessions.backlog;
+        let mut begun = backlog.take_redacting();
+        begun.retain(|session| session.state().entry.is_redacting());
+        if begun.is_empty() {
+            return Ok(());
+        }
+        // The frames leave memory, and no start reads the journal before what is behind them.
+        if let Err(error) = self.settle_to_zero() {
+            begun.into_iter().for_each(|session| backlog.add_redacting(session));
+            return Err(Failed::from(error).at(SETTLING));
+        }
+        let mut done = Ok(());
+        for session in begun {
+            if let Err(failed) = self.finish_redaction(&session) {
+                let Failed { doing, source } = &failed;
+                tracing::warn!(session = %session.hash, doing, error = %source, "a redacted body may be left");
+                backlog.add_redacting(session);
+                done = Err(failed);
+            }
+        }
+        done
+    }
+
+    fn finish_redaction(&self, session: &Arc<Session>) -> Result<(), Failed> {
+        let _settling = self.segments.settling.lock();
+        self.ask_writable()?;
+        let wanted: BTreeSet<u64> = {
+            let state = session.state();
+            let entry = &state.entry;
+            let kept = !entry.stage.is_erased() && self.sessions.is_needed(session.hash);
+            if entry.stage.is_reclaimed() || entry.stage.is_discarded() && !kept {
+                // All of its files go.
+                return Ok(());
+            }
+            let left = entry.redacted.iter().filter(|one| !one.cleared);
+            left.map(|one| one.position).collect()
+        };
+        let session = Arc::clone(session);
+        self.take_steps(&STEPS, &mut Redacting { session, wanted, numbers: BTreeSet::new() })
+    }
+
+    fn seal_without(&self, one: &mut Redacting) -> Result<(), Failed> {
+        let Found { numbers, whole } = self.look_for(one)?;
+        one.numbers = numbers;
+        if !whole.is_empty() {
+            let runs = whole.into_iter().map(|segment| (Arc::clone(&one.session), vec![segment]));
+            self.segments.seal_runs(runs.collect())?;
+            if !self.look_for(one)?.whole.is_empty() {
+                return Err(io::Error::other("a segment could not be written anew").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the segments that have these events.
+    fn look_for(&self, one: &Redacting) -> io::Result<Found> {
+        let Redacting { session, wanted, .. } = one;
+        let segments = session.state().entry.segments.clone();
+        let cipher = self.segments.cipher(session)?;
+        let mut found = Found::default();
+        for one in segments {
+            if wanted.range(one.base..one.end).next().is_none() {
+                continue;
+            }
+            let path = segment::path(session.hash, Position(one.base), one.start, one.sealed);
+            let file = self.ground.env.storage.open_read(&path)?;
+            let header = SegmentHeader::of(&*file)?;
+            let frames = whole_frames(&*file, &header, &one, cipher.as_deref())?;
+            let (mut position, mut whole) = (one.base, false);
+            for frame in frames {
+                for (lsn, record) in frame.records().map_err(wrong)? {
+                    if !record.is_event() {
+                        continue;
+                    }
+                    if wanted.contains(&position) {
+                        found.numbers.insert(lsn.0);
+                        whole |= !record.is_redacted();
+                    }
+                    position += 1;
+                }
+            }
+            found.whole.extend(whole.then_some(one));
+        }
+        if found.numbers.len() < wanted.len() {
+            return Err(io::Error::other("the session could not be settled"));
+        }
+        Ok(found)
+    }
+
+    fn settle_sealed(&self, _: &mut Redacting) -> Result<(), Failed> {
+        self.sessions.touch_settled();
+        (0..2).try_for_each(|_| self.sessions.write_settled())?;
+        Ok(())
+    }
+
+    /// Unlinks every file of a session that it does not consist of.
+    fn unlink_unnamed(&self, one: &mut Redacting) -> Result<(), Failed> {
+        let session = &one.session;
+        let path = |one: &SegmentEntry| {
+            segment::path(session.hash, Position(one.base), one.start, one.sealed)
+        };
+        let named: BTreeSet<String> = session.state().entry.segments.iter().map(path).collect();
+        self.segments.unlink_files(session.hash, &named)?;
+        let own = format!("{}/{}-", segment::directory(session.hash), session.hash);
+        self.sessions.backlog.retain_retired(&mut |path, _| !path.starts_with(&own));
+        Ok(())
+    }
+
+    /// Writes zeros over what is behind the end that its entry names of each file of a session: a
+    /// start that died before it could name those frames left them there.
+    fn blank_tails(&self, one: &mut Redacting) -> Result<(), Failed> {
+        let session = &one.session;
+        let segments = session.state().entry.segments.clone();
+        for one in segments {
+            let path = segment::path(session.hash, Position(one.base), one.start, one.sealed);
+            let file = self.ground.env.storage.open(&path)?;
+            let tail = file.len()?.saturating_sub(one.bytes);
+            if tail > 0 {
+                // Be they zeros: the cache may have what a sync that failed did not.
+                file.write_at(one.bytes, &vec![0; tail as usize])?;
+                file.sync()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn zero_redacted(&self, one: &mut Redacting) -> Result<(), Failed> {
+        let behind = one.numbers.last().map_or(0, |last| last + 1);
+        if self.sessions.recyclable().lsn < Lsn(behind) {
+            let what = "a start would need its frames: a session is not settled";
+            return Err(io::Error::other(what).into());
+        }
+        let has = |from: u64, to: u64| one.numbers.range(from..to).next().is_some();
+        Ok(self.zero_journal(one.session.hash, &has)?)
+    }
+
+    fn note_cleared(&self, one: &mut Redacting) -> Result<(), Failed> {
+        let Redacting { session, wanted, .. } = one;
+        let mut state = session.state();
+        for entry in state.entries_mut() {
+            let those = entry.redacted.iter_mut().filter(|one| wanted.contains(&one.position));
+            those.for_each(|one| one.cleared = true);
+        }
+        drop(state);
+        self.sessions.backlog.touch(session);
+        tracing::info!(session = %session.hash, events = wanted.len(), "events were redacted");
+        Ok(())
+    }
+}
+
+fn wrong(fault: Fault) -> io::Error {
+    io::Error::other(fault.to_string())
+}

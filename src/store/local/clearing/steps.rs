@@ -1,0 +1,66 @@
+//! Bytes are taken away by lists of named steps, run in order. Each step may be the last before a
+//! crash, and all of them may be taken again: a step finds what is left, and does nothing where
+//! nothing is. It must not know what a list is for.
+
+use std::{io, sync::Arc};
+
+use super::{super::session::Session, Clearing};
+
+/// A step of a list; `T` is what the list takes away.
+pub(super) struct Step<T> {
+    /// What it does, as errors name it.
+    pub(super) doing: &'static str,
+    pub(super) run: fn(&Clearing, &mut T) -> Result<(), Failed>,
+}
+
+/// A step that failed; those behind it were not taken.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    /// What the step was doing; empty until the list names it.
+    pub(crate) doing: &'static str,
+    pub(crate) source: io::Error,
+}
+
+impl From<io::Error> for Failed {
+    fn from(source: io::Error) -> Self {
+        Self { doing: "", source }
+    }
+}
+
+impl Failed {
+    /// Names the step, unless a list within it did.
+    pub(crate) fn at(self, doing: &'static str) -> Self {
+        Self { doing: if self.doing.is_empty() { doing } else { self.doing }, ..self }
+    }
+}
+
+/// What is made from the events of a session and holds them beside its segments and the journal. An
+/// erasure takes it away, and so does a redaction, each before the files of the session change.
+pub(super) const DERIVED: [Step<Arc<Session>>; 1] =
+    [Step { doing: "dropping events read lately", run: Clearing::drop_warm }];
+
+impl Clearing {
+    /// Takes the steps of a list. The caller has `settling` locked: no thread settles or seals
+    /// meanwhile.
+    pub(super) fn take_steps<T>(&self, steps: &[Step<T>], of: &mut T) -> Result<(), Failed> {
+        steps
+            .iter()
+            .try_for_each(|step| (step.run)(self, of).map_err(|failed| failed.at(step.doing)))
+    }
+
+    /// Takes away what is derived from a session.
+    pub(super) fn take_derived(&self, session: &mut Arc<Session>) -> Result<(), Failed> {
+        self.take_steps(&DERIVED, session)
+    }
+
+    /// The step before all others.
+    pub(super) fn ask_writable(&self) -> Result<(), Failed> {
+        let asked = self.ground.check_writable().map_err(Failed::from);
+        asked.map_err(|failed| failed.at("asking whether the store takes writes"))
+    }
+
+    fn drop_warm(&self, _: &mut Arc<Session>) -> Result<(), Failed> {
+        self.segments.warm.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,180 @@
+//! Zeros in the journal, over the frames of one session and what earlier uses of a file left. It
+//! must not change a frame that a start may read, of any other session.
+
+use std::{collections::BTreeMap, io};
+
+use super::{super::layout::JOURNAL, Clearing};
+use crate::{
+    env::{
+        Entry as Listed, File,
+        planted::{Defect, planted},
+    },
+    event::SessionHash,
+    log::{
+        Fault, LogError,
+        journal::{self, JournalHeader},
+        reading::{Reading, read_around},
+        scan::{gaps_of, payloads_of, whole_to},
+    },
+};
+
+/// Bytes that are looked at together for what an earlier use left.
+const BLOCK_BYTES: usize = 4096;
+
+impl Clearing {
+    /// Settles everything twice, so that no start reads what is to be zeroed. A use that failed, of
+    /// this start or another, has no end that a later one names: where a start would read such a
+    /// one, the journal leaves it.
+    pub(super) fn settle_to_zero(&self) -> io::Result<()> {
+        (0..2).try_for_each(|_| self.segments.settle_frames(false, false))?;
+        let (files, ends) = self.journal_files()?;
+        let needed = self.sessions.recyclable().order;
+        if files.iter().any(|file| file.is_endless(needed, &ends)) {
+            self.leave_journal(&[])?;
+        }
+        Ok(())
+    }
+
+    /// Every file in the journal's directory, and where the frames of each use end, as far as the
+    /// use after it says so.
+    fn journal_files(&self) -> io::Result<(Vec<Used>, BTreeMap<u64, u64>)> {
+        let place = self.sessions.journal.place();
+        let mut ends = BTreeMap::from([(place.order, place.byte_offset)]);
+        let mut files = Vec::new();
+        for Listed { name, .. } in self.ground.env.storage.list(JOURNAL)? {
+            let file = self.ground.env.storage.open(&format!("{JOURNAL}/{name}"))?;
+            let header = match JournalHeader::of(&*file) {
+                Err(LogError::Io(error)) => return Err(error),
+                Err(LogError::Fault { fault, .. }) => Err(fault),
+                Ok(header) => Ok(header),
+            };
+            if let Ok(header) = &header {
+                ends.entry(header.previous_order).or_insert(header.previous_end);
+            }
+            files.push(Used { name, file, header });
+        }
+        Ok((files, ends))
+    }
+
+    /// Zeroes the payloads of a session's frames in every journal file. `wanted` says by the log
+    /// sequence numbers of a frame's records (the first, and the one after the last) whether its
+    /// payload goes. Zeroes as well what earlier uses of a file left behind and between its frames:
+    /// no header may be left there that names a session. No thread writes to a file meanwhile.
+    pub(super) fn zero_journal(
+        &self,
+        session: SessionHash,
+        wanted: &dyn Fn(u64, u64) -> bool,
+    ) -> io::Result<()> {
+        let zero = || -> io::Result<()> {
+            self.sessions.journal.blank(session, wanted);
+            let (files, ends) = self.journal_files()?;
+            let needed = self.sessions.recyclable().order;
+            let mut zeroed = Ok(());
+            let last = self.sessions.journal.place().order;
+            for file in files {
+                let is_last = file.header.as_ref().is_ok_and(|header| header.order == last);
+                if planted(Defect::SpareLastFile) && is_last {
+                    continue;
+                }
+                let left = |bytes: &[u8]| {
+                    let mut parts = payloads_of(bytes, session, wanted);
+                    parts.extend(file.header.iter().flat_map(|header| gaps_of(bytes, header.salt)));
+                    parts
+                };
+                let number = file.name.parse().ok();
+                if self.sessions.journal.is_condemned(number) {
+                    // The cache may have what a failed sync did not bring to the device.
+                    file.file.evict()?;
+                }
+                // Nothing is acknowledged on a file that failed.
+                let failed = || self.sessions.journal.abandon(number);
+                let mut zero = zero_file(&file, needed, &ends, left, failed);
+                if file.is_endless(needed, &ends) {
+                    zero = zero.and(Err(io::Error::other("no use says where a failed one ends")));
+                }
+                // What fails in one hides nothing in another.
+                zeroed = zero.and(zeroed);
+            }
+            zeroed
+        };
+        self.sessions.journal.alone(zero, &*self.sessions)
+    }
+}
+
+/// A file of the journal, and its header or what is wrong with it.
+struct Used {
+    name: String,
+    file: Box<dyn File>,
+    header: Result<JournalHeader, Fault>,
+}
+
+impl Used {
+    /// Whether no start needs it, where one needs all from the order `needed` on.
+    fn is_free(&self, needed: u64) -> bool {
+        match &self.header {
+            Ok(header) => header.order < needed,
+            Err(fault) => *fault == Fault::Zeros,
+        }
+    }
+
+    /// Whether a start would read it, and nothing says where its frames end.
+    fn is_endless(&self, needed: u64, ends: &BTreeMap<u64, u64>) -> bool {
+        let order = self.header.as_ref().map(|header| header.order);
+        order.is_ok_and(|order| order >= needed && !ends.contains_key(&order))
+    }
+
+    /// Where its frames end, where these are its bytes. A free file is believed as far as its
+    /// frames are whole: a later use that was torn may be over the rest, without its header. In
+    /// one that a start may read and whose end is unknown, nothing is stale.
+    fn end(&self, needed: u64, ends: &BTreeMap<u64, u64>, bytes: &Reading) -> u64 {
+        let header = self.header.as_ref().ok();
+        let end = header.and_then(|header| ends.get(&header.order)).copied();
+        if !self.is_free(needed) {
+            return end.unwrap_or(u64::MAX);
+        }
+        // Where the device does not give it all, the sessions of its frames are unknown.
+        let believed = header.filter(|_| !bytes.holes.any());
+        believed.map_or(0, |header| end.unwrap_or(0).min(whole_to(&bytes.bytes, header.salt)))
+    }
+}
+
+/// Zeroes in one file of the journal the `parts` of its frames that are to go, and what other uses
+/// left behind the frames. A write that fails is reported at once.
+fn zero_file(
+    used: &Used,
+    needed: u64,
+    ends: &BTreeMap<u64, u64>,
+    parts: impl Fn(&[u8]) -> Vec<(usize, usize)>,
+    failed: impl FnOnce(),
+) -> io::Result<()> {
+    let file = &*used.file;
+    let read = read_around(file, 0, u64::MAX)?;
+    let end = used.end(needed, ends, &read);
+    let Reading { bytes, holes } = read;
+    let end = end.max(journal::FRAMES_AT).min(bytes.len() as u64) as usize;
+    let parts = parts(bytes.get(..end).unwrap_or_default());
+    let stale_to = if planted(Defect::ZeroFramesAlone) { end } else { bytes.len() };
+    let stale = (end..stale_to).step_by(BLOCK_BYTES);
+    let stale = stale.map(|at| (at, bytes.len().min(at + BLOCK_BYTES)));
+    let left = parts.into_iter().chain(stale).filter(|(from, to)| {
+        bytes.get(*from..*to).unwrap_or_default().iter().any(|byte| *byte != 0)
+    });
+    write_zeros(file, left).inspect_err(|_| failed())?;
+    if holes.touch(journal::FRAMES_AT, journal::FRAMES_AT.max(end as u64)) {
+        // What cannot be read cannot be shown to be gone.
+        let (byte_offset, fault) = (journal::FRAMES_AT, Fault::Unreadable);
+        return Err(LogError::Fault { byte_offset, fault }.into());
+    }
+    Ok(())
+}
+
+/// Writes zeros over these parts of a file, durably.
+fn write_zeros(file: &dyn File, parts: impl Iterator<Item = (usize, usize)>) -> io::Result<()> {
+    let mut changed = false;
+    for (from, to) in parts {
+        assert!(from < to, "a part that is zeroed has bytes");
+        file.write_at(from as u64, &vec![0; to - from])?;
+        changed = true;
+    }
+    if changed && !planted(Defect::AnswerBeforeZeros) { file.sync() } else { Ok(()) }
+}

@@ -1,0 +1,176 @@
+//! Creating a session: a name is entered, a fork holds its parent, a key is made, and the first
+//! frame is planned like any other. It must not decide what a creation may be; `store::rules` does.
+
+use std::sync::Arc;
+
+use super::{
+    super::{
+        catalogue::keys_live_from,
+        journal::trouble::write_error,
+        session::{Durable, Session, opened::Opened},
+        wait::blocking,
+    },
+    Commit, Planned,
+};
+use crate::{
+    event::{Incarnation, Range, Scope, SessionHash, SessionKey},
+    log::{Create, Entry, Lineage},
+    store::{
+        Appended, Fill, NewSession, Read, SessionInfo, StoreError, StoreResult,
+        rules::{Ask, check_first_ids, create as creation, created_before, minted},
+    },
+};
+
+/// How a session that is to be created stands.
+enum Entered {
+    Fresh(Arc<Session>, Box<Create>),
+    Repeated(Arc<Session>),
+    /// Its creation is in flight.
+    Wait,
+}
+
+impl Commit {
+    pub(crate) async fn create(
+        &self,
+        scope: &Scope,
+        new: NewSession,
+    ) -> StoreResult<(SessionInfo, Appended)> {
+        check_first_ids(&new.events)?;
+        loop {
+            self.relieve()?;
+            let rounds = self.sessions.journal.rounds();
+            let (parent, lineage) = match self.origin(scope, &new) {
+                Ok((parent, lineage)) => (parent, Ok(lineage)),
+                Err(error) => (None, Err(error)),
+            };
+            let (session, create) = match self.enter(scope, &new, lineage)? {
+                Entered::Fresh(session, create) => (session, create),
+                Entered::Repeated(session) => return self.created_before(&session, &new),
+                Entered::Wait => {
+                    self.sessions.journal.round_after(rounds).await;
+                    continue;
+                }
+            };
+            if let Err(error) = parent.map_or(Ok(()), |parent| self.hold_parent(&parent, &session))
+            {
+                self.sessions.forget(&session);
+                return Err(error);
+            }
+            let cipher = match blocking(|| self.ground.keys.take(&scope.tenant)) {
+                Ok(cipher) => cipher,
+                Err(error) => {
+                    self.sessions.forget(&session);
+                    return Err(write_error("making its key", &error));
+                }
+            };
+            let planned = {
+                let mut request = self.request(Ask::Create(create), new.events.clone());
+                let mut state = session.state();
+                state.entry.key = cipher.as_ref().map_or(0, |cipher| cipher.number().0);
+                state.cipher = cipher;
+                state.opened = Some(Opened::new(self.ground.env.clock.monotonic()));
+                self.sessions.note_opened(&session);
+                self.plan_in(&session, state, &mut request)
+            };
+            match planned {
+                Ok(Planned::Queued(queued)) => {
+                    let appended = self.committed(queued).await?;
+                    let info = session.info(&session.state());
+                    return Ok((info, appended));
+                }
+                Ok(_) => self.sessions.forget(&session),
+                Err(error) => {
+                    self.sessions.forget(&session);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// What a new session continues from, when it is a fork.
+    fn origin(
+        &self,
+        scope: &Scope,
+        new: &NewSession,
+    ) -> StoreResult<(Option<Arc<Session>>, Option<Lineage>)> {
+        let Some(point) = &new.parent else { return Ok((None, None)) };
+        let (parent, lineage) = self.segments.lineage(scope, point)?;
+        Ok((Some(parent), Some(lineage)))
+    }
+
+    /// Notes a fork before anything of it is durable, so that its parent stays: a deletion of
+    /// the parent either comes later and finds the fork, or came before and is found here.
+    fn hold_parent(&self, parent: &Session, child: &Session) -> StoreResult<()> {
+        self.sessions.hold_parent(parent, child);
+        let written = parent.visible()?.entry.updated_at;
+        let mut state = child.state();
+        // Time does not go back from what it continues from.
+        state.entry.updated_at = state.entry.updated_at.max(written);
+        Ok(())
+    }
+
+    /// Enters a session that is about to be created, or answers how it is known already.
+    fn enter(
+        &self,
+        scope: &Scope,
+        new: &NewSession,
+        lineage: StoreResult<Option<Lineage>>,
+    ) -> StoreResult<Entered> {
+        let mut catalogue = self.sessions.catalogue_mut();
+        let asked = new.key.as_ref();
+        if let Some(known) = asked.and_then(|key| catalogue.created_by(scope, key.as_str())) {
+            let state = known.state();
+            let live = keys_live_from(&self.ground.count, &*self.ground.env.clock);
+            if !state.exists() {
+                return Ok(Entered::Wait);
+            }
+            if state.entry.created_at >= live.0 {
+                drop(state);
+                return Ok(Entered::Repeated(known));
+            }
+        }
+        let now = self.ground.env.clock.now();
+        let id = match &new.id {
+            Some(id) => id.clone(),
+            None => minted(self.ground.env.random()),
+        };
+        let key = SessionKey { scope: scope.clone(), session: id };
+        if let Some(known) = catalogue.get(&key) {
+            let state = known.state();
+            if !state.exists() {
+                return Ok(Entered::Wait);
+            }
+            drop(state);
+            drop(known.visible()?);
+            return Err(StoreError::SessionExists { session: key.session });
+        }
+        let lineage = lineage?;
+        let incarnation = self.ground.env.random();
+        let create = creation(scope, &key.session, incarnation, new, lineage);
+        let hash = SessionHash::of(&key, Incarnation(create.incarnation));
+        let session = Session::new(key, hash, Entry::begin(&create, hash, now), Durable::Creating);
+        catalogue.insert(Arc::clone(&session));
+        Ok(Entered::Fresh(session, Box::new(create)))
+    }
+
+    /// The first answer again, for the same `Idempotency-Key` and the same content.
+    fn created_before(
+        &self,
+        session: &Arc<Session>,
+        new: &NewSession,
+    ) -> StoreResult<(SessionInfo, Appended)> {
+        let info = session.info(&*session.visible()?);
+        let base = session.base();
+        let read = Read {
+            range: Range::new(base, base.plus(new.events.events.len() as u64)),
+            events_max: usize::MAX,
+            bytes_max: usize::MAX,
+            fill: Fill::Forward,
+            allow_gaps: false,
+        };
+        let stored = self.segments.slice(session, &read)?.events;
+        let state = session.state();
+        let (first, redacted) = (state.entry.create_key.as_deref(), &state.entry.redacted);
+        created_before(new, info, first, redacted, &stored)
+    }
+}

@@ -1,0 +1,98 @@
+//! What is written beside the rounds of callers: copies of frames, watermarks, the begin of a file.
+//! The writing thread leads meanwhile, so that no round is written beside it. It must not queue a
+//! frame that a caller waits for.
+
+use std::io;
+
+use super::{Item, Journal, Outcome, lead::ENDLESS, queue::Lead, writer::Writer};
+use crate::event::Lsn;
+
+impl<S> Journal<S> {
+    /// Writes frames that are durable already once more, behind everything queued, so that the
+    /// files before them can be recycled. Each takes a number of its own. Returns when they are
+    /// written, or void; `outcome` tells which.
+    pub(crate) fn copy_forward(&self, copies: Vec<Item<S>>, outcome: Outcome<'_, S>) {
+        self.wait_for_lead(outcome);
+        let mut queue = self.queue.lock();
+        if queue.refuse.is_none() {
+            for mut item in copies {
+                debug_assert!(item.effect.is_none(), "a copy has no effect of its own");
+                item.frame.header.copy_lsn = queue.next_lsn;
+                queue.next_lsn = Lsn(queue.next_lsn.0 + 1);
+                queue.push(item);
+            }
+        }
+        let queued = queue.items.len();
+        drop(queue);
+        self.lead(queued, outcome);
+    }
+
+    /// Syncs an empty frame at the next 4 KiB boundary, once after the last round, so that damage
+    /// to the last acknowledged frames is damage, not a torn tail. The caller leads.
+    pub(super) fn watermark(&self) {
+        if let Err(error) = self.write_apart(Writer::watermark) {
+            tracing::warn!(%error, "a watermark could not be written");
+            self.note(Some(&error));
+        }
+    }
+
+    /// Writes a watermark now unless a thread leads; what the committer thread does when idle.
+    pub(crate) fn idle(&self, outcome: Outcome<'_, S>) {
+        let mut queue = self.queue.lock();
+        if queue.lead == Lead::Free {
+            queue.lead = Lead::Taken;
+            drop(queue);
+            self.watermark();
+            self.lead(ENDLESS, outcome);
+        }
+    }
+
+    /// Runs what no write may run beside: the caller leads meanwhile.
+    pub(crate) fn alone<T>(&self, run: impl FnOnce() -> T, outcome: Outcome<'_, S>) -> T {
+        self.wait_for_lead(outcome);
+        let done = self.busy(run);
+        self.lead(0, outcome);
+        done
+    }
+
+    /// Makes this start durable, if nothing was committed in it yet.
+    pub(crate) fn begin(&self, outcome: Outcome<'_, S>) -> io::Result<()> {
+        if self.writer.lock().started() {
+            return Ok(());
+        }
+        self.apart(
+            |writer, next| if writer.started() { Ok(()) } else { writer.begin(next) },
+            outcome,
+        )
+    }
+
+    /// Continues in another file: a place of this one is damaged.
+    pub(crate) fn leave(&self, outcome: Outcome<'_, S>) -> io::Result<()> {
+        self.apart(Writer::leave, outcome)
+    }
+
+    /// Writes what is no round; `write` gets the number of the next record.
+    fn apart(
+        &self,
+        write: impl FnOnce(&mut Writer, Lsn) -> io::Result<()>,
+        outcome: Outcome<'_, S>,
+    ) -> io::Result<()> {
+        self.wait_for_lead(outcome);
+        let next = self.next_number();
+        let result = self.write_apart(|writer| write(writer, next));
+        self.note(result.as_ref().err());
+        self.lead(0, outcome);
+        result
+    }
+
+    /// Writes what is no round, and lets readers of the place see it. The caller leads.
+    fn write_apart(&self, write: impl FnOnce(&mut Writer) -> io::Result<()>) -> io::Result<()> {
+        self.busy(|| {
+            let mut writer = self.writer.lock();
+            let result = write(&mut writer);
+            let (end, mut last) = (writer.durable(), self.last.lock());
+            (last.end, last.visible) = (end, end);
+            result
+        })
+    }
+}

@@ -1,0 +1,176 @@
+//! Leading: the thread that leads writes what is queued, round by round, and has each round made
+//! visible before the next one is. It must not decide which frames are queued.
+
+use std::time::Duration;
+
+use super::{
+    Journal, Outcome, Shown, bytes_of,
+    queue::{Committer, Lead},
+    writer::Failure,
+};
+use crate::env::{
+    planted::{Defect, planted},
+    sync::atomic::Ordering,
+};
+
+/// Frames that the committer leads: all there are, until another thread waits for the lead.
+pub(super) const ENDLESS: usize = usize::MAX;
+
+impl<S> Journal<S> {
+    /// Leads: writes rounds until the queue is empty, or hands over when so many frames are
+    /// written: to the committer thread when one runs, [`ENDLESS`] being its own part, or to who
+    /// waits for the lead.
+    pub(crate) fn lead(&self, part: usize, outcome: Outcome<'_, S>) {
+        let committer = part == ENDLESS;
+        let mut left = part;
+        let mut empty = Vec::new();
+        while let Some(mut round) = self.take(empty, committer || left == 0) {
+            let frames = round.iter().map(|item| &item.frame);
+            let (result, end) = self.busy(|| {
+                let mut writer = self.writer.lock();
+                (writer.commit(frames), writer.durable())
+            });
+            self.written.fetch_add(bytes_of(&round), Ordering::Relaxed);
+            // Behind a failure nothing is left of what was queued.
+            left = if result.is_ok() { left.saturating_sub(round.len()) } else { 0 };
+            self.note(result.as_ref().err().map(|failure| {
+                let (Failure::Refused(error) | Failure::Unknown(error)) = failure;
+                error
+            }));
+            // What was durable before is built upon: it is visible before anything becomes void.
+            self.show(outcome);
+            if let Err(failure) = &result {
+                let mut behind = self.void(failure, &round);
+                round.append(&mut behind);
+                outcome.ended(&mut round, result);
+                self.tell();
+            }
+            let mut last = self.last.lock();
+            assert!(last.items.is_empty(), "rounds become visible in order");
+            last.end = end;
+            std::mem::swap(&mut last.items, &mut round);
+            drop(last);
+            empty = round;
+            if !(committer && self.is_awaited() && self.tell_one()) {
+                self.show(outcome);
+            }
+            if self.background && left == 0 {
+                let mut queue = self.queue.lock();
+                let runs = queue.committer != Committer::Stopped;
+                let hands_over = runs && !queue.items.is_empty() && queue.waiting == 0;
+                let wakes = queue.wake_committer() || hands_over;
+                if wakes && !planted(Defect::LoseWakeUp) {
+                    self.wake.notify_one();
+                }
+                if hands_over {
+                    queue.lead = Lead::HandedOver;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Has one of the writers of the last round show it, so that the next is written meanwhile;
+    /// `false` when no writer waits for it any more. The leader shows it before the next, whatever
+    /// became of that writer.
+    fn tell_one(&self) -> bool {
+        loop {
+            let mut last = self.last.lock();
+            let Some(done) = last.items.iter_mut().find_map(|item| item.done.take()) else {
+                return false;
+            };
+            drop(last);
+            if done.send(Ok(Shown::Show)).is_ok() {
+                return true;
+            }
+        }
+    }
+
+    /// Makes the last round visible, unless it is; then tells who waits.
+    pub(crate) fn show(&self, outcome: Outcome<'_, S>) {
+        let mut last = self.last.lock();
+        if last.items.is_empty() {
+            return;
+        }
+        outcome.ended(&mut last.items, Ok(()));
+        assert!(last.items.is_empty(), "a sink takes every frame of a round");
+        assert!(last.visible.lsn <= last.end.lsn, "what is visible never shrinks");
+        last.visible = last.end;
+        drop(last);
+        self.tell();
+    }
+
+    /// Wakes the callers that wait for frames in flight.
+    pub(crate) fn tell(&self) {
+        self.progress.send_modify(|rounds| *rounds += 1);
+    }
+
+    /// Takes the lead when it is this thread's turn. All that is durable is visible then; what is
+    /// queued waits for it.
+    pub(super) fn wait_for_lead(&self, outcome: Outcome<'_, S>) {
+        let mut queue = self.queue.lock();
+        queue.waiting += 1;
+        while !queue.lead.is_open() {
+            queue = self.offered.wait(queue);
+        }
+        queue.waiting -= 1;
+        debug_assert!(queue.lead.is_open(), "one thread leads at a time");
+        queue.lead = Lead::Taken;
+        drop(queue);
+        self.show(outcome);
+    }
+
+    /// Leads all that is queued. After [`Self::refuse`] that is the end of all writing.
+    pub(crate) fn drain(&self, outcome: Outcome<'_, S>) {
+        self.wait_for_lead(outcome);
+        let queued = self.queue.lock().items.len();
+        self.lead(queued, outcome);
+    }
+
+    /// The committer thread: leads when leadership is handed over, and writes a watermark after
+    /// 100 ms of idleness. Returns when the journal is stopped.
+    pub(crate) fn run(&self, outcome: Outcome<'_, S>) {
+        const IDLE: Duration = Duration::from_millis(100);
+        let rounds = || self.rounds();
+        let mut queue = self.queue.lock();
+        loop {
+            let before = rounds();
+            if queue.lead == Lead::HandedOver {
+                queue.lead = Lead::Taken;
+                // A watermark follows what it leads, as it follows what other threads lead.
+                queue.wake_committer();
+                drop(queue);
+                self.lead(ENDLESS, outcome);
+                queue = self.queue.lock();
+                continue;
+            }
+            match queue.committer {
+                Committer::Stopped => return,
+                Committer::Asleep => {
+                    queue = self.wake.wait(queue);
+                    continue;
+                }
+                Committer::Watching => {}
+            }
+            let (guard, waited) = self.wake.wait_timeout(queue, IDLE);
+            queue = guard;
+            let idle = waited && rounds() == before;
+            if idle && queue.lead == Lead::Free && queue.committer != Committer::Stopped {
+                queue.lead = Lead::Taken;
+                drop(queue);
+                self.watermark();
+                self.lead(ENDLESS, outcome);
+                queue = self.queue.lock();
+                if rounds() == before && queue.committer != Committer::Stopped {
+                    queue.committer = Committer::Asleep;
+                }
+            }
+        }
+    }
+
+    /// Ends the committer thread.
+    pub(crate) fn stop(&self) {
+        self.queue.lock().committer = Committer::Stopped;
+        self.wake.notify_all();
+    }
+}

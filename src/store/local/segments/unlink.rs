@@ -1,0 +1,88 @@
+//! Unlinking: files that were replaced, and those of sessions that were deleted. It must not unlink
+//! a file before both settled files know that no session consists of it.
+
+use std::{collections::BTreeSet, io};
+
+use super::Segments;
+use crate::{
+    event::SessionHash,
+    log::{KeyNumber, segment},
+};
+
+impl Segments {
+    /// Unlinks what was replaced, once both settled files name what took its place.
+    pub(crate) fn unlink_retired(&self) {
+        if self.pins.hold() {
+            if !self.sessions.reserve.is_given() {
+                return;
+            }
+            // Room comes first: a backup under way would lack what goes, so it ends.
+            self.pins.take_away();
+        }
+        let settled = self.sessions.settled_generation();
+        self.unlink_deleted(settled);
+        self.sessions.backlog.retain_retired(&mut |path, replaced| {
+            let gone = replaced < settled;
+            if gone && let Err(error) = self.ground.env.storage.remove(path) {
+                tracing::warn!(path, %error, "a replaced segment could not be unlinked");
+            }
+            !gone
+        });
+    }
+
+    /// Unlinks the files of sessions whose deletion both settled files know, those included that no
+    /// entry names because a crash came before it did. The entry forgets its segments after that:
+    /// a start that finds one that does not unlinks what is left.
+    fn unlink_deleted(&self, settled: u64) {
+        let mut waiting = self.sessions.backlog.take_deleted();
+        let known = waiting.values().filter(|(_, generation)| *generation < settled);
+        let numbers: Vec<_> =
+            known.map(|(session, _)| KeyNumber(session.state().entry.key)).collect();
+        let destroyed = self.ground.keys.destroy(&numbers);
+        if let Err(error) = &destroyed {
+            tracing::warn!(%error, "keys of deleted sessions are left");
+        }
+        waiting.retain(|_, (session, generation)| {
+            if *generation >= settled || destroyed.is_err() {
+                return true;
+            }
+            if let Err(error) = self.unlink_files(session.hash, &BTreeSet::new()) {
+                tracing::warn!(session = %session.hash, %error, "a deleted file is left");
+                return true;
+            }
+            let mut state = session.state();
+            state.opened = None;
+            state.cipher = None;
+            if !std::mem::take(&mut state.entry.segments).is_empty() {
+                self.sessions.backlog.touch(session);
+            }
+            false
+        });
+        self.sessions.backlog.return_deleted(waiting);
+    }
+
+    /// Unlinks the files of a session but those of these paths, durably.
+    pub(crate) fn unlink_files(
+        &self,
+        session: SessionHash,
+        but: &BTreeSet<String>,
+    ) -> io::Result<()> {
+        let (storage, directory) = (&self.ground.env.storage, segment::directory(session));
+        let names = match storage.list(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            names => names?,
+        };
+        let own = format!("{session}-");
+        let of_it = names.iter().filter(|entry| entry.name.starts_with(&own));
+        let paths = of_it.map(|entry| format!("{directory}/{}", entry.name));
+        for path in paths.filter(|path| !but.contains(path)) {
+            match storage.remove(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        // Else a power loss could bring back what no entry names any more; names that are gone
+        // already may be so because this failed before.
+        storage.sync_dir(&directory)
+    }
+}
