@@ -1,7 +1,6 @@
-//! The members of JSON objects as they came, by one pass of serde over raw values: events of 1 KB
-//! it reads at 0.7 to 3 GB/s on one processor, two to three times as fast as a scanner of our own
-//! that it replaced (0.3 to 1.2). Nesting is counted apart, because serde bounds none of raw
-//! values. It must not know what a member means.
+//! The members of JSON objects as they came, by one pass of serde over raw values: it takes half of
+//! the time of the scanner that it replaced, or less (decision 0048). Nesting is counted apart,
+//! because serde bounds none of raw values. It must not know what a member means.
 
 use std::{borrow::Cow, fmt};
 
