@@ -369,6 +369,27 @@ mod tests {
     }
 
     #[test]
+    fn the_data_directory_is_in_the_xdg_data_home_or_where_a_setting_says() {
+        for (variables, expected) in [
+            (&[][..], "/h/.local/share/sessionlog"),
+            (&[("XDG_DATA_HOME", "/x")], "/x/sessionlog"),
+            (&[("XDG_DATA_HOME", "x")], "/h/.local/share/sessionlog"),
+            (&[("SESSIONLOG_DATA_DIR", "~/a")], "/h/a"),
+        ] {
+            assert_eq!(config(variables).data_dir, Path::new(expected), "{variables:?}");
+        }
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let file = home.path().join("sessionlog.toml");
+        std::fs::write(&file, "data_dir = \"d\"\n").expect("written");
+        let common = Common { config: Some(file), ..Common::default() };
+        let environment = Environment { variables: [("HOME".to_owned(), "/h".into())].into() };
+        let config = Config::load(&common, &environment).expect("loaded");
+        assert_eq!(config.data_dir, home.path().join("d"), "relative to the file that says so");
+        let homeless = Environment { variables: Default::default() };
+        assert!(Config::load(&Common::default(), &homeless).is_err());
+    }
+
+    #[test]
     fn durations_have_a_unit_or_are_seconds() {
         for (text, expected) in [
             ("500ms", Some(500)),
