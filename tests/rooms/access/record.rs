@@ -1,4 +1,4 @@
-//! The file of tokens.
+//! The file of tokens: private, without secrets, and which names are refused.
 
 use sessionlog::{
     access::{Grant, NewToken, TokensError, create, list, revoke},
