@@ -357,160 +357,56 @@ fn is_number(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
-
-    use clap::Parser as _;
-
     use super::*;
-    use crate::cli::args::Arguments;
 
-    fn environment(pairs: &[(&str, &str)]) -> Environment {
-        let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), OsString::from(value));
-        Environment { variables: pairs.iter().map(pair).collect() }
-    }
-
-    fn source(config: &Config, name: &str) -> String {
-        config.found.iter().find(|found| found.name == name).expect(name).source.clone()
-    }
-
-    #[test]
-    fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
-        let home = tempfile::tempdir().expect("a temporary directory");
-        let file = home.path().join("sessionlog.toml");
-        std::fs::write(&file, "listen = \"127.0.0.1:1\"\nlog = \"warn\"\ndata_dir = \"d\"\n")
-            .expect("written");
-        let words = ["sessionlog", "sessions", "--listen", "127.0.0.1:3"];
-        let typed = Arguments::try_parse_from(words).expect("typed").common;
-        let common = Common { config: Some(file.clone()), ..typed };
-        let variables = [("SESSIONLOG_LISTEN", "127.0.0.1:2"), ("SESSIONLOG_LOG", "debug")];
-        let config = Config::load(&common, &environment(&variables)).expect("loaded");
-        assert_eq!((config.listen.port(), &*config.log), (3, "debug"));
-        assert_eq!(source(&config, "listen"), "flag --listen");
-        assert_eq!(source(&config, "log"), "environment SESSIONLOG_LOG");
-        assert_eq!(source(&config, "data_dir"), format!("file {}", file.display()));
-        assert_eq!(config.data_dir, home.path().join("d"), "relative to the file that says so");
-        assert_eq!(source(&config, "owner_idle"), "default");
-        assert_eq!(config.owner_idle, Duration::from_secs(60));
-    }
-
-    #[test]
-    fn every_setting_has_a_flag_of_its_name_on_every_verb() {
-        for setting in SETTINGS.iter().filter(|setting| !setting.secret) {
-            let value = match setting.name {
-                "url" => "http://127.0.0.1:1",
-                other => Setting::named(other).and_then(|one| one.default).unwrap_or("x"),
-            };
-            let flag = format!("--{}", setting.name.replace('_', "-"));
-            for before in [true, false] {
-                let mut words = vec!["sessionlog", "sessions"];
-                words.splice(if before { 1..1 } else { 2..2 }, [&*flag, value]);
-                let typed = Arguments::try_parse_from(words).expect(setting.name);
-                let config = Config::load(&typed.common, &environment(&[("HOME", "/h")]));
-                let config = config.unwrap_or_else(|error| panic!("{}: {error}", setting.name));
-                assert_eq!(source(&config, setting.name), format!("flag {flag}"));
-                let passed: Vec<_> = config.flags().collect();
-                assert_eq!(passed, [(setting.name, &*flag, value)]);
-            }
-        }
-    }
-
-    #[test]
-    fn serve_shows_the_settings_of_an_owner_and_takes_them() {
-        let words = ["sessionlog", "serve", "--max-steps", "7", "--ttl", "1h", "--grace", "0s"];
-        let typed = Arguments::try_parse_from(words).expect("typed");
-        let config = Config::load(&typed.common, &environment(&[("HOME", "/h")])).expect("loaded");
-        assert_eq!((config.max_steps, config.store.lifetimes.grace), (7, Duration::ZERO));
-        assert_eq!(config.store.lifetimes.hot, Duration::from_secs(3_600));
+    fn config(variables: &[(&str, &str)]) -> Config {
+        let all = [&[("HOME", "/h")], variables].concat();
+        let pair = |(name, value): (&str, &str)| (name.to_owned(), value.into());
+        let environment = Environment { variables: all.into_iter().map(pair).collect() };
+        Config::load(&Common::default(), &environment).expect("loaded")
     }
 
     #[test]
     fn the_defaults_that_are_told_are_those_of_the_store() {
-        let config = Config::load(&Common::default(), &environment(&[("HOME", "/h")]));
-        let store = config.expect("loaded").store;
+        let store = config(&[]).store;
         assert_eq!(format!("{store:?}"), format!("{:?}", Options::default()));
     }
 
     #[test]
-    fn the_token_monitor_has_its_settings() {
-        let load = |variables: &[(&str, &str)]| {
-            let variables = [&[("HOME", "/h")], variables].concat();
-            Config::load(&Common::default(), &environment(&variables)).expect("loaded").monitor
-        };
-        assert_eq!(load(&[]), Monitor::default());
-        let set = load(&[
+    fn settings_reach_what_they_are_for() {
+        assert_eq!(config(&[]).monitor, Monitor::default());
+        let set = config(&[
             ("SESSIONLOG_TOKEN_LIMIT", "1000"),
             ("SESSIONLOG_TOKEN_THRESHOLD", "0.5"),
             ("SESSIONLOG_TOKEN_MARGIN", "7"),
+            ("SESSIONLOG_MAX_STEPS", "7"),
+            ("SESSIONLOG_TTL", "1h"),
+            ("SESSIONLOG_GRACE", "0s"),
         ]);
-        assert_eq!(set, Monitor { limit: 1_000, threshold_percent: 50, margin: 7 });
+        assert_eq!(set.monitor, Monitor { limit: 1_000, threshold_percent: 50, margin: 7 });
+        assert_eq!((set.max_steps, set.store.lifetimes.grace), (7, Duration::ZERO));
+        assert_eq!(set.store.lifetimes.hot, Duration::from_secs(3_600));
     }
 
     #[test]
-    fn the_data_directory_is_in_the_xdg_data_home() {
+    fn the_data_directory_is_in_the_xdg_data_home_or_where_a_setting_says() {
         for (variables, expected) in [
-            (vec![("HOME", "/h")], Some("/h/.local/share/sessionlog")),
-            (vec![("HOME", "/h"), ("XDG_DATA_HOME", "/x")], Some("/x/sessionlog")),
-            (vec![("HOME", "/h"), ("XDG_DATA_HOME", "x")], Some("/h/.local/share/sessionlog")),
-            (vec![("HOME", "/h"), ("SESSIONLOG_DATA_DIR", "~/a")], Some("/h/a")),
-            (vec![], None),
+            (&[][..], "/h/.local/share/sessionlog"),
+            (&[("XDG_DATA_HOME", "/x")], "/x/sessionlog"),
+            (&[("XDG_DATA_HOME", "x")], "/h/.local/share/sessionlog"),
+            (&[("SESSIONLOG_DATA_DIR", "~/a")], "/h/a"),
         ] {
-            let loaded = Config::load(&Common::default(), &environment(&variables));
-            let found = loaded.ok().map(|config| config.data_dir);
-            assert_eq!(found.as_deref(), expected.map(Path::new), "{variables:?}");
+            assert_eq!(config(variables).data_dir, Path::new(expected), "{variables:?}");
         }
-    }
-
-    #[test]
-    fn an_empty_variable_is_not_set() {
-        for setting in SETTINGS {
-            let variables = environment(&[("HOME", "/h"), (&setting.variable(), "")]);
-            let config = Config::load(&Common::default(), &variables).expect(setting.name);
-            let found = config.listed().find(|found| found.name == setting.name);
-            assert_eq!(found.map(|found| found.source.as_str()), Some(DEFAULT), "{}", setting.name);
-        }
-    }
-
-    #[test]
-    fn a_value_that_does_not_parse_and_an_unknown_setting_are_errors_that_name_it() {
-        for (variable, value, named) in [
-            ("SESSIONLOG_LISTEN", "7717", "listen"),
-            ("SESSIONLOG_OWNER_IDLE", "soon", "owner_idle"),
-            ("SESSIONLOG_TTL", "4 hours", "ttl"),
-            ("SESSIONLOG_RETENTION", "for ever", "retention"),
-            ("SESSIONLOG_GRACE", "-1d", "grace"),
-            ("SESSIONLOG_MAX_STEPS", "many", "max_steps"),
-            ("SESSIONLOG_TOKEN_LIMIT", "-1", "token_limit"),
-            ("SESSIONLOG_TOKEN_THRESHOLD", "75", "token_threshold"),
-            ("SESSIONLOG_TOKEN_MARGIN", "some", "token_margin"),
-            ("SESSIONLOG_LOG", "rmcp=trace", "log"),
-            ("SESSIONLOG_LOG", "3", "log"),
-            ("SESSIONLOG_URL", "ftp://x", "url"),
-            ("SESSIONLOG_JOURNAL_FILE_BYTES", "1KiB", "journal_file_bytes"),
-            ("SESSIONLOG_SEGMENT_BYTES_MAX", "many", "segment_bytes_max"),
-            ("SESSIONLOG_KEY", "secret", "key"),
-            ("SESSIONLOG_KEY_PREVIOUS", &"ab".repeat(32), "key"),
-        ] {
-            let variables = environment(&[("HOME", "/h"), (variable, value)]);
-            let error = Config::load(&Common::default(), &variables).expect_err(variable);
-            assert_eq!(error.field(), named, "{error}");
-        }
-    }
-
-    #[test]
-    fn a_file_with_an_unknown_key_or_no_toml_or_that_is_absent_is_refused() {
         let home = tempfile::tempdir().expect("a temporary directory");
-        for (text, named) in
-            [(Some("listne = \"x\""), "listne"), (Some("listen ="), "config"), (None, "config")]
-        {
-            let file = home.path().join(format!("{}.toml", text.is_some()));
-            if let Some(text) = text {
-                std::fs::write(&file, text).expect("written");
-            }
-            let common = Common { config: Some(file), ..Common::default() };
-            let error =
-                Config::load(&common, &environment(&[("HOME", "/h")])).expect_err("refused");
-            assert_eq!(error.field(), named, "{error}");
-        }
+        let file = home.path().join("sessionlog.toml");
+        std::fs::write(&file, "data_dir = \"d\"\n").expect("written");
+        let common = Common { config: Some(file), ..Common::default() };
+        let environment = Environment { variables: [("HOME".to_owned(), "/h".into())].into() };
+        let config = Config::load(&common, &environment).expect("loaded");
+        assert_eq!(config.data_dir, home.path().join("d"), "relative to the file that says so");
+        let homeless = Environment { variables: Default::default() };
+        assert!(Config::load(&Common::default(), &homeless).is_err());
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! A server on a temporary data directory with the default settings, for `demo` and `bench`. It must
-//! not read the user's configuration or touch the user's sessions.
+//! A server on a temporary data directory with the default settings, for `demo` and `bench`. It
+//! must not read the user's configuration or touch the user's sessions.
+
 use std::{
     ffi::OsString,
     io::{self, Write as _},

@@ -154,35 +154,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_a_secrets_place_is_none() {
-        for text in [
-            "<your key>",
-            "${TOKEN}",
-            "$TOKEN",
-            "{{ token }}",
-            "%TOKEN%",
-            "xxxxxxxxxxxx",
-            "****",
-            "your-api-key-here",
-            "YOUR_API_KEY",
-            "changeme",
-            "self.password",
-            "get_token()",
-            "process.env.TOKEN",
-            "string",
-            "null",
-            "sk-...",
-            "[hidden]",
-            "aaaaaaaa",
-        ] {
-            assert!(is_placeholder(text), "{text}");
-        }
-        for text in ["hunter2", "correct horse", "Tr0ub4dor&3", "a.8fk2.q0z9x1m3"] {
-            assert!(!is_placeholder(text), "{text}");
-        }
-    }
-
-    #[test]
     fn what_was_drawn_looks_drawn() {
         for text in ["9f86d081884c7d659a2feaa0", "wJalrXUtnFEMI/K7MDENG", "x8Kq0pL2mN4vB6"] {
             assert!(is_random(text), "{text}");

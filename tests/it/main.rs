@@ -100,6 +100,8 @@ mod terminal;
 // The command line: every verb, its exit codes, its refusals.
 #[cfg(feature = "cli")]
 mod cli;
+#[cfg(feature = "cli")]
+mod settings;
 // First use of the program.
 #[cfg(feature = "cli")]
 mod newcomer;

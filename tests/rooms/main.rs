@@ -7,6 +7,7 @@ use sessionlog::event::{Event, EventId, EventType, Origin, Position, Timestamp};
 
 mod access {
     mod grant;
+    mod record;
     mod tenant;
 }
 mod env {
@@ -24,9 +25,11 @@ mod event {
     mod time;
 }
 mod harness {
+    mod budget;
     mod cursor;
     mod select;
     mod tokens;
+    mod transform;
     mod views;
 }
 mod import {
@@ -63,6 +66,7 @@ mod search {
     mod snippet;
 }
 mod secrets {
+    mod members;
     mod recogniser;
 }
 mod service {
@@ -73,6 +77,8 @@ mod store {
 }
 mod wire {
     mod json;
+    mod json_line;
+    mod protobuf;
 }
 
 /// An event of a model, one second after the one before it.

@@ -100,3 +100,90 @@ fn a_range_without_events_and_a_point_past_the_end_are_told() {
     assert_eq!(json.refused(4), "point_not_found");
     place.run(&["rewind", "s", "--to", "11"]).ok();
 }
+
+#[test]
+fn each_event_is_replayed_in_words() {
+    let cases = [
+        (json!({"type": "user.message", "content": "hi"}), "hi"),
+        (
+            json!({"type": "agent.message", "content": [
+                {"type": "text", "text": "a"}, {"type": "image", "source": {}}, {"x": 1},
+            ]}),
+            "a\n[image]\nx: 1",
+        ),
+        (
+            json!({"type": "agent.tool_use", "name": "f", "input": {"a": 1, "b": "c"}}),
+            "f  a: 1, b: c",
+        ),
+        (
+            json!({"type": "agent.tool_use", "name": "write", "input": {"path": "p", "text": "x\ny"}}),
+            "write\n  path: p\n  text: x\n      y",
+        ),
+        (json!({"type": "agent.tool_use", "name": "f", "input": {}}), "f"),
+        (
+            json!({"type": "agent.tool_result", "content": "no", "is_error": true, "call_id": "c"}),
+            "Error: no",
+        ),
+        (json!({"type": "agent.tool_result", "content": []}), "(no output)"),
+        (
+            json!({"type": "research.step", "number": 3, "description": "looked", "reasoning": "r",
+                   "confidence": "high", "rejected": ["x"], "revises": 2, "final": true}),
+            "Step 3 (high confidence, revises 2, the last)\nlooked\nWhy: r\nRuled out: x",
+        ),
+        (json!({"type": "research.goal", "goal": "g"}), "Goal: g"),
+        (
+            json!({"type": "research.gap_opened", "gap_id": "g", "description": "d"}),
+            "Open question: d",
+        ),
+        (json!({"type": "research.gap_closed", "gap_id": "g"}), "Question answered: g"),
+        (
+            json!({"type": "source.found", "url": "u", "title": "t", "kind": "web", "step": 2}),
+            "Source: t — u (web, step 2)",
+        ),
+        (
+            json!({"type": "plan.updated", "steps": [{"text": "a", "state": "done"}, "b"], "current": "b"}),
+            "[x] a\n[>] b",
+        ),
+        (json!({"type": "outcome.recorded", "tried": ["a"], "next": ["b"]}), "Tried: a\nNext: b"),
+        (
+            json!({"type": "memory.item", "topic": "t", "text": "x", "positions": {"from": 1, "to": 4}}),
+            "t: x\nStands for 1–3",
+        ),
+        (
+            json!({"type": "context.compacted", "trigger": "auto", "dropped": [[1, 3]], "kept": [4, 5]}),
+            "The context was compacted (auto)\nLeft the context: 1–2 (2 events)\nKept: 4 (1 event)",
+        ),
+        (
+            json!({"type": "context.threshold", "tokens": 150000, "limit": 200000, "level": "threshold"}),
+            "Context at its threshold: 150 000 of 200 000 tokens (75 %)",
+        ),
+        (
+            json!({"type": "span.model_request_end", "model_usage": {"input_tokens": 9000},
+                   "took_ms": 1200}),
+            "Model request: 9 000 tokens in, took 1.2 s",
+        ),
+        (
+            json!({"type": "session.status_running", "source": "startup", "model": null}),
+            "source: startup",
+        ),
+        (
+            json!({"type": "x.y", "deep": {"list": [{"a": 1}, {"b": {"c": []}}]}, "raw": {"r": 1}}),
+            "deep:\n  list:\n    - a: 1",
+        ),
+        (json!({"type": "x.y", "raw": {"role": "?"}}), ""),
+    ];
+    let place = Place::new();
+    let lines: String = cases.iter().map(|(event, _)| format!("{event}\n")).collect();
+    place.run_with(&["append", "--create", "s"], &lines).ok();
+    let mut told: Vec<String> = Vec::new();
+    for line in place.run(&["replay", "s"]).ok().lines() {
+        match (line.strip_prefix("        "), told.last_mut()) {
+            (Some(text), Some(event)) => *event += &format!("{text}\n"),
+            _ => told.push(String::new()),
+        }
+    }
+    assert_eq!(told.len(), cases.len());
+    for ((event, expected), told) in cases.iter().zip(told) {
+        assert_eq!(told.trim_end(), *expected, "{event}");
+    }
+}

@@ -2,7 +2,11 @@
 
 use proptest::prelude::*;
 
-use sessionlog::import::{Chat, Draft, Members, Program, Transcript, TranscriptLines, to_messages};
+use sessionlog::{
+    event::Origin,
+    import::{Chat, Draft, Members, Program, Transcript, TranscriptLines, to_messages},
+    wire::json,
+};
 
 const CLAUDE: &str = include_str!("../../fixtures/transcripts/claude-code.jsonl");
 const CODEX: &str = include_str!("../../fixtures/transcripts/codex.jsonl");
@@ -145,7 +149,7 @@ fn a_transcript_is_read_as_messages_of_either_chat() {
     }
 }
 
-fn json() -> impl Strategy<Value = serde_json::Value> {
+fn value() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
         Just(serde_json::Value::Null),
         any::<bool>().prop_map(Into::into),
@@ -191,7 +195,7 @@ fn line() -> impl Strategy<Value = String> {
     const KINDS: &[&str] = &["user", "assistant", "system", "response_item", "compacted", "new"];
     const BLOCKS: &[&str] = &["text", "tool_use", "tool_result", "thinking", "message", "x_call"];
     let block =
-        (prop::sample::select(BLOCKS), json(), any::<bool>()).prop_map(|(kind, any, id)| {
+        (prop::sample::select(BLOCKS), value(), any::<bool>()).prop_map(|(kind, any, id)| {
             let mut block =
                 serde_json::json!({"type": kind, "text": any, "content": any, "input": any});
             if id {
@@ -202,7 +206,7 @@ fn line() -> impl Strategy<Value = String> {
         });
     let message = prop::collection::vec(block, 0..4)
         .prop_map(|blocks| serde_json::json!({"role": "user", "content": blocks}));
-    let value = prop_oneof![3 => json(), 2 => message, 1 => Just(true.into())];
+    let value = prop_oneof![3 => value(), 2 => message, 1 => Just(true.into())];
     let members = prop::collection::vec((prop::sample::select(NAMES), value), 0..6);
     (prop::sample::select(KINDS), members).prop_map(|(kind, members)| {
         let mut line: serde_json::Map<_, _> =
@@ -228,7 +232,7 @@ proptest! {
             drafts.iter().map(|draft| draft.id.as_str()).collect();
         prop_assert_eq!(ids.len(), drafts.len());
         for draft in &drafts {
-            let taken = sessionlog::wire::json::event(&draft.text, sessionlog::event::Origin::Import);
+            let taken = json::event(&draft.text, Origin::Import);
             prop_assert!(taken.is_ok(), "{:?}: {}", taken, draft.text);
         }
     }

@@ -61,8 +61,8 @@ proptest! {
         other in prop::collection::vec((0_u64..40, 0_u64..12), 0..6),
     ) {
         let list = |ranges: &[(u64, u64)]| {
-            let pairs: Vec<_> = ranges.iter().map(|(from, length)| [*from, from + length]).collect();
-            serde_json::json!(pairs)
+            let pairs = ranges.iter().map(|(from, length)| [*from, from + length]);
+            serde_json::json!(pairs.collect::<Vec<_>>())
         };
         let after = |then: serde_json::Value| {
             let first = serde_json::json!({ "dropped": list(&one) }).to_string();

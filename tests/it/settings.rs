@@ -1,0 +1,128 @@
+//! The settings of the command line: where each comes from, and which are refused. Nothing is
+//! started for them.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::program::Place;
+
+/// The program with these variables and nothing else of a configuration but a home.
+fn command(place: &Place, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+    let mut command = place.command(arguments);
+    command.env_clear().env("HOME", "/h").envs(variables.iter().copied());
+    command
+}
+
+/// The settings as `config --json` prints them.
+fn settings(place: &Place, arguments: &[&str], variables: &[(&str, &str)]) -> Value {
+    let arguments = [arguments, &["config", "--json"]].concat();
+    let ran = command(place, &arguments, variables).output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    let printed: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    printed["settings"].clone()
+}
+
+#[test]
+fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
+    let place = Place::new();
+    let text = "listen = \"127.0.0.1:1\"\nlog = \"warn\"\ndata_dir = \"d\"\n";
+    let file = place.write("sessionlog.toml", text);
+    let arguments = ["--config", file.to_str().unwrap(), "--listen", "127.0.0.1:3"];
+    let variables = [("SESSIONLOG_LISTEN", "127.0.0.1:2"), ("SESSIONLOG_LOG", "debug")];
+    let found = settings(&place, &arguments, &variables);
+    for (name, value, source) in [
+        ("listen", "127.0.0.1:3", "flag --listen"),
+        ("log", "debug", "environment SESSIONLOG_LOG"),
+        ("data_dir", "d", &format!("file {}", file.display())),
+        ("owner_idle", "60s", "default"),
+    ] {
+        assert_eq!(found[name]["value"], value, "{name}");
+        assert_eq!(found[name]["source"], source, "{name}");
+    }
+}
+
+#[test]
+fn every_setting_has_a_flag_of_its_name_before_and_after_the_verb() {
+    let place = Place::new();
+    for (name, text) in [("x", ""), ("key", &*"ab".repeat(32))] {
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(place.write(name, text), private).unwrap();
+    }
+    let all = settings(&place, &[], &[]);
+    for (name, setting) in all.as_object().unwrap() {
+        if setting["help"].as_str().unwrap().contains("environment only") {
+            continue;
+        }
+        let value = match name.as_str() {
+            "url" => "http://127.0.0.1:1",
+            "key_file" => "key",
+            "key_command" => "cat key",
+            _ => setting["value"].as_str().unwrap_or("x"),
+        };
+        let flag = format!("--{}", name.replace('_', "-"));
+        let before = settings(&place, &[&flag, value], &[]);
+        let ran = command(&place, &["config", "--json", &flag, value], &[]).output().unwrap();
+        let after: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        assert_eq!(before[name]["source"], format!("flag {flag}"));
+        assert_eq!(after["settings"], before, "{name}");
+    }
+}
+
+#[test]
+fn an_empty_variable_is_not_set() {
+    let place = Place::new();
+    let all = settings(&place, &[], &[]);
+    // An empty key is refused: what was to set it failed.
+    let is_key = |name: &&String| name.starts_with("key");
+    let names: Vec<&String> =
+        all.as_object().unwrap().keys().filter(|name| !is_key(name)).collect();
+    let variables: Vec<String> =
+        names.iter().map(|name| format!("SESSIONLOG_{}", name.to_uppercase())).collect();
+    let empty: Vec<(&str, &str)> = variables.iter().map(|name| (&**name, "")).collect();
+    let found = settings(&place, &[], &empty);
+    assert!(names.iter().all(|name| found[name.as_str()]["source"] == "default"), "{found}");
+}
+
+#[test]
+fn a_value_that_does_not_parse_and_an_unknown_setting_are_refused_by_name() {
+    let place = Place::new();
+    let key = "ab".repeat(32);
+    for (name, value, named) in [
+        ("LISTEN", "7717", "listen"),
+        ("OWNER_IDLE", "soon", "owner_idle"),
+        ("TTL", "4 hours", "ttl"),
+        ("RETENTION", "for ever", "retention"),
+        ("GRACE", "-1d", "grace"),
+        ("MAX_STEPS", "many", "max_steps"),
+        ("TOKEN_LIMIT", "-1", "token_limit"),
+        ("TOKEN_THRESHOLD", "75", "token_threshold"),
+        ("TOKEN_MARGIN", "some", "token_margin"),
+        ("LOG", "rmcp=trace", "log"),
+        ("LOG", "3", "log"),
+        ("URL", "ftp://x", "url"),
+        ("JOURNAL_FILE_BYTES", "1KiB", "journal_file_bytes"),
+        ("SEGMENT_BYTES_MAX", "many", "segment_bytes_max"),
+        ("KEY", "secret", "key"),
+        ("KEY_PREVIOUS", &key, "key"),
+    ] {
+        let variable = format!("SESSIONLOG_{name}");
+        let ran = command(&place, &["sessions", "--json"], &[(&variable, value)]).output().unwrap();
+        assert_eq!(ran.status.code(), Some(2), "{variable}: {ran:?}");
+        let error: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        assert_eq!(error["error"]["recovery_hint"]["field"], named, "{error}");
+    }
+    for (text, named) in
+        [(Some("listne = \"x\""), "listne"), (Some("listen ="), "toml"), (None, "")]
+    {
+        let file = place.path("odd.toml");
+        match text {
+            Some(text) => drop(place.write("odd.toml", text)),
+            None => std::fs::remove_file(&file).unwrap(),
+        }
+        let arguments = ["sessions", "--config", file.to_str().unwrap()];
+        let ran = command(&place, &arguments, &[]).output().unwrap();
+        assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+        assert!(String::from_utf8_lossy(&ran.stderr).contains(named), "{ran:?}");
+    }
+}

@@ -1,0 +1,45 @@
+//! Transforms as they are written.
+
+use sessionlog::harness::{Compress, Filter, Transform};
+
+#[test]
+fn a_transform_is_its_name_and_parameters_or_none() {
+    let all = Compress { whitespace: true, comments: true, elide: Some(100), keep: 3 };
+    let none = Compress { whitespace: false, comments: false, elide: None, keep: 3 };
+    let types = vec!["a.b".to_owned(), "c.*".to_owned()];
+    for (text, expected) in [
+        ("compress", Transform::Compress(all)),
+        ("compress:keep=1", Transform::Compress(Compress { keep: 1, ..all })),
+        ("compress:whitespace", Transform::Compress(Compress { whitespace: true, ..none })),
+        ("compress:elide,tokens=7", Transform::Compress(Compress { elide: Some(7), ..none })),
+        ("filter", Transform::Filter(Filter { duplicates: true, ..Filter::default() })),
+        (
+            "filter:types=a.b|c.*",
+            Transform::Filter(Filter { types: types.clone(), ..Filter::default() }),
+        ),
+        (
+            "filter:drop=a.b|c.*,duplicates",
+            Transform::Filter(Filter { drop: types, duplicates: true, ..Filter::default() }),
+        ),
+        ("reorder", Transform::Reorder { slack: 25 }),
+        ("reorder:slack=50", Transform::Reorder { slack: 50 }),
+        ("annotate", Transform::Annotate { times: false }),
+        ("annotate:times", Transform::Annotate { times: true }),
+    ] {
+        assert_eq!(Transform::parse(text), Ok(expected), "{text}");
+    }
+    for text in [
+        "",
+        "squash",
+        "compress:x",
+        "compress:keep",
+        "compress:tokens=-1",
+        "filter:types",
+        "filter:x=1",
+        "reorder:slack=76",
+        "reorder:x",
+        "annotate:x",
+    ] {
+        assert!(Transform::parse(text).is_err(), "{text}");
+    }
+}
