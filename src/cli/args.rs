@@ -103,6 +103,8 @@ pub(super) enum Verb {
     Wake(Wake),
     /// Give a session another title
     Rename(Rename),
+    /// Set or remove tags of a session: pairs of its metadata
+    Tag(Tag),
     /// Archive a session: it can be read, and not written
     Archive(OneSession),
     /// Let an archived session be written again
@@ -254,6 +256,9 @@ pub(super) struct Sessions {
     /// Only sessions of this client, such as claude-code or codex
     #[arg(long, value_name = "NAME")]
     pub(super) client: Option<String>,
+    /// Only sessions with this tag; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    pub(super) tag: Vec<(String, String)>,
     /// Order of the output
     #[arg(long, value_enum, value_name = "ORDER", default_value = "desc")]
     pub(super) order: Order,
@@ -270,7 +275,7 @@ pub(super) struct Sessions {
     #[arg(long)]
     pub(super) archived: bool,
     /// Expired and deleted sessions instead, and until when `restore` brings them back
-    #[arg(long, conflicts_with_all = ["workspace", "client", "order", "state", "since", "until", "archived"])]
+    #[arg(long, conflicts_with_all = ["workspace", "client", "tag", "order", "state", "since", "until", "archived"])]
     pub(super) deleted: bool,
 }
 
@@ -283,6 +288,21 @@ pub(super) struct Rename {
     /// New title; an empty one removes it
     #[arg(value_name = "TITLE")]
     pub(super) title: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog tag trip team=travel budget=none     set two
+  sessionlog tag trip budget=                     remove one
+  sessionlog sessions --tag team=travel           list those with it")]
+pub(super) struct Tag {
+    /// Session id, or a unique prefix of one
+    #[arg(value_name = "S", value_parser = session, add = ids())]
+    pub(super) session: SessionId,
+    /// Tags to set; one without a value is removed
+    #[arg(value_name = "NAME=VALUE", required = true, value_parser = pair)]
+    pub(super) pairs: Vec<(String, String)>,
 }
 
 #[derive(Debug, Args)]
@@ -1056,6 +1076,12 @@ fn grant(text: &str) -> Result<Grant, String> {
 
 fn point(text: &str) -> Result<String, String> {
     Point::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = pair.ok_or("it is not NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn lasts(text: &str) -> Result<Duration, String> {

@@ -31,6 +31,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "cursors",
             "wake",
             "rename",
+            "tag",
             "archive",
             "unarchive",
             "redact",

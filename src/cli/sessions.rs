@@ -36,12 +36,19 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
     let filtered = wanted.since.is_some()
         || wanted.until.is_some()
         || wanted.client.is_some()
+        || !wanted.tag.is_empty()
         || !wanted.state.is_empty();
+    let tags = wanted.tag.into_iter().map(|(name, value)| format!("{name}={value}"));
     let mut left = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut query = sessions::ListQuery {
         order: Some(wanted.order.as_str().to_owned()),
         workspace: wanted.workspace,
-        client: wanted.client,
+        metadata: wanted
+            .client
+            .map(|name| format!("client={name}"))
+            .into_iter()
+            .chain(tags)
+            .collect(),
         include_archived: wanted.archived,
         statuses: wanted.state,
         created_gte: wanted.since.as_deref().map(moment).transpose()?,
@@ -222,6 +229,24 @@ pub(super) async fn rename(client: &Client, wanted: &args::Rename, screen: &mut 
     screen.line(match session.title {
         Some(title) => format!("renamed {}: {}", wanted.session, one_line(&title, TITLE_CHARS)),
         None => format!("removed the title of {}", wanted.session),
+    })?;
+    Ok(())
+}
+
+pub(super) async fn tag(client: &Client, wanted: args::Tag, screen: &mut Screen) -> Outcome {
+    let place = InSession { session: wanted.session };
+    let some = |value: String| Some(value).filter(|value| !value.is_empty());
+    let pairs = wanted.pairs.into_iter().map(|(name, value)| (name, some(value)));
+    let body = UpdateSession { metadata: Some(pairs.collect()), ..UpdateSession::default() };
+    let session = client.call::<sessions::Update>(&place, &NoQuery {}, &body).await?;
+    if screen.json {
+        return Ok(screen.print(&session)?);
+    }
+    let pairs = session.metadata.iter().map(|(name, value)| format!("{name}={value}"));
+    let pairs = pairs.collect::<Vec<_>>().join(" ");
+    screen.line(match pairs.is_empty() {
+        true => format!("{} has no tags", place.session),
+        false => format!("{} has the tags {}", place.session, one_line(&pairs, TITLE_CHARS)),
     })?;
     Ok(())
 }

@@ -27,9 +27,6 @@ use crate::{
     },
 };
 
-/// The pair of metadata that names the program whose session it is.
-const CLIENT: &str = "client";
-
 pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Create>();
     visit.verb::<List>();
@@ -143,8 +140,9 @@ pub struct ListQuery {
     #[serde(rename = "created_at[lt]")]
     #[schemars(skip)]
     pub created_lt: Option<String>,
-    /// Only of this client: claude-code, codex, or what else its metadata names as client
-    pub client: Option<String>,
+    /// Only with these pairs of metadata, each NAME=VALUE
+    #[serde(rename = "metadata[]")]
+    pub metadata: Vec<String>,
     /// Only created for this agent
     pub agent_id: Option<String>,
     /// With agent_id: only for this version of it
@@ -189,8 +187,12 @@ impl Serve for List {
             version: asked.agent_version,
             unknown: asked.deployment_id.as_deref().or(asked.memory_store_id.as_deref()),
         });
-        let name = || CLIENT.to_owned();
-        metadata.extend(asked.client.map(|value| Wanted { name: name(), value, usual: None }));
+        for pair in &asked.metadata {
+            let Some((name, value)) = pair.split_once('=') else {
+                return Err(ServiceError::invalid("metadata[]", "it is not NAME=VALUE"));
+            };
+            metadata.push(Wanted { name: name.to_owned(), value: value.to_owned(), usual: None });
+        }
         let query = SessionQuery {
             limit: asked.limit,
             ascending: values::reversed(asked.order.as_deref(), "desc")?,

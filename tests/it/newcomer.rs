@@ -169,6 +169,13 @@ fn a_list_is_filtered_and_a_session_renamed_and_archived() {
     place.run_with(&["hook"], &call.to_string()).ok();
     assert_eq!(ids(&["--client", "claude-code"]), ["agent"]);
     assert_eq!(ids(&["--client", "codex"]), [""; 0]);
+    let tagged = place.run(&["tag", "trip", "team=travel", "budget=none = 0"]).ok();
+    assert_eq!(tagged, "trip has the tags budget=none = 0 team=travel\n");
+    assert_eq!(ids(&["--tag", "team=travel", "--tag", "budget=none = 0"]), ["trip"]);
+    assert_eq!(ids(&["--tag", "team=travel", "--client", "claude-code"]), [""; 0]);
+    assert_eq!(place.run(&["tag", "trip", "budget="]).ok(), "trip has the tags team=travel\n");
+    assert_eq!(place.run(&["tag", "trip", "team="]).ok(), "trip has no tags\n");
+    assert_eq!(place.run(&["tag", "trip", "team"]).code, 2);
 }
 
 #[test]

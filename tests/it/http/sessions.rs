@@ -151,9 +151,10 @@ async fn listing_pages_through_every_session_once_in_either_order() {
             ("statuses[]=terminated", vec!["s1"]),
             ("statuses%5B%5D=running", vec![]),
             ("workspace=nothing", vec![]),
-            ("client=codex&order=asc", vec!["s0", "s2", "s4", "s6"]),
-            ("client=codex&workspace=x", vec!["s6"]),
-            ("client=claude-code", vec![]),
+            ("metadata[]=client%3Dcodex&order=asc", vec!["s0", "s2", "s4", "s6"]),
+            ("metadata[]=client=codex&workspace=x", vec!["s6"]),
+            ("metadata[]=client%3Dclaude-code", vec![]),
+            ("metadata[]=client%3Dcodex&metadata[]=client%3Dother", vec![]),
         ] {
             let mut found = Vec::new();
             let mut page = String::new();

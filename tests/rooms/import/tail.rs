@@ -13,7 +13,8 @@ const CLAUDE: &str = include_str!("../../fixtures/transcripts/claude-code.jsonl"
 const CODEX: &str = include_str!("../../fixtures/transcripts/codex.jsonl");
 
 fn read(text: &str, program: Program, place: Option<&Place>) -> Tail {
-    since(&mut Cursor::new(text.as_bytes()), program, place, &|_, _| true).expect("memory is readable")
+    since(&mut Cursor::new(text.as_bytes()), program, place, &|_, _| true)
+        .expect("memory is readable")
 }
 
 fn said(tail: &Tail) -> Vec<String> {
