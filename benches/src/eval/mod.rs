@@ -1,7 +1,7 @@
 //! `sessionlog-bench eval`: how much of a session its views show, counted on sessions that are
-//! generated from seeds
-//! with known facts in them. It works on a server and a data directory of its own, must not
-//! touch the user's sessions, and measures no time: the same seeds give the same report.
+//! generated from seeds with known facts in them. It works on a server and a data directory of its
+//! own, must not touch the user's sessions, and measures no time: the same seeds give the same
+//! report.
 
 mod agent;
 mod arguments;

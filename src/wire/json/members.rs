@@ -60,11 +60,11 @@ pub(super) struct Object<'a> {
 /// Why a text is not read as an object.
 pub(super) enum Unlike {
     /// It is JSON of another kind.
-    NoObject,
+    Object,
     /// `events` is no list.
-    NoList,
+    List,
     /// The event of this index is no object.
-    NoEvent(usize),
+    Event(usize),
 }
 
 impl<'a> Object<'a> {
@@ -96,7 +96,7 @@ impl<'a> Object<'a> {
 
     fn fill(&mut self, text: &'a str) -> ServiceResult<Result<(), Unlike>> {
         if !text.trim_start_matches(SPACE).starts_with('{') {
-            return is_json(text).map(|()| Err(Unlike::NoObject));
+            return is_json(text).map(|()| Err(Unlike::Object));
         }
         let mut source = Deserializer::from_str(text);
         let read = (&mut *self).deserialize(&mut source).and_then(|()| source.end());
@@ -106,8 +106,8 @@ impl<'a> Object<'a> {
         }
         is_json(text)?;
         Ok(Err(match &self.events {
-            None => Unlike::NoList,
-            Some(events) => Unlike::NoEvent(events.len()),
+            None => Unlike::List,
+            Some(events) => Unlike::Event(events.len()),
         }))
     }
 }

@@ -59,9 +59,9 @@ pub fn events(text: &str, origin: Origin, hosted: bool) -> ServiceResult<Vec<New
 /// The refusal of a request that has another form than `expected`.
 pub(super) fn refused(unlike: &Unlike, whole: &str, expected: &str) -> ServiceError {
     match unlike {
-        Unlike::NoObject => ServiceError::invalid(whole, format!("{expected} is expected")),
-        Unlike::NoList => ServiceError::invalid("events", "a list is expected"),
-        Unlike::NoEvent(index) => {
+        Unlike::Object => ServiceError::invalid(whole, format!("{expected} is expected")),
+        Unlike::List => ServiceError::invalid("events", "a list is expected"),
+        Unlike::Event(index) => {
             ServiceError::invalid(&format!("events[{index}]"), "an event is a JSON object")
         }
     }
