@@ -170,11 +170,7 @@ impl Config {
             Some(place(text, base.filter(|_| found.source.starts_with(FILE)), environment))
         };
         let interfaces = Interfaces::parse(&typed, &path)?;
-        let rules =
-            typed("secrets", "on, off, or rules to leave out such as -jwt,-cookie", &|text| {
-                Recogniser::parse(text, "").is_ok()
-            })?;
-        let secrets = SecretsSource { rules, file: path("secrets_file") };
+        let secrets = SecretsSource { rules: rules(&typed)?, file: path("secrets_file") };
         let gate = gate(&typed, environment)?;
         let data_dir = typed("data_dir", "a path", &|text| !text.is_empty())?;
         let file_only =
@@ -242,6 +238,13 @@ impl Config {
         let shared = self.found.iter().filter(|found| found.shared);
         shared.map(one).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// The rules on secrets.
+fn rules(typed: &Typed<'_>) -> Result<String, ConfigError> {
+    typed("secrets", "on, off, or rules to leave out such as -jwt,-cookie", &|text| {
+        Recogniser::parse(text, "").is_ok()
+    })
 }
 
 /// What is recorded at all.

@@ -315,7 +315,6 @@ impl Gate {
 
     /// Whether what a session's transcript has of some time, in some directory, may be read: the
     /// answer for each line. What has no time is not read where the session had a pause.
-    #[must_use]
     pub fn past(&self, who: &Who) -> impl Fn(Option<Timestamp>, Option<&str>) -> bool + use<> {
         let gate = self.clone();
         let pauses = self.pauses().map(|pauses| {
