@@ -157,7 +157,7 @@ impl Site {
         name: &'static str,
         start: impl FnOnce(&Self) -> Outcome<Option<P>>,
     ) -> Outcome<Option<&mut P>> {
-        let boxed = |program| Box::new(program) as Box<dyn Any>;
+        let boxed = |program: P| Box::new(program) as Box<dyn Any>;
         let program = match self.programs.remove(name) {
             Some(known) => known,
             None => start(self)?.map(boxed),
