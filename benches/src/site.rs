@@ -157,12 +157,13 @@ impl Site {
         name: &'static str,
         start: impl FnOnce(&Self) -> Outcome<Option<P>>,
     ) -> Outcome<Option<&mut P>> {
-        if !self.programs.contains_key(name) {
-            let started = start(self)?;
-            self.programs.insert(name, started.map(|program| Box::new(program) as Box<dyn Any>));
-        }
-        let known = self.programs.get_mut(name).and_then(Option::as_mut);
-        Ok(known.and_then(|program| program.downcast_mut()))
+        let boxed = |program: P| Box::new(program) as Box<dyn Any>;
+        let program = match self.programs.remove(name) {
+            Some(known) => known,
+            None => start(self)?.map(boxed),
+        };
+        let program = self.programs.entry(name).or_insert(program);
+        Ok(program.as_mut().and_then(|program| program.downcast_mut()))
     }
 
     /// Another store; where it cannot be started, the notes say why.

@@ -273,8 +273,8 @@ impl Client {
         }
     }
 
-    /// One attempt. When it takes long, the process is asked now and then who it is: a call may last,
-    /// but a process that is stopped must not make its callers wait with it.
+    /// One attempt. When it takes long, the process is asked now and then who it is: a call may
+    /// last, but a process that is stopped must not make its callers wait with it.
     async fn watched(&self, request: &Request) -> Result<Answer, Failure> {
         let mut call = std::pin::pin!(self.once(request));
         loop {

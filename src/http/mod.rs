@@ -74,8 +74,8 @@ pub struct HttpOptions {
     pub append_idle: Duration,
     /// How often a quiet stream sends its tail; default 15 s.
     pub heartbeat: Duration,
-    /// Which credentials are accepted over a network; with `None` every client that reaches the port
-    /// is the user of this machine.
+    /// Which credentials are accepted over a network; with `None` every client that reaches the
+    /// port is the user of this machine.
     pub access: Option<Arc<Access>>,
     /// Export formats beside `jsonl`, by name.
     pub exporters: BTreeMap<String, Exporter>,

@@ -1,6 +1,6 @@
-//! Errors of this interface: one match from code to status, one shape. A handler returns a `Refusal`;
-//! guard writes it out, because only there the request's id is known. It must not word a message
-//! that service could word.
+//! Errors of this interface: one match from code to status, one shape. A handler returns a
+//! `Refusal`; guard writes it out, because only there the request's id is known. It must not word a
+//! message that service could word.
 
 use std::{any::Any, sync::Arc};
 

@@ -1,5 +1,6 @@
-//! Answers that are sent as they grow: the tail of a session as server-sent events, and a whole session as JSON
-//! lines. A stream ends with `done` when the server stops, so that a client knows it may come back.
+//! Answers that are sent as they grow: the tail of a session as server-sent events, and a whole
+//! session as JSON lines. A stream ends with `done` when the server stops, so that a client knows
+//! it may come back.
 //! It must not buffer more than one step of a reader, nor more of all readers than there is room
 //! for: a client that opens streams and reads none of them does not fill the memory.
 

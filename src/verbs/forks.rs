@@ -124,7 +124,7 @@ pub struct DiffQuery {
     pub transforms: Vec<String>,
     /// Format of the windows compared: `events` (the default), `anthropic` or `openai`
     pub format: Option<String>,
-    /// The tokenizer that counts their tokens: `o200k_base` or `claude`; that of the format by default
+    /// The tokenizer of their windows: `o200k_base` or `claude`; that of the format by default
     pub tokenizer: Option<String>,
 }
 
