@@ -1,8 +1,8 @@
 //! The room kept back, so that a deletion can be written on a full disk. The reserve is a few small
 //! files, because a full disk may lack space or inodes. All are given away when a deletion or an
 //! erasure finds no room, and made again when there is some; until then the store takes nothing
-//! else. Some are lent to a start, whose socket needs an inode and, on XFS, free blocks. It must not
-//! decide what is deleted.
+//! else. Some are lent to a start, whose socket needs an inode and, on XFS, free blocks. It must
+//! not decide what is deleted.
 
 use std::io;
 

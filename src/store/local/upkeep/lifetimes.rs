@@ -4,8 +4,8 @@
 //!
 //! A session goes in steps that may each be the last before a crash: its settled entry says
 //! `reclaimed`; once both settled files say so its files are unlinked (`segments::unlink`); once no
-//! replay can meet a frame of it, it is forgotten, and its id is free. A start finds the entry until
-//! the next base is written without it, and takes the steps that are left again.
+//! replay can meet a frame of it, it is forgotten, and its id is free. A start finds the entry
+//! until the next base is written without it, and takes the steps that are left again.
 
 use std::{collections::HashSet, io, sync::Arc};
 
