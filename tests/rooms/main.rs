@@ -1,7 +1,13 @@
 //! Tests of single rooms by what they make public, in one binary with a module for each room. A
 //! test that needs an interface belongs into `tests/it`, one of a private item into its file.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    missing_docs
+)]
 
 use sessionlog::event::{Event, EventId, EventType, Origin, Position, Timestamp};
 

@@ -101,9 +101,9 @@ fn a_range_without_events_and_a_point_past_the_end_are_told() {
     place.run(&["rewind", "s", "--to", "11"]).ok();
 }
 
-#[test]
-fn each_event_is_replayed_in_words() {
-    let cases = [
+/// Events of agents and their users, and the words that they are told in.
+fn of_agents() -> Vec<(Value, &'static str)> {
+    vec![
         (json!({"type": "user.message", "content": "hi"}), "hi"),
         (
             json!({"type": "agent.message", "content": [
@@ -153,6 +153,12 @@ fn each_event_is_replayed_in_words() {
             json!({"type": "context.compacted", "trigger": "auto", "dropped": [[1, 3]], "kept": [4, 5]}),
             "The context was compacted (auto)\nLeft the context: 1–2 (2 events)\nKept: 4 (1 event)",
         ),
+    ]
+}
+
+/// The same of what a harness reports, and of types that are not known.
+fn of_harnesses() -> Vec<(Value, &'static str)> {
+    vec![
         (
             json!({"type": "context.threshold", "tokens": 150000, "limit": 200000, "level": "threshold"}),
             "Context at its threshold: 150 000 of 200 000 tokens (75 %)",
@@ -171,7 +177,12 @@ fn each_event_is_replayed_in_words() {
             "deep:\n  list:\n    - a: 1",
         ),
         (json!({"type": "x.y", "raw": {"role": "?"}}), ""),
-    ];
+    ]
+}
+
+#[test]
+fn each_event_is_replayed_in_words() {
+    let cases = [of_agents(), of_harnesses()].concat();
     let place = Place::new();
     let lines: String = cases.iter().map(|(event, _)| format!("{event}\n")).collect();
     place.run_with(&["append", "--create", "s"], &lines).ok();
