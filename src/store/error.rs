@@ -155,7 +155,7 @@ pub enum StoreError {
     DiskFull(Short),
     /// It is accepted and holds; bytes that it takes away are left on the disk.
     #[error(
-        "the {what} is accepted and not finished, bytes are left on the disk, {doing}: {source}"
+        "the {what} is accepted and not finished, bytes are left on the disk: {doing}: {source}"
     )]
     Unfinished {
         /// What was accepted.

@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, io};
 use super::{
     super::{catalogue::backlog::Erasing, session::State},
     Clearing,
-    steps::{Failed, Step},
+    steps::{Failed, SETTLING, Step},
 };
 use crate::{
     env::planted::{Defect, planted},
@@ -38,9 +38,6 @@ const SHARED: [Step<Erasing>; 2] = [
     Step { doing: "writing zeros over its frames in the journal", run: Clearing::zero_erased },
     Step { doing: "noting that it is erased", run: Clearing::note_erased },
 ];
-
-/// What comes between both, for all sessions at once.
-const SETTLING: &str = "settling what waits in the journal";
 
 impl Clearing {
     /// Takes what is left of sessions whose tombstone is durable; what fails is taken again by a

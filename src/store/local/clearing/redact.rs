@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, io, sync::Arc};
 use super::{
     super::session::{Session, opened::whole_frames},
     Clearing,
-    steps::{Failed, Step},
+    steps::{Failed, SETTLING, Step},
 };
 use crate::{
     event::{Lsn, Position},
@@ -69,9 +69,6 @@ const STEPS: [Step<Redacting>; 10] = [
     },
     Step { doing: "noting that no file has the bodies", run: Clearing::note_cleared },
 ];
-
-/// What comes before, for all sessions at once.
-const SETTLING: &str = "settling what waits in the journal";
 
 impl Clearing {
     /// Takes away what is left of redacted bodies; what fails is taken up by a later settling.

@@ -13,6 +13,10 @@ pub(super) struct Step<T> {
     pub(super) run: fn(&Clearing, &mut T) -> Result<(), Failed>,
 }
 
+/// The step that is in no list, for it is taken once for all sessions: no start needs to read the
+/// journal after it.
+pub(super) const SETTLING: &str = "settling what waits in the journal";
+
 /// A step that failed; those behind it were not taken.
 #[derive(Debug)]
 pub(crate) struct Failed {
