@@ -32,17 +32,19 @@ pub(super) fn of<V: Verb>(shapes: &mut Shapes) -> Value {
         let key = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
         parameter("Idempotency-Key", "header", about, false, key)
     }));
-    let mut operation = json!({
-        "tags": [V::TAG], "summary": V::ABOUT, "operationId": V::ROUTE.id,
-    });
+    let mut operation = Map::new();
+    let mut put = |name: &str, value| drop(operation.insert(name.to_owned(), value));
+    put("tags", json!([V::TAG]));
+    put("summary", json!(V::ABOUT));
+    put("operationId", json!(V::ROUTE.id));
     if !parameters.is_empty() {
-        operation["parameters"] = Value::Array(parameters);
+        put("parameters", Value::Array(parameters));
     }
     if let Asks::Maybe(about) | Asks::Body(about) = V::ASKS {
         let content = content::<V::Body>(V::TAKES, shapes);
         let required = matches!(V::ASKS, Asks::Body(_));
-        operation["requestBody"] =
-            json!({ "description": about, "content": content, "required": required });
+        let body = json!({ "description": about, "content": content, "required": required });
+        put("requestBody", body);
     }
     let content = content::<V::Answer>(V::GIVES, shapes);
     let answer = json!({ "description": V::ANSWERS, "content": content });
@@ -51,8 +53,8 @@ pub(super) fn of<V: Verb>(shapes: &mut Shapes) -> Value {
         let shared = format!("#/components/responses/Refusal{status}");
         responses.insert((*status).to_owned(), json!({ "$ref": shared }));
     }
-    operation["responses"] = Value::Object(responses);
-    operation
+    put("responses", Value::Object(responses));
+    Value::Object(operation)
 }
 
 /// A body or an answer in each form that it may have.

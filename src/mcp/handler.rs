@@ -129,7 +129,7 @@ impl Handler {
     async fn answer(&self, asked: ToolRequest) -> Result<(String, Value), Failure> {
         let (name, via) = (asked.name, asked.via.clone());
         let text = self.backend.call(asked).await?;
-        let value = parsed(name, &text)?;
+        let value = serde_json::from_str(&text).map_err(|error| unreadable(name, &error))?;
         self.remember(name, via, &value);
         Ok((text, value))
     }
@@ -233,8 +233,9 @@ impl ServerHandler for Handler {
             None => json!({}),
         };
         let page = self.ask(&context, "list_sessions", arguments).await;
-        let page = page.and_then(|text| parsed("list_sessions", &text));
         let page = page.map_err(|error| refused(&error))?;
+        let page: Value = serde_json::from_str(&page)
+            .map_err(|error| refused(&unreadable("list_sessions", &error)))?;
         let sessions = page.get("sessions").and_then(Value::as_array);
         let listed = sessions.into_iter().flatten().filter_map(|session| {
             let text = |name: &str| session.get(name).and_then(Value::as_str);
@@ -368,12 +369,10 @@ fn described_server(toolsets: &[Toolset]) -> ServerConfig {
     ServerConfig::new(capabilities).with_server_info(server).with_instructions(text)
 }
 
-/// An answer as a tree.
-fn parsed(name: &str, text: &str) -> Result<Value, Failure> {
-    serde_json::from_str(text).map_err(|error| {
-        let problem = format!("the answer of {name} is not JSON: {error}");
-        Failure::plain("internal_error", &problem, false)
-    })
+/// The failure of a call whose answer is no JSON.
+fn unreadable(name: &str, error: &serde_json::Error) -> Failure {
+    let problem = format!("the answer of {name} is not JSON: {error}");
+    Failure::plain("internal_error", &problem, false)
 }
 
 fn described(tool: &tools::Tool) -> Tool {

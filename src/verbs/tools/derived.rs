@@ -49,13 +49,13 @@ pub(super) fn input<V: Verb>() -> Map<String, Value> {
         let fence = json!({ "type": "integer", "minimum": 0, "description": about });
         properties.insert(FENCE.to_owned(), fence);
     }
-    let mut all = json!({
+    let mut all = into_map(json!({
         "type": "object", "properties": properties, "additionalProperties": false,
-    });
+    }));
     if !required.is_empty() {
-        all["required"] = Value::Array(required);
+        all.insert("required".to_owned(), Value::Array(required));
     }
-    into_map(all)
+    all
 }
 
 /// Schema of the answer.
