@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     event::{Batch, NewEvent, Origin, limits},
-    service::{EventQuery, EventSlice, ServiceResult},
+    service::{EventQuery, EventSlice, ServiceResult, SessionInfo},
     verbs::events::{EmitQuery, EventsQuery},
     wire::{PROTOBUF, answer, json, protobuf},
 };
@@ -34,9 +34,12 @@ pub(super) async fn emit(
 ) -> Result<Response, Refusal> {
     let Conditions { if_position, key } = conditions;
     let events = decode(&payload, caller.origin)?;
+    let takes_protobuf = wants_protobuf(&headers, payload.protobuf);
+    // Its text is not needed while the events are written.
+    drop(payload);
     let batch = Batch { events: events.into(), if_position, key, ..Batch::default() };
     let emitted = server.app.service.emit(&caller, &session, batch, create).await?;
-    Ok(if wants_protobuf(&headers, payload.protobuf) {
+    Ok(if takes_protobuf {
         encoded(PROTOBUF, protobuf::emitted(&emitted))
     } else {
         encoded("application/json", answer::emitted(&emitted))
@@ -68,7 +71,8 @@ pub(super) async fn get(
     let mut query = query.read()?;
     let wait = std::mem::take(&mut query.wait);
     let most = page_bytes(query.limit);
-    let mut held = server.room.ask(most.min(PAGE_BYTES_USUAL)).await?;
+    let info = server.app.service.get_session(&caller, &session).await?;
+    let mut held = server.room.ask(most.min(usual_bytes(&info, query.limit))).await?;
     let mut slice = server.app.service.get_events(&caller, &session, &query).await?;
     if !server.room.grow(&mut held, page_bytes_of(&slice)) {
         // A page without room is not kept in memory: it is read again once there is room.
@@ -102,6 +106,14 @@ const PAGE_BYTES_USUAL: usize = 256 << 10;
 /// What a page takes: its events and their text.
 fn page_bytes_of(slice: &EventSlice) -> usize {
     2 * slice.events.iter().map(|event| event.body.len()).sum::<usize>()
+}
+
+/// What a page takes when its events are as large as those of the session are on average, or more:
+/// pages that are read before there is room for them take memory that is not counted.
+fn usual_bytes(info: &SessionInfo, limit: Option<usize>) -> usize {
+    let limit = limit.unwrap_or(limits::PAGE_EVENTS_DEFAULT) as u64;
+    let bytes = 2 * info.bytes.saturating_mul(limit.min(info.tail.0)) / info.tail.0.max(1);
+    usize::try_from(bytes).unwrap_or(usize::MAX).max(PAGE_BYTES_USUAL)
 }
 
 /// What a page takes at most.

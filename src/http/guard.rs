@@ -42,8 +42,10 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// A request's body below this size takes no more than a connection buffers anyway.
 const BODY_BYTES_SMALL: usize = 64 << 10;
-/// What a body takes until it is answered: its text, its events, and the frame they go into.
-const BODY_COPIES: usize = 3;
+/// What a body takes until it is answered, in its own size: its text, its events, and the frame
+/// they go into, each twice, because an allocator takes a large text in blocks of up to twice its
+/// size and keeps them for a while.
+const BODY_COPIES: usize = 6;
 
 /// The request's id, for what is answered after the handler has returned.
 #[derive(Clone)]
