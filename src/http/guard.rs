@@ -42,10 +42,9 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// A request's body below this size takes no more than a connection buffers anyway.
 const BODY_BYTES_SMALL: usize = 64 << 10;
-/// What a body takes until it is answered, in its own size: its text, its events, and the frame
-/// they go into, each twice, because an allocator takes a large text in blocks of up to twice its
-/// size and keeps them for a while.
-const BODY_COPIES: usize = 6;
+/// From this size on a text takes a block of the allocator of its own, and the size of a block.
+const BLOCK_FROM: usize = 8 << 20;
+const BLOCK_BYTES: usize = 32 << 20;
 
 /// The request's id, for what is answered after the handler has returned.
 #[derive(Clone)]
@@ -201,7 +200,9 @@ async fn admit(server: &Server, route: &str, headers: &HeaderMap) -> Result<Opti
     if bytes <= BODY_BYTES_SMALL || bytes > bytes_max || route == AppendStream::ROUTE.path {
         return Ok(None);
     }
-    server.bodies.ask(bytes.saturating_mul(BODY_COPIES)).await.map(Some)
+    // Until it is answered there are its text, its events, and the frame they go into.
+    let block = if bytes < BLOCK_FROM { bytes } else { bytes.next_multiple_of(BLOCK_BYTES) };
+    server.bodies.ask(3 * block).await.map(Some)
 }
 
 fn forbidden(problem: &str, action: &str) -> ServiceError {
