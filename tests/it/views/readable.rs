@@ -101,7 +101,7 @@ fn a_range_without_events_and_a_point_past_the_end_are_told() {
     place.run(&["rewind", "s", "--to", "11"]).ok();
 }
 
-/// Events of agents and their users, and the words that they are told in.
+/// Events of agents and their users, and the words in which they are shown.
 fn of_agents() -> Vec<(Value, &'static str)> {
     vec![
         (json!({"type": "user.message", "content": "hi"}), "hi"),
