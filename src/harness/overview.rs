@@ -14,7 +14,7 @@ use super::{
     },
     outcomes::{OutcomesView, PatternLine, ProviderLine},
     render::{LeftOut, PlanView, Quote, Why},
-    select::{Chosen, Class, Form, Item, Price, Recipe, Row, Selection, row, select, shape},
+    select::{Class, Form, Item, Price, Recipe, Row, Selection, row, select, shape},
     step::StepView,
     summary::{Section, head, sections},
 };
@@ -283,12 +283,11 @@ pub fn beyond_overview(
 ) -> Vec<LeftOutLine> {
     let budget = overview_bytes.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
     let (known, chosen) = chosen(facts, recipe_of(false, overview_bytes), budget);
-    let lines = chosen.of(Class::StepLine).into_iter();
-    let lines: HashMap<usize, Form> = lines.collect();
+    let lines: HashMap<usize, Form> = chosen.of(Class::StepLine).into_iter().collect();
     let is_shown = |item: &Item| {
-        let is_item = |one: &Chosen| (one.item.class, one.item.place) == (item.class, item.place);
-        let is_line = || known.is_in_line(item, &lines);
-        chosen.chosen.iter().any(is_item) || chosen.contains(item) || is_line()
+        chosen.chosen.iter().any(|one| one.item.is(item))
+            || chosen.contains(item)
+            || known.is_in_line(item, &lines)
     };
     let has_row = |item: &&Item| LEFT_OUT.rows.iter().any(|row| row.class == item.class);
     let left = known.items.iter().filter(has_row).filter(|item| !is_shown(item));

@@ -324,10 +324,11 @@ impl Known<'_> {
     /// Items left out, for each class of the recipe.
     pub(super) fn left_out(&self, selection: &Selection, classes: &[Class]) -> Vec<LeftOut> {
         let mut made: Vec<LeftOut> = Vec::new();
+        // Only sentences are contained in other texts.
+        let contained = self.items.iter().filter(|item| selection.contains(item)).count();
         for class in classes {
             let shown = selection.of(*class);
-            let of_class = self.items.iter().filter(|item| item.class == *class);
-            let inside = of_class.filter(|item| selection.contains(item)).count();
+            let inside = if *class == Class::Finding { contained } else { 0 };
             let count = self.total(*class).saturating_sub((shown.len() + inside) as u64);
             let name = class.as_str();
             if let Some(known) = made.iter_mut().find(|one| one.class == name) {

@@ -191,6 +191,11 @@ pub struct Item {
 }
 
 impl Item {
+    /// Whether both are the same item.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        (self.class, self.place) == (other.class, other.place)
+    }
+
     /// Whether one of these texts contains it.
     fn is_inside(&self, texts: &[(Class, usize)]) -> bool {
         self.inside.is_some_and(|text| texts.contains(&text))
@@ -463,8 +468,7 @@ impl Choice<'_> {
     /// form; returns whether it is whole.
     fn take_longest(&mut self, at: usize, purse: &mut Purse) -> bool {
         let Some(item) = self.items.get(at).copied() else { return true };
-        let is_item = |one: &Chosen| (one.item.class, one.item.place) == (item.class, item.place);
-        if let Some(chosen) = self.made.chosen.iter().position(is_item) {
+        if let Some(chosen) = self.made.chosen.iter().position(|one| one.item.is(&item)) {
             self.lengthen(chosen, Form::Whole, purse);
             self.lengthen(chosen, Form::Short, purse);
             return self.made.chosen.get(chosen).is_some_and(|one| one.form == Form::Whole);
