@@ -28,7 +28,7 @@ const QUERY_BYTES: usize = 200;
 /// Bytes of a match's text.
 const SNIPPET_BYTES: usize = 400;
 /// A match below this score, in hundredths of the best, is weak; bytes of its text.
-const WEAK_SCORE: f64 = 25.0;
+const WEAK_SCORE: u8 = 25;
 const WEAK_BYTES: usize = 160;
 /// Share of an answer's room that matches leave to findings, and that weak matches leave, in
 /// percent, while there are some.
@@ -81,6 +81,8 @@ pub struct FoundLine {
 /// What the facts know of a match before its event is read again.
 struct Placed {
     found: Match,
+    /// In hundredths of the best match.
+    score: u8,
     step: Option<u64>,
     branch: Option<String>,
     superseded_by: Option<u64>,
@@ -116,7 +118,6 @@ impl Service {
         let mut purse = Purse::new(room);
         let beyond_bytes: usize = beyond.iter().map(|one| json_bytes(&one.text) + 1).sum();
         let kept = |percent: usize| beyond_bytes.min(room * percent / 100);
-        let best = placed.first().map_or(1.0, |one| one.found.score);
         let mut read: Option<Event> = None;
         for one in placed {
             let at = one.found.position;
@@ -124,8 +125,9 @@ impl Service {
                 read = self.event_at(key, at).await?;
             }
             let Some(event) = &read else { continue };
-            let Some(line) = line(ranking.query(), event, one, best, &closed) else { continue };
-            let percent = if line.is_weak() { FINDINGS_OF_WEAK_PERCENT } else { FINDINGS_PERCENT };
+            let Some(line) = line(ranking.query(), event, one, &closed) else { continue };
+            let is_weak = line.score < WEAK_SCORE;
+            let percent = if is_weak { FINDINGS_OF_WEAK_PERCENT } else { FINDINGS_PERCENT };
             if line.bytes() + kept(percent) > purse.left() || !purse.pay(line.bytes()) {
                 answer.truncated = true;
                 break;
@@ -189,6 +191,8 @@ fn placed(ranking: &Ranking, facts: &Facts) -> (Vec<Placed>, bool) {
         step.and_then(|step| step.superseded_by)
     };
     let weigh = |position, field| weight(field, superseded_by(position).is_some());
+    let best = ranking.best(MATCHES_MAX, weigh);
+    let most = best.matches.first().map_or(1.0, |found| found.score);
     let place = |found: Match| {
         let is_research = matches!(
             found.field,
@@ -197,21 +201,19 @@ fn placed(ranking: &Ranking, facts: &Facts) -> (Vec<Placed>, bool) {
         let step = step_at(found.position).filter(|_| is_research);
         Placed {
             found,
+            score: (100.0 * found.score / most).round() as u8,
             step: step.map(|step| step.number),
             branch: step.and_then(|step| Some(research.branch_of_step(step)?.id.to_string())),
             superseded_by: superseded_by(found.position),
         }
     };
-    let best = ranking.best(MATCHES_MAX, weigh);
     (best.matches.into_iter().map(place).collect(), best.is_all)
 }
 
 /// Positions of the matches that are not weak, ascending.
 fn strong(placed: &[Placed]) -> Vec<Position> {
-    let best = placed.first().map_or(1.0, |one| one.found.score);
-    let is_strong = |one: &&Placed| 100.0 * one.found.score / best >= WEAK_SCORE;
-    let mut strong: Vec<Position> =
-        placed.iter().filter(is_strong).map(|one| one.found.position).collect();
+    let strong = placed.iter().filter(|one| one.score >= WEAK_SCORE);
+    let mut strong: Vec<Position> = strong.map(|one| one.found.position).collect();
     strong.sort_unstable();
     strong
 }
@@ -223,15 +225,8 @@ fn closed_gaps(facts: &Facts) -> HashSet<String> {
 }
 
 /// The line of a match; `None` when the event has been redacted since.
-fn line(
-    query: &Query,
-    event: &Event,
-    one: Placed,
-    best: f64,
-    closed: &HashSet<String>,
-) -> Option<FoundLine> {
-    let Placed { found, mut step, mut branch, superseded_by } = one;
-    let score = (100.0 * found.score / best).round();
+fn line(query: &Query, event: &Event, one: Placed, closed: &HashSet<String>) -> Option<FoundLine> {
+    let Placed { found, score, mut step, mut branch, superseded_by } = one;
     let bytes_max = if score < WEAK_SCORE { WEAK_BYTES } else { SNIPPET_BYTES };
     let mut shown = None;
     passages(event, |passage| {
@@ -254,18 +249,13 @@ fn line(
         position: found.position,
         text: shown.text,
         matched: shown.matched,
-        score: score as u8,
+        score,
         superseded_by,
         closed: gap.map(|id| closed.contains(&id)),
     })
 }
 
 impl FoundLine {
-    /// Whether it has little of the query beside the best match.
-    fn is_weak(&self) -> bool {
-        f64::from(self.score) < WEAK_SCORE
-    }
-
     /// Bytes of it in an answer.
     fn bytes(&self) -> usize {
         let number = |name: &str, number: Option<u64>| {
