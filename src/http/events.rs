@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     event::{Batch, NewEvent, Origin, limits},
-    service::{EventQuery, EventSlice, ServiceResult, SessionInfo},
+    service::{EventQuery, EventSlice, ServiceResult},
     verbs::events::{EmitQuery, EventsQuery},
     wire::{PROTOBUF, answer, json, protobuf},
 };
@@ -71,8 +71,7 @@ pub(super) async fn get(
     let mut query = query.read()?;
     let wait = std::mem::take(&mut query.wait);
     let most = page_bytes(query.limit);
-    let info = server.app.service.get_session(&caller, &session).await?;
-    let mut held = server.room.ask(most.min(usual_bytes(&info, query.limit))).await?;
+    let mut held = server.room.ask(most.min(PAGE_BYTES_USUAL)).await?;
     let mut slice = server.app.service.get_events(&caller, &session, &query).await?;
     if !server.room.grow(&mut held, page_bytes_of(&slice)) {
         // A page without room is not kept in memory: it is read again once there is room.
@@ -106,14 +105,6 @@ const PAGE_BYTES_USUAL: usize = 256 << 10;
 /// What a page takes: its events and their text.
 fn page_bytes_of(slice: &EventSlice) -> usize {
     2 * slice.events.iter().map(|event| event.body.len()).sum::<usize>()
-}
-
-/// What a page takes when its events are as large as those of the session are on average, or more:
-/// pages that are read before there is room for them take memory that is not counted.
-fn usual_bytes(info: &SessionInfo, limit: Option<usize>) -> usize {
-    let limit = limit.unwrap_or(limits::PAGE_EVENTS_DEFAULT) as u64;
-    let bytes = 2 * info.bytes.saturating_mul(limit.min(info.tail.0)) / info.tail.0.max(1);
-    usize::try_from(bytes).unwrap_or(usize::MAX).max(PAGE_BYTES_USUAL)
 }
 
 /// What a page takes at most.
