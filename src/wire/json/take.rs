@@ -143,9 +143,8 @@ struct Head {
 /// The head and the body of an event.
 fn divided(text: &str, members: Vec<Member<'_>>, origin: Origin) -> Result<NewEvent, Refused> {
     let mut head = Head::default();
-    // A body that grows while it is made takes twice its room, and then some for the copies.
-    let room = members.iter().map(|member| member.in_text(text).len() + 1).sum::<usize>();
-    let mut body = Vec::with_capacity(room + 2);
+    // A body that grows while it is made takes twice its room.
+    let mut body = Vec::with_capacity(2 + members.iter().map(Member::bytes).sum::<usize>());
     body.push(b'{');
     let mut seen = HashSet::with_capacity(members.len());
     for member in members {
