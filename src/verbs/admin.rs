@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Asks, Media, Need, NoQuery, Nowhere, OwnerInfo, Route, Serve, Verb, VerbCall, Visit, Written,
-    session_id, values,
+    events::EventsQuery, session_id,
 };
 use crate::{
     access::Grant,
-    service::{self, Code, EventQuery, Health, Receipt, ServiceError, ServiceResult},
+    service::{self, Code, Health, Receipt, ServiceError, ServiceResult},
     wire::{answer, backup, types},
 };
 
@@ -139,7 +139,7 @@ impl Verb for Repair {
     const TAG: &'static str = "operations";
     const ABOUT: &'static str = "Returns what is lost of a session, or of the store where no \
                                  session is named. With accept_loss the loss is accepted: it \
-                                 stays a gap for ever.";
+                                 stays a permanent gap.";
     const ASKS: Asks = Asks::Body("What to repair, and whether to accept the loss");
     const ANSWERS: &'static str = "What is lost, and whether the loss was accepted";
     type Params = Nowhere;
@@ -211,22 +211,20 @@ impl Verb for AuditLog {
 impl Serve for AuditLog {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written<types::EventsAnswer>> {
         let asked = call.query;
-        let window = values::Times {
-            gte: asked.created_gte.as_deref(),
-            gt: asked.created_gt.as_deref(),
-            lte: asked.created_lte.as_deref(),
-            lt: asked.created_lt.as_deref(),
-        };
-        let query = EventQuery {
-            from: values::point("from", asked.from.as_deref())?,
-            to: values::point("to", asked.to.as_deref())?,
+        let query = EventsQuery {
+            from: asked.from,
+            to: asked.to,
             limit: asked.limit,
-            descending: values::reversed(asked.order.as_deref(), "asc")?,
-            types: values::types(&asked.types)?,
-            window: window.window()?,
+            order: asked.order,
+            types: asked.types,
+            created_gte: asked.created_gte,
+            created_gt: asked.created_gt,
+            created_lte: asked.created_lte,
+            created_lt: asked.created_lt,
             page: asked.page,
-            ..EventQuery::default()
+            ..EventsQuery::default()
         };
+        let query = query.read()?;
         let slice = call.service.audit_log(&call.caller, &query).await?;
         Ok(Written::new(answer::slice(&slice)))
     }

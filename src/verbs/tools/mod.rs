@@ -129,42 +129,35 @@ impl Tool {
         toolset: Toolset,
         need: Need,
     ) -> Self {
-        let repeatable = matches!(need, Need::Grant(Grant::Read));
-        let (input, output) = (schema::input::<T>, schema::output::<T::Answer>);
-        let (carries, plain_key, carry_out) = (false, false, serve::<T> as ServeFn);
         Self {
             name,
             title,
             about,
             toolset,
             need,
-            repeatable,
-            carries,
-            plain_key,
-            input,
-            output,
-            carry_out,
+            repeatable: matches!(need, Need::Grant(Grant::Read)),
+            carries: false,
+            plain_key: false,
+            input: schema::input::<T>,
+            output: schema::output::<T::Answer>,
+            carry_out: serve::<T>,
         }
     }
 
     /// The tool that a verb is: its arguments are the verb's parameters, its answer the verb's.
     pub const fn of<V: Serve>(name: &'static str, title: &'static str, toolset: Toolset) -> Self {
-        let (about, need) = (V::ABOUT, V::ROUTE.need);
-        let repeatable = matches!(need, Need::Grant(Grant::Read));
-        let (input, output) = (derived::input::<V>, derived::output::<V>);
-        let (carries, plain_key, carry_out) = (false, true, derived::serve::<V> as ServeFn);
         Self {
             name,
             title,
-            about,
+            about: V::ABOUT,
             toolset,
-            need,
-            repeatable,
-            carries,
-            plain_key,
-            input,
-            output,
-            carry_out,
+            need: V::ROUTE.need,
+            repeatable: matches!(V::ROUTE.need, Need::Grant(Grant::Read)),
+            carries: false,
+            plain_key: true,
+            input: derived::input::<V>,
+            output: derived::output::<V>,
+            carry_out: derived::serve::<V>,
         }
     }
 
