@@ -1,7 +1,7 @@
 //! What large answers take in memory, all together, and what large requests take: room is asked for
 //! before one is read and given back when its last byte has left, or when it is answered. A client
-//! that never reads, or sends for ever, keeps its share only. A later request waits for a while and
-//! is then refused as retryable. It must not know a route.
+//! that never reads, or never stops sending, keeps its share only. A later request waits for a
+//! while and is then refused as retryable. It must not know a route.
 
 use std::{sync::Arc, time::Duration};
 

@@ -45,7 +45,7 @@ fn an_answer_stands_for_the_same_call_until_its_server_may_have_changed() {
     assert!(!with(vec![call("2", "write", json!({"read_only": false}))]), "a write began");
     assert!(with(vec![call("2", "write", json!({"read_only": false, "server": "t"}))]));
     assert!(with(vec![call("2", "look", json!({"read_only": true}))]));
-    assert!(with(vec![call("2", "unknown", json!({}))]), "nobody says that it writes");
+    assert!(with(vec![call("2", "unknown", json!({}))]), "no call says that it writes");
     assert!(!with(vec![(kinds::CONTEXT_CLEARED, json!({}))]), "a fresh start");
     let overtaken = [
         call("w", "write", json!({"read_only": false})),

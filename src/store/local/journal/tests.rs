@@ -142,7 +142,7 @@ fn what_is_durable_is_shown_before_a_failure_makes_anything_void() {
     journal.lead(ENDLESS, &outcome);
     assert_eq!(seen.take(), [(1, true, 0), (1, true, 0), (1, false, 1)]);
     let mut told = waiting.into_iter().map(|mut told| told.try_recv().map(|told| told.ok()));
-    assert!(told.next().is_some(), "the first is told by the outcome");
+    assert!(told.next().is_some(), "the outcome names the first");
     assert_eq!(told.next(), Some(Ok(Some(Shown::Show))), "one of a round that another follows");
     assert_eq!(journal.place().lsn, Lsn(2));
 }
