@@ -1,7 +1,6 @@
-"""What the examples say, compared with what the program says.
+"""What an example of a client printed, compared with the log.
 
-    examples.py client SESSION OUTPUT EVENTS      what a client printed, with the log
-    examples.py settings PROGRAM FILE DIRECTORY   the example of a configuration file
+    examples.py SESSION OUTPUT EVENTS
 
 What does not hold ends it with 1 and is printed.
 """
@@ -9,7 +8,6 @@ What does not hold ends it with 1 and is printed.
 import json
 import pathlib
 import re
-import subprocess
 import sys
 from itertools import groupby
 
@@ -20,8 +18,6 @@ ROLES = {
     "agent.tool_use": "assistant",
     "agent.message": "assistant",
 }
-# Settings that come from the environment alone.
-SECRETS = {"token", "key", "key_previous"}
 
 
 def client(session, output, events):
@@ -44,40 +40,10 @@ def client(session, output, events):
     assert said == expected, "\n".join(["it said:", *said, "the log has:", *expected])
 
 
-def settings(program, file, directory):
-    lines = pathlib.Path(file).read_text().splitlines()
-    shown = [line[1:] for line in lines if re.match(r"#[a-z_]+ = ", line)]
-    names = [line.split(" = ")[0] for line in shown]
-
-    def config(*arguments):
-        command = [program, "config", "--json", *arguments]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert ran.returncode == 0, f"{arguments}: {ran.stdout}{ran.stderr}"
-        return json.loads(ran.stdout)["settings"]
-
-    usual = config("--config", file)
-    changed = {name for name, one in usual.items() if one["source"] != "default"}
-    assert not changed, f"as it is the file sets nothing, and it sets {changed}"
-    wanted = set(usual) - SECRETS
-    assert set(names) == wanted, f"missing, or unknown: {set(names) ^ wanted}"
-    assert len(names) == len(wanted), f"one comes twice: {names}"
-    # Two settings exclude each other.
-    for left_out in ["key_file", "key_command"]:
-        whole = pathlib.Path(directory, f"without-{left_out}.toml")
-        kept = [line for line in shown if not line.startswith(f"{left_out} = ")]
-        whole.write_text("\n".join(kept) + "\n")
-        said = config("--config", str(whole))
-        for name in wanted - {left_out}:
-            assert said[name]["source"].startswith("file "), f"{name}: {said[name]}"
-            value, default = said[name]["value"], usual[name]["value"]
-            value = value.replace("~", str(pathlib.Path.home())) if name == "data_dir" else value
-            assert default in (None, value), f"{name}: {value} is shown, the default is {default}"
-
-
 def main():
-    what, *arguments = sys.argv[1:]
+    arguments = sys.argv[1:]
     try:
-        {"client": client, "settings": settings}[what](*arguments)
+        client(*arguments)
     except AssertionError as error:
         sys.exit(str(error))
 

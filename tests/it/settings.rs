@@ -1,7 +1,7 @@
 //! The settings of the command line: where each comes from, and which are refused. Nothing is
 //! started for them.
 
-use std::process::Command;
+use std::{collections::BTreeSet, path::Path, process::Command};
 
 use serde_json::Value;
 
@@ -124,5 +124,45 @@ fn a_value_that_does_not_parse_and_an_unknown_setting_are_refused_by_name() {
         let ran = command(&place, &arguments, &[]).output().unwrap();
         assert_eq!(ran.status.code(), Some(2), "{ran:?}");
         assert!(String::from_utf8_lossy(&ran.stderr).contains(named), "{ran:?}");
+    }
+}
+
+#[test]
+fn the_example_of_a_configuration_file_has_every_setting_with_its_default() {
+    let place = Place::new();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/sessionlog.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let shown: Vec<(&str, &str)> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix('#')?.split_once(" = "))
+        .filter(|(name, _)| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
+        .collect();
+    let file = ["--config", file.to_str().unwrap()];
+    let usual = settings(&place, &file, &[]);
+    let usual = usual.as_object().unwrap();
+    assert!(usual.values().all(|setting| setting["source"] == "default"), "{usual:?}");
+    let secret = |name: &str| usual[name]["help"].as_str().unwrap().contains("environment only");
+    let wanted: BTreeSet<&str> =
+        usual.keys().map(String::as_str).filter(|name| !secret(name)).collect();
+    assert_eq!(shown.iter().map(|(name, _)| *name).collect::<BTreeSet<_>>(), wanted);
+    assert_eq!(shown.len(), wanted.len(), "one comes twice");
+    // A file of rules that is named must exist.
+    let rules = place.write("secrets", "");
+    let rules = format!("\"{}\"", rules.display());
+    // Two settings exclude each other.
+    for left_out in ["key_file", "key_command"] {
+        let lines = shown.iter().filter(|(name, _)| *name != left_out).map(|(name, value)| {
+            format!("{name} = {}\n", if *name == "secrets_file" { &rules } else { *value })
+        });
+        let whole = place.write("whole.toml", &lines.collect::<String>());
+        let found = settings(&place, &["--config", whole.to_str().unwrap()], &[]);
+        for name in wanted.iter().filter(|name| **name != left_out) {
+            let source = found[*name]["source"].as_str().unwrap();
+            assert!(source.starts_with("file "), "{name}: {source}");
+            let (value, default) = (&found[*name]["value"], &usual[*name]["value"]);
+            let value = value.as_str().unwrap().replace('~', "/h");
+            let is_default = default.as_str().is_none_or(|default| default == value);
+            assert!(is_default, "{name}: {value} is shown, not {default}");
+        }
     }
 }
