@@ -298,6 +298,7 @@ impl Store for Model {
                     tail,
                     receipt: Receipt { position: tail, chain },
                     bytes,
+                    rewritten: 0,
                     damage: Vec::new(),
                     work: Work::default(),
                     forked_from: new.parent,
@@ -419,6 +420,7 @@ impl Store for Model {
             session.deleted = true;
             session.expired = false;
             session.erased = true;
+            session.info.rewritten = u64::MAX;
             lose(&mut sessions, key);
             Ok(())
         }
@@ -448,6 +450,7 @@ impl Store for Model {
                 found.body = Bytes::from_static(REDACTED);
             }
             if session.redacted.insert(at) {
+                session.info.rewritten += 1;
                 session.info.updated_at = now.max(session.info.updated_at);
             }
             for (batch, answer) in session.batches.values_mut() {

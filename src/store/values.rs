@@ -126,6 +126,10 @@ pub struct SessionInfo {
     pub receipt: Receipt,
     /// Bytes of its own records before compression.
     pub bytes: u64,
+    /// Rises with each event of its own that is redacted, as soon as the redaction is durable, and
+    /// with its erasure: what was made from its events at a lower count may hold what is gone. A
+    /// fork does not count what was taken away of the sessions that it reads from.
+    pub rewritten: u64,
     /// Damaged ranges; an empty list is a whole session.
     pub damage: Vec<Gap>,
     /// What is known of the work on it.
