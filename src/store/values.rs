@@ -405,7 +405,7 @@ pub struct Verified {
     pub sessions: u64,
     /// Events read, each frame's checksum and each chain value checked.
     pub events: u64,
-    /// Bytes read from disk.
+    /// Bytes read from the storage.
     pub bytes: u64,
     /// Every damage found, with its session.
     pub damage: Vec<(SessionKey, Gap)>,
@@ -627,10 +627,10 @@ pub enum Health {
     Ready,
     /// Reads only, and why.
     ReadOnly(String),
-    /// Reads, and takes deletions that free bytes: the disk is full. It takes writes again by
+    /// Reads, and takes deletions that free bytes: the storage is full. It takes writes again by
     /// itself once there is room.
     Full(Short),
-    /// The disk has owed an answer for so long: appends wait.
+    /// The storage has owed an answer for so long: appends wait.
     Silent(Duration),
 }
 
