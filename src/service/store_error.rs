@@ -69,6 +69,12 @@ impl From<StoreError> for ServiceError {
                 way_to_room(short)
             )),
             StoreError::Unfinished { source, .. } => unfinished(message, &source),
+            StoreError::Outdated { .. } | StoreError::DerivedLost { .. } => {
+                retry(plain(Code::InternalError)).action("try again: it is made anew")
+            }
+            StoreError::TooMuch { what, .. } => {
+                Self::invalid(what, message).action("put less of it together")
+            }
             StoreError::NotOffered { what } => {
                 Self::invalid(what, message).action("use the means of the engine itself")
             }

@@ -172,6 +172,26 @@ pub enum StoreError {
         /// What the storage said.
         source: io::Error,
     },
+    /// A session is gone, or something of it was taken away, since a derived file was made from it.
+    #[error("session {session} is not what it was when it was read: read it again")]
+    Outdated {
+        /// The session.
+        session: SessionId,
+    },
+    /// A derived file is not there, or not what was put.
+    #[error("a derived file is lost: {reason}")]
+    DerivedLost {
+        /// What was found, for a person.
+        reason: String,
+    },
+    /// More than the store keeps together.
+    #[error("too many {what}: {max} are allowed")]
+    TooMuch {
+        /// Of what.
+        what: &'static str,
+        /// How many may be.
+        max: usize,
+    },
     /// This engine has no such thing.
     #[error("this engine does not offer {what}")]
     NotOffered {

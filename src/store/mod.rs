@@ -1,6 +1,7 @@
 //! ALL SESSIONS: the trait every engine implements, and the values that cross it. One conformance
 //! suite (tests/it/store.rs) runs against every implementation. It must not look inside a body.
 
+pub mod derived;
 mod error;
 pub mod lifetime;
 pub mod local;
@@ -15,6 +16,7 @@ use std::io;
 
 use futures_util::future::BoxFuture;
 
+pub use derived::{Derived, DerivedFile, DerivedName, Held, Mapped, Moved, Moves, Since};
 pub use error::{StoreError, StoreResult};
 pub use lifetime::Lifetimes;
 pub use maintain::Maintain;
@@ -34,7 +36,7 @@ use crate::event::{
 /// An engine that keeps sessions. Every answer rests on durable bytes only. A session of another
 /// scope is not found: unknown and foreign are the same to every method. Where an engine
 /// keeps its bytes elsewhere, all that can fail may answer [`StoreError::Unreachable`].
-pub trait Store: Maintain {
+pub trait Store: Maintain + Derived {
     /// Creates a session, with its first events, all or nothing. With a parent it is a fork: it has
     /// the parent's events below that position without a copy of them, and no key of a batch.
     ///

@@ -2,6 +2,7 @@
 //! against it too, and property tests compare an engine with it. It must never be reachable from
 //! the binary: nothing here is durable.
 
+mod derived;
 mod forks;
 mod known;
 mod work;
@@ -14,6 +15,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 
+use derived::Shelf;
 use forks::{Ancestor, Lent, check_readers, family, is_needed, lend, lose, spread};
 use known::{created_before, known_ids, same_batch};
 use work::check_notes;
@@ -27,14 +29,16 @@ use super::{
 use crate::{
     env::{Clock, Entropy},
     event::{
-        Batch, BatchKey, Event, EventId, Fence, NewNote, Note, Position, Range, Scope, SessionId,
-        SessionKey, TenantId, Timestamp, UserId, limits,
+        Batch, BatchKey, Event, EventId, Fence, NewNote, Note, Position, Range, Scope, SessionHash,
+        SessionId, SessionKey, TenantId, Timestamp, UserId, limits,
     },
     log::REDACTED,
 };
 
 struct Session {
     info: SessionInfo,
+    /// Which session of its name.
+    hash: SessionHash,
     /// The key it was created with.
     key: Option<BatchKey>,
     deleted: bool,
@@ -64,6 +68,7 @@ pub struct Model {
     lifetimes: Lifetimes,
     numbers: AtomicU64,
     sessions: Mutex<BTreeMap<SessionKey, Session>>,
+    shelf: Shelf,
 }
 
 impl Model {
@@ -72,7 +77,8 @@ impl Model {
     pub fn new(clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         let (count, lifetimes) = (Count::begin(&*clock), Lifetimes::default());
         let (numbers, sessions) = (AtomicU64::new(0), Mutex::default());
-        Self { clock, entropy, count, lifetimes, numbers, sessions }
+        let shelf = Shelf::default();
+        Self { clock, entropy, count, lifetimes, numbers, sessions, shelf }
     }
 
     fn counted(&self) -> Timestamp {
@@ -303,6 +309,7 @@ impl Store for Model {
                     work: Work::default(),
                     forked_from: new.parent,
                 },
+                hash: self.shelf.begin(&key),
                 key: new.key,
                 deleted: false,
                 expired: false,
@@ -319,6 +326,7 @@ impl Store for Model {
             let appended = self.emit(&mut session, new.events)?;
             let info = session.info.clone();
             sessions.insert(key, session);
+            self.shelf.tell();
             Ok((info, appended))
         }
         .boxed()
@@ -329,7 +337,12 @@ impl Store for Model {
         key: &'a SessionKey,
         batch: Batch,
     ) -> BoxFuture<'a, StoreResult<Appended>> {
-        async move { self.with(key, |session| self.emit(session, batch)) }.boxed()
+        async move {
+            let appended = self.with(key, |session| self.emit(session, batch));
+            self.shelf.tell();
+            appended
+        }
+        .boxed()
     }
 
     fn change<'a>(
@@ -345,6 +358,7 @@ impl Store for Model {
             {
                 (session.expired, session.deleted) = (false, false);
             }
+            self.shelf.tell();
             self.with(key, |session| {
                 if (change.delete || change.discard) && session.info.held_at.is_some() {
                     let session = key.session.clone();
@@ -421,6 +435,7 @@ impl Store for Model {
             session.expired = false;
             session.erased = true;
             session.info.rewritten = u64::MAX;
+            self.shelf.take_away(session.hash, None);
             lose(&mut sessions, key);
             Ok(())
         }
@@ -449,6 +464,7 @@ impl Store for Model {
             if let Some(found) = session.events.get_mut(at.0 as usize) {
                 found.body = Bytes::from_static(REDACTED);
             }
+            self.shelf.take_away(session.hash, Some(&[at.0]));
             if session.redacted.insert(at) {
                 session.info.rewritten += 1;
                 session.info.updated_at = now.max(session.info.updated_at);
@@ -681,10 +697,12 @@ impl Store for Model {
                     if needed.contains(key) {
                         return true;
                     }
+                    self.shelf.take_away(session.hash, None);
                     swept.reclaimed.push(key.clone());
                     return false;
                 }
                 session.expired = true;
+                self.shelf.tell();
                 session.info.used_at = counted;
                 swept.expired.push(key.clone());
                 true

@@ -13,7 +13,7 @@ use super::{
 
 /// The parts of the embedded engine, files and directories of `src/store/local`, bottom to top: a
 /// file uses files of its own part and of those before it.
-const PARTS: [&str; 18] = [
+const PARTS: [&str; 19] = [
     "options",
     "layout",
     "wait",
@@ -23,6 +23,7 @@ const PARTS: [&str; 18] = [
     "session",
     "journal",
     "catalogue",
+    "derived",
     "segments",
     "clearing",
     "commit",

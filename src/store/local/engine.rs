@@ -4,6 +4,7 @@
 use std::{io, sync::Arc};
 
 use futures_util::{FutureExt, future::BoxFuture};
+use tokio::sync::watch;
 
 use super::{
     catalogue::sessions::Sessions,
@@ -33,10 +34,10 @@ use crate::{
     },
     log,
     store::{
-        Aging, Appended, Backup, Change, Family, Head, Health, KeyReport, Lease, LeaseCall,
-        Lifetimes, Listed, Listing, Maintain, NewSession, Notes, Part, Read, Receipt, Recovery,
-        Repaired, SessionInfo, Slice, Store, StoreError, StoreResult, Swept, Usage, Verified,
-        Watch, rules::Ask,
+        Aging, Appended, Backup, Change, Derived, DerivedFile, DerivedName, Family, Head, Health,
+        Held, KeyReport, Lease, LeaseCall, Lifetimes, Listed, Listing, Maintain, Mapped, Moves,
+        NewSession, Notes, Part, Read, Receipt, Recovery, Repaired, SessionInfo, Since, Slice,
+        Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, rules::Ask,
     },
 };
 
@@ -254,6 +255,42 @@ impl Maintain for Local {
 
     fn recovery(&self) -> Recovery {
         Recovery { scrub: self.upkeep.scrubbed.lock().clone(), ..self.upkeep.recovery.clone() }
+    }
+}
+
+impl Derived for Local {
+    fn derived(&self) -> StoreResult<Vec<DerivedFile>> {
+        Ok(self.segments.shelf.list())
+    }
+
+    fn put_derived<'a>(
+        &'a self,
+        label: &'a [u8],
+        holds: Vec<Held>,
+        bytes: &'a [u8],
+    ) -> BoxFuture<'a, StoreResult<DerivedName>> {
+        async move { blocking(|| self.segments.shelf.put(label, holds, bytes)) }.boxed()
+    }
+
+    fn open_derived(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
+        self.segments.shelf.open(name)
+    }
+
+    fn drop_derived(&self, name: DerivedName) -> BoxFuture<'_, StoreResult<()>> {
+        async move {
+            let destroyed = blocking(|| self.segments.shelf.destroy(&|file| file.name == name));
+            let doing = "destroying a derived file";
+            destroyed.map_err(|source| StoreError::Io { doing, source })
+        }
+        .boxed()
+    }
+
+    fn moved(&self, since: Since, limit: usize) -> BoxFuture<'_, StoreResult<Moves>> {
+        async move { Ok(self.sessions.moved(since, limit)) }.boxed()
+    }
+
+    fn moved_watch(&self) -> watch::Receiver<u64> {
+        self.sessions.moving.watch()
     }
 }
 

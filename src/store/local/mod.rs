@@ -2,12 +2,13 @@
 //! know what an event means.
 //!
 //! The engine is made of parts; each owns its locks and calls only the parts before it: `keys`,
-//! `ground`, `session`, `journal`, `catalogue`, `segments`, `clearing`, `commit`, `upkeep`. Above
+//! `ground`, `session`, `journal`, `catalogue`, `derived`, `segments`, `clearing`, `commit`, `upkeep`. Above
 //! them, `engine` is the trait `Store`.
 
 mod catalogue;
 mod clearing;
 mod commit;
+mod derived;
 mod engine;
 mod ground;
 mod inspect;
@@ -41,6 +42,8 @@ mod rank {
     pub(super) const TURN: Rank = Rank(40, "clearing.turn");
     /// A settling, and everything that no settling may run beside.
     pub(super) const SETTLING: Rank = Rank(50, "segments.settling");
+    /// Derived files, while one is made or destroyed.
+    pub(super) const SHELF: Rank = Rank(55, "derived.turn");
     /// Where the rounds over resting sessions stopped.
     pub(super) const ROUNDS: Rank = Rank(60, "upkeep.looked_to and swept_to");
     /// Journal bytes up to the last settled place.

@@ -13,6 +13,7 @@ use super::{
     },
     clearing::{Clearing, Pause},
     commit::Commit,
+    derived::Shelf,
     ground::Ground,
     journal::{
         Journal, Resume,
@@ -108,9 +109,11 @@ fn parts(
     refused: Refused,
     recovery: Recovery,
 ) -> Upkeep {
+    let shelf = Arc::new(Shelf::new(&ground, &sessions));
     let segments = Arc::new(Segments {
         ground: Arc::clone(&ground),
         sessions: Arc::clone(&sessions),
+        shelf,
         settling: Mutex::new(rank::SETTLING, ()),
         directories: Mutex::new(rank::LAST, HashSet::new()),
         place_written: Mutex::new(rank::PLACE_WRITTEN, 0),

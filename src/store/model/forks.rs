@@ -78,13 +78,18 @@ pub(super) fn is_needed(sessions: &BTreeMap<SessionKey, Session>, key: &SessionK
     sessions.values().any(|one| !one.deleted && reads(one))
 }
 
-fn relative(session: &Session, at: Position) -> Relative {
-    let survival = match (session.erased, session.deleted, session.expired) {
+/// What is left of a session.
+pub(super) fn survival(session: &Session) -> Survival {
+    match (session.erased, session.deleted, session.expired) {
         (true, ..) => Survival::Erased,
         (_, true, _) => Survival::Deleted,
         (_, _, true) => Survival::Expired,
         _ => Survival::Alive,
-    };
+    }
+}
+
+fn relative(session: &Session, at: Position) -> Relative {
+    let survival = survival(session);
     Relative {
         session: session.info.key.session.clone(),
         title: session.info.title.clone().filter(|_| survival == Survival::Alive),

@@ -125,7 +125,7 @@ impl Entry {
     }
 
     /// How often something of what it wrote was taken away; an erasure is the last time.
-    fn rewritten(&self) -> u64 {
+    pub(crate) fn rewritten(&self) -> u64 {
         if self.stage.is_erased() { u64::MAX } else { self.redacted.len() as u64 }
     }
 

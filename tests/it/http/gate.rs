@@ -13,9 +13,10 @@ use sessionlog::{
         Timestamp, UserId,
     },
     store::{
-        Aging, Appended, Change, Family, Head, Health, KeyReport, Lease, LeaseCall, Lifetimes,
-        Listed, Listing, Maintain, NewSession, Notes, Read, Receipt, Recovery, Repaired,
-        SessionInfo, Slice, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch,
+        Aging, Appended, Change, Derived, DerivedFile, DerivedName, Family, Head, Health, Held,
+        KeyReport, Lease, LeaseCall, Lifetimes, Listed, Listing, Maintain, Mapped, Moves,
+        NewSession, Notes, Read, Receipt, Recovery, Repaired, SessionInfo, Since, Slice, Store,
+        StoreError, StoreResult, Swept, Usage, Verified, Watch,
     },
 };
 use tokio::sync::watch;
@@ -94,6 +95,26 @@ impl Maintain for Gate {
 
     fn recovery(&self) -> Recovery {
         self.store.recovery()
+    }
+}
+
+impl Derived for Gate {
+    passed_on! {
+        put_derived(label: &'a [u8], holds: Vec<Held>, bytes: &'a [u8]) -> StoreResult<DerivedName>;
+        drop_derived(name: DerivedName) -> StoreResult<()>;
+        moved(since: Since, limit: usize) -> StoreResult<Moves>;
+    }
+
+    fn derived(&self) -> StoreResult<Vec<DerivedFile>> {
+        self.store.derived()
+    }
+
+    fn open_derived(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
+        self.store.open_derived(name)
+    }
+
+    fn moved_watch(&self) -> watch::Receiver<u64> {
+        self.store.moved_watch()
     }
 }
 

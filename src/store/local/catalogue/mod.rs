@@ -3,6 +3,7 @@
 //! journal do not say.
 
 pub(super) mod backlog;
+pub(super) mod moving;
 pub(super) mod reserve;
 pub(super) mod sessions;
 mod settled;

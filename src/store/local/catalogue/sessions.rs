@@ -16,6 +16,7 @@ use super::super::{
 use super::{
     Catalogue,
     backlog::{Backlog, Erasing},
+    moving::Moving,
     reserve::Reserve,
     slots::Slots,
 };
@@ -48,6 +49,8 @@ pub(crate) struct Sessions {
     in_use: Mutex<VecDeque<Arc<Session>>>,
     pub(crate) backlog: Backlog,
     pub(crate) reserve: Reserve,
+    /// Sessions that changed, for those who follow them.
+    pub(crate) moving: Moving,
     /// Wakes the settler.
     pub(crate) settler: Signal,
     /// Journal bytes written when the last settling began.
@@ -102,6 +105,7 @@ impl Sessions {
             in_use: Mutex::new(rank::IN_USE, VecDeque::new()),
             backlog,
             reserve: Reserve::default(),
+            moving: Moving::new(),
             settler: Signal::new(),
             settled_written: AtomicU64::new(0),
         }
@@ -142,7 +146,9 @@ impl Sessions {
                 self.check_effect(&frame, item.effect.as_ref());
                 Some((frame, item.effect))
             });
-            if session.publish(frames, counted) {
+            let listed = session.publish(frames, counted);
+            self.moving.note(&session);
+            if listed {
                 self.backlog.add_dirty(session);
             }
         }

@@ -23,7 +23,7 @@ const OWN: [Step<Erasing>; 7] = [
     Step { doing: "dropping it from memory", run: Clearing::forget_erased },
     Step {
         doing: "taking away what is derived from it",
-        run: |clearing, one| clearing.take_derived(&mut one.session),
+        run: |clearing, one| clearing.take_derived(&one.session, None),
     },
     Step {
         doing: "removing its copies from quarantine",

@@ -50,7 +50,7 @@ const STEPS: [Step<Redacting>; 10] = [
     },
     Step {
         doing: "taking away what is derived from it",
-        run: |clearing, one| clearing.take_derived(&mut one.session),
+        run: |clearing, one| clearing.take_derived(&one.session, Some(&one.wanted)),
     },
     Step { doing: "writing the settled files", run: Clearing::settle_sealed },
     Step {

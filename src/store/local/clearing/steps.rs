@@ -2,7 +2,7 @@
 //! crash, and all of them may be taken again: a step finds what is left, and does nothing where
 //! nothing is. It must not know what a list is for.
 
-use std::{io, sync::Arc};
+use std::{collections::BTreeSet, io, sync::Arc};
 
 use super::{super::session::Session, Clearing};
 
@@ -40,8 +40,17 @@ impl Failed {
 
 /// What is made from the events of a session and holds them beside its segments and the journal. An
 /// erasure takes it away, and so does a redaction, each before the files of the session change.
-pub(super) const DERIVED: [Step<Arc<Session>>; 1] =
-    [Step { doing: "dropping events read lately", run: Clearing::drop_warm }];
+pub(super) const DERIVED: [Step<Holding>; 2] = [
+    Step { doing: "dropping events read lately", run: Clearing::drop_warm },
+    Step { doing: "destroying derived files", run: Clearing::destroy_derived },
+];
+
+/// Whose events are not to be held any more.
+pub(super) struct Holding {
+    session: Arc<Session>,
+    /// Those at these positions; all of its own when `None`.
+    positions: Option<BTreeSet<u64>>,
+}
 
 impl Clearing {
     /// Takes the steps of a list. The caller has `settling` locked: no thread settles or seals
@@ -52,9 +61,14 @@ impl Clearing {
             .try_for_each(|step| (step.run)(self, of).map_err(|failed| failed.at(step.doing)))
     }
 
-    /// Takes away what is derived from a session.
-    pub(super) fn take_derived(&self, session: &mut Arc<Session>) -> Result<(), Failed> {
-        self.take_steps(&DERIVED, session)
+    /// Takes away what is derived from a session, or from its events at these positions.
+    pub(super) fn take_derived(
+        &self,
+        session: &Arc<Session>,
+        positions: Option<&BTreeSet<u64>>,
+    ) -> Result<(), Failed> {
+        let positions = positions.cloned();
+        self.take_steps(&DERIVED, &mut Holding { session: Arc::clone(session), positions })
     }
 
     /// The step before all others.
@@ -63,8 +77,12 @@ impl Clearing {
         asked.map_err(|failed| failed.at("asking whether the store takes writes"))
     }
 
-    fn drop_warm(&self, _: &mut Arc<Session>) -> Result<(), Failed> {
+    fn drop_warm(&self, _: &mut Holding) -> Result<(), Failed> {
         self.segments.warm.clear();
         Ok(())
+    }
+
+    fn destroy_derived(&self, of: &mut Holding) -> Result<(), Failed> {
+        Ok(self.segments.shelf.take_away(&of.session, of.positions.as_ref())?)
     }
 }

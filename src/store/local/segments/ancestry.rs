@@ -6,6 +6,7 @@
 use std::{io, sync::Arc};
 
 use super::super::{
+    catalogue::moving::survival,
     layout::is_of_the_file,
     session::{
         Held, Session, State,
@@ -17,7 +18,7 @@ use super::Segments;
 use crate::{
     event::{EventId, Position, Range, Scope, SessionHash, SessionKey, Timestamp},
     log::{
-        Chain, Cipher, Ending, Frame, Lineage, LogError,
+        Chain, Cipher, Frame, Lineage, LogError,
         journal::read as read_bytes,
         segment::{FrameIndex, name_hash},
     },
@@ -291,12 +292,7 @@ impl Segments {
 fn relative(session: &Session, at: Position) -> Relative {
     let state = session.state();
     let entry = &state.entry;
-    let survival = match entry.stage.end().map(|end| end.how) {
-        None => Survival::Alive,
-        Some(Ending::Erased { .. }) => Survival::Erased,
-        Some(Ending::Deleted | Ending::Discarded) => Survival::Deleted,
-        Some(Ending::Expired) => Survival::Expired,
-    };
+    let survival = survival(entry);
     Relative {
         session: session.key.session.clone(),
         title: entry.title.clone().filter(|_| survival == Survival::Alive),

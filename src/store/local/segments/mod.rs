@@ -16,13 +16,15 @@ pub(super) mod warm;
 use std::{collections::HashSet, sync::Arc};
 
 use self::{pins::Pins, warm::Warm};
-use super::{catalogue::sessions::Sessions, ground::Ground};
+use super::{catalogue::sessions::Sessions, derived::Shelf, ground::Ground};
 use crate::env::sync::{Mutex, atomic::AtomicBool};
 
 /// The segments of every session, and what is shared in reading and writing them.
 pub(super) struct Segments {
     pub(super) ground: Arc<Ground>,
     pub(super) sessions: Arc<Sessions>,
+    /// What is derived from sessions; it goes before their files do.
+    pub(super) shelf: Arc<Shelf>,
     /// Held while frames are settled; locked before any other lock.
     pub(super) settling: Mutex<()>,
     /// Directories of segments that are durable.

@@ -46,6 +46,10 @@ impl Segments {
             if *generation >= settled || destroyed.is_err() {
                 return true;
             }
+            if let Err(error) = self.shelf.take_away(session, None) {
+                tracing::warn!(session = %session.hash, %error, "a derived file is left");
+                return true;
+            }
             if let Err(error) = self.unlink_files(session.hash, &BTreeSet::new()) {
                 tracing::warn!(session = %session.hash, %error, "a deleted file is left");
                 return true;

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use self::opened::Opened;
 use super::rank;
 use crate::{
-    env::sync::{Mutex, MutexGuard},
+    env::sync::{Mutex, MutexGuard, atomic::AtomicU64},
     event::{
         Incarnation, Lsn, Position, Range, Scope, SessionHash, SessionId, SessionKey, TenantId,
         Timestamp, UserId,
@@ -39,6 +39,8 @@ pub(super) struct Session {
     pub(super) origin: Option<Origin>,
     state: Mutex<State>,
     tail: watch::Sender<Position>,
+    /// The count of changes in which it waits to be handed out as changed; 0 is none.
+    pub(super) noted: AtomicU64,
 }
 
 /// Where a fork continues from.
@@ -154,7 +156,8 @@ impl Session {
             leaves_behind: None,
             cipher: None,
         };
-        Arc::new(Self { key, hash, origin, state: Mutex::new(rank::STATE, state), tail })
+        let (state, noted) = (Mutex::new(rank::STATE, state), AtomicU64::new(0));
+        Arc::new(Self { key, hash, origin, state, tail, noted })
     }
 
     /// A session that is settled, as its entry says.

@@ -61,6 +61,9 @@ impl Upkeep {
 
     /// Packs the entries of sessions of which nothing else is known.
     fn rest_unused(&self) {
+        if self.sessions.moving.is_walking() {
+            return;
+        }
         let live = keys_live_from(&self.ground.count, &*self.ground.env.clock);
         let mut before = None;
         loop {

@@ -1,0 +1,220 @@
+//! Derived files: bytes that a caller made from events and that may be lost, kept by the engine
+//! beside the sessions, and what such a caller follows: which sessions changed. It must not look
+//! inside the bytes, nor answer an erasure or a redaction while a file holds what is to go.
+
+use std::{fmt, sync::Arc};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use tokio::sync::watch;
+
+use super::{StoreError, StoreResult, Survival};
+use crate::event::{Position, Range, SessionHash, SessionKey};
+
+/// Bytes of a label at most.
+pub const LABEL_BYTES_MAX: usize = 4096;
+/// Sessions that one derived file may hold events of.
+pub const HELD_MAX: usize = 65_536;
+/// Bytes of a derived file at most.
+pub const DERIVED_BYTES_MAX: usize = 256 << 20;
+
+/// Names a derived file; random, and given once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DerivedName(pub u64);
+
+impl fmt::Display for DerivedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Events of one session that a derived file was made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The session that wrote them.
+    pub key: SessionKey,
+    /// Which session of that name: another one may have it later.
+    pub hash: SessionHash,
+    /// Their positions.
+    pub range: Range,
+    /// [`Moved::rewritten`] as it was before they were read.
+    pub rewritten: u64,
+}
+
+/// A derived file that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DerivedFile {
+    /// Its name.
+    pub name: DerivedName,
+    /// What the caller put it under.
+    pub label: Arc<[u8]>,
+    /// What it was made from.
+    pub holds: Arc<[Held]>,
+    /// Bytes of it, those of the label and of what it holds left out.
+    pub bytes: u64,
+}
+
+impl DerivedFile {
+    /// Whether it holds events of a session: all of its own, or those at these positions.
+    #[must_use]
+    pub fn holds(&self, session: SessionHash, positions: Option<&[u64]>) -> bool {
+        let mut held = self.holds.iter().filter(|held| held.hash == session);
+        held.any(|held| {
+            let has = |at: &u64| held.range.contains(Position(*at));
+            positions.is_none_or(|positions| positions.iter().any(has))
+        })
+    }
+}
+
+/// The bytes of a derived file, open. An erasure and a redaction wait for it to be dropped: hold it
+/// while you compute, not across an `await`, nor across a call of the store.
+pub trait Mapped: Send + Sync {
+    /// The bytes as they were put, unless it is hurt.
+    fn bytes(&self) -> &[u8];
+
+    /// Whether bytes read as zeros since it was opened, because the file or the device lacks them:
+    /// what was computed from them is void. The caller drops the file and makes another.
+    fn is_hurt(&self) -> bool {
+        false
+    }
+}
+
+impl Mapped for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+/// How far a caller has followed the changes of sessions; the default is "not at all". It is worth
+/// nothing to another start of the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Since {
+    /// Which count of changes `number` is of; 0 is none.
+    pub(super) epoch: u64,
+    /// The last change that was handed out.
+    pub(super) number: u64,
+    /// The last session at rest that was handed out, while all of them are.
+    pub(super) walked: Walked,
+}
+
+/// How far the walk over all sessions has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Walked {
+    #[default]
+    Begins,
+    To(SessionKey),
+    Ended,
+}
+
+/// A session that changed: events came, something of it was taken away, or its stage is another.
+/// One that did not change may be handed out, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Its name.
+    pub key: SessionKey,
+    /// Which session of that name.
+    pub hash: SessionHash,
+    /// Its first own position: what is below is its parent's.
+    pub base: Position,
+    /// The position of its next event; everything below is durable.
+    pub tail: Position,
+    /// [`super::SessionInfo::rewritten`].
+    pub rewritten: u64,
+    /// What it belongs to.
+    pub workspace: Option<String>,
+    /// Whether it is archived.
+    pub is_archived: bool,
+    /// What is left of it.
+    pub survival: Survival,
+}
+
+/// Answer to [`Derived::moved`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// The sessions, each as it is now.
+    pub sessions: Vec<Moved>,
+    /// What to ask with next, once these are worked off.
+    pub since: Since,
+    /// Whether to ask at once; else wait for [`Derived::moved_watch`].
+    pub more: bool,
+}
+
+/// Derived files of a store. What an engine does not override answers
+/// [`StoreError::NotOffered`].
+pub trait Derived: Send + Sync {
+    /// The derived files that are there, by their names.
+    ///
+    /// # Errors
+    /// [`StoreError::NotOffered`].
+    fn derived(&self) -> StoreResult<Vec<DerivedFile>> {
+        Err(not_offered())
+    }
+
+    /// Keeps bytes that were made from the events of these sessions: durable when it answers, whole
+    /// or absent after a crash.
+    ///
+    /// # Errors
+    /// [`StoreError::Outdated`] when a session is gone, or something of it was taken away since it
+    /// was read; [`StoreError::TooMuch`], [`StoreError::ReadOnly`], [`StoreError::DiskFull`],
+    /// [`StoreError::Io`]: nothing was kept.
+    fn put_derived<'a>(
+        &'a self,
+        label: &'a [u8],
+        holds: Vec<Held>,
+        bytes: &'a [u8],
+    ) -> BoxFuture<'a, StoreResult<DerivedName>> {
+        let _ = (label, holds, bytes);
+        async { Err(not_offered()) }.boxed()
+    }
+
+    /// Opens a derived file, checked as a whole. It may read all of the file: call it where waiting
+    /// for the disk is allowed.
+    ///
+    /// # Errors
+    /// [`StoreError::DerivedLost`] when it is gone or not what was put: then it goes, too.
+    fn open_derived(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
+        let _ = name;
+        Err(not_offered())
+    }
+
+    /// Destroys a derived file; one that is gone is success. Its bytes are in no file then. It
+    /// waits for those who have it open.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`]: it is not there any more, and bytes of it may be left until a later
+    /// erasure, settling or start.
+    fn drop_derived(&self, name: DerivedName) -> BoxFuture<'_, StoreResult<()>> {
+        let _ = name;
+        async { Err(not_offered()) }.boxed()
+    }
+
+    /// Up to `limit` of the sessions of all scopes that changed since: all of them at first and
+    /// when the engine lost count, else those that did. Asked again with the same mark, it hands
+    /// out at least the same sessions. One caller follows a store.
+    ///
+    /// # Errors
+    /// [`StoreError::NotOffered`].
+    fn moved(&self, since: Since, limit: usize) -> BoxFuture<'_, StoreResult<Moves>> {
+        let _ = (since, limit);
+        async { Err(not_offered()) }.boxed()
+    }
+
+    /// Changes when a session does that the caller of [`Self::moved`] has not been handed since.
+    fn moved_watch(&self) -> watch::Receiver<u64> {
+        watch::channel(0).1
+    }
+}
+
+fn not_offered() -> StoreError {
+    StoreError::NotOffered { what: "derived files" }
+}
+
+/// Whether a caller may put so much.
+pub(super) fn check_size(label: &[u8], holds: &[Held], bytes: &[u8]) -> StoreResult<()> {
+    let sizes = [
+        ("bytes of a label", label.len(), LABEL_BYTES_MAX),
+        ("sessions in a derived file", holds.len(), HELD_MAX),
+        ("bytes of a derived file", bytes.len(), DERIVED_BYTES_MAX),
+    ];
+    let over = sizes.into_iter().find(|(_, has, max)| has > max);
+    over.map_or(Ok(()), |(what, _, max)| Err(StoreError::TooMuch { what, max }))
+}
