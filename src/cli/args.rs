@@ -11,6 +11,7 @@ use super::{
     mcp::Mcp,
     proxy::Proxy,
     settings::OfAnOwner,
+    values::duration,
 };
 use crate::{
     access::Grant,
@@ -79,6 +80,8 @@ pub(super) enum Verb {
     Show(Show),
     /// Append events from standard input, one JSON object per line
     Append(Append),
+    /// Search the events of every session by words
+    Search(Search),
     /// Print events, one JSON object per line
     Events(Events),
     /// Replay a session in order; full-screen on a terminal
@@ -277,6 +280,61 @@ pub(super) struct Sessions {
     /// Expired and deleted sessions instead, and until when `restore` brings them back
     #[arg(long, conflicts_with_all = ["workspace", "client", "tag", "order", "state", "since", "until", "archived"])]
     pub(super) deleted: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog search connection pool                 the best matches of all sessions
+  sessionlog search '\"lock order\" -draft' --around 2  that text exactly, with what is around it
+  sessionlog search 'who:user deadline' --since 7d   what a person said of it this week
+
+In QUERY: \"exact text\" and +word must be there, -word must not, pre* is the beginning of a word;
+type:, session:, workspace:, who:, origin:, file:, url:, after: and before: filter.")]
+pub(super) struct Search {
+    /// Words to look for
+    #[arg(value_name = "QUERY", required = true, num_args = 1..)]
+    pub(super) query: Vec<String>,
+    /// Only this session, with what it has of its parents
+    #[arg(long, value_name = "S", value_parser = session, add = ids())]
+    pub(super) session: Option<SessionId>,
+    /// Only sessions of this workspace
+    #[arg(long, value_name = "W")]
+    pub(super) workspace: Option<String>,
+    /// Only events of these types
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
+    pub(super) types: Vec<String>,
+    /// Only by this speaker: user, agent, tool, or a name
+    #[arg(long, value_name = "NAME")]
+    pub(super) who: Option<String>,
+    /// Only of this origin: user, model, tool, web, import
+    #[arg(long, value_name = "ORIGIN")]
+    pub(super) origin: Option<String>,
+    /// Only events since: an instant of RFC 3339, or a duration such as 7d
+    #[arg(long, value_name = "WHEN", alias = "after")]
+    pub(super) since: Option<String>,
+    /// Only events before: an instant of RFC 3339, or a duration such as 7d
+    #[arg(long, value_name = "WHEN", alias = "before")]
+    pub(super) until: Option<String>,
+    /// Also archived sessions
+    #[arg(long)]
+    pub(super) archived: bool,
+    /// Events to show on either side of each hit
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=5))]
+    pub(super) around: Option<u64>,
+    /// Maximum number of hits; default 10
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(super) limit: Option<u64>,
+    /// Newest first instead of best first
+    #[arg(long)]
+    pub(super) newest: bool,
+    /// Wait up to this long for events that are not indexed yet
+    #[arg(long, value_name = "DURATION", value_parser = waited)]
+    pub(super) wait: Option<Duration>,
+}
+
+fn waited(text: &str) -> Result<Duration, String> {
+    duration(text).ok_or_else(|| "a duration such as 5s is expected".to_owned())
 }
 
 #[derive(Debug, Args)]

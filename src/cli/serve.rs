@@ -144,6 +144,7 @@ fn router(
     let research = ResearchOptions { steps_max: config.max_steps, ..ResearchOptions::default() };
     let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
     let service = service.with_quotas(quotas).with_monitor(config.monitor);
+    tokio::spawn(service.clone().follow_index(stop.clone()));
     tokio::spawn(sweep(service.clone(), config.sweep_every, stop.clone()));
     tokio::spawn(mark_changed(service.clone(), config.checkpoint_every, stop.clone()));
     let owner = OwnerInfo {

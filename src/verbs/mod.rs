@@ -11,6 +11,7 @@ mod place;
 mod query;
 pub mod research;
 pub mod retention;
+pub mod search;
 pub mod sessions;
 pub mod tools;
 pub mod values;
@@ -193,6 +194,7 @@ pub fn each(visit: &mut impl Visit) {
     sessions::each(visit);
     retention::each(visit);
     events::each(visit);
+    search::each(visit);
     forks::each(visit);
     work::each(visit);
     views::each(visit);

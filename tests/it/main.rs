@@ -146,6 +146,9 @@ mod facts;
 // Views of a session within a budget.
 #[cfg(feature = "cli")]
 mod views;
+// Searching all sessions.
+#[cfg(feature = "cli")]
+mod search;
 // The HTTP interface: routes, refusals, tails, limits.
 #[cfg(feature = "cli")]
 mod http;

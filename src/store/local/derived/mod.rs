@@ -8,12 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    catalogue::sessions::Sessions,
-    ground::Ground,
-    rank,
-    session::Session,
-};
+use super::{catalogue::sessions::Sessions, ground::Ground, rank, session::Session};
 use crate::{
     env::sync::{Condvar, Mutex},
     event::SessionHash,
