@@ -5,7 +5,6 @@ use std::sync::Arc;
 use prost::Message as _;
 use serde_json::{Value, json};
 use sessionlog::{
-    env::sim::{Fault, ManualClock, Op, Sim},
     event::Timestamp,
     store::{
         Store,
@@ -13,6 +12,7 @@ use sessionlog::{
     },
     wire::pb,
 };
+use sessionlog_sim::{Fault, ManualClock, Op, Sim};
 
 use super::house::{House, Plan, numbers};
 use crate::engines::{append, batch, create, key, named, small};
