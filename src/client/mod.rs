@@ -7,7 +7,6 @@
 //! the middle of a call costs the caller time, not an answer.
 
 mod call;
-mod download;
 mod error;
 mod owner;
 mod request;
@@ -27,11 +26,10 @@ use reqwest::{
 };
 use url::Url;
 
-pub use download::Download;
 pub use error::{ClientError, Refusal, StartReport};
 pub use owner::{OwnerReport, OwnerTarget, Start};
 pub use request::{Answer, Request, path_part, session_path};
-pub use tail::{SseEvent, SseStream, Tail, TailItem};
+pub use tail::{AnswerStream, SseEvent, Tail, TailItem};
 
 /// Header that names a retry.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";

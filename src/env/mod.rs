@@ -10,8 +10,6 @@ pub mod host;
 pub mod planted;
 pub mod project;
 pub mod secrets;
-#[cfg(feature = "sim")]
-pub mod sim;
 pub mod sync;
 
 use std::{io, path::Path, sync::Arc, time::Duration};

@@ -96,6 +96,20 @@ pub struct Since {
     pub(super) walked: Walked,
 }
 
+impl Since {
+    /// The last change that was handed out, in the count of the engine.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The same, once the changes up to that one are handed out.
+    #[must_use]
+    pub fn to(self, number: u64) -> Self {
+        Self { number, ..self }
+    }
+}
+
 /// How far the walk over all sessions has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Walked {
@@ -208,8 +222,11 @@ fn not_offered() -> StoreError {
     StoreError::NotOffered { what: "derived files" }
 }
 
-/// Whether a caller may put so much.
-pub(super) fn check_size(label: &[u8], holds: &[Held], bytes: &[u8]) -> StoreResult<()> {
+/// Whether a caller may put so much; for engines.
+///
+/// # Errors
+/// [`StoreError::TooMuch`].
+pub fn check_size(label: &[u8], holds: &[Held], bytes: &[u8]) -> StoreResult<()> {
     let sizes = [
         ("bytes of a label", label.len(), LABEL_BYTES_MAX),
         ("sessions in a derived file", holds.len(), HELD_MAX),

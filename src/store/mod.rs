@@ -6,8 +6,6 @@ mod error;
 pub mod lifetime;
 pub mod local;
 mod maintain;
-#[cfg(feature = "sim")]
-pub mod model;
 mod rules;
 mod values;
 mod work;

@@ -601,7 +601,8 @@ pub struct Aging {
 
 impl Aging {
     /// The order in which sessions end; those that never do come last.
-    pub(crate) fn soonest(&self, other: &Self) -> std::cmp::Ordering {
+    #[must_use]
+    pub fn soonest(&self, other: &Self) -> std::cmp::Ordering {
         let place = |one: &Self| one.ends_at.map_or(i64::MAX, |at| at.0);
         place(self).cmp(&place(other)).then_with(|| self.session.cmp(&other.session))
     }

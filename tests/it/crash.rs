@@ -5,10 +5,8 @@
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
-use sessionlog::{
-    env::sim::{Fault, Op, Sim},
-    store::{Maintain, Store, local::Local},
-};
+use sessionlog::store::{Maintain, Store, local::Local};
+use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::{
     engines::{append, batch, create, event, key, small},

@@ -6,16 +6,14 @@ use std::{collections::BTreeSet, panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::FutureExt;
 use sessionlog::{
-    env::{
-        Clock,
-        sim::{Fault, Op, Sim},
-    },
+    env::Clock,
     event::{Event, Scope},
     store::{
         Change, Health, Lifetimes, Maintain, NewSession, Store, StoreError, StoreResult,
         local::{Local, Options},
     },
 };
+use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::{
     engines::{append, batch, create, event, events_of, everything, key, named, small},

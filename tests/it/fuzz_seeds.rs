@@ -4,7 +4,8 @@
 
 use std::{fs, path::PathBuf};
 
-use sessionlog::env::{Entropy as _, sim::SeededEntropy};
+use sessionlog::env::Entropy as _;
+use sessionlog_sim::SeededEntropy;
 
 use crate::life::sweep;
 

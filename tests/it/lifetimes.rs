@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use sessionlog::{
-    env::{Clock, sim::ManualClock},
+    env::Clock,
     event::{Batch, BatchKey, NewEvent, Scope, SessionId, SessionKey},
     store::{Change, Keeps, Listing, NewSession, Stage, Store, StoreError, Swept},
 };
+use sessionlog_sim::ManualClock;
 
 use crate::engines::{self, append, batch, create, event, events_of, key};
 

@@ -23,6 +23,8 @@ mod mortal;
 mod notes;
 // A fault at the n-th call, once and for ever.
 mod nth;
+// A device that fails and works again.
+mod healing;
 // One session that cannot be settled, and a journal that continues.
 mod forward;
 // Reading back without requests; reading again.

@@ -1,7 +1,7 @@
 //! Sweeps in which the n-th call of a story fails: which cases there are, and how many of them are
 //! tried. It must not know the stories.
 
-use sessionlog::env::sim::{Fault, Sim};
+use sessionlog_sim::{Fault, Sim};
 
 use crate::life::seeds;
 

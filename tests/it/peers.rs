@@ -9,11 +9,11 @@ use futures_util::{
     future::{Either, select},
 };
 use sessionlog::{
-    env::sim::{Fault, Op, Sim},
     event::{BatchKey, Lsn, Position, SessionHash},
     log::{Chain, Frame, FrameHeader, FrameKind},
     store::{Change, Health, Maintain, Store, StoreError, local::Local},
 };
+use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, named, small},

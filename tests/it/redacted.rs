@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use sessionlog::{
-    env::sim::{Fault, Op, Sim},
     event::{BatchKey, EventId, Position, Scope},
     log::{
         Cipher, Frame, FrameHeader, KeyNumber, RecordBody, StoreFile, batch_digest,
@@ -21,6 +20,7 @@ use sessionlog::{
         local::{Local, Options},
     },
 };
+use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::{
     bytes::holds,

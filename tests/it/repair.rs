@@ -2,10 +2,10 @@
 //! else is lost, appends continue after it, copies are kept, and no crash in the middle matters.
 
 use sessionlog::{
-    env::sim::{Fault, Sim},
     event::{Batch, BatchKey, Event, Position, Range},
     store::{Fill, Maintain, Read, Repaired, Slice, Store, StoreError, local::Local},
 };
+use sessionlog_sim::{Fault, Sim};
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, named, small, whole_of},

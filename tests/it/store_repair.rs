@@ -2,13 +2,13 @@
 //! it. Nothing that anybody still needs is given up with them, and no crash in the middle matters.
 
 use sessionlog::{
-    env::sim::{Fault, Op, Sim},
     event::{Event, EventId},
     store::{
         Health, Maintain, Repaired, Store, StoreError,
         local::{Local, OpenError},
     },
 };
+use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, named, small},

@@ -66,7 +66,7 @@ fn differences(
 #[test]
 fn every_recipe_lists_the_files_that_name_its_example() {
     let document = fs::read_to_string(root().join("docs/how-to.md")).unwrap();
-    let sources = files("src", "rs");
+    let sources = [files("src", "rs"), files("tests/sim", "rs")].concat();
     for (heading, words) in RECIPES {
         let listed = listed(&document, heading);
         assert!(!listed.is_empty(), "docs/how-to.md has no list under {heading:?}");

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use sessionlog::{env::sim::Sim, store::local::Local};
+use sessionlog::store::local::Local;
+use sessionlog_sim::Sim;
 
 use super::house::{Wall, Walled};
 use crate::{engines::small, life::machine};

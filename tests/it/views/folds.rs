@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 use sessionlog::{
-    env::sim::ManualClock,
     harness::{Counter as _, Tokenizer},
     service::{Monitor, Service},
 };
+use sessionlog_sim::ManualClock;
 
 use crate::{
     engines,

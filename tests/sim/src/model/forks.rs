@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::{REDACTED, Session, gone};
-use crate::{
+use sessionlog::{
     event::{Event, Position, Range, Scope, SessionKey},
     store::{Family, ForkPoint, Relative, StoreError, StoreResult, Survival},
 };

@@ -20,13 +20,13 @@ use forks::{Ancestor, Lent, check_readers, family, is_needed, lend, lose, spread
 use known::{created_before, known_ids, same_batch};
 use work::check_notes;
 
-use super::{
+use sessionlog::store::{
     Aging, Appended, Change, Family, Fill, Filling, Gap, Head, Health, Keeps, KeyReport, Lease,
     LeaseCall, Lifetimes, Listed, Listing, Maintain, NewSession, Notes, Placed, Read, Receipt,
     Recovery, Repaired, SessionInfo, Slice, Stage, Store, StoreError, StoreResult, Swept, Usage,
     Verified, Watch, Work, lifetime::Count,
 };
-use crate::{
+use sessionlog::{
     env::{Clock, Entropy},
     event::{
         Batch, BatchKey, Event, EventId, Fence, NewNote, Note, Position, Range, Scope, SessionHash,
