@@ -23,6 +23,7 @@ mod research;
 mod room;
 mod runner;
 mod sample;
+mod search;
 mod server;
 mod site;
 mod slices;
@@ -75,7 +76,7 @@ const CELLS: [&[Cell]; 8] = [
 ];
 /// What is found once, after the rounds.
 const PROBES: [Probe; 6] =
-    [start::PROBE, research::PROBE, stdio::PROBE, fork::PROBE, hook::PROBE, room::PROBE];
+    [start::PROBE, research::PROBE, stdio::PROBE, search::PROBE, fork::PROBE, hook::PROBE, room::PROBE];
 
 /// How much a run does by default: three minutes, or twenty seconds.
 /// A session of so many events is smaller than the segments that are sealed.

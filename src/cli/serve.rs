@@ -51,6 +51,8 @@ const TAKE_OVER: Duration = Duration::from_secs(15);
 const TAKE_OVER_PAUSE: Duration = Duration::from_millis(20);
 /// How often an owner checks that its data directory still exists.
 const DIRECTORY_WATCH: Duration = Duration::from_secs(2);
+/// How long a stop may take to keep the search index.
+const KEEP_INDEX: Duration = Duration::from_secs(2);
 /// Size at which the log file of an owner started on demand is truncated.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
@@ -117,7 +119,8 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
         stopping.cancel();
     });
     let mut listeners = vec![Listener::Unix(UnixListener::from_std(local)?)];
-    let router = router(&env, Arc::clone(&store), config, &network, quotas, &stop);
+    let service = service(&env, Arc::clone(&store), config, quotas);
+    let router = router(service.clone(), config, &network, &stop);
     let idle = on_demand.then_some(config.owner_idle);
     announce(config, &network, screen)?;
     listeners.extend(network.listener());
@@ -127,23 +130,32 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
         () = crate::http::serve(listeners, router, options, stop.clone()) => {}
         never = watch_directory(&socket, &stop) => match never {},
     }
+    // What is not kept in time is read again.
+    let _ = tokio::time::timeout(KEEP_INDEX, service.keep_index()).await;
     close(&socket, &store).await;
     Ok(())
 }
 
-/// The routes of every interface, over one set of verbs.
-fn router(
+/// The verbs over the store.
+fn service(
     env: &Env,
     store: Arc<dyn Store>,
     config: &Config,
-    network: &Network,
     quotas: PerTenant<Quotas>,
+) -> Service {
+    let research = ResearchOptions { steps_max: config.max_steps, ..ResearchOptions::default() };
+    let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
+    service.with_quotas(quotas).with_monitor(config.monitor)
+}
+
+/// The routes of every interface, over one set of verbs.
+fn router(
+    service: Service,
+    config: &Config,
+    network: &Network,
     stop: &CancellationToken,
 ) -> axum::Router {
     let on_demand = network.tcp.is_none();
-    let research = ResearchOptions { steps_max: config.max_steps, ..ResearchOptions::default() };
-    let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
-    let service = service.with_quotas(quotas).with_monitor(config.monitor);
     tokio::spawn(service.clone().follow_index(stop.clone()));
     tokio::spawn(sweep(service.clone(), config.sweep_every, stop.clone()));
     tokio::spawn(mark_changed(service.clone(), config.checkpoint_every, stop.clone()));

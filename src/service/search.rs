@@ -19,7 +19,7 @@ use crate::{
         self, EventText, Member, Order, Part, Ranked, SearchQuery, SessionRef, Snippet, rank,
         snippet,
     },
-    store::{Fill, Read, SessionInfo},
+    store::{Fill, Mapped, Read, SessionInfo},
 };
 
 /// Hits of a page, by default and at most, and hits of all pages at most.
@@ -148,8 +148,10 @@ pub struct Hit {
 pub struct SearchResult {
     /// The best first, or the newest.
     pub hits: Vec<Hit>,
-    /// What the index lacked.
+    /// What the index lacks.
     pub coverage: Coverage,
+    /// Whether it is known what was written before the search; else more may be missing.
+    pub is_noted: bool,
     /// Whether a check ended at its limit, so that more may match.
     pub limited: bool,
     /// The cursor of the next page.
@@ -191,12 +193,13 @@ impl Service {
             Some(session) => Some(self.line_of(caller, session).await?),
             None => None,
         };
-        let index = self.caught_up(&caller.scope, CATCH_UP + asked.wait).await;
-        let mut result = SearchResult { coverage: index.coverage(), ..SearchResult::default() };
+        let (index, is_noted) = self.caught_up(&caller.scope, CATCH_UP + asked.wait).await;
+        let mut result = SearchResult { is_noted, ..SearchResult::default() };
         let spare = if query.needs_text() { VERIFIED_MAX } else { SPARE };
         let wanted = (skip + limit + spare).min(RANKED_MAX);
-        let ranked = self.ranked_events(index, query.clone(), &asked, family, wanted).await?;
-        result.limited = ranked.limited;
+        let ranked = self.ranked_events(Arc::clone(&index), query.clone(), &asked, family, wanted);
+        let ranked = ranked.await?;
+        (result.limited, result.coverage) = (ranked.limited, index.coverage());
         let until = self.monotonic() + VERIFIED_FOR;
         let mut bytes_left = asked.tokens_max.map_or(usize::MAX, |tokens| tokens * TOKEN_BYTES);
         let mut infos = HashMap::new();
@@ -250,28 +253,38 @@ impl Service {
             return Err(ServiceError::new(Code::LimitReached, message).action("try again shortly"));
         };
         let (archived, newest_first) = (asked.include_archived, asked.newest_first);
+        let service = self.clone();
         let ranked = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            let (parts, sessions) = index.snapshot();
-            let parts: Vec<Part<'_>> =
-                parts.iter().filter_map(|bytes| Part::read(bytes).ok()).collect();
             let below = |session: SessionRef<'_>| {
-                let known = sessions.get(&session.hash)?;
-                let admits = query.filters.admits_session(session.id, known.workspace.as_deref());
-                if !admits || known.is_archived && !archived {
-                    return None;
-                }
-                match &family {
-                    Some(family) => family.get(&known.key.session).copied(),
-                    None => Some(Position(u64::MAX)),
-                }
+                let admits = |id: &SessionId, workspace: Option<&str>, is_archived: bool| {
+                    let is_wanted = query.filters.admits_session(id.as_str(), workspace);
+                    let is_wanted = is_wanted && (archived || !is_archived);
+                    let below = match &family {
+                        Some(family) => family.get(id).copied(),
+                        None => Some(Position(u64::MAX)),
+                    };
+                    below.filter(|_| is_wanted)
+                };
+                index.session(session.hash, admits)?
             };
             let keep = |session: SessionRef<'_>, range: Range| {
                 let kept = below(session).map(|to| Range::new(range.from, range.to.min(to)));
                 kept.filter(|range| !range.is_empty()).into_iter().collect()
             };
             let order = if newest_first { Order::Time } else { Order::Score };
-            rank(&parts, &query, &keep, order, wanted)
+            loop {
+                let bytes = index.parts().into_iter();
+                let bytes: Vec<Arc<dyn Mapped>> =
+                    bytes.filter_map(|bytes| service.open_part(&index, bytes)).collect();
+                let parts: Vec<Part<'_>> =
+                    bytes.iter().filter_map(|bytes| Part::trusted(bytes.bytes()).ok()).collect();
+                let ranked = rank(&parts, &query, &keep, order, wanted);
+                // What was computed from a file that the disk lost is void; the file goes.
+                if bytes.iter().all(|bytes| !bytes.is_hurt()) {
+                    return ranked;
+                }
+            }
         });
         ranked.await.map_err(|error| ServiceError::new(Code::InternalError, error.to_string()))
     }

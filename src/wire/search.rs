@@ -150,15 +150,16 @@ pub struct SearchAnswer {
     pub trust: String,
 }
 
-impl From<Coverage> for Complete {
-    fn from(coverage: Coverage) -> Self {
+impl Complete {
+    /// Of an index that lacks so much; `is_noted` is whether all that was written is known.
+    pub(crate) fn of(coverage: Coverage, is_noted: bool) -> Self {
         let behind = coverage.behind.into_iter().map(|one| Behind {
             session: one.session.to_string(),
             indexed_to: one.indexed_to.0,
             tail: one.tail.0,
         });
         Self {
-            is_complete: coverage.sessions_behind == 0,
+            is_complete: is_noted && coverage.sessions_behind == 0,
             sessions_behind: coverage.sessions_behind,
             events_behind: coverage.events_behind,
             behind: behind.collect(),
@@ -221,7 +222,7 @@ impl From<SearchResult> for SearchAnswer {
     fn from(found: SearchResult) -> Self {
         Self {
             hits: found.hits.into_iter().map(Hit::from).collect(),
-            complete: found.coverage.into(),
+            complete: Complete::of(found.coverage, found.is_noted),
             limited: found.limited,
             next_page: found.next_page,
             trust: TRUST.to_owned(),

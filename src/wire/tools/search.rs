@@ -105,7 +105,7 @@ impl Blocks {
     pub(crate) fn of(found: SearchResult) -> Self {
         Self {
             blocks: found.hits.into_iter().map(MemoryBlock::from).collect(),
-            complete: found.coverage.into(),
+            complete: Complete::of(found.coverage, found.is_noted),
             next_cursor: found.next_page,
             trust: TRUST,
             notice: NOTICE,
