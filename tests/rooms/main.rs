@@ -67,6 +67,7 @@ mod projection {
     mod work;
 }
 mod search {
+    mod index;
     mod passages;
     mod rank;
     mod snippet;
