@@ -1,5 +1,6 @@
-//! Things that a text names, as terms with a prefix: `file:` with the path from its end, so that the
-//! last names of a path find it, `url:` with host and path, `kind:`. It must not look anything up.
+//! Things that a text names, as terms with a prefix: `file:` with the path from its end, so that
+//! the last names of a path find it, `url:` with host and path, `kind:`. It must not look anything
+//! up.
 
 /// Bytes of the longest name.
 const NAME_BYTES_MAX: usize = 200;

@@ -7,8 +7,8 @@
 //! header    magic, format u16, lexicon u16, checksum of what follows u32, then the counts below
 //! sessions  hash [32], first passage u32, first range u32; ascending by hash
 //! ranges    from u64, to u64: positions whose events were added
-//! passages  position u64, milliseconds i64, session u32, type u16, speaker u16, piece u16, origin u8
-//!           ascending by session, position, piece
+//! passages  position u64, milliseconds i64, session u32, type u16, speaker u16, piece u16,
+//!           origin u8; ascending by session, position, piece
 //! lengths   words u16: of each passage
 //! names     end u32: where in the text the name ends; types, speakers, sessions
 //! text      the names

@@ -28,7 +28,7 @@ const WHO: f32 = 0.1;
 const EXPANSIONS_MAX: usize = 1_000;
 /// Postings read for one query.
 const POSTINGS_MAX: u64 = 20_000_000;
-/// Words of the longest passage that is told apart from longer ones.
+/// Words of the longest passage; a longer one counts as this.
 const LENGTH_MAX: usize = 1_024;
 
 /// What comes first.

@@ -12,7 +12,7 @@ use crate::{
     projection::{body, tools},
 };
 
-/// Members that name something else, or that no one reads.
+/// Members that name something else, or that have no words.
 const NOT_READ: [&str; 7] =
     ["id", "type", "raw", "call_id", "signature", "redactions", "session_thread_id"];
 /// Bytes of the longest text without white space that may be read: a longer one is an encoding.
@@ -30,7 +30,7 @@ const SPEAKER_CHARS_MAX: usize = 64;
 pub struct EventText {
     /// Its strings and numbers, a line each.
     pub text: String,
-    /// Who says it, where the event names somebody or is a message.
+    /// Who says it, where the event names a speaker or is a message.
     pub speaker: Option<String>,
     /// The `kind` that its body names.
     pub kind: Option<String>,

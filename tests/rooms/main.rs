@@ -68,6 +68,7 @@ mod projection {
     mod work;
 }
 mod search {
+    mod index;
     mod passages;
     mod rank;
     mod snippet;
