@@ -328,7 +328,7 @@ pub(super) struct Search {
     /// Newest first instead of best first
     #[arg(long)]
     pub(super) newest: bool,
-    /// Wait up to this long for events that are not indexed yet
+    /// Wait up to this long for events that are not indexed yet; default 10s
     #[arg(long, value_name = "DURATION", value_parser = waited)]
     pub(super) wait: Option<Duration>,
 }

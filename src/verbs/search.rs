@@ -245,6 +245,7 @@ impl ServeTool for MemorySearch {
             around: Some(self.around.unwrap_or(MemorySearch::AROUND)),
             tokens_max: Some(self.tokens_max.unwrap_or(MemorySearch::TOKENS)),
             page: self.cursor,
+            wait_ms: MemorySearch::WAIT_MS,
             ..SearchQuery::default()
         };
         let found = call.service.search(call.caller, asked.read()?).await;

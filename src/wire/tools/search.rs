@@ -42,6 +42,8 @@ impl MemorySearch {
     pub(crate) const AROUND: u64 = 2;
     /// Tokens of the answer, when the caller does not say.
     pub(crate) const TOKENS: usize = 2_000;
+    /// Milliseconds that a model waits for what is not in the index yet: mostly at a first search.
+    pub(crate) const WAIT_MS: u64 = 2_000;
 }
 
 /// Something that was found.

@@ -142,6 +142,15 @@ async fn pages_and_surroundings_show_each_hit_once_within_their_limits() {
         let beside: Vec<u64> = around.iter().map(|one| one["position"].as_u64().unwrap()).collect();
         assert_eq!(beside, [10, 11, 13, 14], "{found}");
         assert_eq!(found["hits"][0]["range"], json!({"from": 10, "to": 15}));
+        // What several sessions say alike is one hit.
+        for id in ["one", "two", "three"] {
+            talk(house, id, "w", &["The egret stands in the reeds", id]).await;
+        }
+        let found = search(house, json!({"q": "egret reeds"})).await;
+        let alike = found["hits"].as_array().unwrap();
+        let alike = alike.iter().filter(|hit| hit["position"] == 0);
+        let alike: Vec<&Value> = alike.map(|hit| &hit["repeated"]).collect();
+        assert_eq!(alike, [2], "{found}");
         let small = search(house, json!({"q": "heron", "tokens_max": 300})).await;
         let hits = small["hits"].as_array().unwrap().len();
         assert!((1..7).contains(&hits) && small["next_page"].is_string(), "{small}");
