@@ -328,7 +328,7 @@ async fn listen(config: &Config, asks: bool) -> Outcome<TcpListener> {
             return refused(
                 format!(
                     "listen: {address} is every address of this machine, and no name is \
-                         allowed: nobody could call this server by one"
+                         allowed: no client could call this server by one"
                 ),
                 "say which names it goes by with --allowed-hosts, such as logs.example.org; or \
                  listen on one address",

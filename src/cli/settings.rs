@@ -110,7 +110,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         "purge_after",
         "DURATION",
-        "how long an expired session is kept before its bytes are removed, 0s for ever",
+        "how long an expired session is kept before its bytes are removed, 0s: without end",
     )
     .or("0s"),
     Setting::new(

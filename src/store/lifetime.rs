@@ -28,10 +28,10 @@ pub struct Lifetimes {
     /// without an id; by id it answers. Default 4 h, 0 for never.
     pub hot: Duration,
     /// Idle for longer, a session expires, unless it has a limit of its own. Default 30 days, 0
-    /// keeps it for ever.
+    /// keeps it without end.
     pub retention: Duration,
     /// How long an expired session without a limit of its own can be restored; then its files are
-    /// removed. Default 0: for ever.
+    /// removed. Default 0: without end.
     pub purge: Duration,
     /// The same for an expired session with a limit of its own, and how long the id of a deleted
     /// session is not given again. Default 7 days.
@@ -53,7 +53,7 @@ impl Lifetimes {
         grace: Duration::from_secs(7 * 24 * 3_600),
     };
 
-    /// The limit in force for a session, given its own; `None` keeps it for ever.
+    /// The limit in force for a session, given its own; `None` keeps it without end.
     #[must_use]
     pub fn limit(&self, ttl_seconds: Option<u64>) -> Option<Duration> {
         let limit = ttl_seconds.map_or(self.retention, Duration::from_secs);
@@ -81,8 +81,8 @@ impl Lifetimes {
         used_at.plus_micros(micros(self.grace))
     }
 
-    /// When the files of a session are removed that expired at `used_at`; `None` keeps them for
-    /// ever. A limit of its own makes a session a temporary one.
+    /// When the files of a session are removed that expired at `used_at`; `None` keeps them
+    /// without end. A limit of its own makes a session a temporary one.
     #[must_use]
     pub fn expired_goes_at(
         &self,

@@ -208,7 +208,7 @@ pub trait Store: Maintain + Derived {
         expected: Receipt,
     ) -> BoxFuture<'a, StoreResult<(Verified, Head)>>;
 
-    /// Makes a session unreadable for ever, whatever files still hold: not what a deletion does,
+    /// Makes a session unreadable for good, whatever files still hold: not what a deletion does,
     /// which hides it. Its id answers [`StoreError::SessionDeleted`] until the grace of a deletion
     /// ends. Its forks keep what they wrote themselves: see [`Self::family`] before.
     ///
