@@ -9,15 +9,14 @@ mod maintain;
 pub mod model;
 mod rules;
 mod values;
-mod work;
 
 use std::io;
 
 use futures_util::future::BoxFuture;
 
 pub use error::{StoreError, StoreResult};
-pub use lifetime::Lifetimes;
 pub use maintain::Maintain;
+pub use rules::Lifetimes;
 pub use values::{
     Aging, Appended, Backup, Change, Family, Fill, Filling, ForkPoint, Gap, Head, Health, Keeps,
     KeyReport, Lease, LeaseCall, Listed, Listing, Mark, NewSession, Notes, Only, Part, Place,
