@@ -8,7 +8,6 @@ pub mod local;
 mod maintain;
 mod rules;
 mod values;
-mod work;
 
 use std::io;
 
@@ -16,8 +15,8 @@ use futures_util::future::BoxFuture;
 
 pub use derived::{Derived, DerivedFile, DerivedName, Held, Mapped, Moved, Moves, Since};
 pub use error::{StoreError, StoreResult};
-pub use lifetime::Lifetimes;
 pub use maintain::Maintain;
+pub use rules::Lifetimes;
 pub use values::{
     Aging, Appended, Backup, Change, Family, Fill, Filling, ForkPoint, Gap, Head, Health, Keeps,
     KeyReport, Lease, LeaseCall, Listed, Listing, Mark, NewSession, Notes, Only, Part, Place,
