@@ -41,7 +41,7 @@ const AT_ONCE: usize = 8;
 /// How long a search catches up with what was written before it.
 const CATCH_UP: Duration = Duration::from_millis(50);
 /// Events of a session up to which a hit is compared with what came later.
-const FOLDED_MAX: u64 = 10_000;
+const FOLDED_MAX: u64 = 2_000;
 /// Files that are named as changed.
 const FILES_MAX: usize = 8;
 /// Bytes that a token takes in an answer, about, and of a hit's members beside its texts.
