@@ -188,6 +188,11 @@ impl Service {
     /// foreign page; `session_not_found` for the wanted session; `limit_reached` while too many
     /// searches rank.
     pub async fn search(&self, caller: &Caller, asked: SearchCall) -> ServiceResult<SearchResult> {
+        if !self.indexing.is_enabled() {
+            let message = "searching is turned off on this server";
+            return Err(ServiceError::new(Code::InvalidRequest, message)
+                .action("the operator turns it on by the setting search"));
+        }
         let query = asked.parsed(self.now())?;
         let limit = asked.limit.unwrap_or(HITS_DEFAULT);
         if limit == 0 || limit > HITS_MAX {

@@ -85,8 +85,8 @@ impl Lifetimes {
         used_at.plus_micros(micros(self.grace))
     }
 
-    /// When the files of a session are removed that expired at `used_at`; `None` keeps them for
-    /// ever. A limit of its own makes a session a temporary one.
+    /// When the files of a session are removed that expired at `used_at`; `None` keeps them
+    /// without end. A limit of its own makes a session a temporary one.
     #[must_use]
     pub fn expired_goes_at(
         &self,
