@@ -64,6 +64,8 @@ pub(super) struct Config {
     pub(super) monitor: Monitor,
     /// Tokens that a hook pages back in at most.
     pub(super) hook_tokens: usize,
+    /// Most of them for passages of earlier sessions.
+    pub(super) hook_recall: usize,
     /// How long an agent waits for a hook at most.
     pub(super) hook_wait: Duration,
     pub(super) url: Option<Url>,
@@ -159,6 +161,9 @@ impl Config {
         let hook_tokens = typed("hook_tokens", "a whole number, 0 for none", &|text| {
             text.parse::<usize>().is_ok()
         })?;
+        let hook_recall = typed("hook_recall", "a whole number, 0 for none", &|text| {
+            text.parse::<usize>().is_ok()
+        })?;
         let sweep_every = lasts(&typed, "sweep_interval", "10s")?;
         let checkpoint_every = lasts(&typed, "checkpoint_interval", "600s")?;
         let store = store_options(&typed)?;
@@ -198,6 +203,7 @@ impl Config {
             monitor,
             hook_wait: lasts(&typed, "hook_wait", "1500ms")?,
             hook_tokens: hook_tokens.parse().unwrap_or_default(),
+            hook_recall: hook_recall.parse().unwrap_or_default(),
             url: server(&url),
             unreachable: None,
             store,

@@ -137,6 +137,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new("token_margin", "N", "tokens below token_limit that stay unused").or("100"),
     Setting::new("hook_tokens", "N", "maximum tokens that a hook injects, 0 for none")
         .or("3000"),
+    Setting::new("hook_recall", "N", "maximum tokens of it from earlier sessions of the project, 0 for none")
+        .or("600"),
     Setting::new(
         "hook_wait",
         "DURATION",

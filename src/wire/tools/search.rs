@@ -13,21 +13,17 @@ use crate::{
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct MemorySearch {
-    /// Words, names, paths, "exact text"; filters such as who:user, type:, after:2026-05-01.
-    #[schemars(length(max = 4096))]
     pub(crate) query: String,
-    /// Only this session; left out: all of your sessions.
+    /// Left out: all sessions.
     pub(crate) session_id: Option<String>,
-    /// Only sessions of this workspace.
     pub(crate) workspace: Option<String>,
-    /// Written at or after: RFC 3339.
+    /// RFC 3339.
     pub(crate) after: Option<String>,
-    /// Written before: RFC 3339.
     pub(crate) before: Option<String>,
     /// Default 10.
     #[schemars(range(min = 1, max = 100))]
     pub(crate) limit: Option<usize>,
-    /// Events shown on either side; default 2.
+    /// Events on either side; default 2.
     #[schemars(range(max = 5))]
     pub(crate) around: Option<u64>,
     /// Size of the answer; default 2000.

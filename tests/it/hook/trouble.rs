@@ -167,6 +167,7 @@ fn over_a_slow_network_what_waits_is_delivered_in_parts_and_nobody_is_stopped() 
             home: None,
             wait: Duration::from_secs(60),
             tokens_max: 0,
+            recall_max: 0,
             gap: None,
         };
         let event = Payload::read(&call(n).to_string().into_bytes().into(), &Recogniser::default())
