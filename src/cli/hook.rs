@@ -96,7 +96,8 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
         directory,
         home: environment.text("HOME").map(PathBuf::from),
         wait: config.as_ref().map_or(Duration::ZERO, |config| config.hook_wait),
-        tokens_max: config.map_or(0, |config| config.hook_tokens),
+        tokens_max: config.as_ref().map_or(0, |config| config.hook_tokens),
+        recall_max: config.as_ref().map_or(0, |config| config.hook_recall),
         gap,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

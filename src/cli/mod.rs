@@ -28,6 +28,7 @@ mod layers;
 mod logging;
 mod mcp;
 mod names;
+mod open;
 mod page;
 mod pager;
 mod pause;

@@ -1,5 +1,7 @@
 //! `search`: looks in every session by words. It must not rank or filter: the server does.
 
+use std::time::Duration;
+
 use super::{
     args,
     failure::Outcome,
@@ -16,6 +18,8 @@ use crate::{
     wire::search::{Doubt, Hit, SearchAnswer},
 };
 
+/// How long a person waits for events that are not in the index yet: mostly at a first search.
+const WAIT: Duration = Duration::from_secs(10);
 /// Characters of a title, and of a line beside a hit.
 const TITLE_CHARS: usize = 60;
 const LINE_CHARS: usize = 120;
@@ -34,10 +38,13 @@ pub(super) async fn run(client: &Client, wanted: args::Search, screen: &mut Scre
         limit: wanted.limit.and_then(|limit| usize::try_from(limit).ok()),
         around: wanted.around,
         order: wanted.newest.then(|| "time".to_owned()),
-        wait_ms: wanted.wait.map_or(0, |wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        wait_ms: u64::try_from(wanted.wait.unwrap_or(WAIT).as_millis()).unwrap_or(u64::MAX),
         ..SearchBody::default()
     };
-    let found = client.call::<SearchWith>(&Nowhere {}, &NoQuery {}, &asked).await?;
+    let spinner = screen.spinner("searching");
+    let found = client.call::<SearchWith>(&Nowhere {}, &NoQuery {}, &asked).await;
+    spinner.finish_and_clear();
+    let found = found?;
     if screen.json {
         return Ok(screen.print(&found)?);
     }
@@ -74,7 +81,11 @@ fn tell(hit: &Hit, paper: &mut Paper) {
     let when = paper.times.both(&hit.at);
     // Neighbours of what matches are found with it: they often hold the answer.
     let near = if hit.why.words > 0.0 { "" } else { ", next to a match" };
-    paper.say(Tone::Faint, "  ", &format!("{who}{}, {when}{near}", hit.kind));
+    let more = match hit.repeated {
+        0 => String::new(),
+        more => format!(", the same {more} times more"),
+    };
+    paper.say(Tone::Faint, "  ", &format!("{who}{}, {when}{near}{more}", hit.kind));
     let beside = |paper: &mut Paper, before: bool| {
         for one in hit.around.iter().filter(|one| (one.position < hit.position) == before) {
             let line = format!("{} {}: {}", one.position, one.kind, one.text);

@@ -101,7 +101,7 @@ async fn hidden(client: &Client, limit: u64, screen: &mut Screen) -> Outcome {
         return Ok(());
     }
     let row = |row: RetentionRow| {
-        let until = row.at.as_deref().map_or_else(|| "for ever".to_owned(), instant);
+        let until = row.at.as_deref().map_or_else(|| "without end".to_owned(), instant);
         let title = one_line(&row.title.unwrap_or_default(), TITLE_CHARS);
         vec![row.session, row.stage, until, title]
     };
@@ -297,8 +297,10 @@ pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Sc
         ));
     }
     if !wanted.yes {
-        let warning =
-            format!("{} They are destroyed on disk, for ever.", described(client, id).await?);
+        let warning = format!(
+            "{} They are destroyed on disk and cannot be brought back.",
+            described(client, id).await?
+        );
         let unchanged = format!("{id} was not erased");
         consent::ask(false, &warning, "Erase it permanently?", &unchanged, screen)?;
     }

@@ -110,7 +110,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         "purge_after",
         "DURATION",
-        "how long an expired session is kept before its bytes are removed, 0s for ever",
+        "how long an expired session is kept before its bytes are removed, 0s: without end",
     )
     .or("0s"),
     Setting::new(
@@ -137,6 +137,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new("token_margin", "N", "tokens below token_limit that stay unused").or("100"),
     Setting::new("hook_tokens", "N", "maximum tokens that a hook injects, 0 for none")
         .or("3000"),
+    Setting::new("hook_recall", "N", "maximum tokens of it from earlier sessions of the project, 0 for none")
+        .or("600"),
     Setting::new(
         "hook_wait",
         "DURATION",
@@ -151,6 +153,10 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .or("10s")
     .nowhere(),
+    Setting::new("search", "ON", "whether sessions can be searched: on or off").or("on").nowhere(),
+    Setting::new("search_memory", "SIZE", "memory for the search index that is in no file yet")
+        .or("64MiB")
+        .nowhere(),
     Setting::new(
         "owner_idle",
         "DURATION",

@@ -41,7 +41,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longer than any long poll and any pause between heartbeats.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Whom a client talks to.
+/// The server of a client.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// The owner of a data directory on this machine.
@@ -154,7 +154,7 @@ impl Client {
         format!("{}-{number}", self.inner.key_prefix)
     }
 
-    /// Whom it talks to, for a person.
+    /// The server, for a person.
     #[must_use]
     pub fn address(&self) -> String {
         match &self.inner.target {

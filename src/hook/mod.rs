@@ -10,6 +10,7 @@ mod gate;
 pub mod install;
 mod lenient;
 mod payload;
+mod recall;
 mod recovery;
 mod sealed;
 mod spool;
@@ -68,6 +69,8 @@ pub struct Hook {
     pub wait: Duration,
     /// Most tokens of an answer; 0 for no answer.
     pub tokens_max: usize,
+    /// Most of them for passages of earlier sessions; 0 for none.
+    pub recall_max: usize,
     /// What was not recorded of the session before this event.
     pub gap: Option<Pause>,
 }
@@ -135,7 +138,10 @@ impl Hook {
         }
         if let Some(client) = self.client.as_ref().ok().filter(|_| wants) {
             let left = wait.saturating_sub(self.clock.monotonic().saturating_sub(begun));
-            let asked = recovery::recover(client, self.tokens_max, payload, workspace.as_deref());
+            let asked = {
+                let budgets = [self.tokens_max, self.recall_max];
+                recovery::recover(client, budgets, payload, workspace.as_deref())
+            };
             match tokio::time::timeout(left, asked).await {
                 Ok(Ok(text)) => done.answer = text.map(|text| answer(payload, &text)),
                 Ok(Err(error)) => done.trouble = Some(format!("no context for the model: {error}")),

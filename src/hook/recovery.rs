@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Payload, context::Context};
+use super::{Payload, context::Context, recall::recalled};
 use crate::{
     client::{Client, ClientError, Request},
     event::SessionId,
@@ -28,6 +28,8 @@ const GOAL_CHARS: usize = 160;
 const NEWS_CHARS: usize = 600;
 /// Bytes of a checkpoint's state that a model is given.
 const STATE_BYTES: usize = 1_000;
+/// Part of the budget that passages of earlier sessions take at most: one in so many.
+const RECALL_PART: usize = 4;
 /// Characters that a token stands for at least.
 const CHARS_OF_TOKEN: usize = 3;
 /// What a model may ask for beyond its own session's state.
@@ -60,7 +62,7 @@ pub(super) fn wanted(payload: &Payload) -> Option<Wanted> {
 /// The context for the model; `None` when the log has nothing useful, or when it was given already.
 pub(super) async fn recover(
     client: &Client,
-    tokens_max: usize,
+    [tokens_max, recall_max]: [usize; 2],
     payload: &Payload,
     workspace: Option<&str>,
 ) -> Result<Option<String>, ClientError> {
@@ -78,7 +80,10 @@ pub(super) async fn recover(
     let (text, until) = loop {
         let made = match what {
             "news" => news(client, session, &context, tokens).await?,
-            "continuation" => own(client, session, tokens).await?,
+            "continuation" => {
+                let recall = recall_max.min(tokens / RECALL_PART);
+                own(client, session, workspace, [tokens, recall]).await?
+            }
             _ => before(client, session, workspace, tokens).await?,
         };
         let Some((text, until)) = made else { return Ok(None) };
@@ -143,14 +148,33 @@ fn line(event: &Value) -> Value {
     json!({ "position": get("position"), "type": get("type"), "by": get("origin"), "text": line })
 }
 
-/// The continuation of the session itself.
-async fn own(client: &Client, session: &SessionId, tokens: usize) -> Result<Made, ClientError> {
-    let Some(view) = continuation(client, session, None, tokens).await? else { return Ok(None) };
+/// The continuation of the session itself, and what earlier sessions of its project said of the
+/// same.
+async fn own(
+    client: &Client,
+    session: &SessionId,
+    workspace: Option<&str>,
+    [tokens, recall]: [usize; 2],
+) -> Result<Made, ClientError> {
+    let Some(mut view) = continuation(client, session, None, tokens).await? else {
+        return Ok(None);
+    };
+    let recalled = match workspace {
+        Some(workspace) => recalled(client, session, workspace, &view, recall).await,
+        None => Vec::new(),
+    };
+    if !recalled.is_empty() {
+        let rest = tokens.saturating_sub(recall);
+        view = continuation(client, session, None, rest).await?.unwrap_or(view);
+    }
     let until = view.get("position").and_then(Value::as_u64);
     let position = until.unwrap_or_default();
     let mut data = Map::new();
     data.insert("session".to_owned(), json!(session.as_str()));
     data.insert("continuation".to_owned(), view);
+    if !recalled.is_empty() {
+        data.insert("earlier_sessions".to_owned(), Value::Array(recalled));
+    }
     let head = format!(
         "sessionlog keeps this session outside of the context window: {position} events, all \
          of them readable. @N is a position, [N] a research step. {OWN_NOTICE} Where the work \
@@ -197,7 +221,7 @@ async fn before(
     }
     let head = "sessionlog kept earlier sessions of this directory. What was done last, and what \
                 was begun and not ended (or runs elsewhere now):";
-    let tail = "Go on with one only when the user wants that. get_research_session and get_events \
+    let tail = "Continue one only when the user wants that. get_research_session and get_events \
                 with sessionId read a session that is named here; a person resumes it by its id.";
     Ok(Some((framed(&format!("{head} {NOTICE}"), &Value::Object(data), tail), None)))
 }

@@ -97,11 +97,11 @@ impl Filters {
     /// Whether events of a session may be shown: the caller knows its workspace.
     #[must_use]
     pub fn admits_session(&self, id: &str, workspace: Option<&str>) -> bool {
+        // A path is one workspace; a name is the last of a path.
         let ends = |value: &str| {
             let rest = workspace.and_then(|workspace| workspace.strip_suffix(value));
-            rest.is_some_and(|rest| {
-                rest.is_empty() || rest.ends_with('/') || value.starts_with('/')
-            })
+            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+                && (!value.starts_with('/') || workspace == Some(value))
         };
         self.sessions.admits(|value| value == id) && self.workspaces.admits(ends)
     }

@@ -58,7 +58,7 @@ pub use find::{FindResult, FoundLine};
 pub use flow::{Answered, Asked, Flow};
 pub use fork::ForkCall;
 pub use history::{History, Left, StartFrom};
-pub use indexing::{BehindSession, Coverage};
+pub use indexing::{BehindSession, Coverage, IndexCounts, SearchOptions};
 pub use monitor::Monitor;
 pub use notes::State;
 pub use quota::Quotas;
@@ -175,6 +175,13 @@ impl Service {
     #[must_use]
     pub fn with_monitor(mut self, monitor: Monitor) -> Self {
         self.monitor = monitor;
+        self
+    }
+
+    /// The same verbs with other bounds of searching.
+    #[must_use]
+    pub fn with_search(mut self, options: SearchOptions) -> Self {
+        self.indexing = Arc::new(indexing::Indexing::new(options));
         self
     }
 

@@ -2,7 +2,12 @@
 //! event that the log does not serve any more is not shown, whatever the index holds. It must not
 //! compare words: `search` does.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::sync::Semaphore;
 
@@ -36,7 +41,7 @@ const AT_ONCE: usize = 8;
 /// How long a search catches up with what was written before it.
 const CATCH_UP: Duration = Duration::from_millis(50);
 /// Events of a session up to which a hit is compared with what came later.
-const FOLDED_MAX: u64 = 10_000;
+const FOLDED_MAX: u64 = 2_000;
 /// Files that are named as changed.
 const FILES_MAX: usize = 8;
 /// Bytes that a token takes in an answer, about, and of a hit's members beside its texts.
@@ -45,6 +50,8 @@ const FRAME_BYTES: usize = 400;
 const BESIDE_FRAME_BYTES: usize = 60;
 /// Bytes of bodies that are read for one hit.
 const EVENTS_BYTES: usize = 16 << 20;
+/// How many times the hits of a page are ranked, because some say the same.
+const REPEATS: usize = 4;
 /// Hits that are ranked beyond a page, in place of those that the log does not serve any more.
 const SPARE: usize = 20;
 /// Candidates that are read, and for how long, where a text must be there exactly.
@@ -139,6 +146,8 @@ pub struct Hit {
     pub marks: Vec<(u64, u64)>,
     /// The events around it.
     pub around: Vec<Beside>,
+    /// Further hits with the same text, which are left out.
+    pub repeated: u64,
     /// What speaks against it, where something does.
     pub doubt: Option<Doubt>,
 }
@@ -179,6 +188,11 @@ impl Service {
     /// foreign page; `session_not_found` for the wanted session; `limit_reached` while too many
     /// searches rank.
     pub async fn search(&self, caller: &Caller, asked: SearchCall) -> ServiceResult<SearchResult> {
+        if !self.indexing.is_enabled() {
+            let message = "searching is turned off on this server";
+            return Err(ServiceError::new(Code::InvalidRequest, message)
+                .action("the operator turns it on by the setting search"));
+        }
         let query = asked.parsed(self.now())?;
         let limit = asked.limit.unwrap_or(HITS_DEFAULT);
         if limit == 0 || limit > HITS_MAX {
@@ -196,13 +210,14 @@ impl Service {
         let (index, is_noted) = self.caught_up(&caller.scope, CATCH_UP + asked.wait).await;
         let mut result = SearchResult { is_noted, ..SearchResult::default() };
         let spare = if query.needs_text() { VERIFIED_MAX } else { SPARE };
-        let wanted = (skip + limit + spare).min(RANKED_MAX);
+        let wanted = (skip + REPEATS * limit + spare).min(RANKED_MAX);
         let ranked = self.ranked_events(Arc::clone(&index), query.clone(), &asked, family, wanted);
         let ranked = ranked.await?;
         (result.limited, result.coverage) = (ranked.limited, index.coverage());
         let until = self.monotonic() + VERIFIED_FOR;
         let mut bytes_left = asked.tokens_max.map_or(usize::MAX, |tokens| tokens * TOKEN_BYTES);
-        let mut infos = HashMap::new();
+        let (mut infos, mut texts) = (HashMap::new(), HashMap::<u64, usize>::new());
+        let is_cut = ranked.hits.len() == wanted && wanted < RANKED_MAX;
         for (at, found) in ranked.hits.into_iter().enumerate().skip(skip) {
             let next_page = || Some(page::seal("q", &[&at.to_string()]));
             if result.hits.len() == limit {
@@ -214,14 +229,22 @@ impl Service {
                 break;
             }
             let shown = self.shown(caller, &query, &found, asked.around, &mut infos).await?;
-            let Some(hit) = shown else { continue };
+            let Some((text, hit)) = shown else { continue };
+            if let Some(first) = texts.get(&text).and_then(|first| result.hits.get_mut(*first)) {
+                first.repeated += 1;
+                continue;
+            }
             let bytes = hit.bytes();
             if bytes > bytes_left && !result.hits.is_empty() {
                 result.next_page = next_page();
                 break;
             }
             bytes_left = bytes_left.saturating_sub(bytes);
+            texts.insert(text, result.hits.len());
             result.hits.push(hit);
+        }
+        if is_cut && result.next_page.is_none() {
+            result.next_page = Some(page::seal("q", &[&wanted.to_string()]));
         }
         Ok(result)
     }
@@ -289,7 +312,8 @@ impl Service {
         ranked.await.map_err(|error| ServiceError::new(Code::InternalError, error.to_string()))
     }
 
-    /// A hit with its text from the log; `None` when the log does not serve it any more.
+    /// A hit with its text from the log, and a number that is the same for the same passage; `None`
+    /// when the log does not serve it any more.
     async fn shown(
         &self,
         caller: &Caller,
@@ -297,7 +321,7 @@ impl Service {
         found: &search::Hit,
         around: u64,
         infos: &mut HashMap<SessionId, Option<SessionInfo>>,
-    ) -> ServiceResult<Option<Hit>> {
+    ) -> ServiceResult<Option<(u64, Hit)>> {
         let session = found.session.clone();
         let key = caller.key(&session);
         if !infos.contains_key(&session) {
@@ -319,14 +343,17 @@ impl Service {
         if said.text.is_empty() || !query.fits(&said.text) {
             return Ok(None);
         }
-        let shown = snippet(query.words(), said.piece(found.piece), SNIPPET_BYTES);
+        let passage = said.piece(found.piece);
+        let mut hasher = DefaultHasher::new();
+        passage.hash(&mut hasher);
+        let shown = snippet(query.words(), passage, SNIPPET_BYTES);
         let beside = slice.events.iter().filter(|event| event.position != found.position);
         let beside = beside.map(|event| Beside {
             position: event.position,
             kind: event.kind.clone(),
             text: fit(EventText::of(event).text.trim(), BESIDE_BYTES).text,
         });
-        Ok(Some(Hit {
+        let hit = Hit {
             title: info.title.clone(),
             workspace: info.workspace.clone(),
             position: found.position,
@@ -340,8 +367,10 @@ impl Service {
             around: beside.collect(),
             doubt: self.doubt(&key, info, event, &shown.text).await,
             text: shown.text,
+            repeated: 0,
             session,
-        }))
+        };
+        Ok(Some((hasher.finish(), hit)))
     }
 
     /// What the log knows against an event, where it is cheap to know.

@@ -1,5 +1,5 @@
-//! How long sessions live: the limits, which of them is in force, and the time they are measured
-//! by, which never runs early. Pure but for the clock it is handed; it must not know an engine.
+//! The time by which lives of sessions are measured, which never runs early. It must not know how
+//! long a session lives (`rules` does), nor an engine.
 
 use std::time::Duration;
 
@@ -11,96 +11,11 @@ use crate::{
     event::Timestamp,
 };
 
-/// The last use is known no finer than this part of the limit in force.
-const GRAINS: u32 = 16;
-/// Nor coarser than this.
-const GRAIN_MAX: Duration = Duration::from_secs(3_600);
 /// Time switched off counts up to this; longer, and nothing tells a long rest from a clock that is
 /// wrong, so none of it counts.
 const OFF_MICROS_MAX: i64 = 24 * 3_600 * 1_000_000;
 /// Wall and monotonic clock part by this much when one of them was set, or the machine slept.
 const JUMP_MICROS: i64 = 60 * 1_000_000;
-
-/// What an operator decides about idle sessions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lifetimes {
-    /// Idle for longer, a session's facts leave memory and it is no longer offered to callers
-    /// without an id; by id it answers. Default 4 h, 0 for never.
-    pub hot: Duration,
-    /// Idle for longer, a session expires, unless it has a limit of its own. Default 30 days, 0
-    /// keeps it for ever.
-    pub retention: Duration,
-    /// How long an expired session without a limit of its own can be restored; then its files are
-    /// removed. Default 0: for ever.
-    pub purge: Duration,
-    /// The same for an expired session with a limit of its own, and how long the id of a deleted
-    /// session is not given again. Default 7 days.
-    pub grace: Duration,
-}
-
-impl Default for Lifetimes {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
-}
-
-impl Lifetimes {
-    /// What holds unless a setting says otherwise.
-    pub const DEFAULT: Self = Self {
-        hot: Duration::from_secs(4 * 3_600),
-        retention: Duration::from_secs(30 * 24 * 3_600),
-        purge: Duration::ZERO,
-        grace: Duration::from_secs(7 * 24 * 3_600),
-    };
-
-    /// The limit in force for a session, given its own; `None` keeps it for ever.
-    #[must_use]
-    pub fn limit(&self, ttl_seconds: Option<u64>) -> Option<Duration> {
-        let limit = ttl_seconds.map_or(self.retention, Duration::from_secs);
-        Some(limit).filter(|limit| !limit.is_zero())
-    }
-
-    /// How coarse the last use of a session is noted. It is added to every limit.
-    #[must_use]
-    pub fn grain(&self, ttl_seconds: Option<u64>) -> Duration {
-        let hot = Some(self.hot).filter(|hot| !hot.is_zero());
-        let finest = self.limit(ttl_seconds).into_iter().chain(hot).min();
-        finest.map_or(GRAIN_MAX, |limit| GRAIN_MAX.min(limit / GRAINS))
-    }
-
-    /// When a session expires that was used last at `used_at`, unless it is used again.
-    #[must_use]
-    pub fn expires_at(&self, ttl_seconds: Option<u64>, used_at: Timestamp) -> Option<Timestamp> {
-        let limit = self.limit(ttl_seconds)?.saturating_add(self.grain(ttl_seconds));
-        Some(used_at.plus_micros(micros(limit)))
-    }
-
-    /// When the files of a session are removed that was deleted at `used_at`.
-    #[must_use]
-    pub fn deleted_goes_at(&self, used_at: Timestamp) -> Timestamp {
-        used_at.plus_micros(micros(self.grace))
-    }
-
-    /// When the files of a session are removed that expired at `used_at`; `None` keeps them for
-    /// ever. A limit of its own makes a session a temporary one.
-    #[must_use]
-    pub fn expired_goes_at(
-        &self,
-        ttl_seconds: Option<u64>,
-        used_at: Timestamp,
-    ) -> Option<Timestamp> {
-        let temporary = ttl_seconds.is_some_and(|seconds| seconds > 0);
-        let after = if temporary { self.grace } else { self.purge };
-        (temporary || !after.is_zero()).then(|| used_at.plus_micros(micros(after)))
-    }
-
-    /// Whether a session used last at `used_at` is offered to callers without an id.
-    #[must_use]
-    pub fn is_hot(&self, ttl_seconds: Option<u64>, used_at: Timestamp, now: Timestamp) -> bool {
-        let limit = self.hot.saturating_add(self.grain(ttl_seconds));
-        self.hot.is_zero() || now <= used_at.plus_micros(micros(limit))
-    }
-}
 
 /// A duration in microseconds, saturating.
 #[must_use]

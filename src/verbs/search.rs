@@ -33,9 +33,8 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.tool(Tool::own::<MemorySearch>(
         "memory_search",
         "Search past sessions",
-        "Find what was said, done or decided in any earlier session, by words. Use it before you \
-         ask the user again or repeat work. Filters stand in the query: workspace:, session:, \
-         type:, who:, after:, before:, \"exact text\", -word.",
+        "Find what was said, done or decided in any session, by words, before you ask the user \
+         again or repeat work. The query takes who:, type:, file:, \"exact text\", -word.",
         Toolset::Memory,
         Need::READ,
     ));
@@ -245,6 +244,7 @@ impl ServeTool for MemorySearch {
             around: Some(self.around.unwrap_or(MemorySearch::AROUND)),
             tokens_max: Some(self.tokens_max.unwrap_or(MemorySearch::TOKENS)),
             page: self.cursor,
+            wait_ms: MemorySearch::WAIT_MS,
             ..SearchQuery::default()
         };
         let found = call.service.search(call.caller, asked.read()?).await;

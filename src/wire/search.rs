@@ -103,9 +103,17 @@ pub struct Hit {
     /// The events around it, when they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub around: Vec<Neighbour>,
+    /// How many further hits have the same text; they are left out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeated: u64,
     /// What speaks against it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stale: Option<Doubt>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A session of which not every event is in the index yet.
@@ -200,6 +208,7 @@ impl From<service::Hit> for Hit {
             why: hit.why.into(),
             snippet: Snippet { text: hit.text, marks: hit.marks },
             around: around.collect(),
+            repeated: hit.repeated,
             stale: hit.doubt.map(Doubt::from),
         }
     }

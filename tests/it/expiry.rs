@@ -352,7 +352,7 @@ impl Story {
     async fn live(&mut self) {
         self.sim.clock().advance(6 * HOUR);
         self.lived += 6 * HOUR;
-        assert!(self.lived < 20 * GRACE, "it takes for ever");
+        assert!(self.lived < 20 * GRACE, "it takes too long");
         self.sweep().await;
         // A sweep leaves what it cannot write for the next, which only a start can help here.
         if matches!(self.store.health(), Health::ReadOnly(_)) {

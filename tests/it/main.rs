@@ -21,7 +21,7 @@ mod ledger;
 mod lifetimes;
 mod mortal;
 mod notes;
-// A fault at the n-th call, once and for ever.
+// A fault at the n-th call, once and persistently.
 mod nth;
 // A device that fails and works again.
 mod healing;

@@ -30,7 +30,7 @@ impl Nth {
     }
 }
 
-/// What may happen at a call: each fault once, and for ever where the process outlives it.
+/// What may happen at a call: each fault once, and persistently where the process outlives it.
 fn kinds(call: u64) -> impl Iterator<Item = Nth> {
     let once = FAULTS.into_iter().map(|fault| (fault, false));
     let lasting = [Fault::Io, Fault::Full, Fault::Short].into_iter().map(|fault| (fault, true));

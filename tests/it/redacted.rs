@@ -736,6 +736,6 @@ fn a_body_that_is_gone_and_that_nobody_redacted_is_damage() {
         let store = open(&sim);
         let verified = store.verify(&key("s").scope, None).await.unwrap();
         let told: Vec<&str> = verified.damage.iter().map(|(_, gap)| &*gap.reason).collect();
-        assert_eq!(told, ["its body is gone, and nobody redacted it"]);
+        assert_eq!(told, ["its body is gone, and no redaction is recorded"]);
     });
 }

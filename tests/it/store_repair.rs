@@ -1,5 +1,5 @@
 //! Losses that name no session: the store takes no writes until a person gives them up for all of
-//! it. Nothing that anybody still needs is given up with them, and no crash in the middle matters.
+//! it. Nothing that is still needed is given up with them, and no crash in the middle matters.
 
 use sessionlog::{
     event::{Event, EventId},

@@ -4,7 +4,14 @@
 
 mod scope;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -26,8 +33,6 @@ const SLICE_BYTES: usize = 4 << 20;
 const MOVED_MAX: usize = 1_000;
 /// How long what changed may gather before it is followed.
 const GATHERED: Duration = Duration::from_millis(200);
-/// Bytes of all parts that are in memory alone.
-const FRESH_BYTES_MAX: usize = 64 << 20;
 /// What the label of a derived file begins with that is a part of an index.
 const LABEL: &str = "search/1";
 
@@ -39,6 +44,39 @@ pub(super) struct Indexing {
     turns: Mutex<Turns>,
     /// The last turn at whose begin every change was noted.
     noted: watch::Sender<u64>,
+    /// Files that were found to be lost.
+    lost: AtomicU64,
+    options: SearchOptions,
+}
+
+/// What the operator decides about searching.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchOptions {
+    /// Whether sessions can be searched. Without it nothing is indexed.
+    pub enabled: bool,
+    /// Bytes of the parts of all indexes that are in memory alone.
+    pub memory_bytes_max: usize,
+}
+
+impl Default for SearchOptions {
+    fn default() -> Self {
+        Self { enabled: true, memory_bytes_max: 64 << 20 }
+    }
+}
+
+/// Counts of the indexes of all scopes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexCounts {
+    /// Passages that can be found.
+    pub passages: u64,
+    /// Parts, in files and in memory.
+    pub parts: u64,
+    /// Bytes of the parts that are in memory alone.
+    pub memory_bytes: u64,
+    /// Events that are not indexed yet, of scopes that are searched.
+    pub events_behind: u64,
+    /// Files that were lost, so that their events were read again.
+    pub lost: u64,
 }
 
 /// Who asked the task to look again, and whether it runs.
@@ -50,7 +88,15 @@ struct Turns {
 
 impl Default for Indexing {
     fn default() -> Self {
+        Self::new(SearchOptions::default())
+    }
+}
+
+impl Indexing {
+    pub(super) fn new(options: SearchOptions) -> Self {
         Self {
+            options,
+            lost: AtomicU64::new(0),
             scopes: Mutex::default(),
             since: tokio::sync::Mutex::default(),
             turns: Mutex::default(),
@@ -60,6 +106,23 @@ impl Default for Indexing {
 }
 
 impl Indexing {
+    pub(super) fn is_enabled(&self) -> bool {
+        self.options.enabled
+    }
+
+    pub(super) fn counts(&self) -> IndexCounts {
+        let mut counts =
+            IndexCounts { lost: self.lost.load(Ordering::Relaxed), ..IndexCounts::default() };
+        for index in self.all() {
+            let (passages, parts) = index.sizes();
+            counts.passages += passages as u64;
+            counts.parts += parts as u64;
+            counts.memory_bytes += index.fresh_bytes() as u64;
+            counts.events_behind += index.coverage().events_behind;
+        }
+        counts
+    }
+
     fn scopes(&self) -> MutexGuard<'_, HashMap<Scope, Arc<ScopeIndex>>> {
         self.scopes.lock()
     }
@@ -93,7 +156,7 @@ impl Service {
     /// Follows the store until it is stopped, so that a search finds little to catch up with.
     pub async fn follow_index(self, stop: CancellationToken) {
         let mut moved = self.store.moved_watch();
-        loop {
+        while self.indexing.is_enabled() {
             tokio::select! {
                 () = stop.cancelled() => return,
                 changed = moved.changed() => if changed.is_err() { return },
@@ -166,6 +229,16 @@ impl Service {
         }
     }
 
+    /// Takes what was erased or redacted out of the parts in memory, before a verb answers.
+    pub(super) async fn forget_indexed(&self) {
+        if *self.indexing.since.lock().await == Since::default() {
+            return;
+        }
+        if let Err(error) = self.note_changes().await {
+            tracing::warn!(%error, "the search index is behind");
+        }
+    }
+
     async fn note_changes(&self) -> ServiceResult<()> {
         let mut since = self.indexing.since.lock().await;
         if *since == Since::default() {
@@ -203,6 +276,7 @@ impl Service {
             Ok(mapped) if !mapped.is_hurt() => Some(mapped),
             _ => {
                 index.lose(name);
+                self.indexing.lost.fetch_add(1, Ordering::Relaxed);
                 None
             }
         })
@@ -231,7 +305,8 @@ impl Service {
         loop {
             let all = self.indexing.all();
             let bytes: usize = all.iter().map(|index| index.fresh_bytes()).sum();
-            let least = if bytes > FRESH_BYTES_MAX { 0 } else { PASSAGES_MAX };
+            let is_full = bytes > self.indexing.options.memory_bytes_max;
+            let least = if is_full { 0 } else { PASSAGES_MAX };
             let mut is_kept = false;
             for index in all {
                 is_kept |= self.keep_one(&index, least).await?;

@@ -192,6 +192,12 @@ impl ScopeIndex {
         }
     }
 
+    /// How many passages there are, and parts.
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.parts.iter().map(|part| part.passages).sum(), state.parts.len())
+    }
+
     pub(super) fn want(&self) {
         self.state().is_wanted = true;
     }

@@ -13,21 +13,17 @@ use crate::{
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct MemorySearch {
-    /// Words, names, paths, "exact text"; filters such as who:user, type:, after:2026-05-01.
-    #[schemars(length(max = 4096))]
     pub(crate) query: String,
-    /// Only this session; left out: all of your sessions.
+    /// Left out: all sessions.
     pub(crate) session_id: Option<String>,
-    /// Only sessions of this workspace.
     pub(crate) workspace: Option<String>,
-    /// Written at or after: RFC 3339.
+    /// RFC 3339.
     pub(crate) after: Option<String>,
-    /// Written before: RFC 3339.
     pub(crate) before: Option<String>,
     /// Default 10.
     #[schemars(range(min = 1, max = 100))]
     pub(crate) limit: Option<usize>,
-    /// Events shown on either side; default 2.
+    /// Events on either side; default 2.
     #[schemars(range(max = 5))]
     pub(crate) around: Option<u64>,
     /// Size of the answer; default 2000.
@@ -42,6 +38,8 @@ impl MemorySearch {
     pub(crate) const AROUND: u64 = 2;
     /// Tokens of the answer, when the caller does not say.
     pub(crate) const TOKENS: usize = 2_000;
+    /// Milliseconds that a model waits for what is not in the index yet: mostly at a first search.
+    pub(crate) const WAIT_MS: u64 = 2_000;
 }
 
 /// Something that was found.

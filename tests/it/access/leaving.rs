@@ -1,4 +1,4 @@
-//! One user's data, taken out and erased: all of it, and nothing of anybody else. It must not look
+//! One user's data, taken out and erased: all of it, and nothing of another user. It must not look
 //! into the engine.
 
 use std::sync::Arc;

@@ -111,6 +111,7 @@ pub fn told(
         home: None,
         wait: Duration::from_secs(60),
         tokens_max,
+        recall_max: 0,
         gap: None,
     };
     let payload = Payload::read(&event.into(), &Recogniser::default()).unwrap();

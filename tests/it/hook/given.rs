@@ -200,3 +200,49 @@ fn answers_of_a_person_results_of_subagents_and_commits_are_facts() {
     assert_eq!(view["left_out"]["done"], 61 - shown, "{view}");
     assert_eq!(view["truncated"], true);
 }
+
+/// A session of a project, of one exchange.
+fn spoken(place: &Place, session: &str, directory: &str, prompt: &str, answer: &str) {
+    let at = |name: &str, more: Value| {
+        let mut event = of(session, claude(name, &more));
+        event["cwd"] = json!(directory);
+        quiet(place, &event);
+    };
+    at("UserPromptSubmit", json!({ "prompt": prompt, "prompt_id": session }));
+    at("Stop", json!({ "last_assistant_message": answer }));
+}
+
+#[test]
+fn a_compaction_is_followed_by_what_earlier_sessions_of_the_project_said_of_the_task() {
+    let place = Place::new();
+    let fact = "The staging ledger lives on port 6543, and its schema is frozen until Friday.";
+    spoken(&place, "earlier", "/home/ada/proj", "Where is the staging ledger?", fact);
+    spoken(&place, "chat", "/home/ada/proj", "Good morning", "Good morning, Ada.");
+    let foreign = "The staging ledger of the other project is on port 9999.";
+    spoken(&place, "foreign", "/home/ada/other", "Where is the staging ledger?", foreign);
+    let prompt = json!({ "prompt": "Migrate the staging ledger schema", "prompt_id": "p" });
+    quiet(&place, &claude("UserPromptSubmit", &prompt));
+    call(
+        &place,
+        "t1",
+        "Bash",
+        &json!({ "command": "ls" }),
+        &json!({ "stdout": "port 1111 ledger" }),
+    );
+    quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
+    let (text, data) = told_to_model(&place, &start("compact"));
+    let recalled = data["earlier_sessions"].as_array().unwrap();
+    let said: Vec<(&str, &str)> = recalled
+        .iter()
+        .map(|one| (one["session"].as_str().unwrap(), one["text"].as_str().unwrap()))
+        .collect();
+    assert_eq!(said.first(), Some(&("earlier", fact)), "{text}");
+    assert!(said.iter().all(|(session, _)| *session == "earlier"), "{said:?}");
+    assert_eq!(recalled[0]["position"], 1, "{text}");
+    assert!(!text.contains("9999"), "{text}");
+    // Without a budget for it there is none.
+    quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
+    let event = start("compact").to_string();
+    let ran = place.run_with(&["hook", "--hook-recall", "0", "--hook-wait", PATIENT], &event);
+    assert!(ran.out.contains("continuation") && !ran.out.contains("6543"), "{ran:?}");
+}

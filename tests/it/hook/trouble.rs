@@ -84,7 +84,7 @@ fn an_owner_that_was_killed_is_replaced_and_nothing_is_lost_or_doubled() {
 #[test]
 fn a_data_directory_that_takes_nothing_leaves_the_agent_alone() {
     let place = Place::new();
-    // A file where the directory should be: for everybody, root included.
+    // A file where the directory should be: for every user, root included.
     place.write("data", "not a directory");
     let ran = hook(&place, &call(0));
     assert!(ran.out.is_empty() && ran.err.contains("waits in"), "{}", ran.err);
@@ -167,6 +167,7 @@ fn over_a_slow_network_what_waits_is_delivered_in_parts_and_nobody_is_stopped() 
             home: None,
             wait: Duration::from_secs(60),
             tokens_max: 0,
+            recall_max: 0,
             gap: None,
         };
         let event = Payload::read(&call(n).to_string().into_bytes().into(), &Recogniser::default())

@@ -47,6 +47,7 @@ async fn hook(server: &Server, spool: &Path, directory: &Path, name: &str, more:
         home: None,
         wait: Duration::from_secs(8),
         tokens_max: 0,
+        recall_max: 0,
         gap: None,
     };
     let mut event = json!({

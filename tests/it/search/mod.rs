@@ -2,12 +2,16 @@
 //! hidden, erased, redacted or another's is not; filters, pages, refusals.
 
 use serde_json::{Value, json};
-use sessionlog::access::Grant;
+use sessionlog::{
+    access::Grant,
+    service::{SearchOptions, Service},
+};
 
 use crate::{
     access::house::Walled,
     cli::{event, with_trip},
-    http::house::{House, over_every_engine},
+    engines,
+    http::house::{House, Plan, over_every_engine},
 };
 
 /// A session of messages of a user and an agent in turn.
@@ -142,6 +146,15 @@ async fn pages_and_surroundings_show_each_hit_once_within_their_limits() {
         let beside: Vec<u64> = around.iter().map(|one| one["position"].as_u64().unwrap()).collect();
         assert_eq!(beside, [10, 11, 13, 14], "{found}");
         assert_eq!(found["hits"][0]["range"], json!({"from": 10, "to": 15}));
+        // What several sessions say alike is one hit.
+        for id in ["one", "two", "three"] {
+            talk(house, id, "w", &["The egret stands in the reeds", id]).await;
+        }
+        let found = search(house, json!({"q": "egret reeds"})).await;
+        let alike = found["hits"].as_array().unwrap();
+        let alike = alike.iter().filter(|hit| hit["position"] == 0);
+        let alike: Vec<&Value> = alike.map(|hit| &hit["repeated"]).collect();
+        assert_eq!(alike, [2], "{found}");
         let small = search(house, json!({"q": "heron", "tokens_max": 300})).await;
         let hits = small["hits"].as_array().unwrap().len();
         assert!((1..7).contains(&hits) && small["next_page"].is_string(), "{small}");
@@ -300,4 +313,44 @@ fn a_person_searches_on_the_command_line() {
     ] {
         assert_eq!(place.run(&arguments).code, exit, "{arguments:?}");
     }
+}
+
+/// A figure of the metrics.
+async fn figure(house: &House, name: &str) -> u64 {
+    let text = house.get("/metrics").await.text;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("{name}: {text}")).parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_taken_away_leaves_the_index_before_the_verb_answers() {
+    over_every_engine(async |house| {
+        three(house).await;
+        search(house, json!({"q": "ada"})).await;
+        let passages = "sessionlog_search_passages";
+        assert_eq!(figure(house, passages).await, 5);
+        let events = house.get("/v1/sessions/ledger/events").await.json();
+        let id = events["data"][1]["id"].as_str().unwrap().to_owned();
+        house.call("POST", &format!("/v1/sessions/ledger/events/{id}/redact"), &[], None).await;
+        // Its session is read again when it is searched next.
+        assert_eq!(figure(house, passages).await, 2);
+        house.call("POST", "/v1/sessions/orchard/erase", &[], None).await;
+        assert_eq!(figure(house, passages).await, 0);
+        search(house, json!({"q": "ledger"})).await;
+        assert_eq!(figure(house, passages).await, 2);
+        assert_eq!(figure(house, "sessionlog_search_events_behind").await, 0);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_operator_turned_searching_off_says_so() {
+    let engine = engines::all().into_iter().next().unwrap();
+    let service = Service::new(engine.store.clone(), engine.clock.clone());
+    let off = SearchOptions { enabled: false, ..SearchOptions::default() };
+    let plan = Plan { service: Some(service.with_search(off)), ..Plan::default() };
+    let house = House::over(engine.store.clone(), engine.clock.clone(), plan).await;
+    let refused = house.get("/v1/search?q=x").await;
+    assert_eq!((refused.status, refused.code()), (422, "invalid_request".to_owned()));
+    assert!(refused.text.contains("the setting search"), "{}", refused.text);
 }

@@ -147,7 +147,7 @@ fn the_limit_in_force_is_the_sessions_own_and_its_grain_comes_on_top() {
         assert_eq!(lifetimes.is_hot(None, start, Timestamp(idle)), hot, "{idle}");
     }
     let goes = |lifetimes: Lifetimes, ttl| lifetimes.expired_goes_at(ttl, start).map(|at| at.0);
-    assert_eq!(goes(lifetimes, None), None, "an expired session stays for ever");
+    assert_eq!(goes(lifetimes, None), None, "an expired session stays without end");
     assert_eq!(goes(lifetimes, Some(0)), None);
     assert_eq!(goes(lifetimes, Some(60)), Some(168 * HOUR), "a temporary one does not");
     let purged = Lifetimes { purge: hours(2), ..lifetimes };

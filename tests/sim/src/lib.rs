@@ -13,7 +13,7 @@
 //!   the device has.
 //! - A full disk accepts a part of a write; so do short writes, failed writes and a crash within
 //!   one.
-//! - Any call may fail, once or for ever, selected by its number or its kind.
+//! - Any call may fail, once or persistently, selected by its number or its kind.
 //! - Bits rot, sectors turn to zeros, change places or cannot be read, files vanish: by hand, on
 //!   the durable image.
 //!

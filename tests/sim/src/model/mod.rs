@@ -46,7 +46,7 @@ struct Session {
     erased: bool,
     /// Its own, behind those it has of others.
     events: Vec<Event>,
-    /// Whom it has events of, the eldest first.
+    /// Those that it has events of, the eldest first.
     ancestors: Vec<Ancestor>,
     /// Ranges of those that were erased.
     lost: Vec<Range>,
