@@ -32,8 +32,12 @@ pub(super) const REFUSALS: &[(&str, &str)] = &[
     ("423", "Damaged or held (`session_damaged`, `session_held`)"),
     ("429", "Too much at once (`rate_limited`, `limit_reached`, `quota_exceeded`)"),
     ("500", "A defect of the server (`internal_error`)"),
-    ("503", "Not now (`outcome_unknown`, `not_finished`, `store_read_only`, `owner_unavailable`)"),
-    ("507", "The disk is full (`disk_full`)"),
+    (
+        "503",
+        "Not now (`outcome_unknown`, `not_finished`, `store_read_only`, `store_unreachable`, \
+         `owner_unavailable`)",
+    ),
+    ("507", "The storage is full (`disk_full`)"),
 ];
 
 /// A refused or failed request.
@@ -70,9 +74,11 @@ fn status_of(code: Code) -> StatusCode {
             StatusCode::TOO_MANY_REQUESTS
         }
         Code::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
-        Code::OutcomeUnknown | Code::NotFinished | Code::StoreReadOnly | Code::OwnerUnavailable => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        Code::OutcomeUnknown
+        | Code::NotFinished
+        | Code::StoreReadOnly
+        | Code::StoreUnreachable
+        | Code::OwnerUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         Code::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
     }
 }

@@ -79,7 +79,7 @@ fn keeper(tenant: &TenantId) -> (Caller, SessionId) {
 }
 
 impl Service {
-    /// Appends a line to a tenant's audit log, durable when this returns. A disk error does not
+    /// Appends a line to a tenant's audit log, durable when this returns. A storage error does not
     /// fail the audited call: the line goes to the process's own log then.
     pub async fn audit(&self, tenant: &TenantId, audit: Audit) {
         let (kind, body) = (audit.kind, Value::Object(audit.body).to_string());

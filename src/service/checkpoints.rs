@@ -495,7 +495,11 @@ impl Service {
         let micros = i64::try_from(every.as_micros()).unwrap_or(i64::MAX).saturating_mul(2);
         let since = self.now().plus_micros(micros.saturating_neg());
         let mut made = 0;
-        for key in self.store.unmarked(since, SESSIONS_MAX).await {
+        let unmarked = self.store.unmarked(since, SESSIONS_MAX).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "no checkpoints were made in this round");
+            Vec::new()
+        });
+        for key in unmarked {
             if crate::access::is_reserved(&key.scope.user) {
                 continue;
             }

@@ -70,7 +70,7 @@ impl Service {
     /// Stores what leaves the context and returns the continuation.
     ///
     /// # Errors
-    /// `session_required`, `invalid_request`, and those of the session and the disk.
+    /// `session_required`, `invalid_request`, and those of the session and the engine.
     pub async fn continue_session(
         &self,
         caller: &Caller,

@@ -52,7 +52,7 @@ impl Service {
     ///
     /// # Errors
     /// `invalid_request`, `body_too_large`, `position_conflict`, `idempotency_conflict`, those of
-    /// the session, and those of the disk.
+    /// the session, and those of the engine.
     pub async fn emit(
         &self,
         caller: &Caller,

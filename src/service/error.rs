@@ -37,7 +37,7 @@ codes! {
     BodyTooLarge = "body_too_large",
     /// No such checkpoint.
     CheckpointNotFound = "checkpoint_not_found",
-    /// The disk has no space left.
+    /// The storage has no space left.
     DiskFull = "disk_full",
     /// No such event.
     EventNotFound = "event_not_found",
@@ -57,7 +57,7 @@ codes! {
     LeaseLost = "lease_lost",
     /// A limit of the store.
     LimitReached = "limit_reached",
-    /// Accepted; bytes that it takes away are left on the disk.
+    /// Accepted; bytes that it takes away are left in the storage.
     NotFinished = "not_finished",
     /// The append may or may not survive.
     OutcomeUnknown = "outcome_unknown",
@@ -93,6 +93,8 @@ codes! {
     StepNotFound = "step_not_found",
     /// No writes now.
     StoreReadOnly = "store_read_only",
+    /// The storage of the store does not answer; nothing was written.
+    StoreUnreachable = "store_unreachable",
     /// No valid credential.
     Unauthenticated = "unauthenticated",
 }

@@ -30,7 +30,7 @@ impl Service {
     ///
     /// # Errors
     /// `session_not_found` and its like for the parent, `lease_lost`, `point_not_found`,
-    /// `session_exists`, `prefix_erased`, and those of the disk.
+    /// `session_exists`, `prefix_erased`, and those of the engine.
     pub async fn fork_session(
         &self,
         caller: &Caller,

@@ -176,12 +176,12 @@ impl Service {
         self
     }
 
-    /// Waits for a write up to a limit, because a failing disk may block for longer than a client
+    /// Waits for a write up to a limit, because failing storage may block for longer than a client
     /// waits; then the outcome is reported as unknown. The write continues in the background.
     async fn durable<T>(&self, write: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
         tokio::time::timeout(WRITE_PATIENCE, write).await.unwrap_or_else(|_| {
             let seconds = WRITE_PATIENCE.as_secs();
-            let reason = format!("the disk has not answered for {seconds} s");
+            let reason = format!("the storage has not answered for {seconds} s");
             Err(StoreError::OutcomeUnknown { reason })
         })
     }

@@ -112,22 +112,26 @@ impl Service {
             (body_bytes as u64).saturating_add((records as u64).saturating_mul(RECORD_BYTES));
         let kept = self.ledger.of(tenant);
         if kept.is_due(self.clock.monotonic(), true) {
-            self.recount(tenant, &kept).await;
+            self.recount(tenant, &kept).await?;
         }
         let Err(error) = kept.take(quotas, sessions, bytes) else { return Ok(()) };
         if !kept.is_due(self.clock.monotonic(), false) {
             return Err(error);
         }
-        self.recount(tenant, &kept).await;
+        self.recount(tenant, &kept).await?;
         kept.take(quotas, sessions, bytes)
     }
 
-    async fn recount(&self, tenant: &TenantId, kept: &Kept) {
+    async fn recount(&self, tenant: &TenantId, kept: &Kept) -> ServiceResult<()> {
         // The server's own sessions count against no quota.
         let own = UserId::new(AUDIT_USER).expect("a constant that is a name");
-        let usage = self.store.usage(tenant, &own).await;
+        let usage = self.store.usage(tenant, &own).await.inspect_err(|_| {
+            // What was not counted is counted before the next write.
+            *kept.counted.lock() = None;
+        })?;
         kept.sessions.store(usage.sessions, Ordering::Release);
         kept.bytes.store(usage.bytes, Ordering::Release);
+        Ok(())
     }
 }
 

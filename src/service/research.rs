@@ -95,7 +95,7 @@ impl Service {
     ///
     /// # Errors
     /// `step_conflict`, `session_required`, `session_not_found`, `limit_reached`,
-    /// `invalid_request`, `body_too_large`, and those of the disk.
+    /// `invalid_request`, `body_too_large`, and those of the engine.
     pub async fn sequential_search(
         &self,
         caller: &Caller,

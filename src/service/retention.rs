@@ -31,7 +31,7 @@ impl Service {
     /// Holds a session, so that it neither expires nor is deleted; or lets it go.
     ///
     /// # Errors
-    /// `session_not_found`, `session_deleted`, `session_expired`, and those of the disk.
+    /// `session_not_found`, `session_deleted`, `session_expired`, and those of the engine.
     pub async fn hold_session(
         &self,
         caller: &Caller,
@@ -47,7 +47,7 @@ impl Service {
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted` where its bytes were removed at once, and those of
-    /// the disk.
+    /// the engine.
     pub async fn restore_session(
         &self,
         caller: &Caller,
@@ -112,7 +112,7 @@ impl Service {
     /// and forgets unused facts.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Those of the engine.
     pub async fn sweep(&self) -> ServiceResult<Swept> {
         let hot = self.store.lifetimes().hot;
         if !hot.is_zero() {

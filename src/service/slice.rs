@@ -478,7 +478,7 @@ impl Follow {
     /// The next events; [`Step::Quiet`] after `patience` without any.
     ///
     /// # Errors
-    /// `session_damaged`, `session_deleted`, and those of the disk.
+    /// `session_damaged`, `session_deleted`, and those of the engine.
     pub async fn step(&mut self, patience: Duration) -> ServiceResult<Step> {
         // One patience for the whole step: events that a filter holds back do not renew it.
         let quiet = tokio::time::sleep(patience);

@@ -26,7 +26,7 @@ impl Service {
     /// Records sources that a caller reports; sources already recorded are unchanged.
     ///
     /// # Errors
-    /// `session_required`, `invalid_request`, and those of the disk.
+    /// `session_required`, `invalid_request`, and those of the engine.
     pub async fn add_sources(
         &self,
         caller: &Caller,

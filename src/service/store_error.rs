@@ -58,7 +58,10 @@ impl From<StoreError> for ServiceError {
             StoreError::Plaintext => Self::invalid("keys", message)
                 .action("export its sessions, make a data directory with a key, import them there"),
             StoreError::ReadOnly { .. } => retry(plain(Code::StoreReadOnly))
-                .action("reading works; an operator must look at the disk and restart"),
+                .action("reading works; an operator must look at the storage and restart"),
+            StoreError::Unreachable { .. } => retry(plain(Code::StoreUnreachable)).action(
+                "nothing was written: send it again later; an operator must look at the storage",
+            ),
             StoreError::Busy => retry(plain(Code::RateLimited))
                 .action("nothing was kept of this append; wait a moment, then emit again"),
             StoreError::DiskFull(short) => retry(plain(Code::DiskFull)).action(format!(
@@ -80,7 +83,7 @@ impl From<StoreError> for ServiceError {
                     .action("come back later; an operator may allow the server more files")
             }
             StoreError::Io { .. } => {
-                retry(plain(Code::InternalError)).action("look at the disk, then try again")
+                retry(plain(Code::InternalError)).action("look at the storage, then try again")
             }
         }
     }
@@ -104,7 +107,7 @@ pub fn without_room(short: Short) -> ServiceError {
     ))
 }
 
-/// What a person does about a full disk.
+/// What a person does about full storage.
 #[must_use]
 pub fn way_to_room(short: Short) -> &'static str {
     match short {
@@ -113,12 +116,12 @@ pub fn way_to_room(short: Short) -> &'static str {
     }
 }
 
-/// A failed write: a failing disk means "no writes now", not a defect of this program.
+/// A failed write: failing storage means "no writes now", not a defect of this program.
 pub(super) fn unwritten(error: StoreError) -> ServiceError {
     match error {
         StoreError::Io { ref source, .. } if env::out_of_descriptors(source) => error.into(),
         StoreError::Io { .. } => retry(ServiceError::new(Code::StoreReadOnly, error.to_string()))
-            .action("nothing was kept; look at the disk, then send it again"),
+            .action("nothing was kept; look at the storage, then send it again"),
         other => other.into(),
     }
 }

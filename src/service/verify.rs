@@ -47,7 +47,7 @@ impl Service {
     /// [`Self::verify`] of every session of every tenant.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Those of the engine.
     pub async fn verify_store(&self) -> ServiceResult<Verified> {
         Ok(self.store.verify_scopes().await?)
     }
@@ -86,7 +86,7 @@ impl Service {
     /// The master keys that the store needs and those it has; `None` in plaintext.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Those of the engine.
     pub async fn keys(&self) -> ServiceResult<Option<KeyReport>> {
         Ok(self.store.keys().await?)
     }
@@ -94,7 +94,7 @@ impl Service {
     /// Continues the rotation to the current master key.
     ///
     /// # Errors
-    /// `invalid_request` in plaintext, and those of the disk: a retry continues the rotation.
+    /// `invalid_request` in plaintext, and those of the engine: a retry continues the rotation.
     pub async fn rotate_keys(&self) -> ServiceResult<KeyReport> {
         self.durable(self.store.rotate_keys(KEYS_AT_ONCE)).await.map_err(unwritten)
     }
@@ -103,7 +103,7 @@ impl Service {
     /// does.
     ///
     /// # Errors
-    /// Those of the disk; `invalid_request` for an engine with its own means of backup.
+    /// Those of the engine; `invalid_request` for an engine with its own means of backup.
     pub fn backup(&self, take: &mut dyn FnMut(Part) -> io::Result<()>) -> ServiceResult<Backup> {
         self.store.backup(take).map_err(|error| match error {
             StoreError::Io { ref source, .. } if !env::out_of_descriptors(source) => {

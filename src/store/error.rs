@@ -135,7 +135,7 @@ pub enum StoreError {
     /// The journal's sync failed: the append may or may not survive a restart.
     #[error("the append's outcome is unknown: {reason}")]
     OutcomeUnknown {
-        /// What the disk said.
+        /// What the storage said.
         reason: String,
     },
     /// It has no keys: it was made without one.
@@ -147,22 +147,29 @@ pub enum StoreError {
         /// What made it so.
         reason: String,
     },
-    /// As much as may wait for the disk waits; nothing of the append was kept.
-    #[error("too much waits for the disk")]
+    /// As much as may wait to be stored waits; nothing of the append was kept.
+    #[error("too much waits to be stored")]
     Busy,
+    /// The engine keeps its bytes elsewhere, and that place does not answer; nothing was written.
+    /// A commit that may have been written is [`Self::OutcomeUnknown`].
+    #[error("the storage cannot be reached: {reason}")]
+    Unreachable {
+        /// What the connection said.
+        reason: String,
+    },
     /// No space or no inode is left, or a file may not grow; nothing of the append was kept.
     #[error("{}", full(*.0))]
     DiskFull(Short),
-    /// It is accepted and holds; bytes that it takes away are left on the disk.
+    /// It is accepted and holds; bytes that it takes away are left in the storage.
     #[error(
-        "the {what} is accepted and not finished, bytes are left on the disk: {doing}: {source}"
+        "the {what} is accepted and not finished, bytes are left in the storage: {doing}: {source}"
     )]
     Unfinished {
         /// What was accepted.
         what: &'static str,
         /// The step that failed.
         doing: &'static str,
-        /// What the file system said.
+        /// What the storage said.
         source: io::Error,
     },
     /// A session is gone, or something of it was taken away, since a derived file was made from it.
@@ -196,16 +203,16 @@ pub enum StoreError {
     Io {
         /// What was being done.
         doing: &'static str,
-        /// What the file system said.
+        /// What the storage said.
         source: io::Error,
     },
 }
 
-/// What the text of a full disk says.
+/// What the text of full storage says.
 fn full(short: Short) -> &'static str {
     match short {
-        Short::Space => "the disk is full, or a limit of file sizes is met",
-        Short::Inodes => "the disk is full: no inode is free",
+        Short::Space => "the storage is full, or a limit of file sizes is met",
+        Short::Inodes => "the storage is full: no inode is free",
     }
 }
 

@@ -24,8 +24,8 @@ pub trait Maintain: Send + Sync {
     /// as the caller takes for the parts: call it where waiting is allowed.
     ///
     /// # Errors
-    /// What the disk, or `take`, said; [`StoreError::NotOffered`] by an engine that is backed up by
-    /// means of its own.
+    /// What the storage, or `take`, said; [`StoreError::NotOffered`] by an engine that has means
+    /// of its own.
     fn backup(&self, take: &mut dyn FnMut(Part) -> io::Result<()>) -> StoreResult<Backup> {
         let _ = take;
         Err(StoreError::NotOffered { what: "a backup" })
@@ -49,7 +49,7 @@ pub trait Maintain: Send + Sync {
     /// gives that up and takes writes again. Copies come first.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Those of the engine.
     fn repair_store(&self, accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
         let _ = accept;
         async { Err(StoreError::NotOffered { what: "repairs" }) }.boxed()
@@ -58,7 +58,7 @@ pub trait Maintain: Send + Sync {
     /// What the store wants of master keys, and what there is of them; `None` in plaintext.
     ///
     /// # Errors
-    /// What the disk said.
+    /// What the storage said.
     fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>> {
         async { Err(StoreError::NotOffered { what: "keys" }) }.boxed()
     }
@@ -68,7 +68,7 @@ pub trait Maintain: Send + Sync {
     /// before is wanted.
     ///
     /// # Errors
-    /// [`StoreError::Plaintext`], and what the disk said; the next call continues.
+    /// [`StoreError::Plaintext`], and what the storage said; the next call continues.
     fn rotate_keys(&self, keys_max: usize) -> BoxFuture<'_, StoreResult<KeyReport>> {
         let _ = keys_max;
         async { Err(StoreError::NotOffered { what: "keys" }) }.boxed()

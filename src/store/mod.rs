@@ -34,7 +34,8 @@ use crate::event::{
 };
 
 /// An engine that keeps sessions. Every answer rests on durable bytes only. A session of another
-/// scope is not found: unknown and foreign are the same to every method.
+/// scope is not found: unknown and foreign are the same to every method. Where an engine
+/// keeps its bytes elsewhere, all that can fail may answer [`StoreError::Unreachable`].
 pub trait Store: Maintain + Derived {
     /// Creates a session, with its first events, all or nothing. With a parent it is a fork: it has
     /// the parent's events below that position without a copy of them, and no key of a batch.
@@ -147,7 +148,14 @@ pub trait Store: Maintain + Derived {
 
     /// Sessions of all scopes with events behind their last checkpoint that were written to at or
     /// after `since`, up to `limit`.
-    fn unmarked(&self, since: Timestamp, limit: usize) -> BoxFuture<'_, Vec<SessionKey>>;
+    ///
+    /// # Errors
+    /// Those of the engine.
+    fn unmarked(
+        &self,
+        since: Timestamp,
+        limit: usize,
+    ) -> BoxFuture<'_, StoreResult<Vec<SessionKey>>>;
 
     /// A slice of a session, never past the durable point.
     ///
@@ -236,7 +244,7 @@ pub trait Store: Maintain + Derived {
     /// stopped.
     ///
     /// # Errors
-    /// Those of the disk; what could not go stays for the next round.
+    /// Those of the engine; what could not go stays for the next round.
     fn sweep(&self) -> BoxFuture<'_, StoreResult<Swept>>;
 
     /// Sessions of a scope with an end in sight, the soonest first, up to `limit`. Changes nothing.
@@ -250,7 +258,14 @@ pub trait Store: Maintain + Derived {
     ) -> BoxFuture<'a, StoreResult<Vec<Aging>>>;
 
     /// What a tenant keeps, counted session by session, those of one user left out.
-    fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage>;
+    ///
+    /// # Errors
+    /// Those of the engine.
+    fn usage<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        but: &'a UserId,
+    ) -> BoxFuture<'a, StoreResult<Usage>>;
 
     /// Whether the store can do its work now.
     fn health(&self) -> Health;

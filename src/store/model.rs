@@ -304,6 +304,7 @@ impl Store for Model {
                     tail,
                     receipt: Receipt { position: tail, chain },
                     bytes,
+                    rewritten: 0,
                     damage: Vec::new(),
                     work: Work::default(),
                     forked_from: new.parent,
@@ -433,6 +434,7 @@ impl Store for Model {
             session.deleted = true;
             session.expired = false;
             session.erased = true;
+            session.info.rewritten = u64::MAX;
             self.shelf.take_away(session.hash, None);
             lose(&mut sessions, key);
             Ok(())
@@ -464,6 +466,7 @@ impl Store for Model {
             }
             self.shelf.take_away(session.hash, Some(&[at.0]));
             if session.redacted.insert(at) {
+                session.info.rewritten += 1;
                 session.info.updated_at = now.max(session.info.updated_at);
             }
             for (batch, answer) in session.batches.values_mut() {
@@ -561,8 +564,12 @@ impl Store for Model {
         async move { Ok(self.unfinished_of(scope, workspace, limit)) }.boxed()
     }
 
-    fn unmarked(&self, since: Timestamp, limit: usize) -> BoxFuture<'_, Vec<SessionKey>> {
-        async move { self.unmarked_since(since, limit) }.boxed()
+    fn unmarked(
+        &self,
+        since: Timestamp,
+        limit: usize,
+    ) -> BoxFuture<'_, StoreResult<Vec<SessionKey>>> {
+        async move { Ok(self.unmarked_since(since, limit)) }.boxed()
     }
 
     fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>> {
@@ -740,17 +747,21 @@ impl Store for Model {
         .boxed()
     }
 
-    fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage> {
+    fn usage<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        but: &'a UserId,
+    ) -> BoxFuture<'a, StoreResult<Usage>> {
         async move {
             let sessions = self.sessions();
             let theirs = sessions.values().filter(|one| {
                 let scope = &one.info.key.scope;
                 scope.tenant == *tenant && scope.user != *but
             });
-            theirs.fold(Usage::default(), |usage, one| Usage {
+            Ok(theirs.fold(Usage::default(), |usage, one| Usage {
                 sessions: usage.sessions + u64::from(!one.deleted && !one.expired),
                 bytes: usage.bytes + if one.deleted && !one.expired { 0 } else { one.info.bytes },
-            })
+            }))
         }
         .boxed()
     }

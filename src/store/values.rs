@@ -126,6 +126,10 @@ pub struct SessionInfo {
     pub receipt: Receipt,
     /// Bytes of its own records before compression.
     pub bytes: u64,
+    /// Rises with each event of its own that is redacted, as soon as the redaction is durable, and
+    /// with its erasure: what was made from its events at a lower count may hold what is gone. A
+    /// fork does not count what was taken away of the sessions that it reads from.
+    pub rewritten: u64,
     /// Damaged ranges; an empty list is a whole session.
     pub damage: Vec<Gap>,
     /// What is known of the work on it.
@@ -401,7 +405,7 @@ pub struct Verified {
     pub sessions: u64,
     /// Events read, each frame's checksum and each chain value checked.
     pub events: u64,
-    /// Bytes read from disk.
+    /// Bytes read from the storage.
     pub bytes: u64,
     /// Every damage found, with its session.
     pub damage: Vec<(SessionKey, Gap)>,
@@ -623,10 +627,10 @@ pub enum Health {
     Ready,
     /// Reads only, and why.
     ReadOnly(String),
-    /// Reads, and takes deletions that free bytes: the disk is full. It takes writes again by
+    /// Reads, and takes deletions that free bytes: the storage is full. It takes writes again by
     /// itself once there is room.
     Full(Short),
-    /// The disk has owed an answer for so long: appends wait.
+    /// The storage has owed an answer for so long: appends wait.
     Silent(Duration),
 }
 

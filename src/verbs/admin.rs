@@ -346,14 +346,15 @@ impl Serve for GetReadiness {
         Err(match call.service.health() {
             Health::Ready => return Ok(types::Condition { status: "ready".to_owned() }),
             Health::ReadOnly(reason) => read_only(format!("the store is read-only: {reason}"))
-                .action("reading works; look at the disk, then restart"),
+                .action("reading works; look at the storage, then restart"),
             Health::Full(short) => service::without_room(short),
             Health::Silent(silence) => {
                 let seconds = silence.as_secs();
-                let mut error =
-                    read_only(format!("the disk has not answered for {seconds} s; appends wait"));
+                let mut error = read_only(format!(
+                    "the storage has not answered for {seconds} s; appends wait"
+                ));
                 error.hint.retryable = true;
-                error.action("reading works; look at the disk")
+                error.action("reading works; look at the storage")
             }
         })
     }

@@ -274,7 +274,7 @@ async fn what_nobody_asked_for_slides_no_lifetime() {
     on_every_engine(async |store, clock| {
         create(store, "s").await;
         append(store, &key("s"), batch([event("{}")])).await.unwrap();
-        let unmarked = async || store.unmarked(Timestamp(i64::MIN), 9).await;
+        let unmarked = async || store.unmarked(Timestamp(i64::MIN), 9).await.unwrap();
         assert_eq!(unmarked().await, [key("s")]);
         let used = store.info(&key("s")).await.unwrap().used_at;
         clock.advance(MINUTE * 60);
@@ -286,7 +286,7 @@ async fn what_nobody_asked_for_slides_no_lifetime() {
         append(store, &key("s"), batch([event("{}")])).await.unwrap();
         assert_eq!(unmarked().await, [key("s")]);
         let later = store.info(&key("s")).await.unwrap().updated_at.plus_micros(1);
-        assert_eq!(store.unmarked(later, 9).await, []);
+        assert_eq!(store.unmarked(later, 9).await.unwrap(), []);
     })
     .await;
 }

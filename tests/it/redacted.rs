@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use sessionlog::{
     env::sim::{Fault, Op, Sim},
-    event::{BatchKey, EventId, Position},
+    event::{BatchKey, EventId, Position, Scope},
     log::{
         Cipher, Frame, FrameHeader, KeyNumber, RecordBody, StoreFile, batch_digest,
         journal::JournalHeader,
@@ -17,7 +17,7 @@ use sessionlog::{
         segment::SegmentHeader,
     },
     store::{
-        Change, Maintain, Read, Store, StoreError,
+        Change, ForkPoint, Listing, Maintain, NewSession, Read, Store, StoreError,
         local::{Local, Options},
     },
 };
@@ -167,6 +167,8 @@ async fn is_redacted(store: &Local) -> bool {
     assert_eq!((verified.sessions, verified.damage), (2, vec![]));
     let gone = events[AT].body == GONE.as_bytes();
     assert!(gone || events[AT].body == body(AT).as_bytes());
+    let redacted = events.iter().filter(|one| one.body == GONE.as_bytes()).count();
+    assert_eq!(store.info(&key("s")).await.unwrap().rewritten, redacted as u64);
     gone
 }
 
@@ -206,6 +208,49 @@ async fn a_redacted_event_has_no_body_and_answers_any_retry() {
         let unknown = store.redact(&key("nobody"), &id("a")).await.unwrap_err();
         assert!(matches!(unknown, StoreError::SessionNotFound { .. }), "{unknown}");
         assert_eq!(events_of(store, &key("held")).await[0].body, b"{\"n\":1}"[..]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_count_of_what_was_taken_away_rises_with_each_event_that_is_redacted() {
+    on_every_engine(async |store, _| {
+        for name in ["s", "other"] {
+            create(store, name).await;
+            let events = ["a", "b", "c"].map(|id| named(id, "{}"));
+            append(store, &key(name), batch(events)).await.unwrap();
+        }
+        let parent = Some(ForkPoint { session: key("s").session, at: Position(2) });
+        let id = Some(key("fork").session);
+        let fork = NewSession { id, parent, ..NewSession::default() };
+        store.create(&Scope::local(), fork).await.unwrap();
+        append(store, &key("fork"), batch([named("d", "{}")])).await.unwrap();
+        let counts = async || {
+            let mut counts = Vec::new();
+            for name in ["s", "fork", "other"] {
+                counts.push(store.info(&key(name)).await.unwrap().rewritten);
+            }
+            counts
+        };
+        assert_eq!(counts().await, [0, 0, 0]);
+        for (session, id, expected) in [
+            ("s", "b", [1, 0, 0]),
+            ("s", "b", [1, 0, 0]),
+            ("s", "unknown", [1, 0, 0]),
+            ("s", "c", [2, 0, 0]),
+            // What a fork reads of its parent is taken from there.
+            ("fork", "a", [3, 0, 0]),
+            ("fork", "d", [3, 1, 0]),
+        ] {
+            store.redact(&key(session), &EventId::new(id).unwrap()).await.unwrap();
+            assert_eq!(counts().await, expected, "{session}: {id}");
+        }
+        append(store, &key("s"), batch([event("{}")])).await.unwrap();
+        let title = Change { title: Some(Some("t".to_owned())), ..Change::default() };
+        assert_eq!(store.change(&key("s"), title).await.unwrap().rewritten, 3);
+        let listed = store.list(&Scope::local(), Listing::default()).await.unwrap().sessions;
+        let sum: u64 = listed.iter().map(|info| info.rewritten).sum();
+        assert_eq!(sum, 4, "a listing says the same");
     })
     .await;
 }

@@ -426,8 +426,12 @@ impl Store for Local {
         async move { Ok(blocking(|| self.segments.unfinished(scope, workspace, limit))) }.boxed()
     }
 
-    fn unmarked(&self, since: Timestamp, limit: usize) -> BoxFuture<'_, Vec<SessionKey>> {
-        async move { blocking(|| self.segments.unmarked(since, limit)) }.boxed()
+    fn unmarked(
+        &self,
+        since: Timestamp,
+        limit: usize,
+    ) -> BoxFuture<'_, StoreResult<Vec<SessionKey>>> {
+        async move { Ok(blocking(|| self.segments.unmarked(since, limit))) }.boxed()
     }
 
     fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>> {
@@ -544,8 +548,12 @@ impl Store for Local {
         async move { Ok(blocking(|| self.upkeep.aging(scope, limit))) }.boxed()
     }
 
-    fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage> {
-        async move { blocking(|| self.upkeep.usage(tenant, but)) }.boxed()
+    fn usage<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        but: &'a UserId,
+    ) -> BoxFuture<'a, StoreResult<Usage>> {
+        async move { Ok(blocking(|| self.upkeep.usage(tenant, but))) }.boxed()
     }
 
     fn health(&self) -> Health {

@@ -69,18 +69,13 @@ impl Shelf {
 }
 
 impl Session {
-    fn rewritten(&self) -> u64 {
-        let own = self.redacted.range(self.base()..).count() as u64;
-        if self.erased { u64::MAX } else { own }
-    }
-
     fn moved(&self) -> Moved {
         Moved {
             key: self.info.key.clone(),
             hash: self.hash,
             base: self.base(),
             tail: self.info.tail,
-            rewritten: self.rewritten(),
+            rewritten: self.info.rewritten,
             survival: survival(self),
         }
     }
@@ -91,7 +86,7 @@ impl Model {
         let sessions = self.sessions();
         let current = sessions.get(&held.key).is_some_and(|session| {
             session.hash == held.hash
-                && session.rewritten() == held.rewritten
+                && session.info.rewritten == held.rewritten
                 && held.range.to <= session.info.tail
         });
         let session = held.key.session.clone();

@@ -28,7 +28,7 @@ pub(crate) struct Looked {
     pub(crate) known: Vec<Option<Position>>,
     /// What the device did not give of the session, and no person gave up.
     pub(crate) unread: Vec<Gap>,
-    /// Only what frees room is taken: the disk is full, and what it lacks.
+    /// Only what frees room is taken: the storage is full, and what it lacks.
     pub(crate) cramped: Option<Short>,
     /// Why the session's segment takes no more.
     pub(crate) unwritable: Option<String>,

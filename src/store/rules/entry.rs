@@ -124,6 +124,11 @@ impl Entry {
         self.redacted.iter().any(|one| !one.cleared)
     }
 
+    /// How often something of what it wrote was taken away; an erasure is the last time.
+    pub(crate) fn rewritten(&self) -> u64 {
+        if self.stage.is_erased() { u64::MAX } else { self.redacted.len() as u64 }
+    }
+
     /// When the session was used last, by the store's count of time.
     pub(crate) fn used_at(&self) -> Timestamp {
         Timestamp(self.updated_at).plus_micros(self.used_after.saturating_mul(SECOND_MICROS))
@@ -198,6 +203,7 @@ impl Entry {
             tail: Position(self.tail),
             receipt: self.receipt(),
             bytes: self.bytes,
+            rewritten: self.rewritten(),
             damage: self.gaps(),
             forked_from: self.lineage.as_ref().and_then(point_of),
             work: work_of(&self.work),

@@ -55,10 +55,13 @@ fn create() -> Create {
     }
 }
 
-fn hash() -> SessionHash {
+fn key() -> SessionKey {
     let (tenant, user) = (TenantId::new("t").unwrap(), UserId::new("u").unwrap());
-    let key = SessionKey { scope: Scope { tenant, user }, session: id() };
-    SessionHash::of(&key, Incarnation([7; 16]))
+    SessionKey { scope: Scope { tenant, user }, session: id() }
+}
+
+fn hash() -> SessionHash {
+    SessionHash::of(&key(), Incarnation([7; 16]))
 }
 
 fn id() -> SessionId {
@@ -401,6 +404,10 @@ fn a_frame_does_what_its_records_say_when_it_is_read_back() {
                 _ => !is_seen(&entry),
             };
             assert_eq!(!is_seen(&after), hidden, "{context}");
+            let rewritten = |entry: &Entry| entry.info(&key()).rewritten;
+            let rises = matches!(request.ask, Ask::Redact(_) | Ask::Erase);
+            assert_eq!(rewritten(&after) > rewritten(&entry), rises, "{context}");
+            assert!(rewritten(&after) >= rewritten(&entry), "{context}");
         }
     }
 }

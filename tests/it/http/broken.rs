@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use sessionlog::{
     env::sim::{Fault, ManualClock, Op, Sim},
     event::Timestamp,
+    service::{Quotas, Service},
     store::{
         Store,
         local::{Local, Options},
@@ -14,8 +15,11 @@ use sessionlog::{
     wire::pb,
 };
 
-use super::house::{House, Plan, numbers};
-use crate::engines::{append, batch, create, key, named, small};
+use super::{
+    gate::Gate,
+    house::{House, Plan, numbers},
+};
+use crate::engines::{self, append, batch, create, event, key, named, small};
 
 const EVENTS: &str = "/v1/sessions/s/events";
 
@@ -387,4 +391,43 @@ async fn what_a_full_disk_leaves_of_a_redaction_or_an_erasure_is_said_and_goes_w
         let again = house.post(&path, &json!({})).await;
         assert_eq!(again.status, 200, "{}", again.text);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn storage_that_cannot_be_reached_refuses_by_name_and_serves_again_when_it_answers() {
+    let engine = engines::all().into_iter().next().unwrap();
+    let gate = Arc::new(Gate::new(engine.store));
+    create(&*gate, "s").await;
+    append(&*gate, &key("s"), batch([event("{\"n\":0}")])).await.unwrap();
+    let quotas = Quotas { sessions_max: 2, ..Quotas::default() };
+    let service = Service::new(gate.clone(), engine.clock.clone()).with_quotas(quotas);
+    let plan = Plan { service: Some(service.clone()), ..Plan::default() };
+    let house = House::over(gate.clone(), engine.clock, plan).await;
+    let more = json!({"events": [{"type": "a.b", "id": "e", "n": 1}]});
+    let every = std::time::Duration::from_secs(600);
+    gate.cut(true);
+    for refused in [
+        house.post(EVENTS, &more).await,
+        house.post("/v1/sessions", &json!({"id": "t"})).await,
+        house.post("/v1/sessions/s/fork", &json!({"at": "end"})).await,
+        house.get(EVENTS).await,
+        house.get("/v1/sessions").await,
+        house.get("/v1/sessions/s/views/index").await,
+    ] {
+        let found = (refused.status, refused.code());
+        assert_eq!(found, (503, "store_unreachable".to_owned()), "{}", refused.text);
+        assert_eq!(refused.json()["error"]["recovery_hint"]["retryable"], true);
+        assert_eq!(
+            (refused.header("x-should-retry"), refused.header("retry-after")),
+            ("true", "1")
+        );
+    }
+    assert_eq!(service.mark_changed(every).await, 0);
+    gate.cut(false);
+    assert_eq!(house.post(EVENTS, &more).await.status, 200);
+    assert_eq!(numbers(&house.get(EVENTS).await.json()), [0, 1]);
+    assert_eq!(service.mark_changed(every).await, 1);
+    // A count that failed is no count: the session from before is not forgotten.
+    assert_eq!(house.post("/v1/sessions", &json!({"id": "t"})).await.status, 201);
+    assert_eq!(house.post("/v1/sessions", &json!({"id": "u"})).await.code(), "quota_exceeded");
 }

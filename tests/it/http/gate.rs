@@ -1,9 +1,9 @@
-//! A store whose appends wait until they are let through, and whose reads are counted. It must not
-//! change what they do.
+//! A store whose appends wait until they are let through, whose reads are counted, and which can be
+//! cut off. It must not change what they do otherwise.
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use futures_util::future::BoxFuture;
@@ -16,7 +16,7 @@ use sessionlog::{
         Aging, Appended, Change, Derived, DerivedFile, DerivedName, Family, Head, Health, Held,
         KeyReport, Lease, LeaseCall, Lifetimes, Listed, Listing, Maintain, Mapped, Moves,
         NewSession, Notes, Read, Receipt, Recovery, Repaired, SessionInfo, Since, Slice, Store,
-        StoreResult, Swept, Usage, Verified, Watch,
+        StoreError, StoreResult, Swept, Usage, Verified, Watch,
     },
 };
 use tokio::sync::watch;
@@ -27,12 +27,14 @@ pub struct Gate {
     arrived: watch::Sender<usize>,
     passed: AtomicUsize,
     read: AtomicUsize,
+    is_cut: AtomicBool,
 }
 
 impl Gate {
     pub fn new(store: Arc<dyn Store>) -> Self {
         let (open, arrived) = (watch::channel(true).0, watch::channel(0).0);
-        Self { store, open, arrived, passed: AtomicUsize::new(0), read: AtomicUsize::new(0) }
+        let (passed, read, is_cut) = Default::default();
+        Self { store, open, arrived, passed, read, is_cut }
     }
 
     pub fn close(&self) {
@@ -42,6 +44,17 @@ impl Gate {
 
     pub fn open(&self) {
         self.open.send_replace(true);
+    }
+
+    /// Whether everything that can fail fails: the storage cannot be reached.
+    pub fn cut(&self, is_cut: bool) {
+        self.is_cut.store(is_cut, Ordering::Relaxed);
+    }
+
+    fn reach(&self) -> StoreResult<()> {
+        let reason = || "the connection was refused".to_owned();
+        let cut = || StoreError::Unreachable { reason: reason() };
+        if self.is_cut.load(Ordering::Relaxed) { Err(cut()) } else { Ok(()) }
     }
 
     /// Returns when an append waits at the closed gate.
@@ -60,11 +73,14 @@ impl Gate {
     }
 }
 
-/// Methods that go through to the store behind, as they came.
+/// Methods that go through to the store behind, as they came, unless it is cut off.
 macro_rules! passed_on {
     ($($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)*) => {
         $(fn $name<'a>(&'a self $(, $argument: $kind)*) -> BoxFuture<'a, $answer> {
-            self.store.$name($($argument),*)
+            Box::pin(async move {
+                self.reach()?;
+                self.store.$name($($argument),*).await
+            })
         })*
     };
 }
@@ -112,12 +128,14 @@ impl Store for Gate {
             self.arrived.send_modify(|count| *count += 1);
             self.open.subscribe().wait_for(|open| *open).await.unwrap();
             self.passed.fetch_add(1, Ordering::Relaxed);
+            self.reach()?;
             self.store.append(key, batch).await
         })
     }
 
     fn info<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
         Box::pin(async move {
+            self.reach()?;
             let info = self.store.info(key).await;
             // Other tasks run before it is heard.
             tokio::task::yield_now().await;
@@ -128,6 +146,7 @@ impl Store for Gate {
     fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>> {
         Box::pin(async move {
             tokio::task::yield_now().await;
+            self.reach()?;
             let slice = self.store.read(key, read).await?;
             self.read.fetch_add(slice.events.len(), Ordering::Relaxed);
             Ok(slice)
@@ -149,13 +168,17 @@ impl Store for Gate {
         lease(key: &'a SessionKey, call: LeaseCall) -> StoreResult<(Lease, SessionInfo)>;
         unfinished(scope: &'a Scope, name: Option<&'a str>, limit: usize)
             -> StoreResult<Vec<SessionInfo>>;
-        unmarked(since: Timestamp, limit: usize) -> Vec<SessionKey>;
+        unmarked(since: Timestamp, limit: usize) -> StoreResult<Vec<SessionKey>>;
         find(key: &'a SessionKey, id: &'a EventId) -> StoreResult<Option<Position>>;
         find_time(key: &'a SessionKey, time: Timestamp) -> StoreResult<Position>;
         watch(key: &'a SessionKey) -> StoreResult<Watch>;
         verify(scope: &'a Scope, session: Option<&'a SessionId>) -> StoreResult<Verified>;
         verify_head(key: &'a SessionKey, expected: Receipt) -> StoreResult<(Verified, Head)>;
-        close() -> ();
+        usage(tenant: &'a TenantId, but: &'a UserId) -> StoreResult<Usage>;
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.store.close()
     }
 
     fn lifetimes(&self) -> Lifetimes {
@@ -164,10 +187,6 @@ impl Store for Gate {
 
     fn counted(&self) -> Timestamp {
         self.store.counted()
-    }
-
-    fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> BoxFuture<'a, Usage> {
-        self.store.usage(tenant, but)
     }
 
     fn health(&self) -> Health {

@@ -182,14 +182,9 @@ fn moved(key: SessionKey, hash: SessionHash, entry: &Entry) -> Moved {
         hash,
         base: Position(base),
         tail: Position(entry.tail),
-        rewritten: rewritten(entry),
+        rewritten: entry.rewritten(),
         survival: survival(entry),
     }
-}
-
-/// How often something was taken away of what a session wrote.
-pub(crate) fn rewritten(entry: &Entry) -> u64 {
-    if entry.stage.is_erased() { u64::MAX } else { entry.redacted.len() as u64 }
 }
 
 /// What is left of a session.

@@ -8,12 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    catalogue::{moving::rewritten, sessions::Sessions},
-    ground::Ground,
-    rank,
-    session::Session,
-};
+use super::{catalogue::sessions::Sessions, ground::Ground, rank, session::Session};
 use crate::{
     env::sync::{Condvar, Mutex},
     event::SessionHash,
@@ -138,7 +133,7 @@ impl Shelf {
         let gone = entry.stage.is_reclaimed()
             || entry.stage.is_discarded() && !self.sessions.is_needed(session.hash);
         let same = session.hash == held.hash
-            && rewritten(entry) == held.rewritten
+            && entry.rewritten() == held.rewritten
             && held.range.to.0 <= entry.tail;
         if same && !gone && state.exists() { Ok(()) } else { Err(outdated()) }
     }
