@@ -78,7 +78,9 @@ impl Local {
     /// [`OpenError`]; nothing was changed then.
     pub fn open_local(env: &Env, options: Options) -> Result<Self, OpenError> {
         let lock = open::own(env)?;
-        let local = Self::holding(Some(lock), open::open(env, options, making::identify(env)?)?);
+        let (store, derived) = making::identify(env)?;
+        let opened = open::open(env, options, store, derived)?;
+        let local = Self::holding(Some(lock), opened);
         if options.background {
             let sessions = Arc::clone(&local.sessions);
             local.spawn("journal", move || sessions.journal.run(&*sessions))?;
@@ -252,7 +254,7 @@ impl Maintain for Local {
 
 impl Derived for Local {
     fn derived(&self) -> StoreResult<Vec<DerivedFile>> {
-        Ok(self.segments.shelf.list())
+        blocking(|| self.segments.shelf.list())
     }
 
     fn put_derived<'a>(
@@ -265,12 +267,12 @@ impl Derived for Local {
     }
 
     fn open_derived(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
-        self.segments.shelf.open(name)
+        blocking(|| self.segments.shelf.open(name))
     }
 
     fn drop_derived(&self, name: DerivedName) -> BoxFuture<'_, StoreResult<()>> {
         async move {
-            let destroyed = blocking(|| self.segments.shelf.destroy(&|file| file.name == name));
+            let destroyed = blocking(|| self.segments.shelf.take_away(name));
             let doing = "destroying a derived file";
             destroyed.map_err(|source| StoreError::Io { doing, source })
         }

@@ -5,6 +5,7 @@
 mod derived;
 mod forks;
 mod known;
+mod upkeep;
 mod work;
 
 use std::{
@@ -21,10 +22,9 @@ use known::{created_before, known_ids, same_batch};
 use work::check_notes;
 
 use sessionlog::store::{
-    Aging, Appended, Change, Family, Fill, Filling, Gap, Head, Health, Keeps, KeyReport, Lease,
-    LeaseCall, Lifetimes, Listed, Listing, Maintain, NewSession, Notes, Placed, Read, Receipt,
-    Recovery, Repaired, SessionInfo, Slice, Stage, Store, StoreError, StoreResult, Swept, Usage,
-    Verified, Watch, Work, lifetime::Count,
+    Aging, Appended, Change, Family, Fill, Filling, Gap, Head, Health, Keeps, Lease, LeaseCall,
+    Lifetimes, Listed, Listing, NewSession, Notes, Placed, Read, Receipt, SessionInfo, Slice,
+    Stage, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, Work, lifetime::Count,
 };
 use sessionlog::{
     env::{Clock, Entropy},
@@ -213,45 +213,6 @@ fn gone(session: &Session) -> StoreResult<()> {
         (true, restorable) => Err(StoreError::SessionDeleted { session: id(), restorable }),
         (_, true) => Err(StoreError::SessionExpired { session: id() }),
         _ => Ok(()),
-    }
-}
-
-impl Maintain for Model {
-    fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<Verified>> {
-        async move {
-            let mut verified = Verified::default();
-            for found in self.sessions().values().filter(|found| gone(found).is_ok()) {
-                verified.sessions += 1;
-                verified.events += found.info.tail.0;
-                verified.bytes += found.info.bytes;
-            }
-            Ok(verified)
-        }
-        .boxed()
-    }
-
-    fn repair<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        _accept: bool,
-    ) -> BoxFuture<'a, StoreResult<Repaired>> {
-        async move { self.with(key, |_| Ok(Repaired::default())) }.boxed()
-    }
-
-    fn repair_store(&self, _accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
-        async { Ok(Repaired::default()) }.boxed()
-    }
-
-    fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>> {
-        async move { Ok(None) }.boxed()
-    }
-
-    fn rotate_keys(&self, _: usize) -> BoxFuture<'_, StoreResult<KeyReport>> {
-        async move { Err(StoreError::Plaintext) }.boxed()
-    }
-
-    fn recovery(&self) -> Recovery {
-        Recovery { clean: true, ..Recovery::default() }
     }
 }
 
@@ -464,7 +425,7 @@ impl Store for Model {
             if let Some(found) = session.events.get_mut(at.0 as usize) {
                 found.body = Bytes::from_static(REDACTED);
             }
-            self.shelf.take_away(session.hash, Some(&[at.0]));
+            self.shelf.take_away(session.hash, Some(&BTreeSet::from([at.0])));
             if session.redacted.insert(at) {
                 session.info.rewritten += 1;
                 session.info.updated_at = now.max(session.info.updated_at);
