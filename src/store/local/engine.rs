@@ -564,7 +564,7 @@ mod tests {
             let id = EventId::new("e").unwrap();
             let event = NewEvent {
                 id: Some(id.clone()),
-                kind: EventType::new("user.message").unwrap(),
+                kind: EventType::new("a.b").unwrap(),
                 origin: Origin::User,
                 created_at: None,
                 position: None,
