@@ -575,3 +575,51 @@ impl Store for Local {
         .boxed()
     }
 }
+
+#[cfg(all(test, feature = "sim"))]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::{
+        env::sim::Sim,
+        event::{EventType, NewEvent, Origin, Range},
+        store::Fill,
+    };
+
+    #[tokio::test]
+    async fn events_read_lately_leave_memory_when_some_are_erased_or_redacted() {
+        for erases in [false, true] {
+            let options = Options { background: false, ..Options::default() };
+            let store = Local::open_local(&Sim::new(9).env(), options).unwrap();
+            let id = EventId::new("e").unwrap();
+            let event = NewEvent {
+                id: Some(id.clone()),
+                kind: EventType::new("a.b").unwrap(),
+                origin: Origin::User,
+                created_at: None,
+                position: None,
+                body: Bytes::from_static(b"{}"),
+            };
+            let events = Batch { events: [event].into(), ..Batch::default() };
+            let new = NewSession { events, ..NewSession::default() };
+            let key = store.create(&Scope::local(), new).await.unwrap().0.key;
+            store.settle().unwrap();
+            let read = Read {
+                range: Range::new(Position::ZERO, Position(1)),
+                events_max: 1,
+                bytes_max: 1,
+                fill: Fill::Forward,
+                allow_gaps: false,
+            };
+            assert_eq!(store.read(&key, read).await.unwrap().events.len(), 1);
+            assert!(!store.segments.warm.is_empty(), "what was read stays in memory");
+            if erases {
+                store.erase(&key).await.unwrap();
+            } else {
+                store.redact(&key, &id).await.unwrap();
+            }
+            assert!(store.segments.warm.is_empty(), "erased: {erases}");
+        }
+    }
+}

@@ -163,6 +163,10 @@ impl Model {
         if let Some(note) = batch.note.clone() {
             self.keep(session, note);
         }
+        if !batch.metadata.is_empty() {
+            session.info.updated_at = now;
+            pair(&mut session.info, batch.metadata.clone());
+        }
         if let Some(key) = batch.key.clone().filter(|_| !batch.events.is_empty()) {
             session.batches.insert(key, (batch, answer.clone()));
         }
@@ -203,6 +207,17 @@ impl Model {
             receipt: session.info.receipt,
             repeated: false,
         }
+    }
+}
+
+/// Sets and removes pairs of the metadata.
+fn pair(info: &mut SessionInfo, pairs: BTreeMap<String, Option<String>>) {
+    for (name, value) in pairs {
+        info.bytes += (name.len() + value.as_ref().map_or(0, String::len)) as u64;
+        match value {
+            Some(value) => info.metadata.insert(name, value),
+            None => info.metadata.remove(&name),
+        };
     }
 }
 
@@ -331,16 +346,11 @@ impl Store for Model {
                     None => {}
                 }
                 session.info.used_at = counted;
-                session.info.bytes += change.text_bytes() as u64;
                 if let Some(title) = change.title {
+                    session.info.bytes += title.as_ref().map_or(0, String::len) as u64;
                     session.info.title = title;
                 }
-                for (name, value) in change.metadata {
-                    match value {
-                        Some(value) => session.info.metadata.insert(name, value),
-                        None => session.info.metadata.remove(&name),
-                    };
-                }
+                pair(&mut session.info, change.metadata);
                 match change.archive {
                     Some(true) => drop(session.info.archived_at.get_or_insert(now)),
                     Some(false) => session.info.archived_at = None,
