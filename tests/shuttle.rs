@@ -11,16 +11,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use sessionlog::{
-    env::{
-        planted::{Defect, plant},
-        sim::{Fault, Op, Sim},
-    },
+    env::planted::{Defect, plant},
     event::{Batch, EventType, NewEvent, Origin, Position, Range, Scope, SessionId, SessionKey},
     store::{
         Fill, NewSession, Read, Store, StoreError,
         local::{Local, Options},
     },
 };
+use sessionlog_sim::{Fault, Op, Sim};
 use shuttle::{
     Config, Runner,
     future::block_on,

@@ -15,7 +15,8 @@ use sessionlog::{
         SessionId, SessionKey, Timestamp,
     },
     log::{
-        Chain, Cipher, Encryptor, Frame, FrameHeader, FrameKind, KeyNumber, NONCE_BYTES, Record,
+        Chain, Cipher, Encryptor, Frame, FrameHeader, FrameKind, Head, KeyNumber, NONCE_BYTES,
+        Record,
         keyring::{Master, Own},
         record::{decode, encode},
         scan::scan,
@@ -45,9 +46,10 @@ fn record(number: usize) -> Record {
         body: format!(r#"{{"content":"{text}"}}"#).into(),
     };
     let id = EventId::new(&format!("e{number}")).unwrap();
-    let mut record = Record::event(&event, &id, [9; 16]);
-    record.process_at(Timestamp(1_700_000_000_000_000 + number as i64));
-    record
+    let now = Timestamp(1_700_000_000_000_000 + number as i64);
+    let mut encoded = Vec::new();
+    Head::event(&event, &id, now).encode([9; 16], &event.body, &mut encoded);
+    decode(&encoded.into(), 1).unwrap().remove(0)
 }
 
 fn payload(count: usize) -> Vec<u8> {

@@ -28,8 +28,8 @@ unless --check is given."
 pub(super) struct Bench {
     #[command(subcommand)]
     pub(super) verb: Option<Verb>,
-    /// Groups (floor, engine, http, slice, peers, start, research, fork, hook, disk) or prefixes of
-    /// row names
+    /// Groups (floor, engine, http, slice, peers, start, research, search, fork, hook, disk) or
+    /// prefixes of row names
     #[arg(value_name = "ROWS")]
     pub(super) rows: Vec<String>,
     /// Run one short round of each row

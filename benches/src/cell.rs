@@ -33,6 +33,8 @@ pub(super) enum Group {
     Start,
     /// Research sessions: overviews, and steps through MCP.
     Research,
+    /// Searching all sessions.
+    Search,
     /// Forks of sessions.
     Fork,
     /// What an agent waits for at its events.
@@ -42,7 +44,7 @@ pub(super) enum Group {
 }
 
 impl Group {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Floor,
         Self::Engine,
         Self::Http,
@@ -50,6 +52,7 @@ impl Group {
         Self::Peers,
         Self::Start,
         Self::Research,
+        Self::Search,
         Self::Fork,
         Self::Hook,
         Self::Disk,
@@ -64,6 +67,7 @@ impl Group {
             Self::Peers => "peers",
             Self::Start => "start",
             Self::Research => "research",
+            Self::Search => "search",
             Self::Fork => "fork",
             Self::Hook => "hook",
             Self::Disk => "disk",

@@ -150,6 +150,13 @@ pub(super) fn get(path: &str, form: &str, credential: &str) -> Vec<u8> {
         .into_bytes()
 }
 
+/// A request with a JSON body.
+pub(super) fn post_json(path: &str, body: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    post(path, Form::Json, "", body.as_bytes(), &mut out);
+    out
+}
+
 fn post(path: &str, form: Form, credential: &str, body: &[u8], out: &mut Vec<u8>) {
     let (form, length) = (form.media_type(), body.len());
     let head = format!(

@@ -23,6 +23,7 @@ mod research;
 mod room;
 mod runner;
 mod sample;
+mod search;
 mod server;
 mod site;
 mod slices;
@@ -74,8 +75,15 @@ const CELLS: [&[Cell]; 8] = [
     redis::CELLS,
 ];
 /// What is found once, after the rounds.
-const PROBES: [Probe; 6] =
-    [start::PROBE, research::PROBE, stdio::PROBE, fork::PROBE, hook::PROBE, room::PROBE];
+const PROBES: [Probe; 7] = [
+    start::PROBE,
+    research::PROBE,
+    stdio::PROBE,
+    search::PROBE,
+    fork::PROBE,
+    hook::PROBE,
+    room::PROBE,
+];
 
 /// How much a run does by default: three minutes, or twenty seconds.
 /// A session of so many events is smaller than the segments that are sealed.

@@ -241,7 +241,7 @@ async fn part<C: Client>(
     start: &Barrier,
 ) -> io::Result<Round> {
     let opened = try_join_all(clients.iter().map(|client| client.open(manner))).await;
-    // Every thread waits for the others, also one that has failed: they must not wait for ever.
+    // Every thread waits for the others, also one that has failed: they must not wait without end.
     start.wait();
     let mut opened = opened?;
     let began = clock.monotonic();

@@ -84,7 +84,7 @@ impl Postgres {
         let directory = site.path("postgres");
         files::create_dir(&directory)?;
         if let Some(user) = user {
-            files::give(&directory, user.id, user.group)?;
+            std::os::unix::fs::chown(&directory, Some(user.id), Some(user.group))?;
         }
         let command = |program: &Path| {
             let mut command = Command::new(program);

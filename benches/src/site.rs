@@ -5,7 +5,9 @@
 use std::{
     any::Any,
     collections::BTreeMap,
+    fs,
     io::Write as _,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -82,7 +84,7 @@ impl Site {
     pub(super) fn new(parent: &Path, settings: Settings, runtime: Runtime) -> Outcome<Self> {
         let scratch = Scratch::new_in(parent, "sessionlog-bench")?;
         // A peer may run as a user of its own, who must get to its directory and no further.
-        files::make_passable(scratch.path())?;
+        fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o711))?;
         let mut site = Self {
             programs: BTreeMap::new(),
             disk: Disk::under(&files::canonical(scratch.path())?),

@@ -64,6 +64,10 @@ pub(super) const TARGETS: &[Target] = &[
     shown("P10", "hook.record", &["hook.floor"]),
     at_most("P11", "disk.ratio", 0.35),
     shown("P11", "disk.imported", &[]),
+    at_most("P12", "search.p99", 50.0),
+    at_most("P12", "search.bytes", 0.2),
+    at_most("P12", "search.memory", 96.0),
+    at_most("P12", "search.found", 300.0),
 ];
 
 const fn times(

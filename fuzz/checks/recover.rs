@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use sessionlog::{
-    env::{MasterKeys, secrets::Secret, sim::Sim},
+    env::{MasterKeys, secrets::Secret},
     event::{
         Batch, Event, EventId, EventType, NewEvent, Origin, Position, Range, Scope, SessionId,
         SessionKey,
@@ -17,6 +17,7 @@ use sessionlog::{
         local::{Local, Options},
     },
 };
+use sessionlog_sim::Sim;
 use tokio::runtime::Runtime;
 
 /// A store as a stopped owner left it.

@@ -6,7 +6,6 @@ use std::{fmt::Debug, time::Duration};
 
 use bytes::Bytes;
 use sessionlog::{
-    env::sim::{Fault, Op, Sim},
     event::{
         Batch, BatchKey, EventId, EventType, Fence, Lsn, NewEvent, NewNote, NoteKind, Origin,
         Position, Range, Scope, SessionId, SessionKey,
@@ -15,9 +14,9 @@ use sessionlog::{
         Appended, Change, Fill, ForkPoint, LeaseCall, Listing, NewSession, Notes, Read, Relative,
         SessionInfo, Slice, Store, StoreResult,
         local::{Local, Options},
-        model::Model,
     },
 };
+use sessionlog_sim::{Fault, Op, Sim, model::Model};
 
 const OPTIONS: Options = Options {
     journal_file_bytes: 32 << 10,

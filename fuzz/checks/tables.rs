@@ -3,10 +3,10 @@
 
 use bytes::Bytes;
 use sessionlog::{
-    env::{File, sim::Sim},
+    env::File,
     event::{EventId, EventType, Lsn, NewEvent, Origin, Position, SessionHash, Timestamp},
     log::{
-        Chain, Control, Frame, Packed, Record, Settled, decode_settled,
+        Chain, Control, Frame, Head, Packed, Record, Settled, decode_settled,
         inspect::inspect,
         record,
         seal::{Sealed, seal},
@@ -14,6 +14,7 @@ use sessionlog::{
         settled_header,
     },
 };
+use sessionlog_sim::Sim;
 
 const SALT: u64 = 9;
 const STORE: [u8; 16] = [3; 16];
@@ -53,7 +54,7 @@ fn record_of(kind: u8, number: usize, body: &[u8]) -> Record {
         body: Bytes::copy_from_slice(body),
     };
     let mut encoded = Vec::new();
-    record::encode(&Record::event(&event, &id, [7; 16]), &mut encoded);
+    Head::event(&event, &id, Timestamp(0)).encode([7; 16], &event.body, &mut encoded);
     // The kind comes first.
     encoded[0] = kind;
     record::decode(&encoded.into(), 1).expect("a record").remove(0)

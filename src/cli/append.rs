@@ -95,7 +95,7 @@ pub(super) async fn run(client: &Client, mut wanted: args::Append, screen: &mut 
     Ok(())
 }
 
-/// Reads standard input on its own thread: it may block for ever.
+/// Reads standard input on its own thread: it may block without end.
 fn read_lines() -> mpsc::Receiver<Line> {
     let (sender, receiver) = mpsc::channel(LINES_AHEAD);
     std::thread::spawn(move || {
@@ -139,7 +139,7 @@ impl Wrong {
         Failure::Refused {
             code: "invalid_json",
             message: format!("line {}: {}{}", self.line, self.problem, before(done)),
-            action: "send one JSON object a line; go on from this line".to_owned(),
+            action: "send one JSON object a line; continue from this line".to_owned(),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::{
     screen::{Screen, Tone, counted, instant, printable, size},
 };
 use crate::{
-    client::{Client, ClientError, Download, Request},
+    client::{AnswerStream, Client, ClientError, Request},
     env::{Env, files},
     event::Timestamp,
     service::Backup,
@@ -54,8 +54,7 @@ pub(super) async fn create(
         }
     }
     let keys = config.keys.read()?;
-    let mut download =
-        client.download(&Request::post("/v1/admin/backup").that_only_reads()).await?;
+    let mut download = client.stream(&Request::post("/v1/admin/backup").that_only_reads()).await?;
     let (outer, inner) = (open(path)?, open(&path.join(DATA))?);
     let mut incoming = Incoming::begin(&outer, &inner).map_err(failed)?;
     let bar = progress(screen, None);
@@ -93,7 +92,7 @@ fn outside(config: &Config, path: &Path) -> Outcome {
 /// Takes the answer of the owner to its end.
 async fn receive(
     client: &Client,
-    download: &mut Download,
+    download: &mut AnswerStream,
     path: &Path,
     incoming: &mut Incoming,
     bar: &ProgressBar,
@@ -111,7 +110,7 @@ async fn receive(
                 let mut left = part.bytes;
                 incoming.take(&part.path, &[]).map_err(|error| refused(path, error))?;
                 while left > 0 {
-                    let bytes = download.some(left).await?;
+                    let bytes = download.some(usize::try_from(left).unwrap_or(usize::MAX)).await?;
                     if bytes.is_empty() {
                         return Err(cut().into());
                     }

@@ -27,7 +27,7 @@ use crate::{
     env::LockRule,
     hook::Gate,
     secrets::Recogniser,
-    service::Monitor,
+    service::{Monitor, SearchOptions},
     store::{Lifetimes, local::Options},
 };
 
@@ -58,6 +58,8 @@ pub(super) struct Config {
     pub(super) checkpoint_every: Duration,
     /// Steps of a research session; 0 for no limit.
     pub(super) max_steps: u64,
+    /// Searching all sessions.
+    pub(super) search: SearchOptions,
     /// Bounds of a model's context window.
     pub(super) monitor: Monitor,
     /// Tokens that a hook pages back in at most.
@@ -192,6 +194,7 @@ impl Config {
             sweep_every,
             checkpoint_every,
             max_steps: max_steps.parse().unwrap_or_default(),
+            search: search(&typed)?,
             monitor,
             hook_wait: lasts(&typed, "hook_wait", "1500ms")?,
             hook_tokens: hook_tokens.parse().unwrap_or_default(),
@@ -286,6 +289,16 @@ fn monitor(typed: &Typed<'_>) -> Result<Monitor, ConfigError> {
         limit: number(&limit).unwrap_or(usual.limit),
         threshold_percent: share(&threshold).map_or(usual.threshold_percent, percent),
         margin: number(&margin).unwrap_or(usual.margin),
+    })
+}
+
+/// The settings of searching.
+fn search(typed: &Typed<'_>) -> Result<SearchOptions, ConfigError> {
+    let enabled = typed("search", "on or off", &|text| matches!(text, "on" | "off"))?;
+    let memory = typed("search_memory", "a size such as 64MiB", &|text| size(text).is_some())?;
+    Ok(SearchOptions {
+        enabled: enabled != "off",
+        memory_bytes_max: size(&memory).map_or(0, |bytes| usize::try_from(bytes).unwrap_or(0)),
     })
 }
 

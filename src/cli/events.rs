@@ -165,7 +165,7 @@ pub(super) async fn redact(client: &Client, one: &args::OneEvent, screen: &mut S
     consent::required("redact", one.yes, screen)?;
     let (session, id) = (&one.session, printable(one.event.as_str()));
     let warning = format!(
-        "The body of event {id} of {session} is destroyed for ever. Its position, type and chain \
+        "The body of event {id} of {session} is destroyed and cannot be brought back. Its position, type and chain \
          value stay."
     );
     let unchanged = format!("{id} was not redacted");

@@ -87,7 +87,7 @@ pub(super) async fn rewind(client: &Client, wanted: args::Rewind, screen: &mut S
     screen.lines(paper.lines())?;
     screen.flush()?;
     screen.note(format!(
-        "Nothing was removed. To go on from here: sessionlog fork {} --at {at}",
+        "Nothing was removed. To continue from here: sessionlog fork {} --at {at}",
         wanted.session
     ));
     Ok(())

@@ -219,7 +219,7 @@ impl<'a> Job<'a> {
         if read(path)? != change.before {
             return Err(Failure::Refused {
                 code: "invalid_request",
-                message: format!("{} was changed by somebody else just now", path.display()),
+                message: format!("{} was changed by another program just now", path.display()),
                 action: "try again".to_owned(),
             });
         }

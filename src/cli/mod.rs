@@ -28,6 +28,7 @@ mod layers;
 mod logging;
 mod mcp;
 mod names;
+mod open;
 mod page;
 mod pager;
 mod pause;
@@ -40,6 +41,7 @@ mod retention;
 mod rotate;
 mod safe;
 mod screen;
+mod search;
 mod secrets;
 mod serve;
 mod sessions;
@@ -264,6 +266,7 @@ async fn ask(
     names::resolve(&client, &mut verb).await?;
     match verb {
         Verb::Sessions(sessions) => sessions::list(&client, sessions, screen).await,
+        Verb::Search(wanted) => search::run(&client, wanted, screen).await,
         Verb::Show(wanted) => sessions::show(&client, &wanted, screen).await,
         Verb::Checkpoints(wanted) => work::checkpoints(&client, wanted, screen).await,
         Verb::Cursors(wanted) => work::cursors(&client, wanted, screen).await,
@@ -323,6 +326,7 @@ impl Verb {
         match self {
             Self::Events(verb) => !verb.follow,
             Self::Sessions(_)
+            | Self::Search(_)
             | Self::Show(_)
             | Self::View(_)
             | Self::Rewind(_)
@@ -359,6 +363,7 @@ impl Verb {
             Self::Erase(verb) => Some(&mut verb.session),
             Self::Redact(verb) => Some(&mut verb.session),
             Self::Restore(verb) => Some(&mut verb.session),
+            Self::Search(verb) => verb.session.as_mut(),
             Self::Verify(verb) => verb.session.as_mut(),
             Self::Repair(verb) => verb.session.as_mut(),
             _ => None,

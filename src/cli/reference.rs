@@ -17,8 +17,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Read",
         &[
-            "sessions", "show", "events", "replay", "view", "history", "why", "diff", "rewind",
-            "export",
+            "sessions", "search", "show", "events", "replay", "view", "history", "why", "diff",
+            "rewind", "export",
         ],
     ),
     (
@@ -60,8 +60,9 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Other", &["demo", "bench", "completions", "man", "help"]),
 ];
 /// Verbs that a person starts with.
-const FIRST: [&str; 10] = [
-    "demo", "install", "import", "sessions", "show", "replay", "view", "history", "serve", "doctor",
+const FIRST: [&str; 11] = [
+    "demo", "install", "import", "sessions", "search", "show", "replay", "view", "history",
+    "serve", "doctor",
 ];
 /// Columns of a verb's name in the list of verbs, and of a whole line.
 const NAME_COLUMNS: usize = 13;

@@ -64,7 +64,7 @@ fn show(answer: &RepairAnswer, what: &str, screen: &mut Screen) -> Outcome {
         screen.line(format!("  {kept}: quarantine/{}", printable(copy)))?;
     }
     screen.line(match accepted {
-        true => "What is lost stays a gap for ever; appends go on behind it.".to_owned(),
+        true => "What is lost stays a permanent gap; appends continue behind it.".to_owned(),
         false => {
             "Nothing was changed. Copy the data directory, then give --accept-loss.".to_owned()
         }

@@ -1,5 +1,6 @@
-//! `serve`, and the owner a front end starts: the composition root. Configuration, environment,
-//! store, verbs, interfaces, listeners, and a stop that loses nothing. It must not hold a verb.
+//! `serve`, and the owner a front end starts: the composition root. Configuration, store, verbs,
+//! interfaces, listeners, and a stop that loses nothing. It must not hold a verb, nor know which
+//! engine it serves.
 
 use std::{
     collections::BTreeMap,
@@ -15,21 +16,22 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::{
     config::Config,
     connect,
     failure::{Failure, Outcome},
-    keys, logging,
+    logging,
+    open::{self, Opening},
     screen::Screen,
     signals,
 };
 use crate::{
     access::{Access, Certificates, PerTenant},
-    client::{Client, ClientError, StartReport, Target},
+    client::StartReport,
     env::{
-        Env, files,
+        Env,
         host::{self, OwnerSocket},
         short_of,
     },
@@ -38,19 +40,15 @@ use crate::{
     import::{self, Chat, Members, Program, TranscriptLines},
     mcp::{self, McpHttpOptions},
     service::{Quotas, ResearchOptions, Service},
-    store::{
-        Lifetimes, Store,
-        local::{Local, OpenError},
-    },
+    store::{Lifetimes, Store},
     verbs::OwnerInfo,
     wire::json,
 };
 
-/// How long a `serve` waits for an owner started on demand to leave.
-const TAKE_OVER: Duration = Duration::from_secs(15);
-const TAKE_OVER_PAUSE: Duration = Duration::from_millis(20);
 /// How often an owner checks that its data directory still exists.
 const DIRECTORY_WATCH: Duration = Duration::from_secs(2);
+/// How long a stop may take to keep the search index.
+const KEEP_INDEX: Duration = Duration::from_secs(2);
 /// Size at which the log file of an owner started on demand is truncated.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
@@ -85,22 +83,14 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
     let _heard = signal(SignalKind::from_raw(host::FILE_SIZE_SIGNAL))?;
     let mut network = Network::default();
     if !on_demand {
-        refuse_a_second_server(config).await?;
+        open::refuse_a_second_server(config).await?;
         network = Network::open(config).await?;
     }
     let quotas = config.interfaces.quotas()?;
-    let env = Env::locked_by(&config.data_dir, config.lock_rule)
-        .map_err(|error| connect::unusable(config, &error))?;
-    let mode = mode_of_directory(config)?;
-    let env = env.with_keys(config.keys.read()?);
     // Checked before the log file: with a wrong key no byte is written.
-    Local::check_keys(&env).map_err(|error| unopened(config, &error))?;
+    let opening = Opening::check(config)?;
     log_to(config, on_demand)?;
-    if mode & 0o055 != 0 {
-        let mode = format!("{mode:04o}");
-        warn!(mode, "other users may look into the data directory; take that away: chmod 700");
-    }
-    let store = own(&env, config, on_demand).await?;
+    let store = opening.store(config, on_demand).await?;
     let socket = connect::socket(config)?;
     let mut local = None;
     let bound = store.with_room(&mut || {
@@ -117,7 +107,8 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
         stopping.cancel();
     });
     let mut listeners = vec![Listener::Unix(UnixListener::from_std(local)?)];
-    let router = router(&env, Arc::clone(&store), config, &network, quotas, &stop);
+    let service = service(&opening.env, Arc::clone(&store), config, quotas);
+    let router = router(service.clone(), config, &network, &stop);
     let idle = on_demand.then_some(config.owner_idle);
     announce(config, &network, screen)?;
     listeners.extend(network.listener());
@@ -127,23 +118,33 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
         () = crate::http::serve(listeners, router, options, stop.clone()) => {}
         never = watch_directory(&socket, &stop) => match never {},
     }
+    // What is not kept in time is read again.
+    let _ = tokio::time::timeout(KEEP_INDEX, service.keep_index()).await;
     close(&socket, &store).await;
     Ok(())
 }
 
-/// The routes of every interface, over one set of verbs.
-fn router(
+/// The verbs over the store.
+fn service(
     env: &Env,
     store: Arc<dyn Store>,
     config: &Config,
-    network: &Network,
     quotas: PerTenant<Quotas>,
+) -> Service {
+    let research = ResearchOptions { steps_max: config.max_steps, ..ResearchOptions::default() };
+    let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
+    service.with_quotas(quotas).with_monitor(config.monitor).with_search(config.search)
+}
+
+/// The routes of every interface, over one set of verbs.
+fn router(
+    service: Service,
+    config: &Config,
+    network: &Network,
     stop: &CancellationToken,
 ) -> axum::Router {
     let on_demand = network.tcp.is_none();
-    let research = ResearchOptions { steps_max: config.max_steps, ..ResearchOptions::default() };
-    let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
-    let service = service.with_quotas(quotas).with_monitor(config.monitor);
+    tokio::spawn(service.clone().follow_index(stop.clone()));
     tokio::spawn(sweep(service.clone(), config.sweep_every, stop.clone()));
     tokio::spawn(mark_changed(service.clone(), config.checkpoint_every, stop.clone()));
     let owner = OwnerInfo {
@@ -315,7 +316,7 @@ async fn listen(config: &Config, asks: bool) -> Outcome<TcpListener> {
             return refused(
                 format!(
                     "listen: {address} is every address of this machine, and no name is \
-                         allowed: nobody could call this server by one"
+                         allowed: no client could call this server by one"
                 ),
                 "say which names it goes by with --allowed-hosts, such as logs.example.org; or \
                  listen on one address",
@@ -327,111 +328,6 @@ async fn listen(config: &Config, asks: bool) -> Outcome<TcpListener> {
         message: format!("listen: {address} cannot be listened on: {error}"),
         action: "stop what listens there, or name another address with --listen".to_owned(),
     })
-}
-
-/// The owner as it is, without starting one.
-fn present_owner(config: &Config) -> Outcome<Client> {
-    let target = connect::owner_target(config, None)?;
-    Ok(Client::new(Target::Owner(target), connect::random_text())?)
-}
-
-async fn refuse_a_second_server(config: &Config) -> Outcome {
-    match present_owner(config)?.owner().await {
-        Ok(owner) if !owner.on_demand => Err(owned(config, Some(owner.pid))),
-        Err(silent @ ClientError::OwnerSilent { .. }) => Err(silent.into()),
-        _ => Ok(()),
-    }
-}
-
-/// Checks the mode of the data directory. One that other users may write to is refused: they could
-/// replace files of sessions. One that they may list shows names only, since its files are private.
-fn mode_of_directory(config: &Config) -> Outcome<u32> {
-    let found = files::look(&config.data_dir);
-    let found = found.map_err(|error| connect::unusable(config, &error))?;
-    let mode = found.map_or(0o700, |found| found.mode);
-    if mode & 0o022 == 0 {
-        return Ok(mode);
-    }
-    let data_dir = config.data_dir.display();
-    Err(Failure::Refused {
-        code: "owner_unavailable",
-        message: format!(
-            "data directory {data_dir}: other users may write to it (mode {mode:04o})"
-        ),
-        action: format!("see that what is in it is yours, then: chmod 700 {data_dir}"),
-    })
-}
-
-fn owned(config: &Config, pid: Option<u64>) -> Failure {
-    let data_dir = config.data_dir.display();
-    let who = pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
-    Failure::Refused {
-        code: "owner_unavailable",
-        message: format!("data directory {data_dir} is served by {who} already"),
-        action: "use that one, stop it, or serve another directory with --data-dir".to_owned(),
-    }
-}
-
-/// Opens the store: takes the data directory's lock, from an owner started on demand if need be.
-async fn own(env: &Env, config: &Config, on_demand: bool) -> Outcome<Arc<dyn Store>> {
-    let owner = present_owner(config)?;
-    // Only the answer that another process owns it counts: opening may take long.
-    let mut give_up = None;
-    loop {
-        let (env, options) = (env.clone(), config.store);
-        let open = move || {
-            let opened = Local::open(&env, options);
-            // Replay leaves much free memory, which an idle owner would keep.
-            host::give_memory_back();
-            opened
-        };
-        let opened = tokio::task::spawn_blocking(open).await;
-        match opened.map_err(io::Error::other)? {
-            Ok(store) => return Ok(store),
-            Err(OpenError::Owned) if on_demand => return Err(Failure::Silent(1)),
-            Err(OpenError::Owned) => {}
-            Err(error) => return Err(unopened(config, &error)),
-        }
-        let give_up = give_up.get_or_insert_with(|| Box::pin(tokio::time::sleep(TAKE_OVER)));
-        match owner.owner().await {
-            Ok(report) if !report.on_demand => return Err(owned(config, Some(report.pid))),
-            // It may have ended meanwhile; the next attempt shows it.
-            Ok(_) => drop(owner.step_down().await),
-            Err(silent @ ClientError::OwnerSilent { .. }) => return Err(silent.into()),
-            Err(_) => {}
-        }
-        tokio::select! {
-            biased;
-            () = give_up => return Err(owned(config, None)),
-            () = tokio::time::sleep(TAKE_OVER_PAUSE) => {}
-        }
-    }
-}
-
-fn unopened(config: &Config, error: &OpenError) -> Failure {
-    let data_dir = config.data_dir.display();
-    match error {
-        OpenError::Owned => owned(config, None),
-        OpenError::Newer { .. } => Failure::Refused {
-            code: "store_read_only",
-            message: format!("data directory {data_dir}: {error}"),
-            action: "use the version of sessionlog that wrote it, or a newer one".to_owned(),
-        },
-        OpenError::Backup => Failure::Refused {
-            code: "invalid_request",
-            message: format!("data directory {data_dir}: {error}; nothing was changed"),
-            action: "bring it back into another directory: `sessionlog backup restore DIR \
-                     --data-dir OTHER`"
-                .to_owned(),
-        },
-        OpenError::Unfinished => connect::unfinished(config),
-        OpenError::Damaged { .. } => Failure::Damaged(format!(
-            "data directory {data_dir}: {error}; nothing was changed: keep a copy, then see \
-             docs/operations.md"
-        )),
-        OpenError::Key { problem } => keys::unopened(&data_dir.to_string(), problem),
-        OpenError::Io { source, .. } => connect::unopened(config, error, source),
-    }
 }
 
 /// Reports where we listen, to the process that started us.

@@ -3,19 +3,17 @@
 use super::{
     answer::{state, tree},
     args, consent,
-    failure::{Failure, Outcome},
+    failure::Outcome,
     fork,
     readable::{self, Paper},
     screen::{Screen, Tone, counted, instant, one_line, size},
     table,
-    times::Times,
+    times::{Times, moment},
     titles,
-    values::duration,
 };
 use crate::{
     client::{Client, ClientError},
-    env::{Clock as _, clock::SystemClock},
-    event::{SessionId, Timestamp},
+    event::SessionId,
     verbs::{InSession, NoQuery, Nowhere, retention, sessions, views},
     wire::{
         retention::RetentionRow,
@@ -89,20 +87,6 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
     Ok(())
 }
 
-/// An instant, or a duration before now, as an instant.
-fn moment(text: &str) -> Outcome<String> {
-    let ago = duration(text).and_then(|ago| {
-        let micros = i64::try_from(ago.as_micros()).ok()?;
-        Some(Timestamp(SystemClock::new().now().0.checked_sub(micros)?))
-    });
-    let wrong = || {
-        let wanted = "an instant of RFC 3339, such as 2026-11-24T00:00:00Z, or a duration, such \
-                      as 7d";
-        Failure::Usage(format!("{text:?} is not {wanted}"))
-    };
-    ago.or_else(|| Timestamp::parse(text)).map(|at| at.to_string()).ok_or_else(wrong)
-}
-
 /// Lists what expired and what was deleted.
 async fn hidden(client: &Client, limit: u64, screen: &mut Screen) -> Outcome {
     let look = retention::LookQuery { limit: Some(PAGE) };
@@ -117,7 +101,7 @@ async fn hidden(client: &Client, limit: u64, screen: &mut Screen) -> Outcome {
         return Ok(());
     }
     let row = |row: RetentionRow| {
-        let until = row.at.as_deref().map_or_else(|| "for ever".to_owned(), instant);
+        let until = row.at.as_deref().map_or_else(|| "without end".to_owned(), instant);
         let title = one_line(&row.title.unwrap_or_default(), TITLE_CHARS);
         vec![row.session, row.stage, until, title]
     };
@@ -313,8 +297,10 @@ pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Sc
         ));
     }
     if !wanted.yes {
-        let warning =
-            format!("{} They are destroyed on disk, for ever.", described(client, id).await?);
+        let warning = format!(
+            "{} They are destroyed on disk and cannot be brought back.",
+            described(client, id).await?
+        );
         let unchanged = format!("{id} was not erased");
         consent::ask(false, &warning, "Erase it permanently?", &unchanged, screen)?;
     }

@@ -110,7 +110,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         "purge_after",
         "DURATION",
-        "how long an expired session is kept before its bytes are removed, 0s for ever",
+        "how long an expired session is kept before its bytes are removed, 0s: without end",
     )
     .or("0s"),
     Setting::new(
@@ -151,6 +151,10 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .or("10s")
     .nowhere(),
+    Setting::new("search", "ON", "whether sessions can be searched: on or off").or("on").nowhere(),
+    Setting::new("search_memory", "SIZE", "memory for the search index that is in no file yet")
+        .or("64MiB")
+        .nowhere(),
     Setting::new(
         "owner_idle",
         "DURATION",

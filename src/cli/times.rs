@@ -2,6 +2,10 @@
 
 use jiff::tz::TimeZone;
 
+use super::{
+    failure::{Failure, Outcome},
+    values::duration,
+};
 use crate::{
     env::{Clock as _, clock::SystemClock},
     event::Timestamp,
@@ -113,6 +117,20 @@ pub(super) fn elapsed(micros: i64) -> String {
         d if d < DAY => format!("{sign}{}:{minutes:02}:{seconds:02}", d / HOUR),
         d => format!("{sign}{}d {:02}:{minutes:02}", d / DAY, d % DAY / HOUR),
     }
+}
+
+/// An instant, or a duration before now, as an instant.
+pub(super) fn moment(text: &str) -> Outcome<String> {
+    let ago = duration(text).and_then(|ago| {
+        let micros = i64::try_from(ago.as_micros()).ok()?;
+        Some(Timestamp(SystemClock::new().now().0.checked_sub(micros)?))
+    });
+    let wrong = || {
+        let wanted = "an instant of RFC 3339, such as 2026-11-24T00:00:00Z, or a duration, such \
+                      as 7d";
+        Failure::Usage(format!("{text:?} is not {wanted}"))
+    };
+    ago.or_else(|| Timestamp::parse(text)).map(|at| at.to_string()).ok_or_else(wrong)
 }
 
 #[cfg(test)]

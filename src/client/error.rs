@@ -53,7 +53,7 @@ pub enum ClientError {
     /// No process answers, after every retry.
     #[error("no answer from {address}: {reason}")]
     Unreachable {
-        /// Whom we asked.
+        /// The address that was asked.
         address: String,
         /// What the last attempt met.
         reason: String,
@@ -61,7 +61,7 @@ pub enum ClientError {
     /// What answered does not speak this protocol.
     #[error("{address} answered with something that is not sessionlog's: {reason}")]
     Foreign {
-        /// Whom we asked.
+        /// The address that was asked.
         address: String,
         /// What was found.
         reason: String,

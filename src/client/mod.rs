@@ -7,7 +7,6 @@
 //! the middle of a call costs the caller time, not an answer.
 
 mod call;
-mod download;
 mod error;
 mod owner;
 mod request;
@@ -27,11 +26,10 @@ use reqwest::{
 };
 use url::Url;
 
-pub use download::Download;
 pub use error::{ClientError, Refusal, StartReport};
 pub use owner::{OwnerReport, OwnerTarget, Start};
 pub use request::{Answer, Request, path_part, session_path};
-pub use tail::{SseEvent, SseStream, Tail, TailItem};
+pub use tail::{AnswerStream, SseEvent, Tail, TailItem};
 
 /// Header that names a retry.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
@@ -43,7 +41,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longer than any long poll and any pause between heartbeats.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Whom a client talks to.
+/// The server of a client.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// The owner of a data directory on this machine.
@@ -156,7 +154,7 @@ impl Client {
         format!("{}-{number}", self.inner.key_prefix)
     }
 
-    /// Whom it talks to, for a person.
+    /// The server, for a person.
     #[must_use]
     pub fn address(&self) -> String {
         match &self.inner.target {

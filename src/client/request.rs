@@ -66,12 +66,6 @@ impl Request {
         Self::new(Method::POST, path)
     }
 
-    /// A call that sets something; sent twice it is as sent once.
-    #[must_use]
-    pub fn put(path: impl Into<String>) -> Self {
-        Self::new(Method::PUT, path)
-    }
-
     /// A call that removes something.
     #[must_use]
     pub fn delete(path: impl Into<String>) -> Self {

@@ -25,14 +25,14 @@ pub struct SseEvent {
     pub data: String,
 }
 
-/// A running answer of server-sent events.
-pub struct SseStream {
+/// A running answer: server-sent events, or lines and announced bytes.
+pub struct AnswerStream {
     response: reqwest::Response,
     buffer: BytesMut,
     address: String,
 }
 
-impl SseStream {
+impl AnswerStream {
     /// The next event; `None` when the server ended the stream.
     ///
     /// # Errors
@@ -52,8 +52,12 @@ impl SseStream {
         Ok(None)
     }
 
-    /// The next bytes as they are; none when the answer is over.
-    pub(super) async fn some(&mut self, bytes_max: usize) -> Result<Bytes, ClientError> {
+    /// The next bytes as they are, at least one and at most `bytes_max`; none when the answer is
+    /// over.
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`] when the connection broke.
+    pub async fn some(&mut self, bytes_max: usize) -> Result<Bytes, ClientError> {
         while self.buffer.is_empty() {
             match self.response.chunk().await {
                 Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk),
@@ -64,7 +68,11 @@ impl SseStream {
         Ok(self.buffer.split_to(self.buffer.len().min(bytes_max)).freeze())
     }
 
-    pub(super) async fn line(&mut self) -> Result<Option<String>, ClientError> {
+    /// The next line, without its end; `None` when the answer is over.
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`] when the connection broke, or a line is too long.
+    pub async fn line(&mut self) -> Result<Option<String>, ClientError> {
         let mut scanned = 0;
         loop {
             let unseen = self.buffer.get(scanned..).unwrap_or_default();
@@ -134,7 +142,7 @@ pub struct Tail {
     session: SessionId,
     types: Vec<String>,
     next: u64,
-    stream: Option<SseStream>,
+    stream: Option<AnswerStream>,
     backoff: Backoff,
 }
 
@@ -143,7 +151,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn stream(&self, request: &Request) -> Result<SseStream, ClientError> {
+    pub async fn stream(&self, request: &Request) -> Result<AnswerStream, ClientError> {
         let mut backoff = self.backoff();
         loop {
             let failure = match self.open_stream(request).await {
@@ -158,7 +166,7 @@ impl Client {
         }
     }
 
-    async fn open_stream(&self, request: &Request) -> Result<SseStream, Failure> {
+    async fn open_stream(&self, request: &Request) -> Result<AnswerStream, Failure> {
         self.find_owner().await?;
         let response = self.open(request).await?;
         let status = response.status().as_u16();
@@ -169,7 +177,7 @@ impl Client {
             let error = ClientError::Foreign { address: self.address(), reason };
             return Err(Failure::Final(error));
         }
-        Ok(SseStream { response, buffer: BytesMut::new(), address: self.address() })
+        Ok(AnswerStream { response, buffer: BytesMut::new(), address: self.address() })
     }
 
     /// Follows a session from a point on (its tail when `None`).

@@ -164,7 +164,10 @@ fn no_directory_lock(error: Errno) -> io::Error {
 }
 
 /// Refuses a path that could leave the data directory or that has two spellings.
-pub(super) fn check_path(path: &str) -> io::Result<()> {
+///
+/// # Errors
+/// `ErrorKind::InvalidInput`.
+pub fn check_path(path: &str) -> io::Result<()> {
     let good = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
     if path.split('/').all(good) {
         return Ok(());

@@ -252,22 +252,6 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
-/// Lets other users traverse a directory to their own files in it, without listing it.
-///
-/// # Errors
-/// The error of the file system.
-pub fn make_passable(directory: &Path) -> io::Result<()> {
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o711))
-}
-
-/// Changes the owner of the file at a path; only root may.
-///
-/// # Errors
-/// The error of the file system.
-pub fn give(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
-    std::os::unix::fs::chown(path, Some(uid), Some(gid))
-}
-
 /// Metadata of a path, links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathInfo {

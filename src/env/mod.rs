@@ -11,8 +11,6 @@ pub mod map;
 pub mod planted;
 pub mod project;
 pub mod secrets;
-#[cfg(feature = "sim")]
-pub mod sim;
 pub mod sync;
 
 use std::{io, path::Path, sync::Arc, time::Duration};

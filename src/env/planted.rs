@@ -1,4 +1,4 @@
-//! Planted defects: each proves that the tests detect it. Without the feature `sim` the check is
+//! Planted defects: each proves that the tests detect it. Without the feature `tests` the check is
 //! always false and costs nothing. It must not plant anything by itself, and each defect is checked
 //! in one place only.
 
@@ -48,23 +48,23 @@ pub enum Defect {
     ZeroFramesAlone,
 }
 
-#[cfg(feature = "sim")]
+#[cfg(feature = "tests")]
 static PLANTED: std::sync::OnceLock<Defect> = std::sync::OnceLock::new();
 
 /// Plants a defect into this process, for good. The first one stays.
-#[cfg(feature = "sim")]
+#[cfg(feature = "tests")]
 pub fn plant(defect: Defect) {
     PLANTED.get_or_init(|| defect);
 }
 
 /// Whether that defect was planted.
-#[cfg(feature = "sim")]
+#[cfg(feature = "tests")]
 pub(crate) fn planted(defect: Defect) -> bool {
     PLANTED.get() == Some(&defect)
 }
 
 /// Nothing can be planted.
-#[cfg(not(feature = "sim"))]
+#[cfg(not(feature = "tests"))]
 pub(crate) const fn planted(_: Defect) -> bool {
     false
 }

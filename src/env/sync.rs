@@ -1,6 +1,6 @@
 //! Locks, and threads that wait for them: the standard library's, or with `--cfg shuttle` those of
 //! a scheduler that tries one interleaving after another (`tests/shuttle.rs`). Every room takes
-//! them from here, `env::sim` excepted; a lock of another kind would stop the scheduler. A lock is
+//! them from here; a lock of another kind would stop the scheduler. A lock is
 //! taken though a thread panicked while it held it: what it guards is valid after every statement.
 //! A lock of the engine has a [`Rank`]; in debug builds a thread that takes one whose rank is not
 //! above those it holds panics before it blocks. It must not do anything else.

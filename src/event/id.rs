@@ -114,7 +114,7 @@ id!(
     check_name
 );
 id!(
-    /// Id of an event, unique in its session for ever; drawn by the store when the client gives
+    /// Id of an event, unique in its session for good; drawn by the store when the client gives
     /// none. Any printable text of at most 128 bytes.
     EventId,
     check_text

@@ -80,17 +80,3 @@ pub fn is_result(kind: &str) -> bool {
         AGENT_TOOL_RESULT | AGENT_MCP_TOOL_RESULT | USER_TOOL_RESULT | USER_CUSTOM_TOOL_RESULT
     )
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::event::EventType;
-
-    #[test]
-    fn every_type_of_the_register_is_a_type_and_is_there_once() {
-        for (at, text) in ALL.iter().enumerate() {
-            assert!(EventType::new(text).is_ok(), "{text}");
-            assert!(!ALL[..at].contains(text), "{text}");
-        }
-    }
-}

@@ -112,19 +112,6 @@ impl Purse {
             None => false,
         }
     }
-
-    /// Moves `percent` of `whole` from this purse into a new one, as far as it has them.
-    #[must_use]
-    pub fn share(&mut self, whole: usize, percent: usize) -> Self {
-        let bytes = (whole * percent / 100).min(self.left);
-        self.left -= bytes;
-        Self { left: bytes }
-    }
-
-    /// Puts back what a share did not need.
-    pub fn refund(&mut self, share: Self) {
-        self.left += share.left;
-    }
 }
 
 #[cfg(test)]

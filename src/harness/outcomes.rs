@@ -115,7 +115,7 @@ pub(super) fn providers(outcomes: &Outcomes) -> Vec<ProviderLine> {
 
 fn suggestion(trouble: Trouble) -> &'static str {
     match trouble {
-        Trouble::AuthRequired => "it wants credentials: go on without it, or ask the user",
+        Trouble::AuthRequired => "it wants credentials: continue without it, or ask the user",
         Trouble::Blocked => "it refuses this client: look for the same elsewhere",
         Trouble::ContentEmpty => "nothing comes back: ask in other words, or elsewhere",
         Trouble::Network => "it is not reached: try later, or elsewhere",

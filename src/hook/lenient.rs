@@ -7,10 +7,7 @@ use std::io::{self, Read};
 
 use serde_json::{Map, Value};
 
-use crate::{
-    event::{json, limits},
-    wire::json::paired,
-};
+use crate::{event::limits, wire::json::paired};
 
 const BOUNDS: Bounds = Bounds { bytes_max: 64 << 20, text_bytes_max: 8 << 20 };
 /// Bytes read at most: bounds the input of a program that never stops.
@@ -107,8 +104,7 @@ impl Shortened {
 /// Reads an object as far as it goes; `None` for a text that is not an object.
 pub(super) fn object(text: &str) -> Option<Map<String, Value>> {
     let rest = text.trim_start_matches('\u{feff}').trim_start();
-    // The object itself is a value, too.
-    let mut reader = Reader { rest, left: limits::JSON_VALUES_MAX - 1 };
+    let mut reader = Reader { rest, left: limits::JSON_VALUES_MAX, is_over: false };
     match reader.rest.starts_with('{').then(|| reader.value(0)) {
         Some(Value::Object(members)) => Some(members),
         _ => None,
@@ -129,6 +125,8 @@ struct Reader<'a> {
     rest: &'a str,
     /// Values that may still be read.
     left: usize,
+    /// Whether a value did not fit in `left`: what is being read is dropped.
+    is_over: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -145,15 +143,14 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, level: usize) -> Value {
+        match self.left.checked_sub(1) {
+            Some(left) => self.left = left,
+            None => self.is_over = true,
+        }
         match self.next() {
             None => Value::Null,
+            _ if self.is_over => Value::Null,
             Some('{' | '[') if level >= LEVELS_MAX => Value::from(shortened(self.nested())),
-            Some('{' | '[')
-                if level == 1
-                    && let Some(text) = self.too_much() =>
-            {
-                Value::from(shortened(text))
-            }
             Some('{') => Value::Object(self.members(level)),
             Some('[') => Value::Array(self.values(level)),
             Some('"') => Value::from(self.string()),
@@ -166,23 +163,27 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The source text of a member's object or list that has too many values for a tree; the
-    /// values of another are counted.
-    fn too_much(&mut self) -> Option<&'a str> {
-        let begun = self.rest;
-        let text = self.nested();
-        let left = self.left.checked_sub(json::weigh(text.as_bytes(), usize::MAX).values);
-        if let Some(left) = left {
-            (self.rest, self.left) = (begun, left);
+    /// A member of the outermost object; its source text when it has too many values for a tree.
+    fn member(&mut self) -> Value {
+        let (begun, left) = (self.rest, self.left);
+        let value = self.value(1);
+        if !std::mem::take(&mut self.is_over) {
+            return value;
         }
-        left.is_none().then_some(text)
+        drop(value);
+        // At least what was read, however the brackets close: no byte is read twice as a value.
+        let read = begun.len() - self.rest.len();
+        (self.rest, self.left) = (begun, left.saturating_sub(1));
+        let nested = self.nested().len();
+        self.rest = begun;
+        Value::from(shortened(self.take(nested.max(read))))
     }
 
     fn members(&mut self, level: usize) -> Map<String, Value> {
         let mut members = Map::new();
         self.take(1);
         loop {
-            if level == 0 && self.left == 0 {
+            if self.is_over || level == 0 && self.left == 0 {
                 return members;
             }
             match self.next() {
@@ -195,8 +196,8 @@ impl<'a> Reader<'a> {
                     let name = self.string();
                     if self.next() == Some(':') {
                         self.take(1);
-                        self.left = self.left.saturating_sub(usize::from(level == 0));
-                        members.insert(name, self.value(level + 1));
+                        let value = if level == 0 { self.member() } else { self.value(level + 1) };
+                        members.insert(name, value);
                     }
                 }
                 // A comma; or what no JSON has there.
@@ -210,6 +211,7 @@ impl<'a> Reader<'a> {
         self.take(1);
         loop {
             match self.next() {
+                _ if self.is_over => return values,
                 None => return values,
                 Some(']') => {
                     self.take(1);
@@ -334,6 +336,23 @@ mod tests {
         for text in ["", "[]", "x", "\"{\"", "7"] {
             assert_eq!(object(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_member_with_too_many_values_stays_text_however_its_brackets_close() {
+        let many = "1 } ".repeat(limits::JSON_VALUES_MAX);
+        let text = format!(r#"{{"a":[1],"many":[{many}],"b":2}}"#);
+        let members = object(&text).expect("an object");
+        assert_eq!(members["a"], json!([1]));
+        let many = members["many"].as_str().expect("text");
+        assert!(many.starts_with("[1 } 1 }") && many.len() > limits::JSON_VALUES_MAX);
+        // Where values are left, what follows is read.
+        let closed = format!(r#"{{"many":[{}0],"b":2}}"#, "1,".repeat(limits::JSON_VALUES_MAX));
+        let members = object(&closed).expect("an object");
+        assert!(members["many"].is_string() && members["b"] == 2);
+        // Brackets that never close are read once: this ends.
+        let open = format!("{{{}", "\"a\":{]".repeat(300_000));
+        assert!(object(&open).is_some());
     }
 
     #[test]

@@ -197,7 +197,7 @@ async fn before(
     }
     let head = "sessionlog kept earlier sessions of this directory. What was done last, and what \
                 was begun and not ended (or runs elsewhere now):";
-    let tail = "Go on with one only when the user wants that. get_research_session and get_events \
+    let tail = "Continue one only when the user wants that. get_research_session and get_events \
                 with sessionId read a session that is named here; a person resumes it by its id.";
     Ok(Some((framed(&format!("{head} {NOTICE}"), &Value::Object(data), tail), None)))
 }

@@ -27,11 +27,12 @@ use crate::{
 const ABOUT: &str = "A durable session store for AI agents: append-only sessions of events. The \
                      session and event routes are a superset of the sessions/events wire of \
                      Anthropic's Managed Agents.";
-const TAGS: [(&str, &str); 5] = [
+const TAGS: [(&str, &str); 6] = [
     ("sessions", "Whole sessions"),
     ("events", "Events of a session"),
     ("views", "What is worth knowing of a session, within a budget"),
     ("tools", "Tools of models, as MCP offers them"),
+    ("search", "Looking in every session by words"),
     ("operations", "Health, counts, owners, verification"),
 ];
 

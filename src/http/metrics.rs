@@ -93,6 +93,13 @@ impl Metrics {
             metrics::counter!("sessionlog_scrubs_total").absolute(scrub.rounds);
             let found = u32::try_from(scrub.found.len()).unwrap_or(u32::MAX);
             metrics::gauge!("sessionlog_scrub_damage").set(found);
+            let index = counts.index;
+            let gauge = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+            metrics::gauge!("sessionlog_search_passages").set(gauge(index.passages));
+            metrics::gauge!("sessionlog_search_parts").set(gauge(index.parts));
+            metrics::gauge!("sessionlog_search_memory_bytes").set(gauge(index.memory_bytes));
+            metrics::gauge!("sessionlog_search_events_behind").set(gauge(index.events_behind));
+            metrics::counter!("sessionlog_search_files_lost_total").absolute(index.lost);
         });
         self.handle.run_upkeep();
         self.handle.render()
@@ -116,5 +123,10 @@ fn describe() {
     describe_counter!("sessionlog_sessions_reclaimed_total", "Sessions gone after their grace.");
     describe_counter!("sessionlog_scrubs_total", "Times everything was read back.");
     describe_gauge!("sessionlog_scrub_damage", "Damaged places the last of them found.");
+    describe_gauge!("sessionlog_search_passages", "Passages that can be found.");
+    describe_gauge!("sessionlog_search_parts", "Parts of the search index.");
+    describe_gauge!("sessionlog_search_memory_bytes", "Bytes of parts that are in no file.");
+    describe_gauge!("sessionlog_search_events_behind", "Events that are not indexed yet.");
+    describe_counter!("sessionlog_search_files_lost_total", "Files of the index made anew.");
     describe_gauge!("sessionlog_readers", "Streams and long polls open.");
 }

@@ -6,7 +6,7 @@ use bincode::{BorrowDecode, Encode};
 use bytes::Bytes;
 
 use super::encoding::{decode_front, encode_value};
-use crate::event::{Event, EventId, EventType, NewEvent, Origin, Position, Timestamp};
+use crate::event::{EventId, NewEvent, Origin, Timestamp};
 
 /// What a redacted body is served as.
 pub const REDACTED: &[u8] = br#"{"redacted":true}"#;
@@ -168,26 +168,6 @@ impl Record {
         }
     }
 
-    /// The record of an event, not yet placed in time: see [`Self::process_at`].
-    #[must_use]
-    pub fn event(event: &NewEvent, id: &EventId, salt: [u8; 16]) -> Self {
-        let head = Head::event(event, id, Timestamp(0));
-        Self {
-            kind: head.kind,
-            origin: head.origin,
-            created_at: head.created_at,
-            processed_at: head.processed_at,
-            name: head.name.to_owned(),
-            id: head.id.to_owned(),
-            body: RecordBody::Whole { salt, body: event.body.clone() },
-        }
-    }
-
-    /// Says when the store took it.
-    pub fn process_at(&mut self, now: Timestamp) {
-        self.processed_at = now.0;
-    }
-
     /// All of it but the body.
     #[must_use]
     pub fn head(&self) -> Head<'_> {
@@ -234,28 +214,6 @@ impl Record {
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
-    }
-
-    /// The event at `position`; `None` for a control record, or when a field is not what this
-    /// version writes.
-    #[must_use]
-    pub fn to_event(&self, position: Position) -> Option<Event> {
-        if !self.is_event() {
-            return None;
-        }
-        let body = match &self.body {
-            RecordBody::Whole { body, .. } => body.clone(),
-            RecordBody::Redacted { .. } => Bytes::from_static(REDACTED),
-        };
-        Some(Event {
-            position,
-            id: EventId::new(&self.id).ok()?,
-            kind: EventType::kept(&self.name),
-            origin: origin_of(self.origin)?,
-            created_at: self.created_at.map(Timestamp),
-            processed_at: Timestamp(self.processed_at),
-            body,
-        })
     }
 
     /// Bytes a record counts for in a session's size.

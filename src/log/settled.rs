@@ -26,7 +26,7 @@ use super::{
 
 const MAGIC: [u8; 8] = *b"SLSETTL1";
 /// The only version: a file of another one is refused. The numbers below it were given to layouts
-/// of builds before the first release, and mean those for ever.
+/// of builds before the first release, and keep that meaning.
 const VERSION: u32 = 4;
 const HEADER_BYTES: usize = 64;
 const CHUNK_HEADER_BYTES: u64 = 16;

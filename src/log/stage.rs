@@ -30,7 +30,7 @@ pub enum Ending {
     Deleted,
     /// A caller deleted it for good.
     Discarded,
-    /// It is unreadable for ever; `unfinished` while a file may still hold bytes of it.
+    /// It is unreadable for good; `unfinished` while a file may still hold bytes of it.
     Erased {
         /// Whether a file may still hold bytes of it.
         unfinished: bool,
@@ -73,7 +73,7 @@ impl Stage {
         self.end().is_some_and(ends)
     }
 
-    /// Whether it is unreadable for ever.
+    /// Whether it is unreadable for good.
     #[must_use]
     pub fn is_erased(self) -> bool {
         self.end().is_some_and(|end| matches!(end.how, Ending::Erased { .. }))

@@ -65,11 +65,6 @@ impl Default for McpHttpOptions {
     }
 }
 
-/// The route `/mcp` with the default options, for one user's machine.
-pub fn http_router(service: Service) -> Router {
-    http_router_with(service, McpHttpOptions::default())
-}
-
 /// The route `/mcp`.
 pub fn http_router_with(service: Service, options: McpHttpOptions) -> Router {
     http_router_around(service, options, |handler| handler)

@@ -12,5 +12,5 @@ mod resources;
 mod stdio;
 
 pub use handler::Handler;
-pub use http::{McpHttpOptions, http_router, http_router_around, http_router_with};
+pub use http::{McpHttpOptions, http_router_around, http_router_with};
 pub use stdio::{StdioError, StdioOptions, front_end, stdio};

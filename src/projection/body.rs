@@ -3,7 +3,8 @@
 //! fit is `None`, never a panic. It must not depend on positions or sessions.
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde_json::value::RawValue;
 
 use crate::event::{Position, Range, json};
 
@@ -18,6 +19,42 @@ pub fn answered<'a>(
         (Some(id), _) => open.rposition(|call| call.0 == id),
         (None, Some(tool)) => open.position(|call| call.1 == tool),
         (None, None) => (open.len() == 1).then_some(0),
+    }
+}
+
+/// The members of a tool's call and of its result that folds read, under each of their names.
+#[derive(Deserialize)]
+pub(super) struct ToolBody<'a> {
+    pub(super) call_id: Option<String>,
+    tool_use_id: Option<String>,
+    mcp_tool_use_id: Option<String>,
+    custom_tool_use_id: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) server: Option<String>,
+    pub(super) mcp_server_name: Option<String>,
+    pub(super) read_only: Option<bool>,
+    pub(super) session_thread_id: Option<IgnoredAny>,
+    pub(super) redactions: Option<IgnoredAny>,
+    pub(super) truncated: Option<IgnoredAny>,
+    pub(super) is_error: Option<bool>,
+    #[serde(borrow)]
+    pub(super) cached: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) raw: Option<&'a RawValue>,
+}
+
+impl ToolBody<'_> {
+    /// The id of the call that a result answers.
+    pub(super) fn id(&self) -> Option<&str> {
+        let ids =
+            [&self.call_id, &self.tool_use_id, &self.mcp_tool_use_id, &self.custom_tool_use_id];
+        ids.into_iter().find_map(Option::as_deref)
     }
 }
 

@@ -4,11 +4,11 @@
 
 use std::collections::VecDeque;
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    body,
+    body::{self, ToolBody},
     command::{Command, Touch},
     compact::compact,
     conversation::words,
@@ -111,29 +111,6 @@ pub(super) struct Calls {
     root: Option<Box<str>>,
 }
 
-/// The members of calls and results under each of their names.
-#[derive(Deserialize)]
-struct ToolBody<'a> {
-    call_id: Option<String>,
-    tool_use_id: Option<String>,
-    mcp_tool_use_id: Option<String>,
-    custom_tool_use_id: Option<String>,
-    name: Option<String>,
-    server: Option<String>,
-    mcp_server_name: Option<String>,
-    read_only: Option<bool>,
-    session_thread_id: Option<IgnoredAny>,
-    #[serde(borrow)]
-    input: Option<&'a RawValue>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-    is_error: Option<bool>,
-    #[serde(borrow)]
-    result: Option<&'a RawValue>,
-    #[serde(borrow)]
-    raw: Option<&'a RawValue>,
-}
-
 impl Calls {
     /// The tool event of an event; `None` when it is of no tool.
     pub(super) fn fold<'a>(&'a mut self, event: &'a Event) -> Option<ToolEvent<'a>> {
@@ -211,10 +188,8 @@ impl Calls {
     }
 
     fn result(&mut self, position: Position, result: ToolBody<'_>) -> ToolEvent<'static> {
-        let id = result.call_id.as_ref().or(result.tool_use_id.as_ref());
-        let id = id.or(result.mcp_tool_use_id.as_ref()).or(result.custom_tool_use_id.as_ref());
-        let id: Option<&str> =
-            id.map(|id| id.get(..id.floor_char_boundary(ID_BYTES_MAX)).unwrap_or(id));
+        let id = result.id();
+        let id = id.map(|id| id.get(..id.floor_char_boundary(ID_BYTES_MAX)).unwrap_or(id));
         let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
         let (_, tool) = tools::split(result.server.as_deref(), &name);
         let open = self.open.iter().map(|call| (&*call.id, &*call.tool));

@@ -35,7 +35,7 @@ pub struct Compaction {
     /// What left it.
     pub dropped: Vec<Range>,
     /// Whether the client reported what it dropped; else it is computed.
-    pub is_told: bool,
+    pub is_reported: bool,
     /// What the client put in its place.
     pub summary: Option<String>,
 }
@@ -109,7 +109,7 @@ fn everything(event: &Event) -> Compaction {
         trigger: None,
         kept: Vec::new(),
         dropped: union(&[], &[Range::new(Position::ZERO, event.position)]),
-        is_told: false,
+        is_reported: false,
         summary: None,
     }
 }
@@ -124,15 +124,15 @@ fn read(event: &Event) -> Option<Compaction> {
         union(&[], &cut)
     };
     let kept = ranges(body.kept);
-    let is_told = body.dropped.is_some();
-    let dropped = if is_told { ranges(body.dropped) } else { without(&[before], &kept) };
+    let is_reported = body.dropped.is_some();
+    let dropped = if is_reported { ranges(body.dropped) } else { without(&[before], &kept) };
     let trigger = body.trigger.map(|text| one_line(&text, TRIGGER_CHARS_MAX));
     let summary = body.summary.map(|text| clip(text.trim(), SUMMARY_CHARS_MAX));
     Some(Compaction {
         trigger,
         dropped: without(&dropped, &kept),
         kept,
-        is_told,
+        is_reported,
         summary: summary.filter(|text| !text.is_empty()),
         ..everything(event)
     })

@@ -11,10 +11,10 @@ use std::{
 };
 
 use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 
 use super::{
-    body::{self, BY_SERVER, SourceBody},
+    body::{self, BY_SERVER, SourceBody, ToolBody},
     sources::normalised,
     text::one_line,
 };
@@ -76,20 +76,6 @@ struct CallBody {
     input: Value,
 }
 
-#[derive(Deserialize)]
-struct ResultBody<'a> {
-    call_id: Option<String>,
-    tool_use_id: Option<String>,
-    mcp_tool_use_id: Option<String>,
-    custom_tool_use_id: Option<String>,
-    is_error: Option<bool>,
-    cached: Option<serde::de::IgnoredAny>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    result: Option<&'a RawValue>,
-}
-
 impl Findable {
     /// Sources that are not recorded yet, the oldest first.
     pub fn waiting(&self) -> impl Iterator<Item = &FoundSource> {
@@ -140,9 +126,8 @@ impl Findable {
 
     /// Records sources found by another program, from its imported transcript.
     fn fold_result(&mut self, event: &Event) -> Option<()> {
-        let result: ResultBody<'_> = body::read(&event.body)?;
-        let id = result.call_id.or(result.tool_use_id);
-        let id = id.or(result.mcp_tool_use_id).or(result.custom_tool_use_id)?;
+        let result: ToolBody<'_> = body::read(&event.body)?;
+        let id = result.id()?;
         let at = self.calls.iter().rposition(|call| *call.id == *id)?;
         let call = self.calls.remove(at)?;
         let imported = event.origin == Origin::Import;

@@ -5,10 +5,9 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use super::{
-    body,
+    body::{self, ToolBody},
     conversation::words,
     text::{clip, one_line},
     tools,
@@ -170,42 +169,10 @@ struct Call {
     is_command: bool,
 }
 
-/// The members of a call that matter, under each of their names.
-#[derive(Deserialize)]
-struct CallBody<'a> {
-    call_id: Option<String>,
-    name: Option<String>,
-    server: Option<String>,
-    mcp_server_name: Option<String>,
-    #[serde(borrow)]
-    input: Option<&'a RawValue>,
-}
-
 #[derive(Deserialize)]
 struct Input {
     url: Option<String>,
     uri: Option<String>,
-}
-
-/// The members of a result that matter, under each of their names.
-#[derive(Deserialize)]
-struct ResultBody<'a> {
-    call_id: Option<String>,
-    tool_use_id: Option<String>,
-    mcp_tool_use_id: Option<String>,
-    custom_tool_use_id: Option<String>,
-    name: Option<String>,
-    server: Option<String>,
-    is_error: Option<bool>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-}
-
-impl ResultBody<'_> {
-    fn id(&mut self) -> Option<String> {
-        let wire = || self.tool_use_id.take().or(self.mcp_tool_use_id.take());
-        self.call_id.take().or_else(wire).or_else(|| self.custom_tool_use_id.take())
-    }
 }
 
 impl Outcomes {
@@ -239,7 +206,7 @@ impl Outcomes {
     }
 
     fn fold_call(&mut self, event: &Event) -> Option<()> {
-        let call: CallBody<'_> = body::read(&event.body)?;
+        let call: ToolBody<'_> = body::read(&event.body)?;
         let name = one_line(&call.name?, NAME_CHARS_MAX);
         let server = call.server.or(call.mcp_server_name);
         let (by, tool) = tools::split(server.as_deref(), &name);
@@ -262,12 +229,11 @@ impl Outcomes {
     }
 
     fn fold_result(&mut self, event: &Event) -> Option<()> {
-        let mut result: ResultBody<'_> = body::read(&event.body)?;
-        let id = result.id();
+        let result: ToolBody<'_> = body::read(&event.body)?;
         let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
         let (_, tool) = tools::split(result.server.as_deref(), &name);
         let open = self.calls.iter().map(|call| (&*call.id, &*call.tool));
-        let at = body::answered(open, id.as_deref(), Some(tool))?;
+        let at = body::answered(open, result.id(), Some(tool))?;
         let call = self.calls.remove(at)?;
         let failed = result.is_error.unwrap_or(false);
         let text = result.content.filter(|_| failed).map(words);

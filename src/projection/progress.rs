@@ -56,7 +56,6 @@ pub struct Progress {
     worked: VecDeque<String>,
     failed: VecDeque<String>,
     next: VecDeque<String>,
-    outcome_at: Option<Position>,
     /// Lines of attempts, of what worked and of what failed that found no room.
     forgotten: [u64; 3],
 }
@@ -132,12 +131,6 @@ impl Progress {
     /// Next steps, by the latest outcome.
     pub fn next(&self) -> impl DoubleEndedIterator<Item = &String> {
         self.next.iter()
-    }
-
-    /// Where an outcome was recorded last.
-    #[must_use]
-    pub fn outcome_at(&self) -> Option<Position> {
-        self.outcome_at
     }
 
     pub(super) fn fold(&mut self, event: &Event, tool_event: Option<&ToolEvent<'_>>) {
@@ -240,7 +233,6 @@ impl Progress {
         if let Some(next) = outcome.next {
             self.next = lines_of(&next).into_iter().take(LINES_MAX).collect();
         }
-        self.outcome_at = Some(event.position);
         Some(())
     }
 

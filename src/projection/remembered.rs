@@ -15,7 +15,10 @@ use std::{
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
-use super::{body, conversation::words};
+use super::{
+    body::{self, ToolBody},
+    conversation::words,
+};
 use crate::event::{Event, Position, Timestamp, kinds};
 
 /// Answers remembered at most; the oldest go first.
@@ -80,33 +83,15 @@ pub struct CallBody {
     cached: Option<IgnoredAny>,
 }
 
-#[derive(Deserialize)]
-struct ResultBody<'a> {
-    call_id: Option<String>,
-    tool_use_id: Option<String>,
-    mcp_tool_use_id: Option<String>,
-    custom_tool_use_id: Option<String>,
-    is_error: Option<bool>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-    redactions: Option<IgnoredAny>,
-    truncated: Option<IgnoredAny>,
-    cached: Option<Cached>,
-    #[serde(borrow)]
-    result: Option<&'a RawValue>,
-}
-
-impl ResultBody<'_> {
-    /// Whether the result is final: a server may ask for input first, or start a task.
-    fn is_complete(&self) -> bool {
-        #[derive(Deserialize)]
-        struct Kind {
-            #[serde(rename = "resultType")]
-            kind: Option<String>,
-        }
-        let kind = self.result.and_then(|rest| serde_json::from_str::<Kind>(rest.get()).ok());
-        kind.and_then(|kind| kind.kind).is_none_or(|kind| kind == "complete")
+/// Whether a result is final: a server may ask for input first, or start a task.
+fn is_complete(result: Option<&RawValue>) -> bool {
+    #[derive(Deserialize)]
+    struct Kind {
+        #[serde(rename = "resultType")]
+        kind: Option<String>,
     }
+    let kind = result.and_then(|rest| serde_json::from_str::<Kind>(rest.get()).ok());
+    kind.and_then(|kind| kind.kind).is_none_or(|kind| kind == "complete")
 }
 
 /// The source of a reused result.
@@ -218,13 +203,14 @@ impl Remembered {
     }
 
     fn fold_result(&mut self, event: &Event) -> Option<()> {
-        let result: ResultBody<'_> = body::read(&event.body)?;
-        let failed = result.is_error.unwrap_or(false) || !result.is_complete();
-        let id = result.call_id.or(result.tool_use_id);
-        let id = id.or(result.mcp_tool_use_id).or(result.custom_tool_use_id)?;
+        let result: ToolBody<'_> = body::read(&event.body)?;
+        let cached = result.cached.map(|cached| serde_json::from_str::<Cached>(cached.get()));
+        let cached = cached.transpose().ok()?;
+        let failed = result.is_error.unwrap_or(false) || !is_complete(result.result);
+        let id = result.id()?;
         let at = self.calls.iter().rposition(|call| *call.id == *id)?;
         let call = self.calls.remove(at)?;
-        if let Some(cached) = result.cached {
+        if let Some(cached) = cached {
             self.hits += 1;
             let mut list = self.list.iter_mut();
             if let Some(original) = list.find(|one| one.result.0 == cached.position) {

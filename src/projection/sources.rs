@@ -34,7 +34,7 @@ pub struct Source {
     pub position: Position,
 }
 
-/// Sources in the order they were met. A source keeps its ordinal for ever.
+/// Sources in the order they were met. The ordinal of a source does not change.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     list: Vec<Source>,

@@ -319,7 +319,7 @@ impl Shared {
                 Ok(()) => self.recovered(home, pause > AGAIN).await,
                 Err(error) if later(&error) => {
                     if pause == AGAIN {
-                        notify(&format!("recording is interrupted, calls go on: {error}"));
+                        notify(&format!("recording is interrupted, calls continue: {error}"));
                     }
                     rest.push(events);
                     tokio::time::sleep(pause).await;

@@ -48,6 +48,13 @@ pub(super) fn fold(character: char, folded: &mut String) {
     }
 }
 
+/// The text in lower case and without accents.
+pub(super) fn lower(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    text.chars().for_each(|character| fold(character, &mut folded));
+    folded
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

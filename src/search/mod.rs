@@ -1,17 +1,33 @@
 //! SEARCH: looking up events by words. Events are cut into passages, a query and the passages into
-//! terms, and passages are ranked by BM25. Pure functions: no I/O, no clock, no failure. It must
-//! not read a store or depend on where passages come from: a caller passes them in.
+//! terms, and passages are ranked by BM25: in one session while it is read, or in an index of many.
+//! Pure functions: no I/O, no clock, no failure but a query or bytes that are none. It must not
+//! read a store or depend on where passages come from: a caller passes them in.
 
+mod bm25;
+mod build;
+mod dates;
+mod entities;
+mod grammar;
 mod letters;
+mod part;
 mod passages;
 mod pieces;
 mod query;
 mod rank;
+mod runs;
+mod score;
 mod snippet;
 mod stop_words;
 mod terms;
+mod text;
 
+pub use build::{PartBuilder, merge};
+pub use grammar::{Choice, Filters, Member, SearchQuery};
+pub use part::{Part, PartError, SessionRef};
 pub use passages::{Field, Passage, passages};
-pub use query::{Query, QueryError};
+pub use query::{Fault, Query, QueryError};
 pub use rank::{Best, Match, Ranking, weight};
+pub use runs::Keep;
+pub use score::{Hit, Order, Ranked, Why, rank};
 pub use snippet::{Snippet, snippet};
+pub use text::EventText;

@@ -6,20 +6,20 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::pieces::pieces;
+use super::{
+    pieces::pieces,
+    text::{is_own, strings},
+};
 use crate::{
     event::{Event, kinds},
-    projection::{
-        body::{self, GapBody, SourceBody, StepBody},
-        tools,
-    },
+    projection::body::{self, GapBody, SourceBody, StepBody},
 };
 
 /// Bytes below which sentences and lines are joined to a piece.
 const PROSE_BYTES_MIN: usize = 24;
 const PRINTED_BYTES_MIN: usize = 160;
-/// Members that name something else, or hold what cannot be read.
-const NOT_READ: [&str; 7] = ["id", "type", "raw", "data", "signature", "redactions", "is_error"];
+/// Members whose text needs no name before it.
+const NOT_NAMED: [&str; 3] = ["content", "text", "name"];
 
 /// What a passage is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -120,7 +120,13 @@ pub fn passages(event: &Event, mut visit: impl FnMut(Passage<'_>)) {
             let Some(body) = body::read_tree::<Value>(&event.body) else { return };
             if !is_own(&body) {
                 let mut text = String::new();
-                read(None, &body, &mut text);
+                strings(None, &body, &mut |name, said| {
+                    // Writing to a string cannot fail.
+                    let _ = match name.filter(|name| !NOT_NAMED.contains(name)) {
+                        Some(name) => writeln!(text, "{name}: {said}"),
+                        None => writeln!(text, "{said}"),
+                    };
+                });
                 say(field_of(other), &text);
             }
         }
@@ -134,37 +140,5 @@ fn field_of(kind: &str) -> Field {
         kind if kinds::is_call(kind) => Field::Call,
         kind if kinds::is_result(kind) => Field::Result,
         _ => Field::Event,
-    }
-}
-
-/// Whether the call is of this program's own tools: their arguments are in the log already, and a
-/// recorded query would find itself.
-fn is_own(body: &Value) -> bool {
-    let text = |name: &str| body.get(name).and_then(Value::as_str);
-    let server = text("server").or_else(|| text("mcp_server_name"));
-    tools::is_own(server, text("name").unwrap_or_default())
-}
-
-/// Appends the strings and numbers of a value, a line each, after their names.
-fn read(name: Option<&str>, value: &Value, out: &mut String) {
-    let mut line = |text: &dyn std::fmt::Display| {
-        // Writing to a string cannot fail.
-        let _ = match name.filter(|name| !matches!(*name, "content" | "text" | "name")) {
-            Some(name) => writeln!(out, "{name}: {text}"),
-            None => writeln!(out, "{text}"),
-        };
-    };
-    match value {
-        Value::String(text) if !text.trim().is_empty() => line(text),
-        Value::Number(number) => line(number),
-        Value::Array(values) => values.iter().for_each(|value| read(name, value, out)),
-        Value::Object(members) => {
-            for (name, value) in members {
-                if !NOT_READ.contains(&name.as_str()) && !name.ends_with("_id") {
-                    read(Some(name), value, out);
-                }
-            }
-        }
-        _ => {}
     }
 }

@@ -7,21 +7,52 @@ use super::{
 };
 
 /// Bytes of the longest query.
-const QUERY_BYTES_MAX: usize = 4_096;
+pub(super) const QUERY_BYTES_MAX: usize = 4_096;
 /// Words of a query.
-const WORDS_MAX: usize = 64;
+pub(super) const WORDS_MAX: usize = 64;
 /// Fewest common letters when one word counts as the beginning of the other.
 const BEGINNING_MIN: usize = 4;
 
 /// Why a text is no query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum QueryError {
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("at byte {place}: {fault}")]
+pub struct QueryError {
+    /// The byte of the query.
+    pub place: usize,
+    /// What is wrong there.
+    pub fault: Fault,
+}
+
+/// What is wrong with a query.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
     /// No letter and no digit, or stop words alone.
     #[error("it has no word to look for: name what it is about")]
     NoWord,
     /// Too many bytes or words.
     #[error("at most {QUERY_BYTES_MAX} bytes and {WORDS_MAX} words")]
     TooLong,
+    /// A quotation mark without another.
+    #[error("the quotation mark is not closed")]
+    Unclosed,
+    /// A member of the query that takes other values.
+    #[error("`{field}:` takes {takes}")]
+    Value {
+        /// The member.
+        field: &'static str,
+        /// What it takes.
+        takes: &'static str,
+    },
+    /// A word without which nothing can be found is to be left out.
+    #[error("a word as common as this cannot be left out")]
+    Common,
+}
+
+impl Fault {
+    /// The fault at that byte of the query.
+    pub(super) fn at(self, place: usize) -> QueryError {
+        QueryError { place, fault: self }
+    }
 }
 
 /// A parsed query.
@@ -60,40 +91,45 @@ impl Query {
     /// [`QueryError`].
     pub fn parse(text: &str) -> Result<Self, QueryError> {
         if text.len() > QUERY_BYTES_MAX {
-            return Err(QueryError::TooLong);
+            return Err(Fault::TooLong.at(QUERY_BYTES_MAX));
         }
-        let mut query = Self {
-            words: Vec::new(),
-            given: Vec::new(),
-            phrases: Vec::new(),
-            first_bytes: [None; 256],
-        };
+        let mut query = Self::empty();
         let quotes = text.matches(is_quote).count() / 2;
         for (index, part) in text.split(is_quote).enumerate() {
-            let is_phrase = index % 2 == 1 && index / 2 < quotes;
-            let mut phrase = Vec::new();
-            terms(part, |term| {
-                let at = query.add(term.word);
-                if !term.whole {
-                    query.given.push(at);
-                    phrase.push(at);
-                }
-            });
-            if is_phrase && phrase.len() > 1 {
-                query.phrases.push(phrase);
-            }
+            query.add_text(part, index % 2 == 1 && index / 2 < quotes);
         }
         if query.words.iter().all(|word| !word.ranks) {
             if query.phrases.is_empty() {
-                return Err(QueryError::NoWord);
+                return Err(Fault::NoWord.at(0));
             }
             query.words.iter_mut().for_each(|word| word.ranks = true);
         }
         if query.given.len() > WORDS_MAX || query.words.len() > WORDS_MAX {
-            return Err(QueryError::TooLong);
+            return Err(Fault::TooLong.at(0));
         }
         query.index();
         Ok(query)
+    }
+
+    /// No word yet.
+    pub(super) fn empty() -> Self {
+        let (words, given, phrases) = (Vec::new(), Vec::new(), Vec::new());
+        Self { words, given, phrases, first_bytes: [None; 256] }
+    }
+
+    /// Adds the words of a text; those of a phrase must be found in a row.
+    pub(super) fn add_text(&mut self, text: &str, is_phrase: bool) {
+        let mut phrase = Vec::new();
+        terms(text, |term| {
+            let at = self.add(term.word);
+            if !term.whole {
+                self.given.push(at);
+                phrase.push(at);
+            }
+        });
+        if is_phrase && phrase.len() > 1 {
+            self.phrases.push(phrase);
+        }
     }
 
     fn add(&mut self, word: &str) -> usize {
@@ -105,7 +141,8 @@ impl Query {
         })
     }
 
-    fn index(&mut self) {
+    /// Makes the words that were added findable.
+    pub(super) fn index(&mut self) {
         for word in &self.words {
             let first = word.stem.bytes().next().unwrap_or_default();
             if let Some(least) = self.first_bytes.get_mut(usize::from(first)) {
@@ -135,6 +172,24 @@ impl Query {
         &self.phrases
     }
 
+    /// The words of a text as the query gave them, in order, for phrases.
+    fn row(&self, text: &str) -> Vec<Option<usize>> {
+        let mut row = Vec::new();
+        terms(text, |term| {
+            if !term.whole {
+                row.push(self.find(term).filter(|found| found.same).map(|found| found.word));
+            }
+        });
+        row
+    }
+
+    /// Whether each phrase, or with `any` one of them, is in the text.
+    pub(super) fn has_phrases(&self, text: &str, any: bool) -> bool {
+        let row = if self.phrases.is_empty() { Vec::new() } else { self.row(text) };
+        let has = |phrase: &Vec<usize>| is_in(&row, phrase);
+        if any { self.phrases.iter().any(has) } else { self.phrases.iter().all(has) }
+    }
+
     /// The word that a term of a text matches, if any. A whole identifier matches only when it is
     /// equal: its parts are terms of their own.
     pub(super) fn find(&self, term: &Term<'_>) -> Option<Likeness> {
@@ -160,8 +215,13 @@ impl Query {
     }
 }
 
-fn is_quote(character: char) -> bool {
+pub(super) fn is_quote(character: char) -> bool {
     matches!(character, '"' | '“' | '”' | '„')
+}
+
+/// Whether the words of a phrase are in a text, one after the other.
+pub(super) fn is_in(row: &[Option<usize>], phrase: &[usize]) -> bool {
+    row.windows(phrase.len().max(1)).any(|part| part.iter().flatten().eq(phrase))
 }
 
 /// Whether one of two words begins the other: `config` and `configuration`, `Anlage` and `Anlagen`.
@@ -191,11 +251,11 @@ mod tests {
     #[test]
     fn a_text_without_a_word_is_no_query() {
         for text in ["", " \n", "?!…", "what is it?", "\"the\"", "👨‍👩‍👧"] {
-            assert_eq!(Query::parse(text).unwrap_err(), QueryError::NoWord, "{text:?}");
+            assert_eq!(Query::parse(text).unwrap_err().fault, Fault::NoWord, "{text:?}");
         }
         let many: Vec<String> = (0..65).map(|word| format!("word{word}")).collect();
         for text in [many.join(" "), "x ".repeat(65), "x".repeat(5_000)] {
-            assert_eq!(Query::parse(&text).unwrap_err(), QueryError::TooLong);
+            assert_eq!(Query::parse(&text).unwrap_err().fault, Fault::TooLong);
         }
         assert!(Query::parse(&"many words ".repeat(32)).is_ok());
         assert_eq!(Query::parse("\"to be or not to be\"").unwrap().phrases().len(), 1);

@@ -8,17 +8,13 @@ use std::{
 };
 
 use super::{
+    bm25::{self, B, K1, WHOLE},
     passages::{Field, Passage, passages},
-    query::Query,
+    query::{Query, is_in},
     terms::terms,
 };
 use crate::event::{Event, Position};
 
-/// How soon more of the same word stops to count, and how much a long passage counts for less.
-const K1: f64 = 0.9;
-const B: f64 = 0.4;
-/// What a passage gets for having every word of the query, the best of all passages being 1.
-const WHOLE: f64 = 0.5;
 /// Share of the score that neighbouring passages add, how many on either side, and the bonus when
 /// they have every word together.
 const NEARLY: f64 = 0.5;
@@ -29,8 +25,6 @@ const ROW: f64 = 0.5;
 /// What a word counts for, and one that only begins like it.
 const SAME: u8 = 4;
 const BEGINS: u8 = 2;
-/// From this many passages on, a word that more than half of them contain has no weight.
-const COMMON_FROM: u32 = 8;
 /// Passages returned of one event; for more the reader reads the event.
 const OF_EVENT_MAX: usize = 3;
 /// Passages with a word of the query that are kept: beyond, the better half stays.
@@ -237,14 +231,11 @@ impl Ranking {
 
     /// What the words of the query are worth among the passages so far.
     fn scale(&self) -> Scale {
-        let passages = f64::from(self.passages);
+        let passages = u64::from(self.passages);
         let worth = |(word, holding): (usize, &u32)| {
-            let is_common = self.passages >= COMMON_FROM && *holding > self.passages / 2;
-            if !self.query.ranks(word) || *holding == 0 {
-                return (0.0, is_common);
-            }
-            let holding = f64::from(*holding);
-            ((1.0 + (passages - holding + 0.5) / (holding + 0.5)).ln(), is_common)
+            let holding = u64::from(*holding);
+            let worth = if self.query.ranks(word) { bm25::worth(passages, holding) } else { 0.0 };
+            (worth, bm25::is_common(passages, holding))
         };
         let all: Vec<(f64, bool)> = self.holding.iter().enumerate().map(worth).collect();
         let only_common = all.iter().all(|(worth, is_common)| *worth == 0.0 || *is_common);
@@ -253,7 +244,7 @@ impl Ranking {
         };
         Scale {
             worth: all.into_iter().map(keep).collect(),
-            mean_words: (self.words as f64 / passages).max(1.0),
+            mean_words: (self.words as f64 / passages as f64).max(1.0),
         }
     }
 }
@@ -266,11 +257,11 @@ struct Scale {
 
 impl Scale {
     fn score(&self, held: &Held) -> f64 {
-        let length = 1.0 - B + B * f64::from(held.words) / self.mean_words;
+        let longer = f64::from(held.words) / self.mean_words;
         let count = |(word, count): &(u8, u8)| {
             let often = f64::from(*count) / f64::from(SAME);
             let worth = self.worth.get(usize::from(*word)).copied().unwrap_or_default();
-            worth * often * (K1 + 1.0) / (often + K1 * length)
+            worth * bm25::share(often, longer, K1, B)
         };
         held.counts.iter().map(count).sum()
     }
@@ -323,9 +314,7 @@ impl Scan {
                 held.count(word, if found.same { SAME } else { BEGINS });
             }
         });
-        let has = |phrase: &Vec<usize>| {
-            row.windows(phrase.len()).any(|part| part.iter().flatten().eq(phrase))
-        };
+        let has = |phrase: &Vec<usize>| is_in(&row, phrase);
         let Passage { field, ordinal, is_first, text } = passage;
         let text = if held.counts.is_empty() { 0 } else { name_of(text) };
         let has_phrases = query.phrases().iter().all(has);

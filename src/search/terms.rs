@@ -212,6 +212,11 @@ pub(super) fn stem(word: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
+/// Whether the word is made of digits.
+pub(super) fn is_number(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -161,7 +161,7 @@ impl Service {
             Err(error) => Err(error),
         };
         let told = told.unwrap_or_else(|error| {
-            tracing::warn!(%session, code = error.code.as_str(), "what is behind a batch was not told");
+            tracing::warn!(%session, code = error.code.as_str(), "what follows a batch was not returned");
             false
         });
         if told || appended.repeated {
@@ -185,7 +185,7 @@ impl Service {
                 Err(error) => Err(error),
             };
             if let Err(error) = told {
-                tracing::warn!(%session, code = error.code.as_str(), "what is behind a batch was not told");
+                tracing::warn!(%session, code = error.code.as_str(), "what follows a batch was not returned");
             }
         });
     }

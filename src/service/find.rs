@@ -97,7 +97,8 @@ impl Service {
         at: Option<Position>,
         bytes_max: usize,
     ) -> ServiceResult<FindResult> {
-        let query = Query::parse(words).map_err(|error| ServiceError::invalid("find", error))?;
+        let query =
+            Query::parse(words).map_err(|error| ServiceError::invalid("find", error.fault))?;
         let room = bytes_max - FRAME_BYTES;
         let overview = bytes_max.saturating_sub(key.session.as_str().len());
         let tail = self.store.used(key).await?.tail;

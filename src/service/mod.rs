@@ -18,6 +18,7 @@ mod find;
 mod flow;
 mod fork;
 mod history;
+mod indexing;
 mod monitor;
 mod notes;
 mod page;
@@ -27,6 +28,7 @@ mod recover;
 mod redact;
 mod research;
 mod retention;
+mod search;
 mod sessions;
 mod slice;
 mod sources;
@@ -56,12 +58,14 @@ pub use find::{FindResult, FoundLine};
 pub use flow::{Answered, Asked, Flow};
 pub use fork::ForkCall;
 pub use history::{History, Left, StartFrom};
+pub use indexing::{BehindSession, Coverage, IndexCounts, SearchOptions};
 pub use monitor::Monitor;
 pub use notes::State;
 pub use quota::Quotas;
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
 pub use research::{ResearchOptions, StepAnswer};
 pub use retention::Retention;
+pub use search::{Beside, Doubt, Hit, SearchCall, SearchResult};
 pub use sessions::{SessionPage, SessionQuery, Wanted};
 pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use sources::SourcesAdded;
@@ -75,6 +79,7 @@ pub use views::{CompactionsView, UsageView};
 pub use wake::{Granted, TakeUp, TakenUp, Unfinished, WakeCall, Woken};
 pub use window::{WINDOW_TOKENS_MAX, WindowQuery, WindowView};
 
+pub use crate::search::Why;
 pub use crate::store::{
     Aging, Appended, Backup, Change, Family, ForkPoint, Gap, Head, Health, Keeps, KeyReport,
     NewSession, Part, Placed, Receipt, Recovery, Relative, Repaired, Scrub, SessionInfo, Stage,
@@ -134,6 +139,8 @@ pub struct Service {
     facts: Arc<facts::FactsCache>,
     bindings: Arc<bind::Bindings>,
     ledger: Arc<quota::Ledger>,
+    indexing: Arc<indexing::Indexing>,
+    searches: Arc<search::Searches>,
 }
 
 impl Service {
@@ -150,6 +157,8 @@ impl Service {
             facts: Arc::new(facts::FactsCache::new(options.facts_bytes_max)),
             bindings: Arc::default(),
             ledger: Arc::default(),
+            indexing: Arc::default(),
+            searches: Arc::default(),
         }
     }
 
@@ -166,6 +175,13 @@ impl Service {
     #[must_use]
     pub fn with_monitor(mut self, monitor: Monitor) -> Self {
         self.monitor = monitor;
+        self
+    }
+
+    /// The same verbs with other bounds of searching.
+    #[must_use]
+    pub fn with_search(mut self, options: SearchOptions) -> Self {
+        self.indexing = Arc::new(indexing::Indexing::new(options));
         self
     }
 

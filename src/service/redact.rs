@@ -23,6 +23,7 @@ impl Service {
         let redacted = self.durable(self.store.redact(&key, event)).await;
         // Facts folded from the body are dropped even after an error, those of forks too.
         self.forget_facts();
+        self.forget_indexed().await;
         let not_found = || {
             let message = format!("session {session} has no event {event}");
             ServiceError::new(Code::EventNotFound, message)

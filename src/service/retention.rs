@@ -121,7 +121,7 @@ impl Service {
         let swept = self.store.sweep().await?;
         for key in &swept.expired {
             self.facts.forget(key);
-            tracing::info!(session = %key.session, "expired: nobody used it for its limit");
+            tracing::info!(session = %key.session, "expired: it was not used for longer than its limit");
         }
         for key in &swept.reclaimed {
             tracing::info!(session = %key.session, "its grace has ended: its files are gone");

@@ -221,6 +221,7 @@ impl Service {
         let erased = self.durable(self.store.erase(&caller.key(session))).await;
         // Facts of its forks contain its events.
         self.forget_facts();
+        self.forget_indexed().await;
         erased.map_err(unwritten)
     }
 

@@ -176,7 +176,7 @@ pub(super) fn conflict(
     first: &str,
 ) -> ServiceError {
     let (next, _) = next_numbers(research, &call.step);
-    let action = format!("{first}; new work goes on as stepNumber {next}");
+    let action = format!("{first}; new work continues as stepNumber {next}");
     last_step(ServiceError::new(Code::StepConflict, message).action(action), research)
 }
 

@@ -3,7 +3,9 @@
 
 use std::{io, sync::atomic::Ordering};
 
-use super::{Caller, Code, Service, ServiceError, ServiceResult, store_error::unwritten};
+use super::{
+    Caller, Code, IndexCounts, Service, ServiceError, ServiceResult, store_error::unwritten,
+};
 use crate::{
     env,
     event::SessionId,
@@ -28,6 +30,8 @@ pub struct Counts {
     pub expired: u64,
     /// Sessions whose files were removed after their grace period.
     pub reclaimed: u64,
+    /// What can be searched.
+    pub index: IndexCounts,
 }
 
 impl Service {
@@ -137,6 +141,7 @@ impl Service {
             bytes: self.counters.bytes.load(Ordering::Relaxed),
             expired: self.counters.expired.load(Ordering::Relaxed),
             reclaimed: self.counters.reclaimed.load(Ordering::Relaxed),
+            index: self.indexing.counts(),
         }
     }
 }

@@ -43,7 +43,8 @@ pub struct Held {
 
 impl Held {
     /// Whether they are events of a session, of those at these positions where some are named.
-    pub(super) fn is_of(&self, session: SessionHash, positions: Option<&BTreeSet<u64>>) -> bool {
+    #[must_use]
+    pub fn is_of(&self, session: SessionHash, positions: Option<&BTreeSet<u64>>) -> bool {
         let (from, to) = (self.range.from.0, self.range.to.0);
         let any = |positions: &BTreeSet<u64>| positions.range(from..to).next().is_some();
         self.hash == session && positions.is_none_or(any)
@@ -75,6 +76,20 @@ pub struct Since {
     pub(super) walked: Walked,
 }
 
+impl Since {
+    /// The last change that was handed out, in the count of the engine.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The same, once the changes up to that one are handed out.
+    #[must_use]
+    pub fn to(self, number: u64) -> Self {
+        Self { number, ..self }
+    }
+}
+
 /// How far the walk over all sessions has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Walked {
@@ -98,6 +113,10 @@ pub struct Moved {
     pub tail: Position,
     /// [`super::SessionInfo::rewritten`].
     pub rewritten: u64,
+    /// What it belongs to.
+    pub workspace: Option<String>,
+    /// Whether it is archived.
+    pub is_archived: bool,
     /// What is left of it.
     pub survival: Survival,
 }
@@ -185,8 +204,11 @@ fn not_offered() -> StoreError {
     StoreError::NotOffered { what: "derived files" }
 }
 
-/// Whether a caller may put so much.
-pub(super) fn check_size(label: &[u8], holds: &[Held], bytes: &[u8]) -> StoreResult<()> {
+/// Whether a caller may put so much; for engines.
+///
+/// # Errors
+/// [`StoreError::TooMuch`].
+pub fn check_size(label: &[u8], holds: &[Held], bytes: &[u8]) -> StoreResult<()> {
     let sizes = [
         ("bytes of a label", label.len(), LABEL_BYTES_MAX),
         ("sessions in a derived file", holds.len(), HELD_MAX),

@@ -32,7 +32,7 @@ pub trait Maintain: Send + Sync {
     }
 
     /// What is damaged of a session; with `accept` gives it up for good: the loss is recorded, its
-    /// positions stay gaps for ever, and appends continue behind them. Copies come first.
+    /// positions stay gaps for good, and appends continue behind them. Copies come first.
     ///
     /// # Errors
     /// [`StoreError::SessionNotFound`], and those of an append.

@@ -6,11 +6,8 @@ mod error;
 pub mod lifetime;
 pub mod local;
 mod maintain;
-#[cfg(feature = "sim")]
-pub mod model;
 mod rules;
 mod values;
-mod work;
 
 use std::io;
 
@@ -18,8 +15,8 @@ use futures_util::future::BoxFuture;
 
 pub use derived::{Derived, DerivedFile, DerivedName, Held, Mapped, Moved, Moves, Since};
 pub use error::{StoreError, StoreResult};
-pub use lifetime::Lifetimes;
 pub use maintain::Maintain;
+pub use rules::Lifetimes;
 pub use values::{
     Aging, Appended, Backup, Change, Family, Fill, Filling, ForkPoint, Gap, Head, Health, Keeps,
     KeyReport, Lease, LeaseCall, Listed, Listing, Mark, NewSession, Notes, Only, Part, Place,
@@ -210,7 +207,7 @@ pub trait Store: Maintain + Derived {
         expected: Receipt,
     ) -> BoxFuture<'a, StoreResult<(Verified, Head)>>;
 
-    /// Makes a session unreadable for ever, whatever files still hold: not what a deletion does,
+    /// Makes a session unreadable for good, whatever files still hold: not what a deletion does,
     /// which hides it. Its id answers [`StoreError::SessionDeleted`] until the grace of a deletion
     /// ends. Its forks keep what they wrote themselves: see [`Self::family`] before.
     ///

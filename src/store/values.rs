@@ -25,7 +25,7 @@ pub struct NewSession {
     pub metadata: BTreeMap<String, String>,
     /// What it belongs to, for example a directory or a project.
     pub workspace: Option<String>,
-    /// Retention of this session, idle seconds; `None` follows the store, 0 keeps it for ever.
+    /// Retention of this session, idle seconds; `None` follows the store, 0 keeps it without end.
     pub ttl_seconds: Option<u64>,
     /// Appended in the same frame: the session exists with them or not at all.
     pub events: Batch,
@@ -217,7 +217,7 @@ pub struct Gap {
     pub range: Range,
     /// What was found, for a person.
     pub reason: String,
-    /// When a person gave it up: it is named for ever and refuses nothing any more.
+    /// When a person gave it up: it stays named and refuses nothing any more.
     pub accepted_at: Option<Timestamp>,
 }
 
@@ -591,7 +591,7 @@ pub struct Aging {
     /// When it was used last; when it went, for one that did.
     pub used_at: Timestamp,
     /// When it expires, unless it is used again; when its files are removed, for one that expired
-    /// or was deleted; `None` for one that expired and is kept for ever.
+    /// or was deleted; `None` for one that expired and is kept without end.
     pub ends_at: Option<Timestamp>,
     /// Its own limit, idle seconds.
     pub ttl_seconds: Option<u64>,
@@ -601,7 +601,8 @@ pub struct Aging {
 
 impl Aging {
     /// The order in which sessions end; those that never do come last.
-    pub(crate) fn soonest(&self, other: &Self) -> std::cmp::Ordering {
+    #[must_use]
+    pub fn soonest(&self, other: &Self) -> std::cmp::Ordering {
         let place = |one: &Self| one.ends_at.map_or(i64::MAX, |at| at.0);
         place(self).cmp(&place(other)).then_with(|| self.session.cmp(&other.session))
     }

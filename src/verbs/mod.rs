@@ -11,6 +11,7 @@ mod place;
 mod query;
 pub mod research;
 pub mod retention;
+pub mod search;
 pub mod sessions;
 pub mod tools;
 pub mod values;
@@ -193,6 +194,7 @@ pub fn each(visit: &mut impl Visit) {
     sessions::each(visit);
     retention::each(visit);
     events::each(visit);
+    search::each(visit);
     forks::each(visit);
     work::each(visit);
     views::each(visit);
@@ -377,40 +379,5 @@ impl Registered {
             None if self.0.contains_key(path) => Need::Credential,
             None => Need::Grant(Grant::Operator),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const READ: Route = Route::get("/a", "readA", Need::Grant(Grant::Read));
-    const HOLD: Route = Route::put("/a", "holdA", Need::Grant(Grant::Admin));
-
-    fn registered() -> Registered {
-        let mut all = Registered::default();
-        all.add(READ);
-        all.add(HOLD);
-        all
-    }
-
-    #[test]
-    fn what_a_request_needs_is_what_its_route_declares() {
-        for (method, path, need) in [
-            ("GET", "/a", READ.need),
-            ("HEAD", "/a", READ.need),
-            ("PUT", "/a", HOLD.need),
-            ("DELETE", "/a", Need::Credential),
-            ("GET", "/a/hold", Need::Grant(Grant::Operator)),
-        ] {
-            assert_eq!(registered().need(method, path), need, "{method} {path}");
-        }
-        assert!(HOLD.audited() && !READ.audited());
-    }
-
-    #[test]
-    #[should_panic(expected = "readA is registered twice")]
-    fn a_route_is_registered_once() {
-        registered().add(READ);
     }
 }

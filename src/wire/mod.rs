@@ -19,6 +19,7 @@ pub mod point;
 pub mod protobuf;
 pub mod retention;
 pub mod schema;
+pub mod search;
 pub mod tool_cache;
 pub mod tools;
 pub mod types;

@@ -27,7 +27,7 @@ pub struct RetentionAnswer {
     /// Idle for longer, a session without a limit of its own expires; 0 for never.
     pub retention_seconds: u64,
     /// How long an expired session without a limit of its own can be restored before its files are
-    /// removed; 0 for ever.
+    /// removed; 0: without end.
     pub purge_after_seconds: u64,
     /// The same for one with a limit of its own, and how long a deleted session's id is not given
     /// again.
@@ -63,7 +63,7 @@ pub struct RetentionRow {
     pub ttl_seconds: Option<u64>,
     /// What comes next: `expire`, `reclaim`, or `none` while something keeps it.
     pub next: String,
-    /// When, RFC 3339, if it is not used until then; null when it is kept for ever.
+    /// When, RFC 3339, if it is not used until then; null when it is kept without end.
     pub at: Option<String>,
     /// Whether that time has come: the next sweep does it.
     pub due: bool,

@@ -36,7 +36,7 @@ pub struct Gap {
     pub to: u64,
     /// What was found.
     pub reason: String,
-    /// When a person accepted the loss: it refuses nothing any more, and is named for ever.
+    /// When a person accepted the loss: it refuses nothing any more, and stays named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_at: Option<String>,
 }
@@ -69,7 +69,7 @@ pub struct Session {
     pub metadata: BTreeMap<String, String>,
     /// What it belongs to.
     pub workspace: Option<String>,
-    /// Its own retention, idle seconds; null follows the store, 0 keeps it for ever.
+    /// Its own retention, idle seconds; null follows the store, 0 keeps it without end.
     pub ttl_seconds: Option<u64>,
     /// When it was created, RFC 3339.
     pub created_at: String,
@@ -142,7 +142,7 @@ pub struct CreateSession {
     /// What it belongs to, for example a directory or a project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// Retention, idle seconds; absent follows the store, 0 keeps it for ever.
+    /// Retention, idle seconds; absent follows the store, 0 keeps it without end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
     /// Appended in the same frame: the session is created with them, or not created.

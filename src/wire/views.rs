@@ -86,7 +86,7 @@ pub struct CompactionOut {
     /// The dropped positions.
     pub dropped: Vec<Range>,
     /// Whether the client named the dropped positions; else all earlier ones that it did not keep.
-    pub is_told: bool,
+    pub is_reported: bool,
     /// What the client put in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
@@ -100,7 +100,7 @@ impl From<&Compaction> for CompactionOut {
             trigger: one.trigger.clone(),
             kept: ranges(&one.kept),
             dropped: ranges(&one.dropped),
-            is_told: one.is_told,
+            is_reported: one.is_reported,
             summary: one.summary.clone(),
         }
     }

@@ -75,7 +75,7 @@ pub fn body(writer: u64, request: u64, ids: bool) -> String {
 /// What clients know of one session.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    /// Acknowledged or seen: the event of a position, for ever.
+    /// Acknowledged or seen: the event of a position, from then on.
     known: BTreeMap<u64, Mark>,
     /// The last request each writer sent.
     sent: BTreeMap<u64, u64>,

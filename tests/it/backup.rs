@@ -10,16 +10,14 @@ use std::{
 };
 
 use sessionlog::{
-    env::{
-        Clock,
-        sim::{Fault, SeededEntropy, Sim},
-    },
+    env::Clock,
     event::{Batch, Position, Scope, SessionId, SessionKey},
     store::{
         Backup, Change, LeaseCall, Maintain, NewSession, Store, StoreError,
         local::{self, Incoming, Local, NoBackup, OpenError, Restored},
     },
 };
+use sessionlog_sim::{Fault, SeededEntropy, Sim};
 
 use crate::{
     bytes::holds,

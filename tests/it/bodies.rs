@@ -13,7 +13,6 @@ use std::{
 use bytes::Bytes;
 use futures_util::FutureExt;
 use sessionlog::{
-    env::sim::{Call, Fault, Op, SeededEntropy, Sim},
     event::{Batch, EventId, NewEvent},
     log::RecordBody,
     store::{
@@ -21,6 +20,7 @@ use sessionlog::{
         local::{Local, Options},
     },
 };
+use sessionlog_sim::{Call, Fault, Op, SeededEntropy, Sim};
 
 use crate::{
     engines::{append, batch, create, events_of, key, named},

@@ -5,10 +5,8 @@
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
-use sessionlog::{
-    env::sim::{Fault, Op, Sim},
-    store::{Maintain, Store, local::Local},
-};
+use sessionlog::store::{Maintain, Store, local::Local};
+use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::{
     engines::{append, batch, create, event, key, small},
@@ -58,7 +56,7 @@ fn a_crash_within_any_call_loses_nothing() {
     });
 }
 
-/// Calls that fail, once or for ever, and a disk that heals in between.
+/// Calls that fail, once or persistently, and a disk that heals in between.
 pub async fn failing(seed: u64, flaw: Option<Flaw>) {
     let mut run = Run::flawed(seed, flaw, ROOMY);
     for _ in 0..4 {

@@ -11,10 +11,10 @@ mod judge;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sessionlog::{
-    env::sim::{SeededEntropy, Sim},
     event::Position,
     store::{Store, StoreError, local::Local},
 };
+use sessionlog_sim::{SeededEntropy, Sim};
 
 use crate::engines::{append, batch, create, event, key, small};
 use image::{ERASED, FORKS, Image, SESSIONS};

@@ -2,10 +2,10 @@
 //! file of it is left behind whatever happens meanwhile, and a full disk takes the deletion too.
 
 use sessionlog::{
-    env::sim::Sim,
     event::SessionKey,
     store::{Change, Store, StoreError, StoreResult, local::Local},
 };
+use sessionlog_sim::Sim;
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, small},

@@ -5,13 +5,13 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use sessionlog::{
-    env::sim::{Call, Fault, Op, Sim},
     event::{EventId, Position, Range, Scope},
     store::{
         Change, Derived, DerivedName, Held, Maintain, Moved, Moves, Since, Store, StoreError,
         StoreResult, Survival, derived::LABEL_BYTES_MAX, local::Local,
     },
 };
+use sessionlog_sim::{Call, Fault, Op, Sim};
 
 use crate::{
     bytes::holds,

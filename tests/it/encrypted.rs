@@ -6,11 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use sessionlog::{
-    env::{
-        MasterKeys,
-        secrets::Secret,
-        sim::{Fault, Op, SeededEntropy, Sim},
-    },
+    env::{MasterKeys, secrets::Secret},
     event::{BatchKey, EventType, NewEvent, Scope, SessionId, SessionKey, TenantId, UserId},
     log::{
         FrameHeader,
@@ -23,6 +19,7 @@ use sessionlog::{
         local::{KeyProblem, Local, OpenError, Options},
     },
 };
+use sessionlog_sim::{Fault, Op, SeededEntropy, Sim};
 
 use crate::{
     bytes::holds,

@@ -5,11 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sessionlog::{
-    env::{
-        Env,
-        disk::DataDir,
-        sim::{ManualClock, SeededEntropy, Sim},
-    },
+    env::{Env, disk::DataDir},
     event::{
         Batch, Event, EventId, EventType, NewEvent, Origin, Position, Range, Scope, SessionId,
         SessionKey, TenantId,
@@ -17,9 +13,9 @@ use sessionlog::{
     store::{
         Appended, Fill, Lifetimes, NewSession, Read, Store, StoreResult,
         local::{Local, Options},
-        model::Model,
     },
 };
+use sessionlog_sim::{ManualClock, SeededEntropy, Sim, model::Model};
 
 /// A store and the clock it reads.
 pub struct Engine {

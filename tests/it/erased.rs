@@ -5,10 +5,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use sessionlog::{
-    env::sim::{Call, Fault, Op, Sim},
     event::{Position, Range, SessionId},
     store::{Change, Maintain, NewSession, Read, Store, StoreError, local::Local},
 };
+use sessionlog_sim::{Call, Fault, Op, Sim};
 
 use crate::{
     bytes::holds,

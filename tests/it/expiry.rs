@@ -6,16 +6,14 @@ use std::{collections::BTreeSet, panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::FutureExt;
 use sessionlog::{
-    env::{
-        Clock,
-        sim::{Fault, Op, Sim},
-    },
+    env::Clock,
     event::{Event, Scope},
     store::{
         Change, Health, Lifetimes, Maintain, NewSession, Store, StoreError, StoreResult,
         local::{Local, Options},
     },
 };
+use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::{
     engines::{append, batch, create, event, events_of, everything, key, named, small},
@@ -354,7 +352,7 @@ impl Story {
     async fn live(&mut self) {
         self.sim.clock().advance(6 * HOUR);
         self.lived += 6 * HOUR;
-        assert!(self.lived < 20 * GRACE, "it takes for ever");
+        assert!(self.lived < 20 * GRACE, "it takes too long");
         self.sweep().await;
         // A sweep leaves what it cannot write for the next, which only a start can help here.
         if matches!(self.store.health(), Health::ReadOnly(_)) {

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use sessionlog::{
-    env::sim::Sim,
     log::FrameHeader,
     store::{Health, Maintain, Store, local::Local},
 };
+use sessionlog_sim::Sim;
 
 use crate::{
     engines::{append, batch, create, event, key, small},

@@ -7,13 +7,13 @@ mod reach;
 use std::sync::Arc;
 
 use sessionlog::{
-    env::sim::{SeededEntropy, Sim},
     event::{Batch, BatchKey, Event, EventId, Position, Range, Scope, SessionId, Timestamp},
     store::{
         Change, Fill, ForkPoint, Maintain, NewSession, Read, SessionInfo, Store, StoreError,
-        StoreResult, Survival, local::Local, model::Model,
+        StoreResult, Survival, local::Local,
     },
 };
+use sessionlog_sim::{SeededEntropy, Sim, model::Model};
 
 use crate::{
     engines::{all, append, batch, create, event, events_of, everything, key, named, small},

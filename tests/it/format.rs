@@ -26,18 +26,14 @@ use std::{
 
 use serde_json::{Value, json};
 use sessionlog::{
-    env::{
-        Env, MasterKeys,
-        disk::DataDir,
-        secrets::Secret,
-        sim::{Fault, ManualClock, Op, SeededEntropy, Sim},
-    },
+    env::{Env, MasterKeys, disk::DataDir, secrets::Secret},
     event::{BatchKey, EventType, NewEvent, Origin, Scope, SessionKey, Timestamp},
     store::{
         Change, Maintain, NewSession, Store, StoreError,
         local::{Local, OpenError},
     },
 };
+use sessionlog_sim::{Fault, ManualClock, Op, SeededEntropy, Sim};
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, machine, named, other_scope, small},

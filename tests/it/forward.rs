@@ -4,10 +4,8 @@
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
-use sessionlog::{
-    env::sim::{Fault, Op, SeededEntropy, Sim},
-    store::{Health, Maintain, Store, StoreError, local::Local},
-};
+use sessionlog::store::{Health, Maintain, Store, StoreError, local::Local};
+use sessionlog_sim::{Fault, Op, SeededEntropy, Sim};
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, small},

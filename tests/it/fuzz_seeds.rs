@@ -4,7 +4,8 @@
 
 use std::{fs, path::PathBuf};
 
-use sessionlog::env::{Entropy as _, sim::SeededEntropy};
+use sessionlog::env::Entropy as _;
+use sessionlog_sim::SeededEntropy;
 
 use crate::life::sweep;
 
@@ -64,7 +65,7 @@ fn no_shape_of_foreign_json_takes_memory_without_bound() {
         return replay("foreign", foreign::check);
     }
     let name = "fuzz_seeds::no_shape_of_foreign_json_takes_memory_without_bound";
-    let limited = "ulimit -d 524288 && exec \"$0\" --exact \"$1\" --nocapture";
+    let limited = "ulimit -d 262144 && exec \"$0\" --exact \"$1\" --nocapture";
     let this = std::env::current_exe().unwrap();
     let mut alone = std::process::Command::new("sh");
     let alone = alone.args(["-c", limited]).arg(this).arg(name).env(ALONE, "1").output().unwrap();

@@ -15,7 +15,7 @@ use crate::engines::{batch, event, events_of, key, named};
 /// What is known of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Acknowledged, or seen by a read: there for ever, from this position on.
+    /// Acknowledged, or seen by a read: there from this position on.
     At(Position),
     /// Sent, without an answer or with an unknown outcome.
     InDoubt,

@@ -12,13 +12,13 @@ use std::{
 
 use futures_util::FutureExt;
 use sessionlog::{
-    env::sim::{Call, Fault, Op, SeededEntropy, Sim},
     event::{Batch, Position, SessionKey},
     store::{
         Appended, Health, Maintain, NewSession, Store, StoreError, StoreResult,
         local::{Local, OpenError, Options},
     },
 };
+use sessionlog_sim::{Call, Fault, Op, SeededEntropy, Sim};
 use tokio::runtime::Runtime;
 
 use crate::{

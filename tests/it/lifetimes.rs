@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use sessionlog::{
-    env::{Clock, sim::ManualClock},
+    env::Clock,
     event::{Batch, BatchKey, NewEvent, Scope, SessionId, SessionKey},
     store::{Change, Keeps, Listing, NewSession, Stage, Store, StoreError, Swept},
 };
+use sessionlog_sim::ManualClock;
 
 use crate::engines::{self, append, batch, create, event, events_of, key};
 
@@ -105,7 +106,7 @@ async fn whoever_uses_a_session_keeps_it() {
             clock.advance(Duration::from_secs(1_800));
             store.used(&key("read")).await.unwrap();
             append(store, &key("written"), batch(one())).await.unwrap();
-            // Neither is anybody's use of it.
+            // Neither is a use of it.
             let listing = Listing { limit: 9, ..Listing::default() };
             let _ = store.list(&Scope::local(), listing).await.unwrap();
             let _ = store.info(&key("listed")).await;

@@ -21,8 +21,10 @@ mod ledger;
 mod lifetimes;
 mod mortal;
 mod notes;
-// A fault at the n-th call, once and for ever.
+// A fault at the n-th call, once and persistently.
 mod nth;
+// A device that fails and works again.
+mod healing;
 // One session that cannot be settled, and a journal that continues.
 mod forward;
 // Reading back without requests; reading again.
@@ -148,6 +150,9 @@ mod facts;
 // Views of a session within a budget.
 #[cfg(feature = "cli")]
 mod views;
+// Searching all sessions.
+#[cfg(feature = "cli")]
+mod search;
 // The HTTP interface: routes, refusals, tails, limits.
 #[cfg(feature = "cli")]
 mod http;

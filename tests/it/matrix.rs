@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use sessionlog::{
-    env::sim::Sim,
     event::{Event, Scope, SessionId, SessionKey, TenantId, UserId},
     log::{
         FrameHeader, FrameKind,
@@ -17,6 +16,7 @@ use sessionlog::{
     },
     store::{Head, Health, Maintain, NewSession, Read, Receipt, Store, StoreError, local::Local},
 };
+use sessionlog_sim::Sim;
 
 use crate::{
     engines::{append, batch, events_of, everything, named, small},

@@ -3,10 +3,10 @@
 //! before anything is written.
 
 use sessionlog::{
-    env::sim::{Fault, Op, Sim},
     event::Event,
     store::{Health, Maintain, Store, local::Local},
 };
+use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::engines::{append, batch, create, event, events_of, key, small, whole_of};
 

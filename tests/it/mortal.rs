@@ -10,13 +10,13 @@ use std::{
 
 use futures_util::FutureExt;
 use sessionlog::{
-    env::sim::Fault,
     event::{Event, Position, Scope},
     store::{
         Change, ForkPoint, Maintain, NewSession, Store, StoreError, StoreResult, Watch,
         local::{Local, Options},
     },
 };
+use sessionlog_sim::Fault;
 
 use crate::{
     engines::{batch, events_of, everything, key, named},

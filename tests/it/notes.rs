@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sessionlog::{
-    env::sim::{ManualClock, Sim},
     event::{
         Batch, BatchKey, EventId, Fence, Lsn, NewNote, Note, NoteKind, Position, Scope, SessionKey,
         Timestamp,
@@ -15,6 +14,7 @@ use sessionlog::{
         local::Local,
     },
 };
+use sessionlog_sim::{ManualClock, Sim};
 
 use crate::{
     engines::{self, append, batch, create, event, events_of, key, named, other_scope, small},

@@ -1,7 +1,7 @@
 //! Sweeps in which the n-th call of a story fails: which cases there are, and how many of them are
 //! tried. It must not know the stories.
 
-use sessionlog::env::sim::{Fault, Sim};
+use sessionlog_sim::{Fault, Sim};
 
 use crate::life::seeds;
 
@@ -30,7 +30,7 @@ impl Nth {
     }
 }
 
-/// What may happen at a call: each fault once, and for ever where the process outlives it.
+/// What may happen at a call: each fault once, and persistently where the process outlives it.
 fn kinds(call: u64) -> impl Iterator<Item = Nth> {
     let once = FAULTS.into_iter().map(|fault| (fault, false));
     let lasting = [Fault::Io, Fault::Full, Fault::Short].into_iter().map(|fault| (fault, true));

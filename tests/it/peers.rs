@@ -9,11 +9,11 @@ use futures_util::{
     future::{Either, select},
 };
 use sessionlog::{
-    env::sim::{Fault, Op, Sim},
     event::{BatchKey, Lsn, Position, SessionHash},
     log::{Chain, Frame, FrameHeader, FrameKind},
     store::{Change, Health, Maintain, Store, StoreError, local::Local},
 };
+use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, named, small},
@@ -204,7 +204,7 @@ async fn a_settling_that_fails_forgets_nothing() {
             while settling_fails_at(Nth { call, fault, lasting }).await {
                 call += 1;
             }
-            // One that fails for ever ends earlier, where all that is left is given up.
+            // One that fails persistently ends earlier, where all that is left is given up.
             assert!(call > 3, "{fault:?}: {call} calls are hardly a settling");
         }
     }

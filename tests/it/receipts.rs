@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use sessionlog::{
-    env::sim::Sim,
     event::EventId,
     store::{Head, Maintain, Receipt, Store, StoreError, local::Local},
 };
+use sessionlog_sim::Sim;
 
 use crate::{
     engines::{append, batch, create, event, key, named, small},

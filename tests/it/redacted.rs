@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use sessionlog::{
-    env::sim::{Fault, Op, Sim},
     event::{BatchKey, EventId, Position, Scope},
     log::{
         Cipher, Frame, FrameHeader, KeyNumber, RecordBody, StoreFile, batch_digest,
@@ -21,6 +20,7 @@ use sessionlog::{
         local::{Local, Options},
     },
 };
+use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::{
     bytes::holds,
@@ -736,6 +736,6 @@ fn a_body_that_is_gone_and_that_nobody_redacted_is_damage() {
         let store = open(&sim);
         let verified = store.verify(&key("s").scope, None).await.unwrap();
         let told: Vec<&str> = verified.damage.iter().map(|(_, gap)| &*gap.reason).collect();
-        assert_eq!(told, ["its body is gone, and nobody redacted it"]);
+        assert_eq!(told, ["its body is gone, and no redaction is recorded"]);
     });
 }

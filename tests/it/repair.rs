@@ -1,11 +1,11 @@
-//! Damage that a person gives up: what is lost is named before and stays a gap for ever, nothing
+//! Damage that a person gives up: what is lost is named before and stays a gap for good, nothing
 //! else is lost, appends continue after it, copies are kept, and no crash in the middle matters.
 
 use sessionlog::{
-    env::sim::{Fault, Sim},
     event::{Batch, BatchKey, Event, Position, Range},
     store::{Fill, Maintain, Read, Repaired, Slice, Store, StoreError, local::Local},
 };
+use sessionlog_sim::{Fault, Sim};
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, named, small, whole_of},
@@ -109,7 +109,7 @@ async fn judge(store: &dyn Store, events: &[Event], lost: &Repaired, more: usize
     let named: Vec<Range> = slice.gaps.iter().map(|gap| gap.range).collect();
     let lost: Vec<Range> =
         lost.gaps.iter().map(|gap| gap.range).filter(|range| !range.is_empty()).collect();
-    assert_eq!(named, lost, "{told}: a gap is answered for ever");
+    assert_eq!(named, lost, "{told}: a gap is answered from then on");
     assert!(slice.gaps.iter().all(|gap| gap.accepted_at.is_some()), "{told}");
 }
 

@@ -7,16 +7,14 @@ use std::{
 };
 
 use sessionlog::{
-    env::{
-        Entry, Env, File, Lock, Storage,
-        sim::{Fault, Op, Sim},
-    },
+    env::{Entry, Env, File, Lock, Storage},
     event::{Batch, Position, Scope},
     store::{
         Change, Listing, Maintain, NewSession, Store,
         local::{Local, Options},
     },
 };
+use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::engines::{append, batch, create, event, events_of, key, named, small};
 

@@ -3,16 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use sessionlog::{
-    env::{
-        Clock,
-        sim::{Fault, Op, Sim},
-    },
+    env::Clock,
     event::{BatchKey, Position, Scope},
     store::{
         Change, NewSession, Store, StoreError,
         local::{Local, OpenError},
     },
 };
+use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::engines::{append, batch, create, event, events_of, key, named, small};
 

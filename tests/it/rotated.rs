@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use sessionlog::{
-    env::{MasterKeys, secrets::Secret, sim::Sim},
+    env::{MasterKeys, secrets::Secret},
     event::{Scope, SessionId, SessionKey, TenantId, UserId},
     store::{
         KeyReport, Maintain, NewSession, Store, StoreError,
         local::{KeyProblem, Local, OpenError, key_ids, key_report},
     },
 };
+use sessionlog_sim::Sim;
 
 use crate::{
     engines::{append, batch, event, events_of, small},

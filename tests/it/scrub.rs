@@ -3,13 +3,11 @@
 
 use std::time::Duration;
 
-use sessionlog::{
-    env::sim::Sim,
-    store::{
-        Health, Maintain, Store, StoreError,
-        local::{Local, Options},
-    },
+use sessionlog::store::{
+    Health, Maintain, Store, StoreError,
+    local::{Local, Options},
 };
+use sessionlog_sim::Sim;
 
 use crate::engines::{append, batch, create, event, events_of, key, small};
 

@@ -4,13 +4,13 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use sessionlog::{
-    env::sim::ManualClock,
     event::{Batch, BatchKey, NewEvent, Origin, Position, Range, Scope, SessionId, Timestamp},
     store::{
         Change, Fill, Health, Listing, NewSession, Only, Read, Repaired, SessionInfo, Slice, Store,
         StoreError, Verified,
     },
 };
+use sessionlog_sim::ManualClock;
 
 use crate::engines::{self, append, batch, create, event, events_of, key, named, other_scope};
 

@@ -1,14 +1,14 @@
 //! Losses that name no session: the store takes no writes until a person gives them up for all of
-//! it. Nothing that anybody still needs is given up with them, and no crash in the middle matters.
+//! it. Nothing that is still needed is given up with them, and no crash in the middle matters.
 
 use sessionlog::{
-    env::sim::{Fault, Op, Sim},
     event::{Event, EventId},
     store::{
         Health, Maintain, Repaired, Store, StoreError,
         local::{Local, OpenError},
     },
 };
+use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, named, small},

@@ -2,10 +2,10 @@
 //! need them and never another, whatever happens meanwhile.
 
 use sessionlog::{
-    env::sim::{Fault, Op, Sim},
     event::Scope,
     store::{Store, local::Local},
 };
+use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, small},

@@ -2,7 +2,7 @@
 //! every event that is served was written, and no session is reported as whole while it is shorter.
 //! It must not expect an engine to repair anything. Single bytes are flipped in `damage`.
 
-use sessionlog::env::sim::Sim;
+use sessionlog_sim::Sim;
 
 use crate::{
     fuzz_seeds::recover::{Fate, Image, encrypted, killed, stopped, survive},

@@ -104,7 +104,7 @@ fn what_cannot_be_undone_is_asked_on_a_terminal_and_wants_yes_without_one() {
     for (verb, warning) in [
         (&["redact", "trip", &id][..], "body of event"),
         (&["delete", "trip"], "Session trip has 3 events. It is hidden at once"),
-        (&["erase", "trip"], "destroyed on disk, for ever"),
+        (&["erase", "trip"], "destroyed on disk and cannot be brought back"),
     ] {
         for json in [false, true] {
             let refused = place.run(&[verb, if json { &["--json"] } else { &[] }].concat());

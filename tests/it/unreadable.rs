@@ -10,10 +10,10 @@ mod settled;
 use std::collections::BTreeMap;
 
 use sessionlog::{
-    env::sim::Sim,
     event::Event,
     store::{Health, Maintain, Read, Store, StoreError, local::Local},
 };
+use sessionlog_sim::Sim;
 
 use crate::engines::{append, batch, create, event, events_of, everything, key, named, small};
 

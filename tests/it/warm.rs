@@ -2,13 +2,13 @@
 //! instead of what the disk has lost.
 
 use sessionlog::{
-    env::sim::Sim,
     event::{Event, Position, Range},
     store::{
         Fill, Maintain, Read, Store, StoreError,
         local::{Local, Options},
     },
 };
+use sessionlog_sim::Sim;
 
 use crate::engines::{append, batch, create, event, events_of, everything, key, small};
 

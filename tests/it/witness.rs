@@ -15,10 +15,11 @@ use std::{
 
 use futures_util::{FutureExt, future::BoxFuture, task::noop_waker_ref};
 use sessionlog::{
-    env::{Entry, File, Lock, Storage, sim::SeededEntropy},
+    env::{Entry, File, Lock, Storage},
     event::{Event, Position, SessionKey},
     store::{Appended, SessionInfo, Store, StoreResult, local::Local},
 };
+use sessionlog_sim::SeededEntropy;
 
 use crate::engines::{everything, key};
 

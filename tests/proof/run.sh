@@ -125,7 +125,7 @@ threads() {
     orders=$(sed -nE 's/^(.*)orders of threads ([0-9]+)$/\2/p' "$said" |
         awk '{ all += $1 } END { if (NR) print all }')
     figure orders "$orders"
-    row "orders of the engine's threads" "$orders, none of which waits for ever"
+    row "orders of the engine's threads" "$orders, none of which waits without end"
 }
 sanitizers() {
     part sanitizers tests/proof/sanitize.sh

@@ -46,6 +46,7 @@ mod import {
 mod log {
     mod encrypted;
     mod manifest;
+    mod reading;
     mod scan;
 }
 mod projection {
@@ -67,6 +68,7 @@ mod projection {
     mod work;
 }
 mod search {
+    mod index;
     mod passages;
     mod rank;
     mod snippet;
@@ -79,12 +81,19 @@ mod service {
     mod store_error;
 }
 mod store {
+    mod lifetime;
     mod work;
+}
+mod verbs {
+    mod events;
+    mod query;
+    mod routes;
 }
 mod wire {
     mod json;
     mod json_line;
     mod protobuf;
+    mod via;
 }
 
 /// An event of a model, one second after the one before it.

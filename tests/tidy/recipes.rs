@@ -8,7 +8,18 @@ use super::{assert_none, files, names, root};
 /// A recipe's heading, and the words by which code names its example; a word in quotes is a name of
 /// the command line, which means something else in other rooms.
 const RECIPES: [(&str, &[&str]); 5] = [
-    ("Add a verb", &["Restore", "restore_session", "\"restore\""]),
+    // Backups have a verb of that name, too.
+    (
+        "Add a verb",
+        &[
+            "for Restore",
+            "Restore(OneSession)",
+            "Verb::Restore",
+            "<Restore>",
+            "restore_session",
+            "\"restore\"",
+        ],
+    ),
     ("Add an event type with a view", &["Compactions", "CompactionsView", "fn compactions"]),
     ("Add a storage engine", &["impl Store for Model", "mod model", "model::Model"]),
     ("Add a step of erasure", &["drop_warm", "pub(crate) struct Warm", "warm::Warm"]),
@@ -66,7 +77,7 @@ fn differences(
 #[test]
 fn every_recipe_lists_the_files_that_name_its_example() {
     let document = fs::read_to_string(root().join("docs/how-to.md")).unwrap();
-    let sources = files("src", "rs");
+    let sources = [files("src", "rs"), files("tests/sim", "rs")].concat();
     for (heading, words) in RECIPES {
         let listed = listed(&document, heading);
         assert!(!listed.is_empty(), "docs/how-to.md has no list under {heading:?}");

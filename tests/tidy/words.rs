@@ -1,14 +1,17 @@
-//! Documents, comments and names use plain words. The words not to use, and what to write instead,
-//! are a table of docs/glossary.md, "Words not to use"; this reads it. It must not judge statements
-//! or names of tests.
+//! Documents, comments, names and texts use plain words. The words not to use, and what to write
+//! instead, are a table of docs/glossary.md, "Words not to use"; this reads it. It must not judge
+//! statements or names of tests.
 
 use std::fs;
 
 use super::{PAGES, Source, assert_none, files, literal, page, root, sources};
 
-/// Words that comments and names must not use, besides those of the glossary's table: documents
+/// Words that sources must not use, besides those of the glossary's table: documents
 /// use them in their plain sense.
 const REFUSED_IN_SOURCES: [&str; 3] = ["lies", "somebody", "told"];
+
+/// Files whose texts are what people write, to be recognised.
+const OF_PEOPLE: [&str; 2] = ["src/projection/person.rs", "src/search/stop_words.rs"];
 
 /// Keywords before a name that a file declares.
 const DECLARES: [&str; 8] = ["const", "enum", "fn", "mod", "static", "struct", "trait", "type"];
@@ -98,6 +101,38 @@ fn comments(text: &str) -> String {
     lines.join("\n")
 }
 
+/// The texts of a source outside of tests, each on its own lines; `|` ends a phrase. What a format
+/// string names in braces is no text.
+fn texts(source: &Source) -> String {
+    let end = source.lines().count();
+    let mut lines = vec![String::from("|"); source.text.lines().count()];
+    let (mut rest, mut line, mut before) = (source.text.as_str(), 0, None);
+    while let Some(first) = rest.chars().next() {
+        let taken = literal(rest, before);
+        let (head, tail) = rest.split_at(taken.unwrap_or(first.len_utf8()));
+        if taken.is_some() && !head.starts_with('/') && line < end {
+            for (at, text) in (line..).zip(head.lines()) {
+                let text = text.strip_suffix('\\').unwrap_or(text);
+                let plain = text.replace("\\n", " ").replace("```", "|");
+                let said = plain.split('{').flat_map(|part| match part.split_once('}') {
+                    Some((_, said)) => [" | ", said],
+                    None => ["", part],
+                });
+                let into = lines.get_mut(at).unwrap();
+                if at > line {
+                    into.clear();
+                }
+                into.extend(said.chain([" "]));
+            }
+            lines.get_mut(line + head.matches('\n').count()).unwrap().push('|');
+        }
+        line += head.matches('\n').count();
+        before = if taken.is_some() { Some(' ') } else { Some(first) };
+        rest = tail;
+    }
+    lines.join("\n")
+}
+
 /// The words of a name: `goes_on` and `GoesOn` have two.
 fn words_of(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
@@ -130,6 +165,9 @@ fn unplain_source(source: &Source) -> Vec<String> {
     let mut refused = words_not_to_use();
     refused.extend(REFUSED_IN_SOURCES.map(|word| vec![word.to_owned()]));
     let mut faults = unplain(&source.path, &comments(&source.text), &refused);
+    if source.inside().is_some() && !OF_PEOPLE.contains(&source.path.as_str()) {
+        faults.extend(unplain(&source.path, &texts(source), &refused));
+    }
     for (line, name) in names_of(source) {
         let words = words_of(name);
         let says =
@@ -180,7 +218,7 @@ fn published_descriptions_use_plain_words() {
 }
 
 #[test]
-fn comments_and_names_use_plain_words() {
+fn comments_names_and_texts_use_plain_words() {
     // The planted faults of this file are such words.
     let sources = sources().into_iter().filter(|source| source.path != "tests/tidy/words.rs");
     assert_none(&sources.flat_map(|source| unplain_source(&source)).collect::<Vec<_>>());
@@ -194,15 +232,18 @@ fn a_comment_or_name_that_is_not_plain_is_reported() {
         ("//! Where it lies.", "d:1: `lies`"),
         ("fn nobody() {}", "d:1: the name `nobody`"),
         ("pub(super) struct WasTold(u64);", "d:1: the name `WasTold`"),
+        ("fn a() {\n    f(\"it\", \"goes on\");\n}", "d:2: `goes on`"),
+        ("const A: &str = \"It goes \\\n    on {at}\";", "d:1: `goes on`"),
+        ("const A: &str = r#\"so \"he\" said\"#;", "d:1: `he`"),
     ] {
         let found = unplain_source(&Source::new("src/d.rs", text));
         let expected = expected.replacen('d', "src/d.rs", 1);
         assert!(found.len() == 1 && found[0].starts_with(&expected), "{text:?} gave {found:?}");
     }
     for text in [
-        "let nobody = \"// nobody goes on\";",
+        "let nobody = f(\"{nobody} it goes\", \"on `goes on`\");",
         "// It goes.\nlet a = 1;\n// On time, `told` and `fn nobody()`.",
-        "#[cfg(test)]\nmod tests {\n    fn nobody_reads_it() {}\n}",
+        "#[cfg(test)]\nmod tests {\n    fn nobody() { f(\"goes on\") }\n}",
     ] {
         assert_eq!(
             unplain_source(&Source::new("src/d.rs", text)),

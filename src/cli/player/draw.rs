@@ -36,7 +36,7 @@ const HELP: &[(&str, &str)] = &[
     ("t TYPE", "only events whose type has that word; empty or Esc: all"),
     ("z", "enlarge the event, then the view, then neither"),
     ("] [", "scroll the event"),
-    ("v", "next view: how to go on, window, compactions, usage"),
+    ("v", "next view: how to continue, window, compactions, usage"),
     ("} {", "scroll the view"),
     ("Esc", "close a prompt or a message; all panes and events again"),
     ("q", "leave"),
@@ -321,7 +321,7 @@ fn event_below(player: &Player, row: &Row, paper: &mut Paper) {
 fn draw_view(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
     let name = match player.shown {
         Shown::Index => "the session",
-        Shown::Continuation => "how to go on",
+        Shown::Continuation => "how to continue",
         Shown::Window => "what a model sees",
         Shown::Compactions => "what compactions took",
         Shown::Usage => "how full the context is",

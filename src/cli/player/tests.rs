@@ -120,7 +120,7 @@ fn each_view_comes_in_turn_as_of_where_the_reader_stands() {
     let mut player = player(100);
     typed(&mut player, ":41\n");
     let all = [
-        (Shown::Continuation, "how to go on as of 42"),
+        (Shown::Continuation, "how to continue as of 42"),
         (Shown::Window, "what a model sees as of 42"),
         (Shown::Compactions, "what compactions took as of 42"),
         (Shown::Usage, "how full the context is as of 42"),

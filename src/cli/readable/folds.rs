@@ -186,7 +186,7 @@ pub(super) fn compactions(session: &str, view: &Value, paper: &mut Paper) {
         let about = [word(one, "trigger").to_owned(), paper.times.when(word(one, "at"))];
         let about: Vec<String> = about.into_iter().filter(|text| !text.is_empty()).collect();
         paper.say(Tone::Plain, &format!("  [{at}] "), &about.join(", "));
-        let told = one.get("is_told").and_then(Value::as_bool) == Some(true);
+        let told = one.get("is_reported").and_then(Value::as_bool) == Some(true);
         let assumed = match (told, list(one, "kept").is_empty()) {
             (true, _) => "",
             (false, false) => "; the client said what it kept",

@@ -156,7 +156,7 @@ fn usage_and_compactions_are_told_in_figures_and_ranges() {
     assert_snapshot!("usage_of_none", shown(WhichView::Usage, &none));
     let compactions = json!({
         "position": 80, "count": 3, "compactions": [
-            {"position": 64, "at": "2026-11-20T08:00:00Z", "trigger": "auto", "is_told": false,
+            {"position": 64, "at": "2026-11-20T08:00:00Z", "trigger": "auto", "is_reported": false,
              "kept": [{"from": 0, "to": 10}], "dropped": [{"from": 10, "to": 64}],
              "summary": "much was said"},
         ],

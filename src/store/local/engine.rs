@@ -118,9 +118,9 @@ impl Local {
     /// # Errors
     /// What the file system said; everything acknowledged stays in the journal.
     pub fn settle(&self) -> io::Result<()> {
-        self.clearing.settle(false)?;
+        let settled = self.clearing.settle(false);
         self.upkeep.rest();
-        Ok(())
+        settled
     }
 
     /// [`Self::settle`] as under load: what is full is left to be sealed by the next.
@@ -129,14 +129,6 @@ impl Local {
     /// What the file system said; everything acknowledged stays in the journal.
     pub fn settle_under_load(&self) -> io::Result<()> {
         self.clearing.settle_and(false, false)
-    }
-
-    /// Ends every lease that was ever given: for a store that was brought back from a copy.
-    ///
-    /// # Errors
-    /// Those of an append; asked again, it ends them.
-    pub async fn void_leases(&self) -> StoreResult<()> {
-        self.commit.void_leases().await
     }
 
     /// Reads everything settled back, at once; the scrubber does it on its own in the background.
@@ -275,7 +267,7 @@ impl Derived for Local {
     }
 
     fn open_derived(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
-        blocking(|| self.segments.shelf.open(name))
+        self.segments.shelf.open(name)
     }
 
     fn drop_derived(&self, name: DerivedName) -> BoxFuture<'_, StoreResult<()>> {

@@ -177,12 +177,12 @@ fn end_of(keys: &Keys, frame: &Frame) -> Option<Stand> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{env::sim::Sim, event::SessionHash, log::FrameHeader};
+    use crate::{event::SessionHash, log::FrameHeader};
 
     const PAYLOAD: [u8; 4000] = [b'x'; 4000];
 
     /// An open segment with a frame of one event for each of these numbers; answers its path.
-    fn segment_of(sim: &Sim, numbers: u64) -> String {
+    fn segment_of(env: &Env, numbers: u64) -> String {
         let session = SessionHash([7; 32]);
         let (chain, control_chain) = (Chain::events_of(session), Chain::controls_of(session));
         let header = SegmentHeader {
@@ -217,17 +217,21 @@ mod tests {
             frame.write(header.salt, &PAYLOAD, &mut bytes);
         }
         let path = segment::path(session, header.base, header.start, header.sealed);
-        sim.write_durable(&path, 0, &bytes);
+        for (at, _) in path.match_indices('/') {
+            env.storage.create_dir(&path[..at]).unwrap();
+        }
+        env.storage.create(&path).unwrap().write_at(0, &bytes).unwrap();
         path
     }
 
     #[test]
     fn of_a_segment_only_what_was_lost_is_kept_in_memory() {
-        let sim = Sim::new(1);
-        let path = segment_of(&sim, 1_000);
+        let home = tempfile::tempdir().unwrap();
+        let env = Env::real(home.path()).unwrap();
+        let path = segment_of(&env, 1_000);
         let lost = Lost { from: Lsn(500), to: Lsn(502), named: None, what: String::new() };
         let mut copies = BTreeMap::new();
-        copies_in((&sim.env(), [3; 16]), &path, &[lost], &mut copies).expect("it is a segment");
+        copies_in((&env, [3; 16]), &path, &[lost], &mut copies).expect("it is a segment");
         assert_eq!(copies.keys().collect::<Vec<_>>(), [&Lsn(500), &Lsn(501)]);
         let alive: usize = copies
             .into_values()

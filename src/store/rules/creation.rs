@@ -1,11 +1,11 @@
-//! The creation of a session: its record, its name when the caller gave none, and what its first
-//! events must keep to. It must not know which names are taken.
+//! The creation of a session: its record, its name when the caller gave none, what its first events
+//! must keep to, and what an earlier session of its key or its name means. It must not look one up.
 
 use std::collections::HashSet;
 
 use crate::{
-    event::{Batch, BatchKey, Scope, SessionId},
-    log::{Create, Lineage},
+    event::{Batch, BatchKey, Scope, SessionId, Timestamp},
+    log::{Create, Entry, Lineage},
     store::{NewSession, StoreError, StoreResult},
 };
 
@@ -14,6 +14,37 @@ use crate::{
 pub(crate) fn minted(random: [u8; 16]) -> SessionId {
     let name = format!("ses_{:032x}", u128::from_le_bytes(random));
     SessionId::new(&name).expect("minted ids keep to the alphabet")
+}
+
+/// What an earlier creation means for one that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Earlier {
+    /// It is in flight: wait for its outcome.
+    Wait,
+    /// It is the same one: it is answered from what was stored.
+    Repeated,
+}
+
+impl Earlier {
+    /// What the creation with the same key means, as stored unless it is in flight; `None` when
+    /// keys are remembered from a later time on.
+    pub(crate) fn of_key(stored: Option<&Entry>, live_from: Timestamp) -> Option<Self> {
+        match stored {
+            None => Some(Self::Wait),
+            Some(entry) => (entry.created_at >= live_from.0).then_some(Self::Repeated),
+        }
+    }
+}
+
+/// Refuses a creation whose name a session has, as stored; while the creation of that one is in
+/// flight its outcome is to be waited for.
+///
+/// # Errors
+/// [`StoreError::SessionExists`], and those of a session that readers may not know of.
+pub(crate) fn check_name(stored: Option<&Entry>, session: &SessionId) -> StoreResult<()> {
+    let Some(entry) = stored else { return Ok(()) };
+    entry.visible(session)?;
+    Err(StoreError::SessionExists { session: session.clone() })
 }
 
 /// The record of a creation.

@@ -106,7 +106,7 @@ impl Effect {
     }
 
     /// Whether it does the same as another, names aside.
-    #[cfg(feature = "sim")]
+    #[cfg(feature = "tests")]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let end = |one: &Self| (one.tail, one.chain, one.control_chain, one.end_lsn);
         let says = |one: &Self| (one.at, one.aside, one.idle, one.weight);

@@ -164,6 +164,23 @@ impl Entry {
         if self.stage.is_restorable() { Ok(()) } else { self.visible(session) }
     }
 
+    /// Whether events may be appended to it, as far as it says.
+    fn is_open(&self) -> bool {
+        self.stage.is_alive() && self.archived_at.is_none() && !self.is_degraded()
+    }
+
+    /// Whether a caller began to work on it, in that workspace, and did not say that it is done.
+    pub(crate) fn is_unfinished(&self, workspace: Option<&str>) -> bool {
+        let asked = workspace.is_none_or(|name| self.workspace.as_deref() == Some(name));
+        asked && self.is_open() && work_of(&self.work).is_unfinished()
+    }
+
+    /// Whether it has events behind its last checkpoint, and was written to since then.
+    pub(crate) fn is_unmarked(&self, since: Timestamp) -> bool {
+        let marked = self.work.checkpoint.map_or(0, |mark| mark.position);
+        self.tail > marked && self.updated_at >= since.0 && self.is_open()
+    }
+
     /// The refusal of a damaged session; `more` is missing beside what the entry says.
     pub(crate) fn damaged(&self, session: &SessionId, more: Vec<Gap>) -> StoreError {
         let mut gaps = self.gaps();

@@ -9,6 +9,7 @@ pub(crate) mod lists;
 pub(crate) mod memory;
 mod parts;
 pub(crate) mod research;
+pub(crate) mod search;
 pub mod via;
 pub(crate) mod work;
 

@@ -63,7 +63,7 @@ async fn what_is_ruled_deleted_and_refused_is_in_the_tenants_audit_log() {
             "audit.credential_refused GET /v1/sessions unauthenticated",
         ]
     );
-    assert!(log.iter().all(|line| line["position"].is_u64()), "in order, for ever");
+    assert!(log.iter().all(|line| line["position"].is_u64()), "in order");
     let text = Value::from(log).to_string();
     assert!(!text.contains("canary") && !text.contains(&ada) && !text.contains(&reader[12..]));
     // The record is of its tenant, and in no session of a user.

@@ -4,12 +4,13 @@ use std::{path::PathBuf, sync::Arc};
 
 use sessionlog::{
     access::{self, Access, AccessOptions, Grant, JwtRules, Limits, NewToken, PerTenant},
-    env::{Clock as _, entropy::SystemEntropy, sim::ManualClock},
+    env::{Clock as _, entropy::SystemEntropy},
     http::HttpOptions,
     mcp,
     service::{Quotas, Service},
     store::Store,
 };
+use sessionlog_sim::ManualClock;
 
 use crate::{
     engines,
@@ -53,7 +54,7 @@ impl Walled {
         let access = Access::open(options, clock.clone()).unwrap();
         let options = HttpOptions { access: Some(Arc::new(access)), ..HttpOptions::default() };
         let service = Service::new(store.clone(), clock.clone()).with_quotas(wall.quotas);
-        let more = mcp::http_router(service.clone());
+        let more = mcp::http_router_with(service.clone(), mcp::McpHttpOptions::default());
         let plan = Plan { options, more, service: Some(service), ..Plan::default() };
         let house = House::over(store.clone(), clock.clone(), plan).await;
         Self { house, tokens, clock, store, _home: home }

@@ -11,8 +11,9 @@ use ring::{
 use serde_json::{Value, json};
 use sessionlog::{
     access::{Access, AccessOptions, JwtRules},
-    env::{Clock as _, sim::ManualClock},
+    env::Clock as _,
 };
+use sessionlog_sim::ManualClock;
 
 use super::house::{Wall, Walled};
 

@@ -1,10 +1,11 @@
-//! One user's data, taken out and erased: all of it, and nothing of anybody else. It must not look
+//! One user's data, taken out and erased: all of it, and nothing of another user. It must not look
 //! into the engine.
 
 use std::sync::Arc;
 
 use serde_json::json;
-use sessionlog::{env::sim::Sim, store::local::Local};
+use sessionlog::store::local::Local;
+use sessionlog_sim::Sim;
 
 use super::house::{Wall, Walled};
 use crate::{engines::small, life::machine};

@@ -5,7 +5,7 @@ mod audit;
 mod fair;
 mod foreign;
 mod hostile;
-mod house;
+pub mod house;
 mod jwt;
 mod leaving;
 mod limits;

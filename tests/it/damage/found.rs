@@ -1,10 +1,11 @@
 //! What the sweeps over a damaged store found once, each alone and small. It must not sweep.
 
 use sessionlog::{
-    env::{MasterKeys, secrets::Secret, sim::Sim},
+    env::{MasterKeys, secrets::Secret},
     event::Position,
     store::{Health, Maintain, Read, Store, StoreError, local::Local},
 };
+use sessionlog_sim::Sim;
 
 use super::image::{frames, used};
 use crate::{

@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use sessionlog::{
-    env::{MasterKeys, secrets::Secret, sim::Sim},
+    env::{MasterKeys, secrets::Secret},
     event::{Batch, Event, EventId, Fence, Lsn, NewNote, Note, NoteKind, SessionHash},
     log::{
         FrameKind,
@@ -23,6 +23,7 @@ use sessionlog::{
         local::{Local, Options},
     },
 };
+use sessionlog_sim::Sim;
 
 use crate::{
     engines::{append, batch, create, event, events_of, key, named, small},

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sessionlog::{
-    env::sim::Sim,
     event::{Event, EventId, Position, Scope},
     store::{
         Health, Maintain, Read, Slice, Store, StoreError,
         local::{Local, OpenError},
     },
 };
+use sessionlog_sim::Sim;
 
 use super::image::{ERASED, FORKS, Image, SESSIONS, notes_of, options, say};
 use crate::engines::{everything, key};

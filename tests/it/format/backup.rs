@@ -6,17 +6,14 @@ use std::{collections::BTreeSet, ffi::OsString, fs, io, path::Path, sync::Arc};
 
 use serde_json::{Value, json};
 use sessionlog::{
-    env::{
-        Env,
-        disk::DataDir,
-        sim::{Fault, Sim},
-    },
+    env::{Env, disk::DataDir},
     event::Timestamp,
     store::{
         Change, Maintain, NewSession, Store,
         local::{self, Incoming, Local},
     },
 };
+use sessionlog_sim::{Fault, Sim};
 
 use super::{
     check_decoder, copy, decoded, expected, files, fixture, keys_of, said, sessions, varied,

@@ -4,7 +4,6 @@
 
 use bytes::Bytes;
 use sessionlog::{
-    env::sim::Sim,
     event::Timestamp,
     log::{
         Cipher, Encryptor, Frame, KeyNumber, Nonce, Settled, StoreFile, StoreKeys, decode_settled,
@@ -16,6 +15,7 @@ use sessionlog::{
         settled_header,
     },
 };
+use sessionlog_sim::Sim;
 
 use super::{
     layouts::{self, SALT, STORE_ID, hex, unhex},

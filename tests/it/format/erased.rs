@@ -6,10 +6,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use sessionlog::{
-    env::sim::{Fault, Sim},
     event::SessionKey,
     store::{NewSession, Store, StoreError, local::Local},
 };
+use sessionlog_sim::{Fault, Sim};
 
 use super::{agree, decoded, keys_of, lay_out, said, sessions, varied};
 use crate::{

@@ -331,8 +331,25 @@ fn an_event_lies_as_it_is_drawn() {
     let head = Head::event(&new, &event.id, event.processed_at);
     head.encode([0x51; 16], &new.body, &mut written);
     assert_eq!(hex(&written), EVENT);
-    let read = record::decode(&unhex(EVENT), 1).unwrap();
-    assert_eq!(read[0].to_event(Position(9)), Some(event));
+    let header = FrameHeader {
+        kind: FrameKind::Request,
+        length: unhex(EVENT).len() as u32,
+        compressed: false,
+        count: 1,
+        events: 1,
+        first_lsn: Lsn(1),
+        synced_lsn: Lsn(0),
+        first_position: event.position,
+        session: SessionHash([0x41; 32]),
+        chain: Chain([0x42; 32]),
+        control_chain: Chain([0x43; 32]),
+        copy_lsn: Lsn(0),
+        encrypted: None,
+    };
+    let frame = Frame { header, payload: unhex(EVENT) };
+    let mut read = Vec::new();
+    frame.events(header.range(), &mut read).unwrap();
+    assert_eq!(read, [event]);
 }
 
 #[test]

@@ -7,10 +7,10 @@ use std::{fs, path::Path, time::Duration};
 
 use serde_json::{Value, json};
 use sessionlog::{
-    env::sim::ManualClock,
     event::SessionId,
     store::{Change, NewSession, Store, StoreError, local::Local},
 };
+use sessionlog_sim::ManualClock;
 
 use super::{copy, decoded, expected, files, fixture, open};
 use crate::engines::{append, batch, event, events_of, key};

@@ -3,14 +3,15 @@
 
 use bytes::Bytes;
 use sessionlog::{
-    env::sim::Sim,
-    event::{EventId, Lsn, Position, SessionHash, Timestamp},
+    event::{EventId, Lsn, NewEvent, Position, SessionHash, Timestamp},
     log::{
-        Chain, Frame, Record,
+        Chain, Frame, Head, Record,
+        record::decode,
         seal::{Sealed, seal},
         segment::{SegmentHeader, name_hash},
     },
 };
+use sessionlog_sim::Sim;
 
 use super::layouts::{SALT, STORE_ID, hex, unhex};
 use crate::engines::named;
@@ -126,6 +127,13 @@ fn a_sealed_segment_lies_as_it_is_drawn() {
     assert_eq!((block.stride, block.events, block.count), (frame.header.stride() as u32, 1, 2));
 }
 
+/// The record of an event.
+fn record_of(event: &NewEvent, id: &EventId, salt: [u8; 16], now: Timestamp) -> Record {
+    let mut encoded = Vec::new();
+    Head::event(event, id, now).encode(salt, &event.body, &mut encoded);
+    decode(&encoded.into(), 1).unwrap().remove(0)
+}
+
 #[test]
 fn what_is_not_to_be_compressed_is_not_and_says_the_same() {
     let golden = unhex(COLUMNS);
@@ -134,7 +142,7 @@ fn what_is_not_to_be_compressed_is_not_and_says_the_same() {
         .map(|n| {
             let id = EventId::new(&format!("e{n}")).unwrap();
             let event = named(id.as_str(), "{\"text\":\"the same words again and again\"}");
-            (Lsn(header.first_lsn.0 + n), Record::event(&event, &id, [n as u8; 16]))
+            (Lsn(header.first_lsn.0 + n), record_of(&event, &id, [n as u8; 16], Timestamp(0)))
         })
         .collect();
     let [small, plain] = [true, false].map(|compressed| {
@@ -165,8 +173,7 @@ fn two_blocks() -> Vec<u8> {
     };
     let record = |n: u64| {
         let id = EventId::new(&format!("e{n}")).unwrap();
-        let mut record = Record::event(&named(id.as_str(), "{}"), &id, [n as u8; 16]);
-        record.process_at(TIME);
+        let record = record_of(&named(id.as_str(), "{}"), &id, [n as u8; 16], TIME);
         (Lsn(100 + n), record)
     };
     seal(header, &(0..65).map(record).collect::<Vec<_>>(), Vec::new(), TIME, true, None)

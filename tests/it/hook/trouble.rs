@@ -84,7 +84,7 @@ fn an_owner_that_was_killed_is_replaced_and_nothing_is_lost_or_doubled() {
 #[test]
 fn a_data_directory_that_takes_nothing_leaves_the_agent_alone() {
     let place = Place::new();
-    // A file where the directory should be: for everybody, root included.
+    // A file where the directory should be: for every user, root included.
     place.write("data", "not a directory");
     let ran = hook(&place, &call(0));
     assert!(ran.out.is_empty() && ran.err.contains("waits in"), "{}", ran.err);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use prost::Message as _;
 use serde_json::{Value, json};
 use sessionlog::{
-    env::sim::{Fault, ManualClock, Op, Sim},
     event::Timestamp,
     service::{Quotas, Service},
     store::{
@@ -14,6 +13,7 @@ use sessionlog::{
     },
     wire::pb,
 };
+use sessionlog_sim::{Fault, ManualClock, Op, Sim};
 
 use super::{
     gate::Gate,

@@ -7,12 +7,12 @@ use axum::Router;
 use reqwest::{Method, header::HeaderMap};
 use serde_json::{Value, json};
 use sessionlog::{
-    env::sim::ManualClock,
     http::{App, HttpOptions, Listener, ServeOptions, router, serve},
     service::Service,
     store::Store,
     verbs::OwnerInfo,
 };
+use sessionlog_sim::ManualClock;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},

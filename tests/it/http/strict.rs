@@ -141,7 +141,7 @@ async fn a_tool_names_the_argument_that_is_missing_or_that_another_tool_takes() 
 async fn the_end_of_an_mcp_connection_is_answered_as_clients_expect() {
     let engine = engines::all().into_iter().next().unwrap();
     let service = Service::new(engine.store.clone(), engine.clock.clone());
-    let more = mcp::http_router(service.clone());
+    let more = mcp::http_router_with(service.clone(), mcp::McpHttpOptions::default());
     let plan = Plan { more, service: Some(service), ..Plan::default() };
     let house = House::over(engine.store, engine.clock, plan).await;
     let accept = ("accept", "application/json, text/event-stream");

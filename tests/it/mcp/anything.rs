@@ -2,7 +2,7 @@
 //! their bounds, and what is kept in memory is what the log says.
 
 use serde_json::{Value, json};
-use sessionlog::env::sim::SeededEntropy;
+use sessionlog_sim::SeededEntropy;
 
 use super::desk::{Desk, assert_no_null, session_of, step, with};
 

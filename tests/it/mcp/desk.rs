@@ -11,18 +11,16 @@ use std::{
 use serde_json::{Value, json};
 use sessionlog::{
     access::Principal,
-    env::{
-        Env,
-        sim::{ManualClock, SeededEntropy, Sim},
-    },
+    env::Env,
     event::{BatchKey, Origin, Scope, SessionId},
     service::{Caller, Remembered, ResearchOptions, Service, ServiceError, Via},
-    store::{Store, local::Local, model::Model},
+    store::{Store, local::Local},
     verbs::{
         OwnerInfo,
         tools::{self, ToolCall},
     },
 };
+use sessionlog_sim::{ManualClock, SeededEntropy, Sim, model::Model};
 
 use crate::engines::small;
 

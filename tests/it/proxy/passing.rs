@@ -58,7 +58,7 @@ async fn a_store_that_does_not_answer_is_told_of_and_no_call_waits_for_it() {
         let result = wrapped.call("read", json!({ "n": n % 2 })).await;
         assert_eq!(result["structuredContent"]["n"], n + 1);
     }
-    assert!(told.recv().await.unwrap().starts_with("recording is interrupted, calls go on"));
+    assert!(told.recv().await.unwrap().starts_with("recording is interrupted, calls continue"));
     let refused = wrapped.call("get_research_session", json!({})).await;
     assert_eq!(refused["isError"], true);
 }

@@ -16,7 +16,8 @@ use axum::{
 };
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
-use sessionlog::{env::sim::ManualClock, proxy::Options};
+use sessionlog::proxy::Options;
+use sessionlog_sim::ManualClock;
 
 use super::{
     scripted::{Asked, Scripted, json_text},

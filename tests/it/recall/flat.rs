@@ -6,10 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sessionlog::{
     access::Principal,
-    env::{
-        Env,
-        sim::{Op, Sim},
-    },
+    env::Env,
     event::{Batch, EventId, NewEvent, Origin, Scope, SessionId},
     service::{Caller, Service, Via},
     store::{
@@ -21,6 +18,7 @@ use sessionlog::{
         tools::{self, ToolCall},
     },
 };
+use sessionlog_sim::{Op, Sim};
 
 use crate::engines;
 

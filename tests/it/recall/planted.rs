@@ -3,7 +3,7 @@
 //! generator does not depend on how a summary is made.
 
 use serde_json::{Value, json};
-use sessionlog::env::sim::SeededEntropy;
+use sessionlog_sim::SeededEntropy;
 
 /// The arguments with others added.
 fn with(mut arguments: Value, more: Value) -> Value {

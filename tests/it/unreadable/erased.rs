@@ -2,10 +2,10 @@
 //! gone, so the journal is left behind and zeroed whole.
 
 use sessionlog::{
-    env::sim::Sim,
     event::Event,
     store::{Health, Store, StoreError, local::Local},
 };
+use sessionlog_sim::Sim;
 
 use crate::{
     bytes::holds,

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use sessionlog::{
-    env::sim::Sim,
     event::{Event, SessionId},
     store::{Maintain, NewSession, Store, StoreError, local::Local},
 };
+use sessionlog_sim::Sim;
 
 use crate::engines::{append, batch, create, event, events_of, everything, key, small};
 

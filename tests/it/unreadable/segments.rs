@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sessionlog::{
-    env::sim::{Fault, Sim},
     event::{Event, SessionKey},
     store::{Gap, Health, Maintain, Read, Slice, Store, StoreError, local::Local},
 };
+use sessionlog_sim::{Fault, Sim};
 
 use super::{Image, Left, Lived, SESSIONS, machine};
 use crate::engines::{append, batch, create, event, events_of, everything, key, named, small};

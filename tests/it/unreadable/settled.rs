@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use sessionlog::{
-    env::sim::Sim,
     event::SessionId,
     store::{Maintain, NewSession, Store, local::Local},
 };
+use sessionlog_sim::Sim;
 
 use super::{Image, Left, Lived, SESSIONS, machine};
 use crate::engines::{append, batch, event, events_of, key, small};

@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 use sessionlog::{
-    env::sim::ManualClock,
     harness::{Counter as _, Tokenizer},
     service::{Monitor, Service},
 };
+use sessionlog_sim::ManualClock;
 
 use crate::{
     engines,
@@ -128,7 +128,7 @@ async fn what_compactions_dropped_is_told_and_read_back() {
         assert_eq!(answer["lost"], json!([{"from": 2, "to": 15}]));
         assert_eq!((&answer["lost_events"], &answer["count"]), (&json!(13), &json!(1)));
         let one = &answer["compactions"][0];
-        assert_eq!((&one["trigger"], &one["is_told"]), (&json!("auto"), &json!(true)));
+        assert_eq!((&one["trigger"], &one["is_reported"]), (&json!("auto"), &json!(true)));
         assert_eq!(one["summary"], "thirteen words");
         // What was lost is paged back in.
         let page = house.get("/v1/sessions/s/events?from=2&to=15").await.json();
@@ -145,7 +145,7 @@ async fn what_compactions_dropped_is_told_and_read_back() {
         .await;
         let answer = view(house, "s", "compactions").await;
         assert_eq!(answer["lost"], json!([{"from": 0, "to": 18}, {"from": 20, "to": 21}]));
-        assert_eq!(answer["compactions"][1]["is_told"], false);
+        assert_eq!(answer["compactions"][1]["is_reported"], false);
         let then = view(house, "s", "compactions?at=21").await;
         assert_eq!((&then["count"], &then["position"]), (&json!(1), &json!(21)));
     })

@@ -3,12 +3,10 @@
 use std::{io, sync::Arc, time::Duration};
 
 use sessionlog::{
-    env::{
-        File, Storage,
-        sim::{Fault, Op, Sim},
-    },
+    env::{File, Storage},
     event::Timestamp,
 };
+use sessionlog_sim::{Fault, Op, Sim};
 
 const OLD: [u8; 2048] = [1; 2048];
 const NEW: [u8; 2048] = [2; 2048];

@@ -1,6 +1,6 @@
 //! Types of events: what is one, and what is refused.
 
-use sessionlog::event::{EventType, IdError};
+use sessionlog::event::{EventType, IdError, kinds::ALL};
 
 #[test]
 fn a_type_that_is_kept_is_served_as_it_is() {
@@ -14,5 +14,13 @@ fn a_type_is_a_domain_and_an_action() {
     }
     for bad in ["x", ".", "..", ".x", "x.", "a..b", "a.b."] {
         assert_eq!(EventType::new(bad), Err(IdError::Parts), "{bad}");
+    }
+}
+
+#[test]
+fn every_type_of_the_register_is_a_type_and_is_there_once() {
+    for (at, text) in ALL.iter().enumerate() {
+        assert!(EventType::new(text).is_ok(), "{text}");
+        assert!(!ALL[..at].contains(text), "{text}");
     }
 }

@@ -121,10 +121,9 @@ fn a_frame_of_every_kind_is_found_behind_a_bad_header() {
     }
 }
 
-#[cfg(feature = "sim")]
 #[test]
 fn a_file_is_walked_as_its_bytes_are_whatever_the_windows() {
-    let sim = sessionlog::env::sim::Sim::new(1);
+    let sim = sessionlog_sim::Sim::new(1);
     let mut bytes = vec![0; 8192];
     // Frames smaller and larger than a window, and one across its end.
     for (lsn, length) in [(1, 500), (2, 1 << 20), (3, 70), (4, (2 << 20) - 40), (5, 9)] {

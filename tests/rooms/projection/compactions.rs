@@ -32,7 +32,7 @@ fn what_was_dropped_is_out_until_it_is_kept_again() {
     ]);
     assert_eq!((made.count(), pairs(made.out())), (2, vec![(0, 1), (2, 3), (5, 20)]));
     let first = made.latest().next().expect("the first");
-    assert_eq!((first.trigger.as_deref(), first.is_told), (Some("auto"), true));
+    assert_eq!((first.trigger.as_deref(), first.is_reported), (Some("auto"), true));
     assert_eq!(first.summary.as_deref(), Some("s"));
     // Events that have not happened yet cannot be dropped.
     let beyond = folded(&[(5, "context.compacted", r#"{"dropped":[[3,900]]}"#)]);
@@ -49,7 +49,7 @@ fn one_that_does_not_say_dropped_everything_but_what_it_kept() {
     ] {
         let made = folded(&[(10, kind, body)]);
         assert_eq!(pairs(made.out()), expected, "{kind} {body}");
-        let told = made.latest().next().expect("one").is_told;
+        let told = made.latest().next().expect("one").is_reported;
         assert_eq!(told, body.contains("dropped"));
     }
 }

@@ -64,6 +64,8 @@ fn moved(key: SessionKey, hash: SessionHash, entry: &Entry) -> Moved {
         base: Position(base),
         tail: Position(entry.tail),
         rewritten: entry.rewritten(),
+        workspace: entry.workspace.clone(),
+        is_archived: entry.archived_at.is_some(),
         survival: survival(entry),
     }
 }

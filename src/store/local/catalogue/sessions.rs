@@ -147,7 +147,7 @@ impl Sessions {
                 let item = next.take().or_else(|| items.next_if(same))?;
                 waiting.extend(item.done);
                 let frame = item.frame.as_kept(item.plain);
-                #[cfg(feature = "sim")]
+                #[cfg(feature = "tests")]
                 self.check_effect(&frame, item.effect.as_ref());
                 Some((frame, item.effect))
             });
@@ -163,7 +163,7 @@ impl Sessions {
 
     /// A replay reads the effect of a frame from its records: on the simulated disk it must be the
     /// effect that the request decided on.
-    #[cfg(feature = "sim")]
+    #[cfg(feature = "tests")]
     pub(crate) fn check_effect(&self, frame: &crate::log::Frame, effect: Option<&Effect>) {
         let Some(effect) = effect.filter(|_| !self.ground.options.background) else { return };
         let records = frame.records().expect("a frame of this process holds records");

@@ -34,7 +34,7 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    /// Runs what is due, and lets it be for ever longer while it fails.
+    /// Runs what is due, and retries at growing intervals while it fails.
     pub(super) fn run(&mut self, now: Duration, run: impl FnOnce() -> Result<(), Failed>) {
         if now < self.until {
             return;

@@ -16,8 +16,10 @@ use crate::{
     event::{Incarnation, Range, Scope, SessionHash, SessionKey},
     log::{Create, Entry, Lineage},
     store::{
-        Appended, Fill, NewSession, Read, SessionInfo, StoreError, StoreResult,
-        rules::{Ask, check_first_ids, create as creation, created_before, minted},
+        Appended, Fill, NewSession, Read, SessionInfo, StoreResult,
+        rules::{
+            Ask, Earlier, check_first_ids, check_name, create as creation, created_before, minted,
+        },
     },
 };
 
@@ -119,14 +121,12 @@ impl Commit {
         let mut catalogue = self.sessions.catalogue_mut();
         let asked = new.key.as_ref();
         if let Some(known) = asked.and_then(|key| catalogue.created_by(scope, key.as_str())) {
-            let state = known.state();
-            let live = keys_live_from(&self.ground.count, &*self.ground.env.clock);
-            if !state.exists() {
-                return Ok(Entered::Wait);
-            }
-            if state.entry.created_at >= live.0 {
-                drop(state);
-                return Ok(Entered::Repeated(known));
+            let live_from = keys_live_from(&self.ground.count, &*self.ground.env.clock);
+            let earlier = Earlier::of_key(known.state().stored(), live_from);
+            match earlier {
+                None => {}
+                Some(Earlier::Wait) => return Ok(Entered::Wait),
+                Some(Earlier::Repeated) => return Ok(Entered::Repeated(known)),
             }
         }
         let now = self.ground.env.clock.now();
@@ -136,13 +136,8 @@ impl Commit {
         };
         let key = SessionKey { scope: scope.clone(), session: id };
         if let Some(known) = catalogue.get(&key) {
-            let state = known.state();
-            if !state.exists() {
-                return Ok(Entered::Wait);
-            }
-            drop(state);
-            drop(known.visible()?);
-            return Err(StoreError::SessionExists { session: key.session });
+            check_name(known.state().stored(), &key.session)?;
+            return Ok(Entered::Wait);
         }
         let lineage = lineage?;
         let incarnation = self.ground.env.random();

@@ -1,10 +1,11 @@
-//! The journal on the simulated disk, without sessions.
+//! The journal by itself, without sessions.
 
-use std::{cell::RefCell, time::Duration};
+use std::cell::RefCell;
+
+use tempfile::{TempDir, tempdir};
 
 use super::{lead::ENDLESS, *};
 use crate::{
-    env::sim::{Fault, Op, Sim},
     event::{Lsn, Position},
     log::{Chain, FrameHeader, FrameKind},
 };
@@ -37,20 +38,21 @@ fn item(first_lsn: Lsn, bytes: usize) -> (Item<()>, oneshot::Receiver<StoreResul
     (Item { session: (), frame, plain: None, effect: None, done: Some(done) }, told)
 }
 
-fn journal_on(sim: &Sim, background: bool) -> Journal<()> {
+fn journal_in(home: &TempDir, background: bool) -> Journal<()> {
     const FILE_BYTES: u64 = 8 << 20;
-    sim.env().storage.create_dir("journal").unwrap();
+    let env = Env::real(home.path()).unwrap();
+    env.storage.create_dir("journal").unwrap();
     let place = Place { order: 0, byte_offset: 0, lsn: Lsn(0) };
     let resume = Resume { place, order: 0, start: 0, ring: Vec::new() };
     let options = Options { journal_file_bytes: FILE_BYTES, background, ..Options::default() };
-    Journal::new(sim.env(), options, [3; 16], resume)
+    Journal::new(env, options, [3; 16], resume)
 }
 
 #[test]
 fn who_waits_for_the_lead_gets_it_though_there_is_always_more_to_write() {
     const ROUNDS: usize = 100;
-    let sim = Sim::new(1);
-    let journal = journal_on(&sim, true);
+    let home = tempdir().unwrap();
+    let journal = journal_in(&home, true);
     let queue = || {
         let mut told = None;
         let queued = journal.enqueue(0, 1, |lsn| {
@@ -88,8 +90,8 @@ fn who_waits_for_the_lead_gets_it_though_there_is_always_more_to_write() {
 
 #[test]
 fn each_burst_that_the_committer_leads_has_a_watermark_behind_it() {
-    let sim = Sim::new(1);
-    let journal = journal_on(&sim, true);
+    let home = tempdir().unwrap();
+    let journal = journal_in(&home, true);
     let outcome = |round: &mut Vec<Item<()>>, _: Result<(), Failure>| round.clear();
     let queue = || journal.enqueue(0, 1, |lsn| item(lsn, 100).0);
     let (mut led, mut marked) = (Vec::new(), Vec::new());
@@ -117,8 +119,8 @@ fn each_burst_that_the_committer_leads_has_a_watermark_behind_it() {
 
 #[test]
 fn what_is_durable_is_shown_before_a_failure_makes_anything_void() {
-    let sim = Sim::new(1);
-    let journal = journal_on(&sim, false);
+    let home = tempdir().unwrap();
+    let journal = journal_in(&home, false);
     let seen = RefCell::new(Vec::new());
     let outcome = |round: &mut Vec<Item<()>>, result: Result<(), Failure>| {
         seen.borrow_mut().push((round.len(), result.is_ok(), journal.epoch()));
@@ -138,7 +140,7 @@ fn what_is_durable_is_shown_before_a_failure_makes_anything_void() {
     // Two rounds: the first goes into the file that there is, the second finds no other.
     queue(5 << 20);
     queue(5 << 20);
-    sim.fail_next(Op::Create, Fault::Io, true);
+    std::fs::rename(home.path().join("journal"), home.path().join("gone")).unwrap();
     journal.lead(ENDLESS, &outcome);
     assert_eq!(seen.take(), [(1, true, 0), (1, true, 0), (1, false, 1)]);
     let mut told = waiting.into_iter().map(|mut told| told.try_recv().map(|told| told.ok()));
@@ -160,68 +162,10 @@ fn write(journal: &Journal<()>) -> Option<bool> {
     written.take()
 }
 
-/// A journal in which two syncs failed in a row: the first in the file that was there, the
-/// second in the next, behind so many calls that make one.
-fn broken() -> (Sim, Journal<()>) {
-    let breaks = |call| {
-        let sim = Sim::new(1);
-        let journal = journal_on(&sim, false);
-        assert_eq!(write(&journal), Some(true));
-        for call in [0, call] {
-            assert_eq!(journal.refusing(), None);
-            sim.fail_call(sim.calls() + call, Fault::Io, false);
-            write(&journal);
-            sim.heal();
-        }
-        journal.refusing().is_some().then_some((sim, journal))
-    };
-    (1..60).find_map(breaks).expect("some call writes to the next file")
-}
-
-#[test]
-fn a_disk_that_failed_and_healed_takes_writes_again() {
-    let (sim, journal) = broken();
-    assert_eq!(write(&journal), None, "two syncs failed in a row");
-    sim.fail_writing("", Fault::Io);
-    let pass = |seconds| {
-        sim.clock().advance(Duration::from_secs(seconds));
-        journal.probe();
-        write(&journal)
-    };
-    assert_eq!(pass(4), None, "it is not time yet");
-    assert_eq!(pass(2), None, "the probe fails");
-    sim.heal();
-    assert_eq!(pass(2), None, "it is not time yet");
-    assert_eq!(pass(20), Some(true));
-    assert_eq!(journal.refusing(), None);
-    journal.refuse("the store is closed");
-    journal.probe();
-    assert_eq!(write(&journal), None, "no probe opens a closed store");
-}
-
-#[test]
-fn a_device_that_fails_now_and_then_does_not_fill_the_disk() {
-    let sim = Sim::new(1);
-    let journal = journal_on(&sim, false);
-    assert_eq!(write(&journal), Some(true));
-    let before = sim.used();
-    for second in 0..3_600 {
-        if second % 2 == 0 {
-            sim.fail_next(Op::Sync, Fault::Io, false);
-        }
-        write(&journal);
-        sim.heal();
-        sim.clock().advance(Duration::from_secs(1));
-        journal.probe();
-    }
-    let grown = sim.used() - before;
-    assert!(grown < 4 << 20, "{grown} bytes in an hour");
-}
-
 #[test]
 fn a_file_of_another_owner_ends_all_writing() {
-    let sim = Sim::new(1);
-    let (ours, theirs) = (journal_on(&sim, false), journal_on(&sim, false));
+    let home = tempdir().unwrap();
+    let (ours, theirs) = (journal_in(&home, false), journal_in(&home, false));
     assert_eq!(write(&ours), Some(true));
     assert_eq!(write(&theirs), Some(false), "it looks before it begins a file");
     assert_eq!(write(&theirs), None);

@@ -23,7 +23,7 @@ use crate::{
         Cipher, Control, Entry, Fault, LogError, Record, journal::read as read_bytes,
         segment::FrameIndex,
     },
-    store::{Notes, SessionInfo, StoreError, StoreResult, rules::entry::work_of},
+    store::{Notes, SessionInfo, StoreError, StoreResult},
 };
 
 /// A frame that may hold notes.
@@ -166,8 +166,7 @@ impl Segments {
             found.truncate(limit);
         };
         self.sessions.each_entry(scope, &mut |entry| {
-            let asked = workspace.is_none_or(|name| entry.workspace.as_deref() == Some(name));
-            if asked && is_open(&entry) && work_of(&entry.work).is_unfinished() {
+            if entry.is_unfinished(workspace) {
                 found.push(entry);
             }
             if found.len() > limit.saturating_mul(4).max(64) {
@@ -185,9 +184,7 @@ impl Segments {
         let scopes = self.sessions.catalogue().scopes();
         for scope in scopes {
             self.sessions.each_entry(&scope, &mut |entry| {
-                let marked = entry.work.checkpoint.map_or(0, |mark| mark.position);
-                let changed = entry.tail > marked && entry.updated_at >= since.0;
-                if changed && found.len() < limit && is_open(&entry) {
+                if found.len() < limit && entry.is_unmarked(since) {
                     found.extend(key_of(&scope, &entry));
                 }
             });
@@ -200,11 +197,6 @@ impl Segments {
 pub(crate) fn key_of(scope: &Scope, entry: &Entry) -> Option<SessionKey> {
     let session = SessionId::new(&entry.session).ok()?;
     Some(SessionKey { scope: scope.clone(), session })
-}
-
-/// Whether events may be appended to it, as far as its entry says.
-fn is_open(entry: &Entry) -> bool {
-    entry.stage.is_alive() && entry.archived_at.is_none() && !entry.is_degraded()
 }
 
 /// The first number that is wanted.

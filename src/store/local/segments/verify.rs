@@ -178,7 +178,7 @@ impl Segments {
         let Some(origin) = &session.origin else { return Ok(None) };
         match self.chain_above(session) {
             Ok(Some(chain)) if chain != origin.chain => {
-                let reason = "its parent's chain is another one where it goes on from it";
+                let reason = "its parent's chain differs where it was forked";
                 Ok(Some(reason.to_owned()))
             }
             Err(error @ StoreError::Io { .. }) => Err(error),
@@ -311,7 +311,10 @@ impl Walk {
             if record.is_event() {
                 if record.is_redacted() && !is_redacted(&self.redacted, self.position) {
                     let range = Range::new(self.position, self.position.plus(1));
-                    self.damaged(range, "its body is gone, and nobody redacted it".to_owned());
+                    self.damaged(
+                        range,
+                        "its body is gone, and no redaction is recorded".to_owned(),
+                    );
                 }
                 self.chain = self.chain.after(self.position.0, record);
                 self.position = self.position.plus(1);

@@ -54,7 +54,7 @@ pub(crate) fn circle(births: &Births) -> Option<&SessionId> {
 }
 
 impl Forks {
-    /// Who needs whom: a fork that is gone needs its parent only for forks of its own.
+    /// Which sessions forks need: a fork that is gone needs its parent only for forks of its own.
     pub(crate) fn of(births: &Births) -> Self {
         let mut forks = Self::default();
         for (child, birth) in births.iter().filter(|(_, birth)| !birth.gone) {

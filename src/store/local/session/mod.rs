@@ -319,6 +319,11 @@ impl State {
         !matches!(self.durable, Durable::Creating)
     }
 
+    /// Its entry, once its creation is durable.
+    pub(super) fn stored(&self) -> Option<&Entry> {
+        self.exists().then_some(&self.entry)
+    }
+
     /// Its entry, and the one that the settled files have where that is another.
     pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
         let settled = match &mut self.durable {

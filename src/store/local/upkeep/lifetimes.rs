@@ -1,6 +1,6 @@
 //! What becomes of sessions that are not used: they expire with a control record, and when their
 //! grace has ended their files go. Looks at some of them in each round, off the path of any
-//! request. It must not decide how long a session lives; `store::lifetime` does.
+//! request. It must not decide how long a session lives; `store::rules` does.
 //!
 //! A session goes in steps that may each be the last before a crash: its settled entry says
 //! `reclaimed`; once both settled files say so its files are unlinked (`segments::unlink`); once no
@@ -19,12 +19,12 @@ use super::super::{
 use super::Upkeep;
 use crate::{
     env::sync::atomic::Ordering,
-    event::{Scope, SessionId, SessionKey, TenantId, Timestamp, UserId},
-    log::{Ending, Entry},
+    event::{Scope, SessionKey, TenantId, Timestamp, UserId},
+    log::Entry,
     store::{
-        Aging, Appended, Keeps, SessionInfo, Stage, StoreError, StoreResult, Swept, Usage,
+        Aging, Appended, SessionInfo, StoreError, StoreResult, Swept, Usage,
         lifetime::micros,
-        rules::{Ask, Request},
+        rules::{Ask, Request, Step},
     },
 };
 
@@ -35,16 +35,6 @@ const LOOKS_AT_ONCE: usize = 500;
 const STEPS_MAX: usize = 256;
 /// Expiries that may share a sync.
 const STEPS_AT_ONCE: usize = 64;
-/// The next step of a session that is not used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// It expires.
-    Expire,
-    /// Its grace has ended: nothing brings it back.
-    GiveUp,
-    /// Its files go, and its id is free.
-    Reclaim,
-}
 
 impl Upkeep {
     /// What a session says about itself, to a caller that uses it. A caller that comes while its
@@ -79,32 +69,6 @@ impl Upkeep {
         }
     }
 
-    /// The next step of a session as its entry has it.
-    fn step(&self, entry: &Entry, counted: Timestamp) -> Option<Step> {
-        if entry.stage.is_reclaimed() {
-            return Some(Step::Reclaim);
-        }
-        let used_at = entry.used_at();
-        let end = entry.stage.end();
-        let deleted = end.is_some_and(|end| end.how != Ending::Expired);
-        if !deleted && kept(entry).is_some() {
-            return None;
-        }
-        let lifetimes = &self.ground.options.lifetimes;
-        if end.is_some() {
-            // Its forks read from it; nothing else would finish an erasure.
-            let waits = entry.stage.is_erasing() || self.sessions.entry_is_needed(entry);
-            let goes_at = match deleted {
-                true => Some(lifetimes.deleted_goes_at(used_at)),
-                false => lifetimes.expired_goes_at(entry.ttl_seconds, used_at),
-            };
-            let goes = goes_at.is_some_and(|at| counted >= at) && !waits;
-            return goes.then_some(Step::GiveUp);
-        }
-        let expires = lifetimes.expires_at(entry.ttl_seconds, used_at);
-        expires.is_some_and(|at| counted > at).then_some(Step::Expire)
-    }
-
     /// The next step of a session, when no caller is about to do anything with it.
     fn step_of(
         &self,
@@ -121,6 +85,11 @@ impl Upkeep {
             return None;
         }
         self.step(&state.entry, counted)
+    }
+
+    fn step(&self, entry: &Entry, counted: Timestamp) -> Option<Step> {
+        let is_needed = || self.sessions.entry_is_needed(entry);
+        self.ground.options.lifetimes.step(entry, counted, is_needed)
     }
 
     /// Takes sessions that are not used one step further, some in each round.
@@ -273,7 +242,7 @@ impl Upkeep {
             found.truncate(limit);
         };
         self.sessions.each_entry(scope, &mut |entry| {
-            found.extend(self.age(&entry));
+            found.extend(self.ground.options.lifetimes.age(&entry));
             if found.len() > limit.saturating_mul(4) {
                 soonest(&mut found);
             }
@@ -289,46 +258,9 @@ impl Upkeep {
         let mut usage = Usage::default();
         for scope in scopes.iter().filter(|scope| scope.tenant == *tenant && scope.user != *but) {
             self.sessions.each_entry(scope, &mut |entry| {
-                usage.sessions += u64::from(entry.stage.is_alive());
-                // What can be restored, or is kept for forks, takes its room still.
-                let stays = !entry.stage.is_discarded() && !entry.stage.is_reclaimed();
-                if stays || self.sessions.entry_is_needed(&entry) {
-                    usage.bytes += entry.bytes;
-                }
+                usage.add(&entry, || self.sessions.entry_is_needed(&entry));
             });
         }
         usage
-    }
-
-    fn age(&self, entry: &Entry) -> Option<Aging> {
-        let (lifetimes, used_at) = (&self.ground.options.lifetimes, entry.used_at());
-        let stage = match entry.stage.end().map(|end| end.how) {
-            None => Stage::Alive,
-            Some(Ending::Expired) => Stage::Expired,
-            Some(_) => Stage::Deleted,
-        };
-        let ends_at = match stage {
-            Stage::Alive => Some(lifetimes.expires_at(entry.ttl_seconds, used_at)?),
-            Stage::Expired => lifetimes.expired_goes_at(entry.ttl_seconds, used_at),
-            Stage::Deleted => Some(lifetimes.deleted_goes_at(used_at)),
-        };
-        Some(Aging {
-            session: SessionId::new(&entry.session).ok()?,
-            title: entry.title.clone(),
-            stage,
-            used_at,
-            ends_at,
-            ttl_seconds: entry.ttl_seconds,
-            kept: kept(entry).filter(|_| stage != Stage::Deleted),
-        })
-    }
-}
-
-/// What keeps a session from expiring.
-fn kept(entry: &Entry) -> Option<Keeps> {
-    match entry.held_at {
-        Some(at) => Some(Keeps::Hold(Timestamp(at))),
-        // What cannot be read is for a person to give up.
-        None => entry.is_degraded().then_some(Keeps::Damage),
     }
 }

@@ -1,5 +1,6 @@
 //! The simulated disk: the faults that tests run the engine on. One seed decides every outcome, so
-//! a failing seed is a bug report. It must not be kinder than a real disk.
+//! a failing seed is a bug report. It must not be kinder than a real disk. Beside it is the
+//! model that tests compare an engine with.
 //!
 //! Faults that it simulates:
 //! - At a power loss every 512-byte sector written and not synced is old or new, each on its own; a
@@ -12,7 +13,7 @@
 //!   the device has.
 //! - A full disk accepts a part of a write; so do short writes, failed writes and a crash within
 //!   one.
-//! - Any call may fail, once or for ever, selected by its number or its kind.
+//! - Any call may fail, once or persistently, selected by its number or its kind.
 //! - Bits rot, sectors turn to zeros, change places or cannot be read, files vanish: by hand, on
 //!   the durable image.
 //!
@@ -22,6 +23,7 @@
 mod clock;
 mod disk;
 mod image;
+pub mod model;
 mod storage;
 
 use std::{
@@ -29,9 +31,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use super::{Env, MasterKeys, secrets::Secret};
 pub use clock::{ManualClock, SeededEntropy};
 use disk::{Disk, Planned, When, lock};
+use sessionlog::env::{Env, MasterKeys, secrets::Secret};
 
 /// What a call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

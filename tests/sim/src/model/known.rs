@@ -1,7 +1,7 @@
 //! What the model answers to what was asked before: by a key, or by the ids of events.
 
 use super::{Session, gone};
-use crate::{
+use sessionlog::{
     event::{Batch, BatchKey, Event, NewEvent},
     store::{Appended, ForkPoint, NewSession, Placed, SessionInfo, StoreError, StoreResult},
 };

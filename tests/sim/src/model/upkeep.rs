@@ -3,7 +3,7 @@
 use futures_util::{FutureExt, future::BoxFuture};
 
 use super::{Model, gone};
-use crate::{
+use sessionlog::{
     event::SessionKey,
     store::{KeyReport, Maintain, Recovery, Repaired, StoreError, StoreResult, Verified},
 };

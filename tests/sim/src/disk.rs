@@ -8,9 +8,9 @@ use std::{
 };
 
 use rustix::io::Errno;
+use sessionlog::env::{Entry, LOCK_FILE};
 
 use super::{Call, Fault, Op, clock::Dice, image::Image};
-use crate::env::{Entry, LOCK_FILE};
 
 /// Locks a part of the simulation, though a thread panicked while it held it. These locks are the
 /// standard library's: the scheduler of tests/shuttle.rs switches threads between calls of the

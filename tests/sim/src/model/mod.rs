@@ -21,12 +21,12 @@ use forks::{Ancestor, Lent, check_readers, family, is_needed, lend, lose, spread
 use known::{created_before, known_ids, same_batch};
 use work::check_notes;
 
-use super::{
+use sessionlog::store::{
     Aging, Appended, Change, Family, Fill, Filling, Gap, Head, Health, Keeps, Lease, LeaseCall,
     Lifetimes, Listed, Listing, NewSession, Notes, Placed, Read, Receipt, SessionInfo, Slice,
     Stage, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, Work, lifetime::Count,
 };
-use crate::{
+use sessionlog::{
     env::{Clock, Entropy},
     event::{
         Batch, BatchKey, Event, EventId, Fence, NewNote, Note, Position, Range, Scope, SessionHash,
@@ -46,7 +46,7 @@ struct Session {
     erased: bool,
     /// Its own, behind those it has of others.
     events: Vec<Event>,
-    /// Whom it has events of, the eldest first.
+    /// Those that it has events of, the eldest first.
     ancestors: Vec<Ancestor>,
     /// Ranges of those that were erased.
     lost: Vec<Range>,

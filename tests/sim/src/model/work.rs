@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{Model, Session, gone};
-use crate::{
+use sessionlog::{
     event::{Fence, Lsn, NewNote, Note, NoteKind, Position, Scope, SessionKey, Timestamp},
     store::{Lease, LeaseCall, Mark, Notes, SessionInfo, StoreError, StoreResult},
 };

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{
+use sessionlog::{
     env::{Clock, Entropy},
     event::Timestamp,
 };

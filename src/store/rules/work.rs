@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
-use super::{Lease, LeaseCall, StoreError, StoreResult, Work};
-use crate::event::{BatchKey, Fence, SessionId, Timestamp};
+use crate::{
+    event::{BatchKey, Fence, SessionId, Timestamp},
+    store::{Lease, LeaseCall, StoreError, StoreResult, Work},
+};
 
 /// How far tokens jump in a store that was brought back from a copy.
 const JUMP: u64 = 1 << 32;

@@ -13,7 +13,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use tokio::sync::watch;
 
 use super::{Model, Session, forks::survival};
-use crate::{
+use sessionlog::{
     event::{Incarnation, SessionHash, SessionKey},
     store::{
         Derived, DerivedFile, DerivedName, Held, Mapped, Moved, Moves, Since, StoreError,
@@ -77,6 +77,8 @@ impl Session {
             base: self.base(),
             tail: self.info.tail,
             rewritten: self.info.rewritten,
+            workspace: self.info.workspace.clone(),
+            is_archived: self.info.archived_at.is_some(),
             survival: survival(self),
         }
     }
@@ -145,13 +147,13 @@ impl Derived for Model {
                 }
             }
             let mut changed: Vec<_> =
-                seen.values().filter(|(number, _)| *number > since.number).cloned().collect();
+                seen.values().filter(|(number, _)| *number > since.number()).cloned().collect();
             changed.sort_by_key(|(number, _)| *number);
             let more = changed.len() > limit;
             changed.truncate(limit);
-            let number = changed.last().map_or(since.number, |(number, _)| *number);
+            let number = changed.last().map_or(since.number(), |(number, _)| *number);
             let sessions = changed.into_iter().map(|(_, moved)| moved).collect();
-            Ok(Moves { sessions, since: Since { number, ..since }, more })
+            Ok(Moves { sessions, since: since.to(number), more })
         }
         .boxed()
     }

@@ -5,11 +5,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
+use sessionlog::env::{Entry, File, LOCK_FILE, Lock, Storage, disk::check_path};
+
 use super::{
     Call, Op,
     disk::{Disk, lock},
 };
-use crate::env::{Entry, File, LOCK_FILE, Lock, Storage, disk::check_path};
 
 /// The data directory as one life of a process sees it.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::{REDACTED, Session, gone};
-use crate::{
+use sessionlog::{
     event::{Event, Position, Range, Scope, SessionKey},
     store::{Family, ForkPoint, Relative, StoreError, StoreResult, Survival},
 };
@@ -120,7 +120,7 @@ pub(super) fn lend(sessions: &Sessions, scope: &Scope, point: &ForkPoint) -> Sto
     Ok(parent.lend(point.at))
 }
 
-/// Whom a session has events of, and who has events of it.
+/// The sessions that a session has events of, and those that have events of it.
 pub(super) fn family(sessions: &Sessions, key: &SessionKey, limit: usize) -> StoreResult<Family> {
     let unknown = || StoreError::SessionNotFound { session: key.session.clone() };
     let session = sessions.get(key).ok_or_else(unknown)?;

@@ -1,0 +1,235 @@
+//! Searching over HTTP: how long a query takes among many events, how fast a server follows what
+//! was written, how large its index is, and how soon an acknowledged event is found. A real server
+//! on its own data directory. It must not know how an index works.
+
+use std::{fmt::Write as _, io, sync::Arc};
+
+use serde_json::{Value, json};
+
+use super::{
+    cell::{Group, Probe, ProbeResult, figure},
+    engine,
+    failure::Outcome,
+    http::{get, post_json},
+    machine::{self, Work},
+    network::Connection,
+    protocol::Protocol,
+    runner::{float, median},
+    sample::Numbers,
+    server::Server,
+    site::{Site, stop_here},
+};
+use sessionlog::{
+    event::{Batch, EventType, NewEvent, Origin},
+    store::{
+        Store,
+        local::{Local, Options},
+    },
+};
+
+pub(super) const PROBE: Probe = Probe {
+    group: Group::Search,
+    figures: &[
+        figure("search.p50", "a query of 3 to 8 words over HTTP, snippets included", "ms"),
+        figure("search.p99", "the same", "ms"),
+        figure("search.followed", "events indexed in a second by a server that starts", "events/s"),
+        figure("search.processor", "processor time of that, for each event", "µs"),
+        figure("search.bytes", "bytes of the index on disk, for each byte of bodies", "bytes/byte"),
+        figure("search.memory", "resident memory above that of an empty server", "MiB"),
+        figure("search.found", "from an acknowledgement to the answer that finds it, p99", "ms"),
+    ],
+    run,
+};
+
+/// --sessions of the targets: 1 000 000 events.
+const SESSIONS: usize = 10_000;
+/// Events for each of --sessions, and of one session.
+const EVENTS_EACH: usize = 100;
+const OF_SESSION: usize = 1_000;
+const BATCH: usize = 500;
+/// Words of an event; different words, of which the first are frequent.
+const EVENT_WORDS: usize = 60;
+const VOCABULARY: u64 = 200_000;
+const FREQUENT: u64 = 200;
+/// Queries of a round, and events that are searched right after they were acknowledged.
+const QUERIES: usize = 400;
+const FOUND: usize = 100;
+const DATA_DIR: &str = "search";
+
+fn run(site: &mut Site) -> Outcome<ProbeResult> {
+    let events = site.settings.sessions * EVENTS_EACH;
+    site.notes.push(format!("search: {events} events of {EVENT_WORDS} words"));
+    let empty = {
+        let server = Server::start(site, &site.path("empty"))?;
+        machine::resident_bytes(server.process.pid()).unwrap_or_default()
+    };
+    let bodies = site.runtime.block_on(fill(site, events))?;
+    let mut found = vec![Vec::new(); 7];
+    let mut put = |at: usize, value: f64| found.get_mut(at).into_iter().for_each(|f| f.push(value));
+    for round in 0..site.settings.rounds {
+        stop_here(site)?;
+        let derived = site.path(DATA_DIR).join("derived");
+        // Each round follows everything anew.
+        let _ = std::fs::remove_dir_all(&derived);
+        let server = Server::start(site, &site.path(DATA_DIR))?;
+        site.bar.set_message("search: following");
+        let began = (site.clock.monotonic(), Work::of(server.process.pid()).processor);
+        let mut client = site.wait(Connection::open(server.address, Protocol::Http))??;
+        while !site.wait(is_complete(&mut client))?? {
+            stop_here(site)?;
+        }
+        let seconds = site.clock.monotonic().saturating_sub(began.0).as_secs_f64();
+        let busy = Work::of(server.process.pid()).processor - began.1;
+        put(2, float(events as u64) / seconds);
+        put(3, busy * 1e6 / float(events as u64));
+        site.bar.set_message("search: queries");
+        let mut numbers = Numbers::from(round as usize);
+        let mut times = Vec::new();
+        for _ in 0..QUERIES {
+            stop_here(site)?;
+            let path = format!("/v1/search?q={}", query(&mut numbers).replace(' ', "+"));
+            let began = site.clock.monotonic();
+            let answer = site.wait(ask(&mut client, get(&path, "application/json", "")))??;
+            times.push(site.clock.monotonic().saturating_sub(began).as_secs_f64() * 1e3);
+            if answer.get("hits").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+                return Err(io::Error::other(format!("nothing found: {path}: {answer}")).into());
+            }
+        }
+        times.sort_by(f64::total_cmp);
+        put(0, median(&times));
+        put(1, percentile(&times));
+        let resident = machine::resident_bytes(server.process.pid()).unwrap_or_default();
+        put(5, float(resident.saturating_sub(empty)) / float(1 << 20));
+        put(6, percentile(&soon(site, &mut client)?));
+        drop(client);
+        server.process.stop()?;
+        put(4, float(directory_bytes(&derived)) / float(bodies));
+    }
+    let sessions = site.settings.sessions;
+    let other = || format!("with --sessions {sessions}; the target speaks of {SESSIONS}");
+    Ok(ProbeResult { values: found, unjudged: (sessions != SESSIONS).then(other) })
+}
+
+/// The value below which 99 of 100 of the sorted values are.
+fn percentile(sorted: &[f64]) -> f64 {
+    sorted.get(sorted.len() * 99 / 100).or(sorted.last()).copied().unwrap_or_default()
+}
+
+/// A word: the lower its number, the more often it comes.
+fn word(number: u64) -> String {
+    let (mut rest, mut word) = (number * 7 + 3, String::new());
+    for at in 0..4 {
+        let (consonants, vowels) = (b"bdfgklmnprstvz", b"aeiou");
+        let consonant = consonants.get((rest % 14) as usize).copied().unwrap_or(b'b');
+        let vowel = vowels.get((rest / 14 % 5) as usize).copied().unwrap_or(b'a');
+        word.extend([char::from(consonant), char::from(vowel)]);
+        rest /= 70;
+        if rest == 0 && at > 0 {
+            break;
+        }
+    }
+    word
+}
+
+/// A word of an event: half of the words of a text are among the frequent ones.
+fn any(numbers: &mut Numbers) -> u64 {
+    match numbers.below(2) {
+        0 => numbers.below(FREQUENT) * numbers.below(FREQUENT) / FREQUENT,
+        _ => numbers.below(VOCABULARY) * numbers.below(VOCABULARY) / VOCABULARY,
+    }
+}
+
+/// 3 to 8 words, a third of them frequent.
+fn query(numbers: &mut Numbers) -> String {
+    let count = 3 + numbers.below(6);
+    let words = (0..count).map(|at| match at % 3 {
+        0 => word(numbers.below(FREQUENT)),
+        _ => word(FREQUENT + numbers.below(VOCABULARY / 10)),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn text(numbers: &mut Numbers) -> String {
+    let mut text = String::new();
+    for _ in 0..EVENT_WORDS {
+        let _ = write!(text, "{} ", word(any(numbers)));
+    }
+    text.pop();
+    text
+}
+
+/// Fills the data directory; returns the bytes of all bodies.
+async fn fill(site: &Site, events: usize) -> Outcome<u64> {
+    let env = site.env(DATA_DIR)?;
+    let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
+    let keys = engine::keys(events.div_ceil(OF_SESSION));
+    engine::create(&local, &keys).await.map_err(io::Error::other)?;
+    let kind = EventType::new("user.message").map_err(io::Error::other)?;
+    let (mut numbers, mut left, mut bytes) = (Numbers::from(7), events, 0);
+    for key in keys.iter() {
+        let mut of_session = left.min(OF_SESSION);
+        left -= of_session;
+        while of_session > 0 {
+            stop_here(site)?;
+            let count = of_session.min(BATCH);
+            of_session -= count;
+            let event = |_| {
+                let body = json!({"content": text(&mut numbers)}).to_string();
+                bytes += body.len() as u64;
+                let (id, origin, created_at, position) = (None, Origin::User, None, None);
+                let kind = kind.clone();
+                NewEvent { id, kind, origin, created_at, position, body: body.into() }
+            };
+            let events = (0..count).map(event).collect();
+            let batch = Batch { events, ..Batch::default() };
+            local.append(key, batch).await.map_err(io::Error::other)?;
+        }
+        site.bar.set_message(format!("search: {} of {events} events", events - left));
+    }
+    local.close().await;
+    Ok(bytes)
+}
+
+async fn ask(client: &mut Connection, request: Vec<u8>) -> Outcome<Value> {
+    client.out = request;
+    let answer = client.ask(1).await?;
+    let body = answer.windows(4).position(|end| end == b"\r\n\r\n").map_or(0, |at| at + 4);
+    Ok(serde_json::from_slice(answer.get(body..).unwrap_or_default()).map_err(io::Error::other)?)
+}
+
+async fn is_complete(client: &mut Connection) -> Outcome<bool> {
+    let path = "/v1/search?q=anything&limit=1&wait_ms=1000";
+    let answer = ask(client, get(path, "application/json", "")).await?;
+    Ok(answer.pointer("/complete/is_complete") == Some(&Value::Bool(true)))
+}
+
+/// Milliseconds from an acknowledgement to the answer that has the event, sorted.
+fn soon(site: &Site, client: &mut Connection) -> Outcome<Vec<f64>> {
+    let key = engine::keys(1);
+    let session = key.first().map(|key| key.session.to_string()).unwrap_or_default();
+    let mut times = Vec::new();
+    for number in 0..FOUND {
+        stop_here(site)?;
+        let marker = format!("marker{number}x{}", site.clock.now().0);
+        let event = json!({"events": [{"type": "user.message", "content": marker}]});
+        let path = format!("/v1/sessions/{session}/events");
+        site.wait(ask(client, post_json(&path, &event.to_string())))??;
+        let began = site.clock.monotonic();
+        loop {
+            stop_here(site)?;
+            let request = get(&format!("/v1/search?q={marker}&limit=1"), "application/json", "");
+            let answer = site.wait(ask(client, request))??;
+            if answer.pointer("/hits/0/why/whole").and_then(Value::as_f64) > Some(0.0) {
+                break;
+            }
+        }
+        times.push(site.clock.monotonic().saturating_sub(began).as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times)
+}
+
+fn directory_bytes(directory: &std::path::Path) -> u64 {
+    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
+}

@@ -1,0 +1,182 @@
+//! The command line: verbs, their arguments, their help. It must not hold a default of a setting
+//! (config does) nor act on anything.
+
+mod events;
+mod programs;
+mod search;
+mod sessions;
+mod stores;
+mod values;
+mod views;
+mod work;
+
+use clap::{Parser, Subcommand};
+
+use super::{common::Common, mcp::Mcp, proxy::Proxy};
+
+pub(super) use self::{
+    events::{Append, Events, Export, Format, Import, OneEvent, Replay},
+    programs::{
+        AgentName, Bench, Completions, Demo, Install, InstallScope, Man, Pause, Serve, Unpause,
+    },
+    search::Search,
+    sessions::{Delete, Erase, Hold, OneSession, Rename, Retention, Sessions, Show, Tag, Why},
+    stores::{
+        Audit, Backup, BackupVerb, Inspect, Keys, KeysVerb, NewToken, Repair, Tokens, TokensVerb,
+        Verify,
+    },
+    values::Order,
+    views::{Diff, Fork, Rewind, View, WhichView, WindowFormat, WindowPlan},
+    work::{Checkpoints, Cursors, History, Wake},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  sessionlog demo                                  see it work in ten seconds
+  echo '{\"type\":\"user.message\",\"content\":\"hi\"}' | sessionlog append --create trip
+  sessionlog events trip --follow                  every event as it becomes durable
+  sessionlog import chats.jsonl                    conversations in OpenAI's chat format
+  sessionlog replay trip                           read a session as it happened
+  sessionlog serve                                 HTTP and MCP on http://127.0.0.1:7717
+
+Exit codes: 0 done, 1 refused, 2 wrong usage or configuration, 3 damaged, 4 not found.
+Points, where a POINT is asked for: 17, end, -5 (five before the end), event:<id>,
+time:<RFC 3339>, step:<n>[@<branch>], checkpoint:<id or label>, cursor:<name>,
+action:<event type>[/<n>] (the n-th last).";
+
+/// The version, with the commit where the build knows it.
+pub(super) fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("SESSIONLOG_BUILT_FROM") {
+        Some(commit) => format!("{version} ({commit})"),
+        None => version.to_owned(),
+    }
+}
+
+/// A durable session store for AI agents.
+///
+/// A session is an append-only log of what happened while an agent worked. It lives outside the
+/// model's context window and survives compaction, crashes and restarts.
+#[derive(Debug, Parser)]
+#[command(name = "sessionlog", version = version(), after_help = EXAMPLES, max_term_width = 100)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pub(super) common: Common,
+    #[command(subcommand)]
+    pub(super) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Run the HTTP and MCP server until it is stopped
+    Serve(Serve),
+    /// Run an MCP server on standard input and output
+    Mcp(Mcp),
+    /// Record a hook event of Claude Code or Codex from standard input
+    Hook,
+    /// Add sessionlog's hooks and MCP tools to Claude Code or Codex
+    Install(Install),
+    /// Remove sessionlog from Claude Code's or Codex's settings
+    Uninstall(Install),
+    /// Stop recording what agents do, everywhere or in a directory
+    Pause(Pause),
+    /// Record again what agents do
+    Unpause(Unpause),
+    /// Wrap an MCP server: record tool calls and answer repeats
+    Proxy(Proxy),
+    /// List sessions, newest first
+    #[command(visible_aliases = ["ls", "list"])]
+    Sessions(Sessions),
+    /// Show a session: its size, task, progress, parents and forks
+    Show(Show),
+    /// Append events from standard input, one JSON object per line
+    Append(Append),
+    /// Search the events of every session by words
+    Search(Search),
+    /// Print events, one JSON object per line
+    Events(Events),
+    /// Replay a session in order; full-screen on a terminal
+    Replay(Replay),
+    /// Show a summary of a session within a token budget
+    View(View),
+    /// Show a session as of an earlier point; nothing is removed
+    Rewind(Rewind),
+    /// Start a new session from a point of another one; no event is copied
+    Fork(Fork),
+    /// Show what changed between two points of a session
+    Diff(Diff),
+    /// Import conversations from files
+    Import(Import),
+    /// Write a session to standard output
+    Export(Export),
+    /// List, create or resume the checkpoints of a session
+    Checkpoints(Checkpoints),
+    /// List, set or delete the named read positions of a session
+    Cursors(Cursors),
+    /// Take a session's write lease and show what is unfinished
+    Wake(Wake),
+    /// Give a session another title
+    Rename(Rename),
+    /// Set or remove tags of a session: pairs of its metadata
+    Tag(Tag),
+    /// Archive a session: it can be read, and not written
+    Archive(OneSession),
+    /// Let an archived session be written again
+    Unarchive(OneSession),
+    /// Show recent work, unfinished sessions and where to start
+    History(History),
+    /// Show which sessions changed a file, and what was asked for
+    Why(Why),
+    /// Delete a session; restore brings it back until its grace period ends
+    Delete(Delete),
+    /// Protect a session from expiry and deletion, or release it
+    Hold(Hold),
+    /// Permanently destroy a session's contents, on disk too; cannot be undone
+    Erase(Erase),
+    /// Permanently remove the body of one event
+    Redact(OneEvent),
+    /// Restore an expired or a deleted session
+    Restore(OneSession),
+    /// Expire sessions past their retention period
+    Retention(Retention),
+    /// Create, list and revoke access tokens of a server
+    Tokens(Tokens),
+    /// Print the audit log: access changes, deletions, refusals
+    Audit(Audit),
+    /// Check or rotate the master key of the store
+    Keys(Keys),
+    /// Back up the store while it is in use, or restore a backup
+    Backup(Backup),
+    /// Read every session and check its checksums and hash chain
+    Verify(Verify),
+    /// Show permanent damage; with --accept-loss, continue without it
+    Repair(Repair),
+    /// Print a journal file, a segment or a data directory
+    Inspect(Inspect),
+    /// Show the store on one screen: owner, sessions, disk, keys
+    Status,
+    /// Check the installation and say how to fix each problem
+    Doctor,
+    /// Print every setting with its value, source and meaning
+    Config,
+    /// Show in ten seconds what survives a killed process
+    Demo(Demo),
+    /// Benchmark this machine: disk, engine and HTTP
+    Bench(Bench),
+    /// Print a shell completion script
+    Completions(Completions),
+    /// Print the manual page, or the page of a verb
+    Man(Man),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,63 @@
+//! The arguments of the verb that searches every session. It must not act on them.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::super::{common::session, complete::ids, values::duration};
+use crate::event::SessionId;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog search connection pool                 the best matches of all sessions
+  sessionlog search '\"lock order\" -draft' --around 2  that text exactly, with what is around it
+  sessionlog search 'who:user deadline' --since 7d   what a person said of it this week
+
+In QUERY: \"exact text\" and +word must be there, -word must not, pre* is the beginning of a word;
+type:, session:, workspace:, who:, origin:, file:, url:, after: and before: filter.")]
+pub(crate) struct Search {
+    /// Words to look for
+    #[arg(value_name = "QUERY", required = true, num_args = 1..)]
+    pub(crate) query: Vec<String>,
+    /// Only this session, with what it has of its parents
+    #[arg(long, value_name = "S", value_parser = session, add = ids())]
+    pub(crate) session: Option<SessionId>,
+    /// Only sessions of this workspace
+    #[arg(long, value_name = "W")]
+    pub(crate) workspace: Option<String>,
+    /// Only events of these types
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
+    pub(crate) types: Vec<String>,
+    /// Only by this speaker: user, agent, tool, or a name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) who: Option<String>,
+    /// Only of this origin: user, model, tool, web, import
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) origin: Option<String>,
+    /// Only events since: an instant of RFC 3339, or a duration such as 7d
+    #[arg(long, value_name = "WHEN", alias = "after")]
+    pub(crate) since: Option<String>,
+    /// Only events before: an instant of RFC 3339, or a duration such as 7d
+    #[arg(long, value_name = "WHEN", alias = "before")]
+    pub(crate) until: Option<String>,
+    /// Also archived sessions
+    #[arg(long)]
+    pub(crate) archived: bool,
+    /// Events to show on either side of each hit
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=5))]
+    pub(crate) around: Option<u64>,
+    /// Maximum number of hits; default 10
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(crate) limit: Option<u64>,
+    /// Newest first instead of best first
+    #[arg(long)]
+    pub(crate) newest: bool,
+    /// Wait up to this long for events that are not indexed yet; default 10s
+    #[arg(long, value_name = "DURATION", value_parser = waited)]
+    pub(crate) wait: Option<Duration>,
+}
+
+fn waited(text: &str) -> Result<Duration, String> {
+    duration(text).ok_or_else(|| "a duration such as 5s is expected".to_owned())
+}

@@ -1,0 +1,159 @@
+//! The arguments of verbs on sessions as a whole: listed, named, ended, kept. It must not act on
+//! them.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{
+    super::{common::session, complete::ids},
+    values::{Order, pair},
+};
+use crate::event::SessionId;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example: sessionlog why src/parser.rs
+
+It reads the newest 200 sessions of the file's repository, and of none. A change that a person or
+another program made is in no session.")]
+pub(crate) struct Why {
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sessions {
+    /// Maximum number of sessions
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) limit: Option<u64>,
+    /// Only sessions of this workspace
+    #[arg(long, value_name = "W")]
+    pub(crate) workspace: Option<String>,
+    /// Only sessions of this client, such as claude-code or codex
+    #[arg(long, value_name = "NAME")]
+    pub(crate) client: Option<String>,
+    /// Only sessions with this tag; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    pub(crate) tag: Vec<(String, String)>,
+    /// Order of the output
+    #[arg(long, value_enum, value_name = "ORDER", default_value = "desc")]
+    pub(crate) order: Order,
+    /// Only sessions of these states
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = ["idle", "running", "rescheduling", "terminated"])]
+    pub(crate) state: Vec<String>,
+    /// Only sessions created since: an instant of RFC 3339, or a duration such as 7d
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) since: Option<String>,
+    /// Only sessions created before: an instant of RFC 3339, or a duration such as 7d
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) until: Option<String>,
+    /// Also archived sessions
+    #[arg(long)]
+    pub(crate) archived: bool,
+    /// Expired and deleted sessions instead, and until when `restore` brings them back
+    #[arg(long, conflicts_with_all = ["workspace", "client", "tag", "order", "state", "since", "until", "archived"])]
+    pub(crate) deleted: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: sessionlog rename trip 'A week in Ghent'")]
+pub(crate) struct Rename {
+    /// Session id, or a unique prefix of one
+    #[arg(value_name = "S", value_parser = session, add = ids())]
+    pub(crate) session: SessionId,
+    /// New title; an empty one removes it
+    #[arg(value_name = "TITLE")]
+    pub(crate) title: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog tag trip team=travel budget=none     set two
+  sessionlog tag trip budget=                     remove one
+  sessionlog sessions --tag team=travel           list those with it")]
+pub(crate) struct Tag {
+    /// Session id, or a unique prefix of one
+    #[arg(value_name = "S", value_parser = session, add = ids())]
+    pub(crate) session: SessionId,
+    /// Tags to set; one without a value is removed
+    #[arg(value_name = "NAME=VALUE", required = true, value_parser = pair)]
+    pub(crate) pairs: Vec<(String, String)>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+On a terminal it asks first; without one --yes is required. Exported files and backups keep their
+copies.")]
+pub(crate) struct Erase {
+    /// Session id, or a unique prefix of one
+    #[arg(value_name = "S", value_parser = session, add = ids())]
+    pub(crate) session: SessionId,
+    /// Confirm without asking
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// Session id, or a unique prefix of one
+    #[arg(value_name = "S", value_parser = session, add = ids())]
+    pub(crate) session: SessionId,
+    /// Only its parents and forks
+    #[arg(long)]
+    pub(crate) lineage: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OneSession {
+    /// Session id, or a unique prefix of one
+    #[arg(value_name = "S", value_parser = session, add = ids())]
+    pub(crate) session: SessionId,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+On a terminal it asks first; without one --yes is required. The session is hidden at once. Until
+its grace period ends (setting grace) `sessionlog restore` brings it back; then its bytes are
+removed, and its id can be used again.
+With --now its bytes are removed at once, which frees disk space, also on a full disk. An expired
+session and a deleted one take it too.")]
+pub(crate) struct Delete {
+    /// Remove its bytes at once: it cannot be restored
+    #[arg(long)]
+    pub(crate) now: bool,
+    /// Session id, or a unique prefix of one
+    #[arg(value_name = "S", value_parser = session, add = ids())]
+    pub(crate) session: SessionId,
+    /// Confirm without asking
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Hold {
+    /// Session id, or a unique prefix of one
+    #[arg(value_name = "S", value_parser = session, add = ids())]
+    pub(crate) session: SessionId,
+    /// Release the session; its idle time starts again
+    #[arg(long)]
+    pub(crate) release: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog retention --dry-run                   what expires, when and why
+  sessionlog retention                             expire what is due now
+The owner also does this periodically. The limits are the settings ttl, retention and grace, and a
+session's own ttl_seconds.")]
+pub(crate) struct Retention {
+    /// Show what would expire; change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Maximum number of sessions to show
+    #[arg(long, short = 'n', value_name = "N", requires = "dry_run", value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub(crate) limit: Option<u64>,
+}

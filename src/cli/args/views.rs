@@ -1,0 +1,174 @@
+//! The arguments of views of a session and of what begins at a point of it. It must not act on
+//! them.
+
+use clap::{Args, ValueEnum};
+
+use super::{
+    super::{common::session, complete::ids},
+    values::point,
+};
+use crate::event::SessionId;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog rewind trip --to step:3               what was known then
+  sessionlog rewind trip --to -10 --fork           continue from there in a new session")]
+pub(crate) struct Rewind {
+    /// Session id, or a unique prefix of one
+    #[arg(value_name = "S", value_parser = session, add = ids())]
+    pub(crate) session: SessionId,
+    /// Point to look from; only events before it count
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(crate) to: String,
+    /// Start a new session from there instead
+    #[arg(long)]
+    pub(crate) fork: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog fork trip --at end
+  sessionlog fork trip --at event:e42 --id trip-2 --title 'Another way'")]
+pub(crate) struct Fork {
+    /// Id of the parent session, or a unique prefix of it
+    #[arg(value_name = "S", value_parser = session, add = ids())]
+    pub(crate) session: SessionId,
+    /// Point to fork at; events before it are shared
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(crate) at: String,
+    /// Id of the new session; default: generated
+    #[arg(long, value_name = "ID", value_parser = session, add = ids())]
+    pub(crate) id: Option<SessionId>,
+    /// Title of the new session; default: the parent's
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog diff trip step:3 end
+  sessionlog diff trip 0 -5
+  sessionlog diff trip -40 end --tokens-max 4000    what left and entered a model's window
+The points may be given in either order. `sessionlog events trip --from P --to P` prints the events.")]
+pub(crate) struct Diff {
+    /// Session id, or a unique prefix of one
+    #[arg(value_name = "S", value_parser = session, add = ids())]
+    pub(crate) session: SessionId,
+    /// First point
+    #[arg(value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(crate) from: String,
+    /// Second point
+    #[arg(value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(crate) to: String,
+    #[command(flatten)]
+    pub(crate) plan: WindowPlan,
+}
+
+/// How a window is built.
+#[derive(Debug, Args)]
+pub(crate) struct WindowPlan {
+    /// Maximum number of tokens
+    #[arg(long, value_name = "N")]
+    pub(crate) tokens_max: Option<u64>,
+    /// Transform applied to the window; may be repeated
+    #[arg(long, value_name = "T")]
+    pub(crate) transform: Vec<String>,
+    /// Format of the window
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Option<WindowFormat>,
+    /// Tokenizer: o200k_base or claude
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tokenizer: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog view trip index --find 'retry limit'  what the session says about these words
+  sessionlog view trip continuation                what an agent needs to continue
+  sessionlog view trip compactions                 what did the model lose?
+  sessionlog view trip window --tokens-max 8000 --format anthropic --json
+  sessionlog view trip window --transform compress --transform reorder
+  sessionlog view trip window --at -10             as of ten events ago
+  sessionlog view trip index --explain             why each item was chosen
+Transforms, applied in the order they are named:
+  compress[:whitespace,comments,elide,keep=N,tokens=N], filter[:types=A|B,drop=A|B,duplicates],
+  reorder[:slack=PERCENT], annotate[:times]")]
+pub(crate) struct View {
+    /// Session id, or a unique prefix of one
+    #[arg(value_name = "S", value_parser = session, add = ids())]
+    pub(crate) session: SessionId,
+    /// View to show
+    #[arg(value_enum, value_name = "VIEW", default_value = "index")]
+    pub(crate) which: WhichView,
+    /// Show the session as of this point
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(crate) at: Option<String>,
+    /// Start the window at this point
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(crate) from: Option<String>,
+    /// Step number
+    #[arg(long, value_name = "N", required_if_eq("which", "step"))]
+    pub(crate) step: Option<u64>,
+    /// Branch of the step
+    #[arg(long, value_name = "B", requires = "step")]
+    pub(crate) branch: Option<String>,
+    /// Continue a list or long text where the previous answer ended
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) cursor: Option<String>,
+    /// Level of the summary: step, phase, session, or auto (the finest that is complete)
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) level: Option<String>,
+    /// Print why each item was chosen
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Search the session for these words, best match first; a phrase in double quotes must match
+    /// exactly
+    #[arg(long, value_name = "WORDS")]
+    pub(crate) find: Option<String>,
+    #[command(flatten)]
+    pub(crate) plan: WindowPlan,
+}
+
+/// Views of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WhichView {
+    /// Overview: goal, summary, steps, open gaps, sources
+    Index,
+    /// The overview without its lists
+    Summary,
+    /// One step in full; requires --step
+    Step,
+    /// What an agent needs to continue
+    Continuation,
+    /// What a model sees within a token budget
+    Window,
+    /// How full the model's context is, as its harness reports
+    Usage,
+    /// What the client's compactions removed from its context
+    Compactions,
+}
+
+/// What a window is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WindowFormat {
+    /// Events as stored (default)
+    Events,
+    /// Messages of Anthropic's API
+    Anthropic,
+    /// Messages of OpenAI's chat API
+    Openai,
+}
+
+impl WindowFormat {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Anthropic => "anthropic",
+            Self::Openai => "openai",
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! From settings to a store: directory and keys are checked, and the engine that the settings name
+//! is opened, taken over from an owner started on demand if need be. No other part of a server
+//! knows the engine. It must not serve.
+
+use std::{io, sync::Arc, time::Duration};
+
+use tracing::warn;
+
+use super::{
+    config::Config,
+    connect,
+    failure::{Failure, Outcome},
+    keys,
+};
+use crate::{
+    client::{Client, ClientError, Target},
+    env::{Env, files, host},
+    store::{
+        Store,
+        local::{Local, OpenError},
+    },
+};
+
+/// How long a `serve` waits for an owner started on demand to leave.
+const TAKE_OVER: Duration = Duration::from_secs(15);
+const TAKE_OVER_PAUSE: Duration = Duration::from_millis(20);
+
+/// A store that the settings name, and nothing speaks against opening.
+pub(super) struct Opening {
+    pub(super) env: Env,
+    /// Of the data directory.
+    mode: u32,
+}
+
+impl Opening {
+    /// Checks directory and keys; writes nothing.
+    pub(super) fn check(config: &Config) -> Outcome<Self> {
+        let env = Env::locked_by(&config.data_dir, config.lock_rule)
+            .map_err(|error| connect::unusable(config, &error))?;
+        let mode = mode_of_directory(config)?;
+        let env = env.with_keys(config.keys.read()?);
+        Local::check_keys(&env).map_err(|error| unopened(config, &error))?;
+        Ok(Self { env, mode })
+    }
+
+    /// Opens the store: takes the data directory's lock, if need be from an owner started on
+    /// demand.
+    pub(super) async fn store(&self, config: &Config, on_demand: bool) -> Outcome<Arc<dyn Store>> {
+        if self.mode & 0o055 != 0 {
+            let mode = format!("{:04o}", self.mode);
+            warn!(mode, "other users may look into the data directory; take that away: chmod 700");
+        }
+        let owner = present_owner(config)?;
+        // Only the answer that another process owns it counts: opening may take long.
+        let mut give_up = None;
+        loop {
+            let (env, options) = (self.env.clone(), config.store);
+            let open = move || {
+                let opened = Local::open(&env, options);
+                // Replay leaves much free memory, which an idle owner would keep.
+                host::give_memory_back();
+                opened
+            };
+            let opened = tokio::task::spawn_blocking(open).await;
+            match opened.map_err(io::Error::other)? {
+                Ok(store) => return Ok(store),
+                Err(OpenError::Owned) if on_demand => return Err(Failure::Silent(1)),
+                Err(OpenError::Owned) => {}
+                Err(error) => return Err(unopened(config, &error)),
+            }
+            let give_up = give_up.get_or_insert_with(|| Box::pin(tokio::time::sleep(TAKE_OVER)));
+            match owner.owner().await {
+                Ok(report) if !report.on_demand => return Err(owned(config, Some(report.pid))),
+                // It may have ended meanwhile; the next attempt shows it.
+                Ok(_) => drop(owner.step_down().await),
+                Err(silent @ ClientError::OwnerSilent { .. }) => return Err(silent.into()),
+                Err(_) => {}
+            }
+            tokio::select! {
+                biased;
+                () = give_up => return Err(owned(config, None)),
+                () = tokio::time::sleep(TAKE_OVER_PAUSE) => {}
+            }
+        }
+    }
+}
+
+/// Refuses to start where a server that is no owner on demand has the directory.
+pub(super) async fn refuse_a_second_server(config: &Config) -> Outcome {
+    match present_owner(config)?.owner().await {
+        Ok(owner) if !owner.on_demand => Err(owned(config, Some(owner.pid))),
+        Err(silent @ ClientError::OwnerSilent { .. }) => Err(silent.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The owner as it is, without starting one.
+fn present_owner(config: &Config) -> Outcome<Client> {
+    let target = connect::owner_target(config, None)?;
+    Ok(Client::new(Target::Owner(target), connect::random_text())?)
+}
+
+/// Checks the mode of the data directory. One that other users may write to is refused: they could
+/// replace files of sessions. One that they may list shows names only, since its files are private.
+fn mode_of_directory(config: &Config) -> Outcome<u32> {
+    let found = files::look(&config.data_dir);
+    let found = found.map_err(|error| connect::unusable(config, &error))?;
+    let mode = found.map_or(0o700, |found| found.mode);
+    if mode & 0o022 == 0 {
+        return Ok(mode);
+    }
+    let data_dir = config.data_dir.display();
+    Err(Failure::Refused {
+        code: "owner_unavailable",
+        message: format!(
+            "data directory {data_dir}: other users may write to it (mode {mode:04o})"
+        ),
+        action: format!("see that what is in it is yours, then: chmod 700 {data_dir}"),
+    })
+}
+
+fn owned(config: &Config, pid: Option<u64>) -> Failure {
+    let data_dir = config.data_dir.display();
+    let who = pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
+    Failure::Refused {
+        code: "owner_unavailable",
+        message: format!("data directory {data_dir} is served by {who} already"),
+        action: "use that one, stop it, or serve another directory with --data-dir".to_owned(),
+    }
+}
+
+fn unopened(config: &Config, error: &OpenError) -> Failure {
+    let data_dir = config.data_dir.display();
+    match error {
+        OpenError::Owned => owned(config, None),
+        OpenError::Newer { .. } => Failure::Refused {
+            code: "store_read_only",
+            message: format!("data directory {data_dir}: {error}"),
+            action: "use the version of sessionlog that wrote it, or a newer one".to_owned(),
+        },
+        OpenError::Backup => Failure::Refused {
+            code: "invalid_request",
+            message: format!("data directory {data_dir}: {error}; nothing was changed"),
+            action: "bring it back into another directory: `sessionlog backup restore DIR \
+                     --data-dir OTHER`"
+                .to_owned(),
+        },
+        OpenError::Unfinished => connect::unfinished(config),
+        OpenError::Damaged { .. } => Failure::Damaged(format!(
+            "data directory {data_dir}: {error}; nothing was changed: keep a copy, then see \
+             docs/operations.md"
+        )),
+        OpenError::Key { problem } => keys::unopened(&data_dir.to_string(), problem),
+        OpenError::Io { source, .. } => connect::unopened(config, error, source),
+    }
+}

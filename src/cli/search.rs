@@ -1,0 +1,116 @@
+//! `search`: looks in every session by words. It must not rank or filter: the server does.
+
+use std::time::Duration;
+
+use super::{
+    args,
+    failure::Outcome,
+    readable::{Paper, words::many},
+    screen::{Screen, Tone, one_line},
+    times::moment,
+};
+use crate::{
+    client::Client,
+    verbs::{
+        NoQuery, Nowhere,
+        search::{SearchBody, SearchWith},
+    },
+    wire::search::{Doubt, Hit, SearchAnswer},
+};
+
+/// How long a person waits for events that are not in the index yet: mostly at a first search.
+const WAIT: Duration = Duration::from_secs(10);
+/// Characters of a title, and of a line beside a hit.
+const TITLE_CHARS: usize = 60;
+const LINE_CHARS: usize = 120;
+
+pub(super) async fn run(client: &Client, wanted: args::Search, screen: &mut Screen) -> Outcome {
+    let asked = SearchBody {
+        q: wanted.query.join(" "),
+        session: wanted.session.map(|session| session.to_string()),
+        workspace: wanted.workspace,
+        types: wanted.types,
+        who: wanted.who,
+        origin: wanted.origin,
+        include_archived: wanted.archived,
+        after: wanted.since.as_deref().map(moment).transpose()?,
+        before: wanted.until.as_deref().map(moment).transpose()?,
+        limit: wanted.limit.and_then(|limit| usize::try_from(limit).ok()),
+        around: wanted.around,
+        order: wanted.newest.then(|| "time".to_owned()),
+        wait_ms: u64::try_from(wanted.wait.unwrap_or(WAIT).as_millis()).unwrap_or(u64::MAX),
+        ..SearchBody::default()
+    };
+    let spinner = screen.spinner("searching");
+    let found = client.call::<SearchWith>(&Nowhere {}, &NoQuery {}, &asked).await;
+    spinner.finish_and_clear();
+    let found = found?;
+    if screen.json {
+        return Ok(screen.print(&found)?);
+    }
+    let mut paper = Paper::new(screen.columns(), screen.times());
+    found.hits.iter().for_each(|hit| tell(hit, &mut paper));
+    screen.lines(paper.lines())?;
+    if found.hits.is_empty() {
+        screen.note("Nothing matches.");
+    }
+    if found.next_page.is_some() {
+        screen.note("There is more: --limit N shows up to 100.");
+    }
+    notes(&found, screen);
+    Ok(())
+}
+
+/// What was not looked at.
+fn notes(found: &SearchAnswer, screen: &Screen) {
+    if !found.complete.is_complete {
+        let events = many(found.complete.events_behind, "event");
+        let sessions = many(found.complete.sessions_behind, "session");
+        screen
+            .note(format!("{events} of {sessions} are not indexed yet: --wait 10s waits for them"));
+    }
+    if found.limited {
+        screen.note("The check of exact texts ended at its limit: more may match.");
+    }
+}
+
+fn tell(hit: &Hit, paper: &mut Paper) {
+    let title = hit.title.as_deref().map(|title| format!("  {}", one_line(title, TITLE_CHARS)));
+    paper.heading(&format!("{} {}{}", hit.session, hit.position, title.unwrap_or_default()));
+    let who = hit.who.as_deref().map(|who| format!("{who}, ")).unwrap_or_default();
+    let when = paper.times.both(&hit.at);
+    // Neighbours of what matches are found with it: they often hold the answer.
+    let near = if hit.why.words > 0.0 { "" } else { ", next to a match" };
+    let more = match hit.repeated {
+        0 => String::new(),
+        more => format!(", the same {more} times more"),
+    };
+    paper.say(Tone::Faint, "  ", &format!("{who}{}, {when}{near}{more}", hit.kind));
+    let beside = |paper: &mut Paper, before: bool| {
+        for one in hit.around.iter().filter(|one| (one.position < hit.position) == before) {
+            let line = format!("{} {}: {}", one.position, one.kind, one.text);
+            paper.say(Tone::Faint, "    ", &one_line(&line, LINE_CHARS));
+        }
+    };
+    beside(paper, true);
+    paper.say(Tone::Plain, "    ", hit.snippet.text.trim());
+    beside(paper, false);
+    if let Some(doubt) = &hit.stale {
+        paper.say(Tone::Bad, "    ", &doubts(doubt));
+    }
+}
+
+/// What speaks against a hit, in a line.
+fn doubts(doubt: &Doubt) -> String {
+    let mut all: Vec<String> = Vec::new();
+    all.extend(doubt.superseded_by.map(|step| format!("superseded by step {step}")));
+    all.extend(doubt.rejected.then(|| "an approach that was ruled out".to_owned()));
+    all.extend(doubt.mended_at.map(|at| format!("mended at {at}")));
+    all.extend(
+        doubt
+            .files_changed
+            .iter()
+            .map(|file| format!("{} changed at {}", file.path, file.position)),
+    );
+    all.join("; ")
+}

@@ -1,0 +1,447 @@
+//! Parts are made: of events, and of other parts. The same events give the same bytes, whether they
+//! were added at once or in parts that were merged. It must not rank.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{
+    dates, entities,
+    part::{BLOCK_TERMS, NONE, Part, Postings, Row, Sections, SessionRef, Terms, put_varint},
+    runs::{Keep, Runs},
+    stop_words::is_stop_word,
+    terms::stem,
+    text::{EventText, pieces},
+};
+use crate::event::{Event, Origin, Range, SessionHash, Timestamp};
+
+/// Texts with their numbers, in the order in which they came.
+#[derive(Debug, Default)]
+struct Names {
+    numbers: HashMap<Box<str>, u32>,
+    texts: Vec<Box<str>>,
+}
+
+impl Names {
+    fn number(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        let number = self.texts.len() as u32;
+        self.numbers.insert(text.into(), number);
+        self.texts.push(text.into());
+        number
+    }
+
+    /// By number: the place in the order of the texts.
+    fn order(&self) -> Vec<u16> {
+        let mut sorted: Vec<usize> = (0..self.texts.len()).collect();
+        sorted.sort_unstable_by_key(|number| self.texts.get(*number));
+        let mut order = vec![NONE; self.texts.len()];
+        for (place, number) in sorted.into_iter().enumerate() {
+            if let (Some(of), Ok(place)) = (order.get_mut(number), u16::try_from(place)) {
+                *of = place;
+            }
+        }
+        order
+    }
+}
+
+/// A session while its events are added.
+#[derive(Debug)]
+struct Held {
+    hash: SessionHash,
+    id: String,
+    /// Ascending and apart.
+    ranges: Vec<Range>,
+}
+
+/// A part in the making.
+#[derive(Debug, Default)]
+pub struct PartBuilder {
+    numbers: HashMap<SessionHash, u32>,
+    sessions: Vec<Held>,
+    kinds: Names,
+    speakers: Names,
+    rows: Vec<(Row, u16)>,
+    /// Words as they were written, each with the number of its term.
+    words: HashMap<Box<str>, u32>,
+    terms: Names,
+    /// By term: passages in the order in which they came, and how often each has it.
+    postings: Vec<Vec<(u32, u32)>>,
+    bytes: usize,
+}
+
+impl PartBuilder {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many passages it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether it has no passage.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Bytes of the events that were added.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Says that a range was looked at and that what it has was added: for positions without an
+    /// event that can be read.
+    pub fn cover(&mut self, session: SessionRef<'_>, range: Range) {
+        let number = self.session(session);
+        if let Some(held) = self.sessions.get_mut(number as usize) {
+            cover(&mut held.ranges, range);
+        }
+    }
+
+    /// Adds an event and covers its position. Events of one session come in any order; one at a
+    /// position that is covered is not added again.
+    pub fn add_event(&mut self, session: SessionRef<'_>, event: &Event) {
+        let number = self.session(session);
+        let Some(held) = self.sessions.get_mut(number as usize) else { return };
+        if held.ranges.iter().any(|range| range.contains(event.position)) {
+            return;
+        }
+        cover(&mut held.ranges, Range::new(event.position, event.position.plus(1)));
+        self.bytes += event.body.len();
+        let said = EventText::of(event);
+        if said.text.is_empty() {
+            return;
+        }
+        let at = event.created_at.unwrap_or(event.processed_at);
+        let speaker = said.speaker.as_deref().map(|name| self.speakers.number(name));
+        let short = |number: u32| u16::try_from(number).unwrap_or(NONE);
+        let row = Row {
+            session: number,
+            position: event.position.0,
+            piece: 0,
+            at_ms: at.0.div_euclid(1_000),
+            kind: short(self.kinds.number(event.kind.as_str())),
+            speaker: speaker.map_or(NONE, short),
+            origin: number_of(event.origin),
+        };
+        let mut named = named(&said, at);
+        let mut named = named.drain(..).peekable();
+        let mut found = Vec::new();
+        let mut piece = 0;
+        let mut words = 0_u16;
+        pieces(&said.text, |of, start, term| {
+            if of != piece {
+                while let Some((_, term)) = named.next_if(|(place, _)| *place < start) {
+                    found.push(self.terms.number(&term));
+                }
+                self.add(Row { piece, ..row }, words, &mut found);
+                (piece, words) = (of, 0);
+            }
+            if !is_stop_word(term.word) {
+                found.push(self.term_of(term.word));
+                words = words.saturating_add(u16::from(!term.whole));
+            }
+        });
+        named.for_each(|(_, term)| found.push(self.terms.number(&term)));
+        self.add(Row { piece, ..row }, words, &mut found);
+    }
+
+    /// The part. The same bytes whatever the order in which events of different sessions came.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<u8> {
+        let mut order: Vec<u32> = (0..self.sessions.len() as u32).collect();
+        order.sort_unstable_by_key(|number| self.held(*number).map(|held| held.hash));
+        let mut place = vec![0; order.len()];
+        for (at, number) in order.iter().enumerate() {
+            if let Some(place) = place.get_mut(*number as usize) {
+                *place = at as u32;
+            }
+        }
+        let (kinds, speakers) = (self.kinds.order(), self.speakers.order());
+        let renamed =
+            |names: &[u16], number: u16| names.get(usize::from(number)).copied().unwrap_or(NONE);
+        let mut rows: Vec<(Row, u16, u32)> = Vec::with_capacity(self.rows.len());
+        for (number, (row, words)) in (0..).zip(std::mem::take(&mut self.rows)) {
+            let session = place.get(row.session as usize).copied().unwrap_or_default();
+            let (kind, speaker) = (renamed(&kinds, row.kind), renamed(&speakers, row.speaker));
+            rows.push((Row { session, kind, speaker, ..row }, words, number));
+        }
+        rows.sort_unstable();
+        let mut passages = vec![0; rows.len()];
+        for (at, (.., number)) in rows.iter().enumerate() {
+            if let Some(passage) = passages.get_mut(*number as usize) {
+                *passage = at as u32;
+            }
+        }
+        let held = order.iter().filter_map(|number| self.held(*number));
+        let sessions = held.map(|held| (held.hash, held.id.as_str(), held.ranges.clone()));
+        let names = [sorted(&self.kinds), sorted(&self.speakers)];
+        let rows = rows.iter().map(|(row, words, _)| (*row, *words));
+        let mut writer = Writer::new(sessions.collect(), rows.collect(), &names);
+        let mut terms: Vec<(&Box<str>, usize)> = self.terms.texts.iter().zip(0..).collect();
+        terms.sort_unstable();
+        for (term, number) in terms {
+            let Some(postings) = self.postings.get_mut(number) else { continue };
+            for (passage, _) in postings.iter_mut() {
+                *passage = passages.get(*passage as usize).copied().unwrap_or_default();
+            }
+            postings.sort_unstable();
+            writer.term(term.as_bytes(), postings);
+        }
+        writer.sections.into_bytes()
+    }
+
+    fn held(&self, number: u32) -> Option<&Held> {
+        self.sessions.get(number as usize)
+    }
+
+    fn session(&mut self, session: SessionRef<'_>) -> u32 {
+        let next = self.sessions.len() as u32;
+        let number = *self.numbers.entry(session.hash).or_insert(next);
+        if number == next {
+            let (hash, id) = (session.hash, session.id.to_owned());
+            self.sessions.push(Held { hash, id, ranges: Vec::new() });
+        }
+        number
+    }
+
+    /// The number of a word's term.
+    fn term_of(&mut self, word: &str) -> u32 {
+        if let Some(number) = self.words.get(word) {
+            return *number;
+        }
+        let number = self.terms.number(&stem(word));
+        self.words.insert(word.into(), number);
+        number
+    }
+
+    /// Adds a passage with its terms, which it takes.
+    fn add(&mut self, row: Row, words: u16, terms: &mut Vec<u32>) {
+        let passage = self.rows.len() as u32;
+        self.rows.push((row, words));
+        self.postings.resize(self.terms.texts.len(), Vec::new());
+        terms.sort_unstable();
+        for same in terms.chunk_by(|one, other| one == other) {
+            let postings = same.first().and_then(|term| self.postings.get_mut(*term as usize));
+            if let Some(postings) = postings {
+                postings.push((passage, same.len() as u32));
+            }
+        }
+        terms.clear();
+    }
+}
+
+/// What an event names beside its words, each with the byte where it does, ascending: days, files,
+/// addresses. A time of the event itself is with its first piece.
+fn named(said: &EventText, at: Timestamp) -> Vec<(usize, String)> {
+    let mut named = Vec::new();
+    if let Some(day) = dates::day_of(at) {
+        dates::Span::Day(day).terms(day, &mut |term| named.push((0, term.to_owned())));
+        for found in dates::find(&said.text, at) {
+            found.span.terms(day, &mut |term| named.push((found.bytes.start, term.to_owned())));
+        }
+    }
+    entities::find(&said.text, |place, term| named.push((place, term.to_owned())));
+    named.extend(said.kind.as_deref().map(|kind| (0, entities::kind(kind))));
+    named.sort();
+    named
+}
+
+/// How an origin stands in a part.
+pub(super) fn number_of(origin: Origin) -> u8 {
+    match origin {
+        Origin::User => 1,
+        Origin::Model => 2,
+        Origin::Tool => 3,
+        Origin::Web => 4,
+        Origin::Harness => 5,
+        Origin::Import => 6,
+    }
+}
+
+fn sorted(names: &Names) -> Vec<&str> {
+    let mut texts: Vec<&str> = names.texts.iter().map(AsRef::as_ref).collect();
+    texts.sort_unstable();
+    texts
+}
+
+/// Adds a range to some that are ascending and apart.
+fn cover(ranges: &mut Vec<Range>, range: Range) {
+    if range.is_empty() {
+        return;
+    }
+    let from = ranges.partition_point(|one| one.to < range.from);
+    let to = ranges.partition_point(|one| one.from <= range.to).max(from);
+    let touched = ranges.get(from..to).unwrap_or_default();
+    let first = touched.first().map_or(range.from, |one| one.from.min(range.from));
+    let last = touched.last().map_or(range.to, |one| one.to.max(range.to));
+    ranges.splice(from..to, [Range::new(first, last)]);
+}
+
+/// One part of all, with what `keep` keeps; what two parts hold is in it once. Sessions of which
+/// nothing is kept are not in it.
+#[must_use]
+pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
+    let all = Runs::of(parts, keep);
+    let mut held: BTreeMap<usize, Vec<Range>> = BTreeMap::new();
+    let mut places: Vec<Vec<u32>> = parts.iter().map(|part| vec![u32::MAX; part.len()]).collect();
+    let mut rows: Vec<(Row, u16, usize)> = Vec::new();
+    for run in &all.runs {
+        let next = held.len();
+        cover(held.entry(run.session).or_default(), run.range);
+        let session = if held.len() > next { next } else { next - 1 } as u32;
+        let (Some(part), Some(places)) = (parts.get(run.part), places.get_mut(run.part)) else {
+            continue;
+        };
+        for passage in run.passages.clone() {
+            let (row, place) = (part.row(passage), places.get_mut(passage));
+            let words = part.lengths().get(passage).map(|words| u16::from_le_bytes(*words));
+            if let (Some(row), Some(words), Some(place)) = (row, words, place) {
+                *place = rows.len() as u32;
+                rows.push((Row { session, ..row }, words, run.part));
+            }
+        }
+    }
+    let names = names_of(parts, &rows);
+    let renamed: Vec<(Row, u16)> = rows
+        .iter()
+        .map(|(row, words, part)| {
+            let part = parts.get(*part);
+            let number = |names: &[&str], name: Option<&str>| {
+                let place = name.and_then(|name| names.binary_search(&name).ok());
+                place.and_then(|place| u16::try_from(place).ok()).unwrap_or(NONE)
+            };
+            let kind = number(&names[0], part.map(|part| part.kind(row.kind)));
+            let speaker = number(&names[1], part.and_then(|part| part.speaker(row.speaker)));
+            (Row { kind, speaker, ..*row }, *words)
+        })
+        .collect();
+    let sessions = held.into_iter().filter_map(|(session, ranges)| {
+        let session = all.sessions.get(session)?;
+        Some((session.hash, session.id, ranges))
+    });
+    let mut writer = Writer::new(sessions.collect(), renamed, &names);
+    merge_terms(parts, &places, &mut writer);
+    writer.sections.into_bytes()
+}
+
+/// The types and the speakers of these passages, ascending.
+fn names_of<'a>(parts: &[Part<'a>], rows: &[(Row, u16, usize)]) -> [Vec<&'a str>; 2] {
+    let of = |name: fn(&Part<'a>, &Row) -> Option<&'a str>| {
+        let names = rows.iter().filter_map(|(row, _, part)| name(parts.get(*part)?, row));
+        let mut names: Vec<&str> = names.collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    };
+    [of(|part, row| Some(part.kind(row.kind))), of(|part, row| part.speaker(row.speaker))]
+}
+
+fn merge_terms(parts: &[Part<'_>], places: &[Vec<u32>], writer: &mut Writer) {
+    let mut terms: Vec<Terms<'_>> = parts.iter().map(|part| part.terms_from(b"")).collect();
+    let mut heads: Vec<Option<Postings<'_>>> = terms.iter_mut().map(Terms::next).collect();
+    let mut merged: Vec<(u32, u32)> = Vec::new();
+    loop {
+        let left = terms.iter().zip(&heads).filter(|(_, head)| head.is_some());
+        let Some(term) = left.map(|(terms, _)| &terms.term).min().cloned() else { return };
+        merged.clear();
+        for ((terms, head), places) in terms.iter_mut().zip(&mut heads).zip(places) {
+            if let Some(postings) = head.filter(|_| terms.term == term) {
+                postings.each(|passage, count| {
+                    let place = places.get(passage).filter(|place| **place != u32::MAX);
+                    merged.extend(place.map(|place| (*place, count)));
+                });
+                *head = terms.next();
+            }
+        }
+        merged.sort_unstable();
+        merged.dedup_by_key(|(passage, _)| *passage);
+        writer.term(&term, &merged);
+    }
+}
+
+/// Writes a part: the passages at once, then term by term.
+struct Writer {
+    sections: Sections,
+    before: Vec<u8>,
+    terms: usize,
+}
+
+impl Writer {
+    /// Sessions ascending by hash, passages in order, types and speakers in order.
+    fn new(
+        sessions: Vec<(SessionHash, &str, Vec<Range>)>,
+        rows: Vec<(Row, u16)>,
+        names: &[Vec<&str>; 2],
+    ) -> Self {
+        let mut out = Sections::default();
+        let mut ranges = 0_u32;
+        for (number, (hash, _, held)) in (0..).zip(&sessions) {
+            let first = rows.partition_point(|(row, _)| row.session < number) as u32;
+            out.sessions.extend_from_slice(&hash.0);
+            out.sessions.extend([first, ranges].iter().flat_map(|start| start.to_le_bytes()));
+            ranges += held.len() as u32;
+            let ends = held.iter().flat_map(|range| [range.from.0, range.to.0]);
+            out.ranges.extend(ends.flat_map(u64::to_le_bytes));
+        }
+        for (row, words) in rows {
+            out.rows.extend(row.position.to_le_bytes());
+            out.rows.extend(row.at_ms.to_le_bytes());
+            out.rows.extend(row.session.to_le_bytes());
+            let short = [row.kind, row.speaker, row.piece];
+            out.rows.extend(short.iter().flat_map(|number| number.to_le_bytes()));
+            out.rows.push(row.origin);
+            out.lengths.extend(words.to_le_bytes());
+        }
+        let [kinds, speakers] = names;
+        (out.kinds, out.speakers) = (kinds.len() as u32, speakers.len() as u32);
+        let ids = sessions.iter().map(|(_, id, _)| id);
+        for name in kinds.iter().chain(speakers).chain(ids) {
+            out.text.extend_from_slice(name.as_bytes());
+            out.names.extend((out.text.len() as u32).to_le_bytes());
+        }
+        Self { sections: out, before: Vec::new(), terms: 0 }
+    }
+
+    /// The next term and its passages, both ascending.
+    fn term(&mut self, term: &[u8], postings: &[(u32, u32)]) {
+        if postings.is_empty() {
+            return;
+        }
+        let out = &mut self.sections;
+        if self.terms.is_multiple_of(BLOCK_TERMS) {
+            self.before.clear();
+            let starts = [out.terms.len() as u32, out.postings.len() as u32];
+            out.blocks.extend(starts.iter().flat_map(|start| start.to_le_bytes()));
+        }
+        self.terms += 1;
+        let same = self.before.iter().zip(term).take_while(|(one, other)| one == other);
+        let shared = same.count();
+        let rest = term.get(shared..).unwrap_or_default();
+        let start = out.postings.len();
+        let mut next = 0;
+        for (passage, count) in postings {
+            let gap = (passage - next) << 1;
+            if *count == 1 {
+                put_varint(gap, &mut out.postings);
+            } else {
+                put_varint(gap | 1, &mut out.postings);
+                put_varint(*count, &mut out.postings);
+            }
+            next = passage + 1;
+        }
+        put_varint(shared as u32, &mut out.terms);
+        put_varint(rest.len() as u32, &mut out.terms);
+        out.terms.extend_from_slice(rest);
+        put_varint(postings.len() as u32, &mut out.terms);
+        put_varint((out.postings.len() - start) as u32, &mut out.terms);
+        self.before.clear();
+        self.before.extend_from_slice(term);
+    }
+}

@@ -1,0 +1,443 @@
+//! What a person or a model asks of the index, as one line: words that rank, `"exact text"`, `+must`,
+//! `-must not`, `begin*`, and members such as `type:` and `after:`. It must not know what is
+//! indexed.
+
+use super::{
+    dates,
+    letters::{is_word, lower},
+    query::{Fault, QUERY_BYTES_MAX, Query, QueryError, WORDS_MAX, is_quote},
+    stop_words::is_stop_word,
+    terms::{is_number, stem, terms},
+};
+use crate::event::Timestamp;
+
+/// English endings that the stemmer cuts off: a word's beginning may have lost one in the index.
+const ENDINGS: [&str; 14] =
+    ["e", "y", "s", "ed", "es", "ing", "ion", "ions", "ional", "ive", "able", "al", "ly", "ment"];
+
+/// Members of a query that have a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Member {
+    /// The type of an event, or its domain: `type:user`.
+    Type,
+    /// A session, by its id.
+    Session,
+    /// A workspace, whole or its last names.
+    Workspace,
+    /// Who speaks.
+    Who,
+    /// Who caused the event.
+    Origin,
+    /// The `kind` of the body, such as a memory's.
+    Kind,
+    /// A file, whole or its last names.
+    File,
+    /// An address, or its beginning.
+    Url,
+    /// Not before this time.
+    After,
+    /// Before this time.
+    Before,
+}
+
+const MEMBERS: [(&str, Member); 10] = [
+    ("type", Member::Type),
+    ("session", Member::Session),
+    ("workspace", Member::Workspace),
+    ("who", Member::Who),
+    ("origin", Member::Origin),
+    ("kind", Member::Kind),
+    ("file", Member::File),
+    ("url", Member::Url),
+    ("after", Member::After),
+    ("before", Member::Before),
+];
+
+pub(super) const ORIGINS: [&str; 6] = ["user", "model", "tool", "web", "harness", "import"];
+
+/// Values of which one must fit, and values of which none may.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    any: Vec<String>,
+    none: Vec<String>,
+}
+
+impl Choice {
+    /// Whether something may be shown, `fits` being whether a value describes it.
+    pub fn admits(&self, fits: impl Fn(&str) -> bool) -> bool {
+        (self.any.is_empty() || self.any.iter().any(|value| fits(value)))
+            && !self.none.iter().any(|value| fits(value))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.any.is_empty() && self.none.is_empty()
+    }
+}
+
+/// What limits an answer, beside the words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filters {
+    /// Types of events.
+    pub types: Choice,
+    /// Sessions by id.
+    pub sessions: Choice,
+    /// Workspaces.
+    pub workspaces: Choice,
+    /// Speakers.
+    pub speakers: Choice,
+    /// Origins.
+    pub origins: Choice,
+    /// The first instant.
+    pub after: Option<Timestamp>,
+    /// The first instant that is too late.
+    pub before: Option<Timestamp>,
+}
+
+impl Filters {
+    /// Whether events of a session may be shown: the caller knows its workspace.
+    #[must_use]
+    pub fn admits_session(&self, id: &str, workspace: Option<&str>) -> bool {
+        let ends = |value: &str| {
+            let rest = workspace.and_then(|workspace| workspace.strip_suffix(value));
+            rest.is_some_and(|rest| {
+                rest.is_empty() || rest.ends_with('/') || value.starts_with('/')
+            })
+        };
+        self.sessions.admits(|value| value == id) && self.workspaces.admits(ends)
+    }
+
+    pub(super) fn admits_kind(&self, kind: &str) -> bool {
+        self.types.admits(|value| {
+            let rest = kind.strip_prefix(value.trim_end_matches(".*"));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    }
+
+    pub(super) fn admits_speaker(&self, speaker: Option<&str>) -> bool {
+        self.speakers.admits(|value| speaker.is_some_and(|speaker| lower(speaker) == lower(value)))
+    }
+
+    fn is_empty(&self) -> bool {
+        let Self { types, sessions, workspaces, speakers, origins, after, before } = self;
+        let choices = [types, sessions, workspaces, speakers, origins];
+        choices.iter().all(|choice| choice.is_empty()) && after.or(*before).is_none()
+    }
+}
+
+/// Terms of the index, by how they are looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Pattern {
+    /// This term.
+    Term(String),
+    /// Those that begin with it.
+    Begins(String),
+    /// It, and those below it: after a `/`.
+    Under(String),
+}
+
+/// A word of a query: a passage has it that has one of its terms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Word {
+    pub(super) patterns: Vec<Pattern>,
+    /// Whether a passage lacks a word of the query without it.
+    pub(super) is_needed: bool,
+}
+
+/// A parsed query.
+#[derive(Clone, Debug)]
+pub struct SearchQuery {
+    /// What limits the answer; a caller may add to it.
+    pub filters: Filters,
+    pub(super) ranked: Vec<Word>,
+    pub(super) must: Vec<Word>,
+    pub(super) must_not: Vec<Word>,
+    /// The words as written, for snippets, and the phrases that must be found.
+    words: Query,
+    /// Phrases that must not be found.
+    excluded: Query,
+    /// How many words and members it has.
+    count: usize,
+}
+
+/// A piece of a query between blanks.
+struct Token<'t> {
+    place: usize,
+    is_must: bool,
+    is_not: bool,
+    member: Option<Member>,
+    text: &'t str,
+    is_quoted: bool,
+}
+
+impl SearchQuery {
+    /// Parses a query; words such as "yesterday" are seen from `now`.
+    ///
+    /// # Errors
+    /// [`QueryError`] names the place.
+    pub fn parse(text: &str, now: Timestamp) -> Result<Self, QueryError> {
+        if text.len() > QUERY_BYTES_MAX {
+            return Err(Fault::TooLong.at(QUERY_BYTES_MAX));
+        }
+        let mut query = Self::everything();
+        let (mut at, mut plain) = (0, String::new());
+        while let Some(token) = Token::next(text, &mut at)? {
+            match token.member {
+                Some(member) => query.narrow(member, token.text, token.is_not, now),
+                None => query.add(&token, &mut plain),
+            }
+            .map_err(|fault| fault.at(token.place))?;
+            query.count += usize::from(token.member.is_some() || token.is_not || token.is_quoted);
+            query.count += usize::from(token.text.ends_with('*'));
+            if query.count > WORDS_MAX {
+                return Err(Fault::TooLong.at(token.place));
+            }
+        }
+        query.rank_plain(&plain, now);
+        if query.ranked.len() > WORDS_MAX {
+            return Err(Fault::TooLong.at(0));
+        }
+        query.words.index();
+        query.excluded.index();
+        let asks = !query.ranked.is_empty() || query.needs_text() || !query.filters.is_empty();
+        let asks = asks || !query.must.is_empty();
+        if asks { Ok(query) } else { Err(Fault::NoWord.at(0)) }
+    }
+
+    /// The query that everything answers.
+    #[must_use]
+    pub fn everything() -> Self {
+        let (words, excluded, filters) = (Query::empty(), Query::empty(), Filters::default());
+        let (ranked, must, must_not) = (Vec::new(), Vec::new(), Vec::new());
+        Self { filters, ranked, must, must_not, words, excluded, count: 0 }
+    }
+
+    /// Its words, for [`snippet`](super::snippet).
+    #[must_use]
+    pub fn words(&self) -> &Query {
+        &self.words
+    }
+
+    /// Whether a hit is one only if [`fits`](Self::fits) says so: the index has no phrases.
+    #[must_use]
+    pub fn needs_text(&self) -> bool {
+        !self.words.phrases().is_empty() || !self.excluded.phrases().is_empty()
+    }
+
+    /// Whether the text of an event has the phrases it must have, and none that it must not.
+    #[must_use]
+    pub fn fits(&self, text: &str) -> bool {
+        self.words.has_phrases(text, false) && !self.excluded.has_phrases(text, true)
+    }
+
+    /// Limits the answer by a member's value, given in the query or beside it; with `is_not` to
+    /// what the value does not describe.
+    ///
+    /// # Errors
+    /// [`Fault::Value`].
+    pub fn narrow(
+        &mut self,
+        member: Member,
+        value: &str,
+        is_not: bool,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        let filters = &mut self.filters;
+        let choice = match member {
+            Member::Type => &mut filters.types,
+            Member::Session => &mut filters.sessions,
+            Member::Workspace => &mut filters.workspaces,
+            Member::Who => &mut filters.speakers,
+            Member::Origin if ORIGINS.contains(&value) => &mut filters.origins,
+            Member::Origin => {
+                let takes = "user, model, tool, web, harness or import";
+                return Err(Fault::Value { field: "origin", takes });
+            }
+            Member::Kind | Member::File | Member::Url => {
+                let patterns = vec![entity(member, value)];
+                let word = Word { patterns, is_needed: true };
+                if is_not {
+                    self.must_not.push(word);
+                } else {
+                    self.must.push(word.clone());
+                    self.ranked.push(word);
+                }
+                return Ok(());
+            }
+            Member::After | Member::Before => {
+                let field = if member == Member::After { "after" } else { "before" };
+                let takes = "a day (2026-11-24), a month, a year, a time, or a word like yesterday";
+                let at = dates::start(value, now).filter(|_| !is_not);
+                let at = at.ok_or(Fault::Value { field, takes })?;
+                match member {
+                    Member::After => filters.after = Some(filters.after.unwrap_or(at).max(at)),
+                    _ => filters.before = Some(filters.before.unwrap_or(at).min(at)),
+                }
+                return Ok(());
+            }
+        };
+        if is_not { &mut choice.none } else { &mut choice.any }.push(value.to_owned());
+        Ok(())
+    }
+
+    /// Adds words; those that only rank are added to `plain`.
+    fn add(&mut self, token: &Token<'_>, plain: &mut String) -> Result<(), Fault> {
+        let begins = token.text.strip_suffix('*').filter(|text| text.ends_with(is_word));
+        if let Some(text) = begins.filter(|_| !token.is_quoted) {
+            self.add_beginning(token, text);
+            return Ok(());
+        }
+        if !token.is_not {
+            plain.push_str(token.text);
+            plain.push(' ');
+        }
+        if !(token.is_must || token.is_not || token.is_quoted) {
+            return Ok(());
+        }
+        let (needed, is_common) = needed(token.text);
+        let many = token.is_quoted && (is_common || needed.len() > 1) || needed.len() > 1;
+        match (token.is_not, many) {
+            (true, true) => self.excluded.add_text(token.text, true),
+            (true, false) if needed.is_empty() && is_common => return Err(Fault::Common),
+            (true, false) => self.must_not.extend(needed),
+            (false, many) => {
+                self.words.add_text(token.text, many && token.is_quoted);
+                self.must.extend(needed);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_beginning(&mut self, token: &Token<'_>, text: &str) {
+        let mut words: Vec<String> = Vec::new();
+        terms(text, |term| {
+            if !term.whole {
+                words.push(term.word.to_owned());
+            }
+        });
+        let Some(begins) = words.pop() else { return };
+        let endings = ENDINGS.iter().map(|ending| stem(&format!("{begins}{ending}")).into_owned());
+        let mut patterns = vec![Pattern::Begins(begins.clone())];
+        for other in endings.chain([stem(&begins).into_owned()]) {
+            let other = Pattern::Term(other);
+            let is_new = !matches!(&other, Pattern::Term(term) if term.starts_with(&begins));
+            if is_new && !patterns.contains(&other) {
+                patterns.push(other);
+            }
+        }
+        let mut word = Word { patterns, is_needed: true };
+        for before in words {
+            let patterns = vec![Pattern::Term(stem(&before).into_owned())];
+            self.must.push(Word { patterns, is_needed: true });
+        }
+        match (token.is_not, token.is_must) {
+            (true, _) => self.must_not.push(word),
+            (false, is_must) => {
+                if is_must {
+                    self.must.push(word.clone());
+                }
+                word.is_needed = true;
+                self.words.add_text(text, false);
+                self.ranked.push(word);
+            }
+        }
+    }
+
+    /// Ranks by the words of a text, dates among them.
+    fn rank_plain(&mut self, text: &str, now: Timestamp) {
+        self.words.add_text(text, false);
+        let found = dates::find(text, now);
+        let mut add = |patterns: Vec<Pattern>, is_needed: bool| {
+            let word = Word { patterns, is_needed };
+            if !self.ranked.contains(&word) && self.ranked.len() <= WORDS_MAX {
+                self.ranked.push(word);
+            }
+        };
+        terms(text, |term| {
+            let is_date = found.iter().any(|date| {
+                date.is_whole
+                    && date.bytes.start <= term.range.start
+                    && term.range.end <= date.bytes.end
+            });
+            if !is_date && !is_stop_word(term.word) {
+                add(vec![Pattern::Term(stem(term.word).into_owned())], true);
+            }
+            if !term.whole && !is_date && is_number(term.word) {
+                let year = dates::year_of(term.word);
+                year.into_iter().for_each(|year| add(vec![Pattern::Term(year)], false));
+            }
+        });
+        for date in found {
+            for (index, terms) in date.span.levels().into_iter().enumerate() {
+                add(terms.into_iter().map(Pattern::Term).collect(), date.is_whole && index == 0);
+            }
+        }
+    }
+}
+
+/// The terms that a passage must have to have the text, and whether stop words are part of it.
+fn needed(text: &str) -> (Vec<Word>, bool) {
+    let mut found: Vec<(std::ops::Range<usize>, String)> = Vec::new();
+    let mut is_common = false;
+    terms(text, |term| {
+        if term.whole {
+            found.retain(|(range, _)| range.start < term.range.start);
+        }
+        match is_stop_word(term.word) {
+            true => is_common = true,
+            false => found.push((term.range.clone(), stem(term.word).into_owned())),
+        }
+    });
+    let word = |(_, term)| Word { patterns: vec![Pattern::Term(term)], is_needed: true };
+    (found.into_iter().map(word).collect(), is_common)
+}
+
+impl<'t> Token<'t> {
+    /// The token at or after `at`, which moves behind it.
+    fn next(text: &'t str, at: &mut usize) -> Result<Option<Self>, QueryError> {
+        let rest = text.get(*at..).unwrap_or_default();
+        let place = *at + rest.len() - rest.trim_start().len();
+        let rest = rest.trim_start();
+        let mut characters = rest.chars();
+        let Some(first) = characters.next() else { return Ok(None) };
+        let signs = matches!(first, '+' | '-')
+            && characters.next().is_some_and(|next| is_word(next) || is_quote(next));
+        let (is_must, is_not) = (signs && first == '+', signs && first == '-');
+        let body = if signs { rest.get(1..).unwrap_or_default() } else { rest };
+        let (member, body) =
+            member(body).map_or((None, body), |(member, rest)| (Some(member), rest));
+        let start = text.len() - (text.len() - place - (rest.len() - body.len()));
+        let quote = body.chars().next().filter(|first| is_quote(*first)).map(char::len_utf8);
+        let (from, length, after) = match quote {
+            Some(bytes) => {
+                let inner = body.get(bytes..).unwrap_or_default();
+                let end = inner.find(is_quote).ok_or_else(|| Fault::Unclosed.at(start))?;
+                let close = inner.get(end..).and_then(|rest| rest.chars().next());
+                (start + bytes, end, close.map_or(0, char::len_utf8))
+            }
+            None => {
+                let ends = |c: char| c.is_whitespace() || member.is_none() && is_quote(c);
+                (start, body.find(ends).unwrap_or(body.len()), 0)
+            }
+        };
+        *at = from + length + after;
+        let text = text.get(from..from + length).unwrap_or_default();
+        Ok(Some(Self { place, is_must, is_not, member, text, is_quoted: quote.is_some() }))
+    }
+}
+
+/// A member and the text from its value on.
+fn member(text: &str) -> Option<(Member, &str)> {
+    let (name, rest) = text.split_once(':')?;
+    let (_, member) = MEMBERS.iter().find(|(known, _)| *known == name)?;
+    let has_value = rest.chars().next().is_some_and(|first| !first.is_whitespace());
+    (has_value && !rest.starts_with("//")).then_some((*member, rest))
+}
+
+/// The term of something that has a name.
+fn entity(member: Member, value: &str) -> Pattern {
+    match member {
+        Member::File => Pattern::Under(super::entities::file(value)),
+        Member::Url => Pattern::Under(super::entities::url(value)),
+        _ => Pattern::Term(super::entities::kind(value)),
+    }
+}

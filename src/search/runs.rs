@@ -1,0 +1,59 @@
+//! What several parts hold of each session, in order and each event once: runs of passages that
+//! stand together in one part. It must not look at a term.
+
+use super::part::{Part, SessionRef};
+use crate::event::{Position, Range};
+
+/// Which positions of a range that a part holds are to be used: none of a session that is hidden or
+/// foreign, all but those that were redacted, those below a fork.
+pub type Keep<'k> = dyn Fn(SessionRef<'_>, Range) -> Vec<Range> + 'k;
+
+/// A range of positions and its passages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    /// Index in [`Runs::sessions`].
+    pub(super) session: usize,
+    /// Which part, by its index.
+    pub(super) part: usize,
+    pub(super) range: Range,
+    /// Indexes in the part.
+    pub(super) passages: std::ops::Range<usize>,
+}
+
+/// Sessions ascending by hash, and their runs ascending by session and position.
+#[derive(Debug, Default)]
+pub(super) struct Runs<'a> {
+    pub(super) sessions: Vec<SessionRef<'a>>,
+    pub(super) runs: Vec<Run>,
+}
+
+impl<'a> Runs<'a> {
+    /// What the parts hold and `keep` keeps; of what two parts hold the earlier one's.
+    pub(super) fn of(parts: &[Part<'a>], keep: &Keep<'_>) -> Self {
+        let mut held: Vec<(SessionRef<'a>, Range, usize, usize)> = Vec::new();
+        for (at, part) in parts.iter().enumerate() {
+            for (index, session) in part.sessions().enumerate() {
+                for range in part.ranges_of(index) {
+                    let kept = keep(session, range).into_iter();
+                    held.extend(kept.map(|kept| (session, kept, at, index)));
+                }
+            }
+        }
+        held.sort_unstable_by_key(|(session, range, part, _)| (*session, range.from, *part));
+        let mut all = Self::default();
+        let mut end = Position::ZERO;
+        for (session, range, part, index) in held {
+            if all.sessions.last().is_none_or(|last| last.hash != session.hash) {
+                all.sessions.push(session);
+                end = Position::ZERO;
+            }
+            let range = Range::new(range.from.max(end), range.to);
+            if let Some(of) = parts.get(part).filter(|_| !range.is_empty()) {
+                end = range.to;
+                let passages = of.passages_in(index, range);
+                all.runs.push(Run { session: all.sessions.len() - 1, part, range, passages });
+            }
+        }
+        all
+    }
+}

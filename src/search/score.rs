@@ -1,0 +1,672 @@
+//! Passages of an index ranked by a query. All postings of its words are read, word by word, into
+//! one sum for each passage: no passage is missed for speed. What is hidden counts nowhere, not
+//! even in how rare a word is. It must not read a text.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, BinaryHeap},
+};
+
+use super::{
+    bm25::{self, B, K1, WHOLE},
+    grammar::{Filters, ORIGINS, Pattern, SearchQuery, Word},
+    part::{NONE, Part, Postings},
+    runs::{Keep, Run, Runs},
+    terms::{stem, terms},
+};
+use crate::event::{EventType, Origin, Position, SessionHash, SessionId, Timestamp};
+
+/// Shares of the words of the passages beside, and of those beside them.
+const NEAR: [f32; 2] = [0.5, 0.2];
+/// Share of the whole session, and how it is measured.
+const SESSION: f32 = 0.4;
+const SESSION_K1: f64 = 1.2;
+const SESSION_B: f64 = 0.75;
+/// What a passage gets when the query names its speaker.
+const WHO: f32 = 0.1;
+/// Terms that the beginnings of a query stand for, all together.
+const EXPANSIONS_MAX: usize = 1_000;
+/// Postings read for one query.
+const POSTINGS_MAX: u64 = 20_000_000;
+/// Words of the longest passage; a longer one counts as this.
+const LENGTH_MAX: usize = 1_024;
+
+/// What comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// What fits best.
+    #[default]
+    Score,
+    /// What is newest.
+    Time,
+}
+
+/// Why a hit stands where it does; the score is the sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Why {
+    /// Its own words: 1 for the best of all.
+    pub words: f32,
+    /// Words of the passages around it.
+    pub near: f32,
+    /// Words of its session: 0.4 for the best.
+    pub session: f32,
+    /// 0.1 when the query names who speaks.
+    pub who: f32,
+    /// 0.5 when it has every word.
+    pub whole: f32,
+}
+
+impl Why {
+    /// The score.
+    #[must_use]
+    pub fn sum(&self) -> f32 {
+        self.words + self.near + self.session + self.who + self.whole
+    }
+}
+
+/// An event that a query finds, by its best piece.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    /// One life of its session.
+    pub hash: SessionHash,
+    /// The id of its session.
+    pub session: SessionId,
+    /// Where in the session.
+    pub position: Position,
+    /// Which of its pieces: see [`EventText::piece`](super::EventText::piece).
+    pub piece: u16,
+    /// When, in milliseconds.
+    pub at: Timestamp,
+    /// What type of event.
+    pub kind: EventType,
+    /// Who caused it.
+    pub origin: Option<Origin>,
+    /// Who speaks.
+    pub who: Option<String>,
+    /// How well it fits; comparable within one answer alone.
+    pub score: f32,
+    /// What makes the score.
+    pub why: Why,
+}
+
+/// What a query finds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ranked {
+    /// The hits, the first first.
+    pub hits: Vec<Hit>,
+    /// Whether a beginning stands for more terms, or the words for more postings, than are read.
+    pub limited: bool,
+    /// Passages that the query could have found.
+    pub passages: u64,
+    /// Postings that were read.
+    pub postings: u64,
+}
+
+/// The `limit` best or newest hits of all parts together, of what `keep` keeps. An event is one
+/// hit, whichever parts hold it.
+#[must_use]
+pub fn rank(
+    parts: &[Part<'_>],
+    query: &SearchQuery,
+    keep: &Keep<'_>,
+    order: Order,
+    limit: usize,
+) -> Ranked {
+    let mut scope = Scope::of(parts, &query.filters, keep);
+    let mut ranked = Ranked { passages: scope.passages, ..Ranked::default() };
+    let (words, all) = scope.look_up(&query.ranked, EXPANSIONS_MAX);
+    let (must, all_of_must) = scope.look_up(&query.must, EXPANSIONS_MAX);
+    let (must_not, none_left) = scope.look_up(&query.must_not, EXPANSIONS_MAX);
+    ranked.limited = !(all && all_of_must && none_left);
+    let allowed = scope.allowed(&must, &must_not);
+    let sums = scope.sums(query, &words);
+    ranked.limited |= scope.is_spent();
+    ranked.postings = scope.read;
+    if !(scope.is_spent() && allowed.is_some()) {
+        ranked.hits = scope.best(query, &sums, allowed.as_deref(), order, limit);
+    }
+    ranked
+}
+
+/// The postings of a word in each part.
+type Found<'a> = Vec<Vec<Postings<'a>>>;
+
+/// By part and passage: whether the event that begins there may be a hit.
+type Allowed = Vec<Vec<bool>>;
+
+/// What may be found.
+struct Scope<'a, 'p> {
+    parts: &'p [Part<'a>],
+    all: Runs<'a>,
+    /// By part: the indexes of its runs, ascending by passage.
+    spans: Vec<Vec<usize>>,
+    /// By part and passage: whether the filters leave it out; nothing where none is.
+    hidden: Vec<Vec<bool>>,
+    /// Whether no passage of a part is hidden.
+    is_open: Vec<bool>,
+    passages: u64,
+    words: u64,
+    /// By session.
+    session_words: Vec<u64>,
+    /// Postings that were read.
+    read: u64,
+}
+
+/// What the words of a query add up to.
+#[derive(Default)]
+struct Sums {
+    /// By part and passage.
+    words: Vec<Vec<f32>>,
+    /// By part and passage: how many of the words it has that it needs to be whole.
+    held: Vec<Vec<u8>>,
+    needed: usize,
+    /// By session.
+    sessions: Vec<f32>,
+}
+
+impl<'a, 'p> Scope<'a, 'p> {
+    fn of(parts: &'p [Part<'a>], filters: &Filters, keep: &Keep<'_>) -> Self {
+        let all = Runs::of(parts, keep);
+        let mut spans = vec![Vec::new(); parts.len()];
+        for (index, run) in all.runs.iter().enumerate() {
+            if let Some(spans) = spans.get_mut(run.part).filter(|_| !run.passages.is_empty()) {
+                spans.push(index);
+            }
+        }
+        for spans in &mut spans {
+            spans.sort_unstable_by_key(|run| all.runs.get(*run).map(|run| run.passages.start));
+        }
+        let hidden: Vec<Vec<bool>> = parts.iter().map(|part| hidden(part, filters)).collect();
+        let session_words = vec![0; all.sessions.len()];
+        let (passages, words, read, is_open) = (0, 0, 0, Vec::new());
+        let mut scope =
+            Self { parts, all, spans, hidden, is_open, passages, words, session_words, read };
+        scope.count();
+        scope
+    }
+
+    /// Counts the passages that may be found, and their words.
+    fn count(&mut self) {
+        let mut seen = vec![0; self.parts.len()];
+        for run in &self.all.runs {
+            let lengths = self.parts.get(run.part).map(Part::lengths).unwrap_or_default();
+            let lengths = lengths.get(run.passages.clone()).unwrap_or_default();
+            let hidden = self.hidden.get(run.part).map(Vec::as_slice).unwrap_or_default();
+            let hidden = hidden.get(run.passages.clone()).unwrap_or_default();
+            let (mut passages, mut words) = (0, 0);
+            for (at, length) in lengths.iter().enumerate() {
+                let counts = hidden.get(at).is_none_or(|hidden| !hidden);
+                passages += u64::from(counts);
+                words += u64::from(u16::from_le_bytes(*length)) * u64::from(counts);
+            }
+            self.passages += passages;
+            self.words += words;
+            if let Some(sum) = self.session_words.get_mut(run.session) {
+                *sum += words;
+            }
+            if let Some(seen) = seen.get_mut(run.part) {
+                *seen += passages;
+            }
+        }
+        let parts = self.parts.iter().zip(seen);
+        self.is_open = parts.map(|(part, seen)| part.len() as u64 == seen).collect();
+    }
+
+    /// The postings of the words, and whether they are all: beginnings stand for `most` terms at
+    /// most, the same however the passages are divided into parts.
+    fn look_up(&self, words: &[Word], most: usize) -> (Vec<Found<'a>>, bool) {
+        let is_open = |pattern: &&Pattern| !matches!(pattern, Pattern::Term(_));
+        let open = words.iter().flat_map(|word| &word.patterns).filter(is_open).count();
+        let most = most / open.max(1);
+        let mut is_all = true;
+        let found = words
+            .iter()
+            .map(|word| {
+                let mut found = vec![Vec::new(); self.parts.len()];
+                for pattern in &word.patterns {
+                    is_all &= self.look_up_one(pattern, most, &mut found);
+                }
+                found
+            })
+            .collect();
+        (found, is_all)
+    }
+
+    fn look_up_one(&self, pattern: &Pattern, most: usize, found: &mut Found<'a>) -> bool {
+        let (start, is_under) = match pattern {
+            Pattern::Term(term) => {
+                for (part, found) in self.parts.iter().zip(found) {
+                    found.extend(part.find(term.as_bytes()));
+                }
+                return true;
+            }
+            Pattern::Begins(start) => (start.as_bytes(), false),
+            Pattern::Under(start) => (start.as_bytes(), true),
+        };
+        let fits = |term: &[u8]| {
+            let rest = term.strip_prefix(start);
+            rest.is_some_and(|rest| !is_under || rest.is_empty() || rest.starts_with(b"/"))
+        };
+        // The first terms of all parts together; of each part those up to the last of them.
+        let mut first: BTreeSet<Vec<u8>> = BTreeSet::new();
+        let mut is_all = true;
+        for part in self.parts {
+            let mut terms = part.terms_from(start);
+            while terms.next().is_some() && terms.term.starts_with(start) {
+                if !fits(&terms.term) {
+                    continue;
+                }
+                first.insert(terms.term.clone());
+                if first.len() > most {
+                    is_all = false;
+                    let last = first.pop_last();
+                    if last.is_some_and(|last| last == terms.term) {
+                        break;
+                    }
+                }
+            }
+        }
+        for (part, found) in self.parts.iter().zip(found) {
+            let mut terms = part.terms_from(start);
+            while let Some(postings) = terms.next() {
+                if first.last().is_none_or(|last| terms.term > *last) {
+                    break;
+                }
+                found.extend(fits(&terms.term).then_some(postings));
+            }
+        }
+        is_all
+    }
+
+    fn is_spent(&self) -> bool {
+        self.read > POSTINGS_MAX
+    }
+
+    /// Calls `visit` with part, passage, count and session of each passage that has one of the
+    /// terms and may be found.
+    fn each(&mut self, found: &Found<'a>, mut visit: impl FnMut(usize, usize, u32, usize)) {
+        let mut counts: Vec<u32> = Vec::new();
+        for (at, postings) in found.iter().enumerate() {
+            self.read += postings.iter().map(|one| u64::from(one.passages)).sum::<u64>();
+            if self.is_spent() {
+                return;
+            }
+            let Some((part, spans)) = self.parts.get(at).zip(self.spans.get(at)) else { continue };
+            let hidden = self.hidden.get(at).map(Vec::as_slice).unwrap_or_default();
+            let mut runs = spans.iter().filter_map(|run| self.all.runs.get(*run));
+            let mut run = runs.next();
+            let mut see = |passage: usize, count: u32| {
+                while run.is_some_and(|run| run.passages.end <= passage) {
+                    run = runs.next();
+                }
+                let inside = run.filter(|run| run.passages.start <= passage);
+                if let Some(run) = inside.filter(|_| hidden.get(passage).is_none_or(|it| !it)) {
+                    visit(at, passage, count, run.session);
+                }
+            };
+            match postings.as_slice() {
+                [] => {}
+                [one] => one.each(see),
+                many => {
+                    counts.clear();
+                    counts.resize(part.len(), 0);
+                    for one in many {
+                        one.each(|passage, count| {
+                            if let Some(sum) = counts.get_mut(passage) {
+                                *sum = sum.saturating_add(count);
+                            }
+                        });
+                    }
+                    let held = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+                    held.for_each(|(passage, count)| see(passage, *count));
+                }
+            }
+        }
+    }
+
+    /// How many passages that may be found have the word.
+    fn holding(&mut self, found: &Found<'a>) -> u64 {
+        let is_counted = |(postings, is_open): (&Vec<Postings<'_>>, &bool)| {
+            postings.is_empty() || postings.len() == 1 && *is_open
+        };
+        if found.iter().zip(&self.is_open).all(is_counted) {
+            return found.iter().flatten().map(|one| u64::from(one.passages)).sum();
+        }
+        let mut holding = 0;
+        self.each(found, |_, _, _, _| holding += 1);
+        holding
+    }
+
+    /// Which events have what they must have; `None` when nothing is asked of them.
+    fn allowed(&mut self, must: &[Found<'a>], must_not: &[Found<'a>]) -> Option<Allowed> {
+        if must.is_empty() && must_not.is_empty() {
+            return None;
+        }
+        let none = |parts: &[Part<'_>]| -> Allowed {
+            parts.iter().map(|part| vec![false; part.len()]).collect()
+        };
+        let parts = self.parts;
+        let mut allowed: Allowed = parts.iter().map(|part| vec![true; part.len()]).collect();
+        let words = must.iter().map(|found| (found, true));
+        for (found, wanted) in words.chain(must_not.iter().map(|found| (found, false))) {
+            let mut has = none(parts);
+            self.each(found, |part, passage, _, _| {
+                let piece = parts.get(part).and_then(|part| part.row(passage));
+                let first = passage.saturating_sub(piece.map_or(0, |row| usize::from(row.piece)));
+                if let Some(has) = has.get_mut(part).and_then(|part| part.get_mut(first)) {
+                    *has = true;
+                }
+            });
+            let both = allowed.iter_mut().flatten().zip(has.iter().flatten());
+            both.for_each(|(allowed, has)| *allowed &= *has == wanted);
+        }
+        Some(allowed)
+    }
+
+    /// Adds up the words.
+    fn sums(&mut self, query: &SearchQuery, words: &[Found<'a>]) -> Sums {
+        let holding: Vec<u64> = words.iter().map(|found| self.holding(found)).collect();
+        let is_common = |holding: &u64| bm25::is_common(self.passages, *holding);
+        let only_common = holding.iter().all(|holding| *holding == 0 || is_common(holding));
+        let counted = |holding: &u64| *holding > 0 && (only_common || !is_common(holding));
+        let weighs: Vec<bool> = holding.iter().map(counted).collect();
+        let by_part = |part: &Part<'_>| part.len();
+        let mut sums = Sums {
+            words: self.parts.iter().map(|part| vec![0.0; by_part(part)]).collect(),
+            held: self.parts.iter().map(|part| vec![0; by_part(part)]).collect(),
+            needed: 0,
+            sessions: vec![0.0; self.all.sessions.len()],
+        };
+        let mean = (self.words as f64 / self.passages.max(1) as f64).max(1.0);
+        let share = |often: f64, length: usize| bm25::share(often, length as f64 / mean, K1, B);
+        let shares: Vec<[f32; 3]> = (0..=LENGTH_MAX)
+            .map(|length| [1.0, 2.0, 3.0].map(|often| share(often, length) as f32))
+            .collect();
+        let passages = self.passages;
+        let parts = self.parts;
+        for ((word, found), (holding, weighs)) in
+            query.ranked.iter().zip(words).zip(holding.iter().zip(weighs))
+        {
+            if !weighs {
+                continue;
+            }
+            sums.needed += usize::from(word.is_needed);
+            let worth = bm25::worth(passages, *holding) as f32;
+            let mut of_session = vec![0_u32; sums.sessions.len()];
+            self.each(found, |part, passage, count, session| {
+                let length = parts.get(part).and_then(|part| part.lengths().get(passage));
+                let length = length.map_or(0, |length| usize::from(u16::from_le_bytes(*length)));
+                let length = length.min(LENGTH_MAX);
+                let known = shares.get(length).and_then(|of| of.get(count as usize - 1));
+                let share =
+                    known.copied().unwrap_or_else(|| share(f64::from(count), length) as f32);
+                if let Some(sum) = sums.words.get_mut(part).and_then(|sums| sums.get_mut(passage)) {
+                    *sum += worth * share;
+                }
+                let held = sums.held.get_mut(part).and_then(|held| held.get_mut(passage));
+                if let Some(held) = held.filter(|_| word.is_needed) {
+                    *held = held.saturating_add(1);
+                }
+                if let Some(sum) = of_session.get_mut(session) {
+                    *sum = sum.saturating_add(count);
+                }
+            });
+            self.add_sessions(&of_session, &mut sums.sessions);
+        }
+        sums
+    }
+
+    /// Adds what a word says about each session that has it so often.
+    fn add_sessions(&self, often: &[u32], sums: &mut [f32]) {
+        let sessions = self.session_words.iter().filter(|words| **words > 0).count();
+        let holding = often.iter().filter(|count| **count > 0).count();
+        let mean = (self.words as f64 / sessions.max(1) as f64).max(1.0);
+        let worth = bm25::worth(sessions as u64, holding as u64);
+        for ((count, words), sum) in often.iter().zip(&self.session_words).zip(sums) {
+            if *count > 0 {
+                let longer = *words as f64 / mean;
+                let share = bm25::share(f64::from(*count), longer, SESSION_K1, SESSION_B);
+                *sum += (worth * share) as f32;
+            }
+        }
+    }
+
+    /// The hits.
+    fn best(
+        &self,
+        query: &SearchQuery,
+        sums: &Sums,
+        allowed: Option<&[Vec<bool>]>,
+        order: Order,
+        limit: usize,
+    ) -> Vec<Hit> {
+        let most = |sums: &[f32]| sums.iter().copied().fold(0.0, f32::max);
+        let words_most = sums.words.iter().map(|part| most(part)).fold(0.0, f32::max);
+        let sessions_most = most(&sums.sessions);
+        let named: Vec<Vec<bool>> = self.parts.iter().map(|part| named(part, query)).collect();
+        let every = query.ranked.is_empty();
+        let of_most = |sum: f32, most: f32| if most > 0.0 { sum / most } else { 0.0 };
+        let mut best = Best { limit, heap: BinaryHeap::new() };
+        for (index, run) in self.all.runs.iter().enumerate() {
+            let session = sums.sessions.get(run.session).copied().unwrap_or_default();
+            let session = SESSION * of_most(session, sessions_most);
+            let Some(part) = self.parts.get(run.part) else { continue };
+            let mut event: Option<Candidate> = None;
+            self.around(index, run, sums, every, |passage, words, near| {
+                let near = if order == Order::Score { near } else { 0.0 };
+                let is_hidden = self.hidden.get(run.part).and_then(|part| part.get(passage));
+                if is_hidden == Some(&true) || !(every || words > 0.0 || near > 0.0) {
+                    return;
+                }
+                let Some(row) = part.row(passage) else { return };
+                let first = passage.saturating_sub(usize::from(row.piece));
+                let allowed = allowed.and_then(|parts| parts.get(run.part));
+                if allowed.is_some_and(|part| part.get(first) != Some(&true)) {
+                    return;
+                }
+                let is = |of: &[Vec<bool>], at: usize| {
+                    of.get(run.part).and_then(|part| part.get(at)) == Some(&true)
+                };
+                let held = sums.held.get(run.part).and_then(|part| part.get(passage));
+                let held = held.map_or(0, |held| usize::from(*held));
+                let is_whole = sums.needed > 0 && held == sums.needed;
+                let why = Why {
+                    words: of_most(words, words_most),
+                    near: of_most(near, words_most),
+                    session,
+                    who: if is(&named, usize::from(row.speaker)) { WHO } else { 0.0 },
+                    whole: if is_whole { WHOLE as f32 } else { 0.0 },
+                };
+                let candidate = Candidate::new(order, run, passage, &row, why);
+                match &mut event {
+                    Some(event) if event.position == row.position => {
+                        if candidate.why.sum() > event.why.sum() {
+                            *event = candidate;
+                        }
+                    }
+                    other => {
+                        best.extend(other.replace(candidate));
+                    }
+                }
+            });
+            best.extend(event);
+        }
+        let hits = best.heap.into_sorted_vec().into_iter();
+        hits.filter_map(|Reverse(candidate)| self.hit(&candidate)).collect()
+    }
+
+    /// Calls `visit` with each passage of a run that has words of the query or stands near some,
+    /// with `every` with each: its sum, and what those around it add.
+    fn around(
+        &self,
+        index: usize,
+        run: &Run,
+        sums: &Sums,
+        every: bool,
+        mut visit: impl FnMut(usize, f32, f32),
+    ) {
+        let sums_of = |run: &Run| -> &[f32] {
+            let part = sums.words.get(run.part).map(Vec::as_slice).unwrap_or_default();
+            part.get(run.passages.clone()).unwrap_or_default()
+        };
+        let own = sums_of(run);
+        let same = |other: &&Run| other.session == run.session;
+        let before = self.all.runs.get(..index).unwrap_or_default().iter().rev();
+        let before = before.take_while(same).flat_map(|run| sums_of(run).iter().rev());
+        let after = self.all.runs.get(index + 1..).unwrap_or_default().iter();
+        let after = after.take_while(same).flat_map(sums_of);
+        let mut beside = [[0.0_f32; 2]; 2];
+        for (sums, side) in [before.copied().take(2).collect(), after.copied().take(2).collect()]
+            .into_iter()
+            .zip(&mut beside)
+        {
+            let sums: Vec<f32> = sums;
+            side.iter_mut().zip(sums).for_each(|(side, sum)| *side = sum);
+        }
+        let [before, after] = beside;
+        let is_quiet = |sums: &[f32]| sums.iter().all(|sum| *sum == 0.0);
+        if !every && is_quiet(own) && is_quiet(&before) && is_quiet(&after) {
+            return;
+        }
+        for (at, sum) in own.iter().enumerate() {
+            let mut near = 0.0;
+            for (distance, share) in (1..).zip(NEAR) {
+                let back = match at.checked_sub(distance) {
+                    Some(place) => own.get(place),
+                    None => before.get(distance - at - 1),
+                };
+                let next = own.get(at + distance).or_else(|| after.get(at + distance - own.len()));
+                let both = back.into_iter().chain(next).sum::<f32>();
+                near += share * both;
+            }
+            visit(run.passages.start + at, *sum, near);
+        }
+    }
+
+    fn hit(&self, found: &Candidate) -> Option<Hit> {
+        let part = self.parts.get(found.part)?;
+        let row = part.row(found.passage)?;
+        let session = self.all.sessions.get(found.session)?;
+        let origin = usize::from(row.origin).checked_sub(1).and_then(|at| ORIGIN.get(at));
+        Some(Hit {
+            hash: session.hash,
+            session: SessionId::new(session.id).ok()?,
+            position: Position(row.position),
+            piece: row.piece,
+            at: Timestamp(row.at_ms.saturating_mul(1_000)),
+            kind: EventType::kept(part.kind(row.kind)),
+            origin: origin.copied(),
+            who: part.speaker(row.speaker).map(str::to_owned),
+            score: found.why.sum(),
+            why: found.why,
+        })
+    }
+}
+
+/// In the order of their numbers.
+const ORIGIN: [Origin; 6] =
+    [Origin::User, Origin::Model, Origin::Tool, Origin::Web, Origin::Harness, Origin::Import];
+
+/// By passage: whether the filters leave it out; empty when they leave out none.
+fn hidden(part: &Part<'_>, filters: &Filters) -> Vec<bool> {
+    let kinds: Vec<bool> = part.kinds().map(|kind| filters.admits_kind(kind)).collect();
+    let speakers: Vec<bool> =
+        part.speakers().map(|name| filters.admits_speaker(Some(name))).collect();
+    let silent = filters.admits_speaker(None);
+    let origin =
+        |at: usize| ORIGINS.get(at).is_none_or(|name| filters.origins.admits(|it| it == *name));
+    let origins: Vec<bool> = (0..ORIGINS.len()).map(origin).collect();
+    let ms = |at: Option<Timestamp>| at.map(|at| at.0.div_euclid(1_000));
+    let (after, before) = (ms(filters.after), ms(filters.before));
+    let is_open = [&kinds, &speakers, &origins].iter().all(|admits| admits.iter().all(|it| *it));
+    if is_open && silent && after.or(before).is_none() {
+        return Vec::new();
+    }
+    let admits = |of: &[bool], at: usize| of.get(at).copied().unwrap_or(true);
+    let shown = |passage: usize| {
+        part.row(passage).is_some_and(|row| {
+            let speaker = usize::from(row.speaker);
+            admits(&kinds, usize::from(row.kind))
+                && if row.speaker == NONE { silent } else { admits(&speakers, speaker) }
+                && admits(&origins, usize::from(row.origin).wrapping_sub(1))
+                && after.is_none_or(|after| row.at_ms >= after)
+                && before.is_none_or(|before| row.at_ms < before)
+        })
+    };
+    (0..part.len()).map(|passage| !shown(passage)).collect()
+}
+
+/// By speaker: whether the query names it.
+fn named(part: &Part<'_>, query: &SearchQuery) -> Vec<bool> {
+    let is_asked = |term: String| {
+        let term = Pattern::Term(term);
+        query.ranked.iter().any(|word| word.patterns.contains(&term))
+    };
+    let is_named = |speaker: &str| {
+        let mut is_named = false;
+        terms(speaker, |term| is_named |= is_asked(stem(term.word).into_owned()));
+        is_named
+    };
+    part.speakers().map(is_named).collect()
+}
+
+/// A passage that may be a hit.
+#[derive(Clone, Debug)]
+struct Candidate {
+    /// More is earlier in the answer.
+    key: [i64; 4],
+    part: usize,
+    passage: usize,
+    session: usize,
+    position: u64,
+    why: Why,
+}
+
+impl Candidate {
+    fn new(order: Order, run: &Run, passage: usize, row: &super::part::Row, why: Why) -> Self {
+        // Bits of floats that are not negative are in the order of the numbers.
+        let score = i64::from(why.sum().to_bits());
+        let (session, position) = (-(run.session as i64), row.position as i64);
+        let key = match order {
+            Order::Score => [score, row.at_ms, session, position],
+            Order::Time => [row.at_ms, session, position, score],
+        };
+        let (part, session, position) = (run.part, run.session, row.position);
+        Self { key, part, passage, session, position, why }
+    }
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Candidate {}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+/// The first candidates of an answer.
+struct Best {
+    limit: usize,
+    heap: BinaryHeap<Reverse<Candidate>>,
+}
+
+impl Best {
+    fn extend(&mut self, candidate: Option<Candidate>) {
+        self.heap.extend(candidate.map(Reverse));
+        if self.heap.len() > self.limit {
+            self.heap.pop();
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What an event says, whatever its type: the strings and numbers of its body, without names of
+//! other things and what cannot be read; and its pieces, each of which is found alone. It must not
+//! know what a query is.
+
+use std::fmt::Display;
+
+use serde_json::{Map, Value};
+
+use super::terms::{Term, terms};
+use crate::{
+    event::{Event, kinds},
+    projection::{body, tools},
+};
+
+/// Members that name something else, or that have no words.
+const NOT_READ: [&str; 7] =
+    ["id", "type", "raw", "call_id", "signature", "redactions", "session_thread_id"];
+/// Bytes of the longest text without white space that may be read: a longer one is an encoding.
+const ENCODED_BYTES_MIN: usize = 256;
+/// Terms of a piece, and those after which it ends even within a run of letters.
+const PIECE_TERMS: usize = 512;
+const PIECE_TERMS_MAX: usize = 2 * PIECE_TERMS;
+/// Pieces of an event: what is beyond is part of the last.
+const PIECES_MAX: u16 = u16::MAX;
+/// Characters of a speaker's name.
+const SPEAKER_CHARS_MAX: usize = 64;
+
+/// What an event says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventText {
+    /// Its strings and numbers, a line each.
+    pub text: String,
+    /// Who says it, where the event names a speaker or is a message.
+    pub speaker: Option<String>,
+    /// The `kind` that its body names.
+    pub kind: Option<String>,
+}
+
+impl EventText {
+    /// What the event says; an empty text for a call of one of this program's own tools, whose
+    /// arguments are in the log already, and where the body is no JSON.
+    #[must_use]
+    pub fn of(event: &Event) -> Self {
+        let Some(body) = body::read_tree::<Value>(&event.body) else { return Self::default() };
+        if is_own(&body) {
+            return Self::default();
+        }
+        let mut text = String::new();
+        strings(None, &body, &mut |_, said| {
+            text.push_str(&said.to_string());
+            text.push('\n');
+        });
+        let member = |name: &str| body.get(name).and_then(Value::as_str);
+        let named = ["speaker", "author"].iter().find_map(|name| member(name));
+        let is_message = matches!(
+            event.kind.as_str(),
+            kinds::USER_MESSAGE | kinds::AGENT_MESSAGE | kinds::SYSTEM_MESSAGE
+        );
+        let role = event.kind.as_str().split('.').next().filter(|_| is_message);
+        let named = named.or_else(|| member("name").filter(|_| is_message)).or(role);
+        let is_name = |name: &&str| name.chars().count() <= SPEAKER_CHARS_MAX;
+        Self {
+            text,
+            speaker: named.filter(is_name).map(str::to_owned),
+            kind: member("kind").filter(is_name).map(str::to_owned),
+        }
+    }
+
+    /// The piece of that number, counted from 0; empty when it has no such piece.
+    #[must_use]
+    pub fn piece(&self, piece: u16) -> &str {
+        let mut starts = vec![0];
+        pieces(&self.text, |number, start, _| {
+            if usize::from(number) == starts.len() {
+                starts.push(start);
+            }
+        });
+        let end = starts.get(usize::from(piece) + 1).copied().unwrap_or(self.text.len());
+        let start = starts.get(usize::from(piece)).copied().unwrap_or(end);
+        self.text.get(start..end).unwrap_or_default().trim()
+    }
+}
+
+/// Calls `visit` with every term of the text, the number of its piece and where that begins.
+pub(super) fn pieces(text: &str, mut visit: impl FnMut(u16, usize, &Term<'_>)) {
+    let (mut piece, mut start, mut count, mut end) = (0_u16, 0, 0_usize, 0);
+    terms(text, |term| {
+        if !term.whole {
+            let between = text.get(end..term.range.start).unwrap_or_default();
+            let is_apart = between.contains(char::is_whitespace);
+            let is_full = count >= PIECE_TERMS && is_apart || count >= PIECE_TERMS_MAX;
+            if is_full && piece < PIECES_MAX {
+                (piece, start, count) = (piece + 1, term.range.start, 0);
+            }
+            count += 1;
+            end = term.range.end;
+        }
+        visit(piece, start, term);
+    });
+}
+
+/// Whether the call is of this program's own tools: their arguments are in the log already, and a
+/// recorded query would find itself.
+pub(super) fn is_own(body: &Value) -> bool {
+    let text = |name: &str| body.get(name).and_then(Value::as_str);
+    let server = text("server").or_else(|| text("mcp_server_name"));
+    tools::is_own(server, text("name").unwrap_or_default())
+}
+
+/// Calls `visit` with the strings and numbers of a value, each with the name of its member.
+pub(super) fn strings(
+    name: Option<&str>,
+    value: &Value,
+    visit: &mut dyn FnMut(Option<&str>, &dyn Display),
+) {
+    match value {
+        Value::String(text) if !text.trim().is_empty() && !is_encoded(text) => visit(name, text),
+        Value::Number(number) => visit(name, number),
+        Value::Array(values) => values.iter().for_each(|value| strings(name, value, visit)),
+        Value::Object(members) => {
+            for (name, value) in members {
+                if is_read(name, members) {
+                    strings(Some(name), value, visit);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_read(name: &str, members: &Map<String, Value>) -> bool {
+    let is_binary = name == "data"
+        && ["media_type", "mime_type", "mimeType", "encoding"]
+            .iter()
+            .any(|beside| members.contains_key(*beside));
+    !is_binary && !NOT_READ.contains(&name) && !name.ends_with("tool_use_id")
+}
+
+/// Whether the text is bytes written as text, which have no words.
+fn is_encoded(text: &str) -> bool {
+    let digit = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=_-".contains(&byte);
+    text.len() >= ENCODED_BYTES_MIN
+        && (text.bytes().all(digit) || text.starts_with("data:") && text.contains(";base64,"))
+}

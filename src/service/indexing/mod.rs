@@ -1,0 +1,403 @@
+//! The follower of a store: reads what sessions wrote and keeps it as parts of an index, a list of
+//! parts for each scope, the large ones in derived files. It must not rank, and all it keeps may be
+//! lost at any time: the log has everything.
+
+mod scope;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub use self::scope::{BehindSession, Coverage};
+use self::scope::{PASSAGES_MAX, SLICE_EVENTS, Wanted};
+pub(super) use self::scope::{PartBytes, ScopeIndex, opened};
+use super::{Service, ServiceResult};
+use crate::{
+    env::sync::{Mutex, MutexGuard},
+    event::{Scope, TenantId, UserId},
+    search::{Part, PartBuilder, SessionRef, merge},
+    store::{Fill, Mapped, Moved, Read, Since, StoreError},
+};
+
+/// Bytes of bodies that one part is made of; other tasks run between parts.
+const SLICE_BYTES: usize = 4 << 20;
+/// Sessions that the store is asked for at once.
+const MOVED_MAX: usize = 1_000;
+/// How long what changed may gather before it is followed.
+const GATHERED: Duration = Duration::from_millis(200);
+/// What the label of a derived file begins with that is a part of an index.
+const LABEL: &str = "search/1";
+
+/// The indexes of all scopes, and the one task that feeds them.
+pub(super) struct Indexing {
+    scopes: Mutex<HashMap<Scope, Arc<ScopeIndex>>>,
+    /// How far the store was followed; held by the task that follows it.
+    since: tokio::sync::Mutex<Since>,
+    turns: Mutex<Turns>,
+    /// The last turn at whose begin every change was noted.
+    noted: watch::Sender<u64>,
+    /// Files that were found to be lost.
+    lost: AtomicU64,
+    options: SearchOptions,
+}
+
+/// What the operator decides about searching.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchOptions {
+    /// Whether sessions can be searched. Without it nothing is indexed.
+    pub enabled: bool,
+    /// Bytes of the parts of all indexes that are in memory alone.
+    pub memory_bytes_max: usize,
+}
+
+impl Default for SearchOptions {
+    fn default() -> Self {
+        Self { enabled: true, memory_bytes_max: 64 << 20 }
+    }
+}
+
+/// Counts of the indexes of all scopes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexCounts {
+    /// Passages that can be found.
+    pub passages: u64,
+    /// Parts, in files and in memory.
+    pub parts: u64,
+    /// Bytes of the parts that are in memory alone.
+    pub memory_bytes: u64,
+    /// Events that are not indexed yet, of scopes that are searched.
+    pub events_behind: u64,
+    /// Files that were lost, so that their events were read again.
+    pub lost: u64,
+}
+
+/// Who asked the task to look again, and whether it runs.
+#[derive(Default)]
+struct Turns {
+    asked: u64,
+    runs: bool,
+}
+
+impl Default for Indexing {
+    fn default() -> Self {
+        Self::new(SearchOptions::default())
+    }
+}
+
+impl Indexing {
+    pub(super) fn new(options: SearchOptions) -> Self {
+        Self {
+            options,
+            lost: AtomicU64::new(0),
+            scopes: Mutex::default(),
+            since: tokio::sync::Mutex::default(),
+            turns: Mutex::default(),
+            noted: watch::Sender::new(0),
+        }
+    }
+}
+
+impl Indexing {
+    pub(super) fn is_enabled(&self) -> bool {
+        self.options.enabled
+    }
+
+    pub(super) fn counts(&self) -> IndexCounts {
+        let mut counts =
+            IndexCounts { lost: self.lost.load(Ordering::Relaxed), ..IndexCounts::default() };
+        for index in self.all() {
+            let (passages, parts) = index.sizes();
+            counts.passages += passages as u64;
+            counts.parts += parts as u64;
+            counts.memory_bytes += index.fresh_bytes() as u64;
+            counts.events_behind += index.coverage().events_behind;
+        }
+        counts
+    }
+
+    fn scopes(&self) -> MutexGuard<'_, HashMap<Scope, Arc<ScopeIndex>>> {
+        self.scopes.lock()
+    }
+
+    /// The index of a scope.
+    fn of(&self, scope: &Scope) -> Arc<ScopeIndex> {
+        let mut scopes = self.scopes();
+        let new = || Arc::new(ScopeIndex::new(scope.clone()));
+        Arc::clone(scopes.entry(scope.clone()).or_insert_with(new))
+    }
+
+    fn note(&self, moved: Moved) {
+        self.of(&moved.key.scope).note(moved);
+    }
+
+    fn all(&self) -> Vec<Arc<ScopeIndex>> {
+        self.scopes().values().cloned().collect()
+    }
+
+    /// The next index with something to read, and what.
+    fn next(&self) -> Option<(Arc<ScopeIndex>, Vec<Wanted>)> {
+        let mut with_work = self.all().into_iter().map(|index| {
+            let wanted = index.next();
+            (index, wanted)
+        });
+        with_work.find(|(_, wanted)| !wanted.is_empty())
+    }
+}
+
+impl Service {
+    /// Follows the store until it is stopped, so that a search finds little to catch up with.
+    pub async fn follow_index(self, stop: CancellationToken) {
+        let mut moved = self.store.moved_watch();
+        while self.indexing.is_enabled() {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                changed = moved.changed() => if changed.is_err() { return },
+            }
+            self.look_again();
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(GATHERED) => {}
+            }
+        }
+    }
+
+    /// The index of a scope, once everything that was acknowledged before is in it, or once `wait`
+    /// is over; and whether it is known what was acknowledged.
+    pub(super) async fn caught_up(&self, scope: &Scope, wait: Duration) -> (Arc<ScopeIndex>, bool) {
+        let index = self.indexing.of(scope);
+        index.want();
+        let mut noted = self.indexing.noted.subscribe();
+        let turn = self.look_again();
+        let mut over = std::pin::pin!(tokio::time::sleep(wait));
+        loop {
+            let is_noted = *noted.borrow_and_update() >= turn;
+            if is_noted && index.is_caught_up() {
+                return (index, true);
+            }
+            tokio::select! {
+                () = &mut over => return (index, is_noted),
+                changed = noted.changed() => if changed.is_err() { return (index, is_noted) },
+            }
+        }
+    }
+
+    /// Has the task look at what changed, and starts it when it does not run. Returns the turn at
+    /// whose end every change before this call is noted.
+    fn look_again(&self) -> u64 {
+        let mut turns = self.indexing.turns.lock();
+        turns.asked += 1;
+        if !std::mem::replace(&mut turns.runs, true) {
+            tokio::spawn(self.clone().take_turns());
+        }
+        turns.asked
+    }
+
+    async fn take_turns(self) {
+        loop {
+            let turn = self.indexing.turns.lock().asked;
+            let followed = self.follow_once(turn).await;
+            if let Err(error) = &followed {
+                tracing::warn!(%error, "the search index is behind");
+            }
+            let mut turns = self.indexing.turns.lock();
+            if turns.asked == turn || followed.is_err() {
+                turns.runs = false;
+                return;
+            }
+        }
+    }
+
+    /// Notes every change, then reads until there is nothing to read.
+    async fn follow_once(&self, turn: u64) -> ServiceResult<()> {
+        loop {
+            self.note_changes().await?;
+            self.indexing.noted.send_modify(|noted| *noted = (*noted).max(turn));
+            let Some((index, wanted)) = self.indexing.next() else { return Ok(()) };
+            self.read_part(&index, wanted).await?;
+            self.merge_some(&index).await;
+            self.keep_some().await?;
+            self.indexing.noted.send_modify(|_| {});
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Takes what was erased or redacted out of the parts in memory, before a verb answers.
+    pub(super) async fn forget_indexed(&self) {
+        if *self.indexing.since.lock().await == Since::default() {
+            return;
+        }
+        if let Err(error) = self.note_changes().await {
+            tracing::warn!(%error, "the search index is behind");
+        }
+    }
+
+    async fn note_changes(&self) -> ServiceResult<()> {
+        let mut since = self.indexing.since.lock().await;
+        if *since == Since::default() {
+            self.adopt_files();
+        }
+        loop {
+            let moves = self.store.moved(since.clone(), MOVED_MAX).await?;
+            moves.sessions.into_iter().for_each(|moved| self.indexing.note(moved));
+            *since = moves.since;
+            if !moves.more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes the files that an earlier process left, those of another version left out.
+    fn adopt_files(&self) {
+        for file in self.store.derived().unwrap_or_default() {
+            let Some(scope) = labelled(&file.label) else { continue };
+            let part = self.store.open_derived(file.name).ok();
+            let passages = part.and_then(|bytes| Some(Part::read(bytes.bytes()).ok()?.len()));
+            if let Some(passages) = passages {
+                self.indexing.of(&scope).adopt(&file, passages);
+            }
+        }
+    }
+
+    /// The bytes of a part; `None` when its file is gone: then its sessions are read again.
+    pub(super) fn open_part(
+        &self,
+        index: &ScopeIndex,
+        bytes: PartBytes,
+    ) -> Option<Arc<dyn Mapped>> {
+        opened(bytes, |name| match self.store.open_derived(name) {
+            Ok(mapped) if !mapped.is_hurt() => Some(mapped),
+            _ => {
+                index.lose(name);
+                self.indexing.lost.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        })
+    }
+
+    /// Makes parts of about the same size one, as long as there are such.
+    async fn merge_some(&self, index: &Arc<ScopeIndex>) {
+        while let Some(small) = index.tier() {
+            let (service, of, old) = (self.clone(), Arc::clone(index), small.clone());
+            let merged = tokio::task::spawn_blocking(move || {
+                let bytes: Option<Vec<Arc<dyn Mapped>>> =
+                    small.into_iter().map(|bytes| service.open_part(&of, bytes)).collect();
+                let bytes = bytes?;
+                let parts: Result<Vec<Part<'_>>, _> =
+                    bytes.iter().map(|bytes| Part::trusted(bytes.bytes())).collect();
+                let merged = merge(&parts.ok()?, &|_, range| vec![range]);
+                bytes.iter().all(|bytes| !bytes.is_hurt()).then_some(merged)
+            });
+            let Ok(Some(merged)) = merged.await else { return };
+            index.replace(&old, merged);
+        }
+    }
+
+    /// Makes parts files: the large ones, and the largest when all together are too many bytes.
+    async fn keep_some(&self) -> ServiceResult<()> {
+        loop {
+            let all = self.indexing.all();
+            let bytes: usize = all.iter().map(|index| index.fresh_bytes()).sum();
+            let is_full = bytes > self.indexing.options.memory_bytes_max;
+            let least = if is_full { 0 } else { PASSAGES_MAX };
+            let mut is_kept = false;
+            for index in all {
+                is_kept |= self.keep_one(&index, least).await?;
+            }
+            if !is_kept {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes the largest part of a scope a file, when it has so many passages; whether it did.
+    async fn keep_one(&self, index: &ScopeIndex, passages_min: usize) -> ServiceResult<bool> {
+        let Some(part) = index.to_keep(passages_min) else { return Ok(false) };
+        let label = label(&index.scope);
+        let name = match self.store.put_derived(&label, part.holds, &part.bytes).await {
+            Ok(name) => name,
+            // The next round notes what was taken away.
+            Err(StoreError::Outdated { .. } | StoreError::NotOffered { .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        for gone in index.kept(&part.bytes, name) {
+            self.store.drop_derived(gone).await?;
+        }
+        Ok(true)
+    }
+
+    /// Keeps what is in memory, before a stop: what is not kept is read again.
+    pub async fn keep_index(&self) {
+        for index in self.indexing.all() {
+            while matches!(self.keep_one(&index, 0).await, Ok(true)) {}
+        }
+    }
+
+    async fn read_part(&self, index: &ScopeIndex, wanted: Vec<Wanted>) -> ServiceResult<()> {
+        let mut slices = Vec::new();
+        let mut bytes_left = SLICE_BYTES;
+        for mut one in wanted {
+            let read = Read {
+                range: one.range,
+                events_max: SLICE_EVENTS,
+                bytes_max: bytes_left,
+                fill: Fill::Forward,
+                allow_gaps: true,
+            };
+            let slice = match self.store.read(&one.key, read).await {
+                Ok(slice) => slice,
+                Err(
+                    StoreError::SessionNotFound { .. }
+                    | StoreError::SessionDeleted { .. }
+                    | StoreError::SessionExpired { .. },
+                ) => {
+                    index.hide(one.hash);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let bytes: usize = slice.events.iter().map(|event| event.body.len()).sum();
+            bytes_left = bytes_left.saturating_sub(bytes);
+            // Positions that cannot be served are passed over.
+            one.range.to = slice.covered.to.max(one.range.from.plus(1));
+            slices.push((one, slice.events));
+            if bytes_left == 0 {
+                break;
+            }
+        }
+        let made = tokio::task::spawn_blocking(move || {
+            let mut builder = PartBuilder::new();
+            for (one, events) in &slices {
+                let session = SessionRef { hash: one.hash, id: one.key.session.as_str() };
+                events.iter().for_each(|event| builder.add_event(session, event));
+                builder.cover(session, one.range);
+            }
+            let read: Vec<Wanted> = slices.into_iter().map(|(one, _)| one).collect();
+            (builder.finish(), read)
+        });
+        if let Ok((part, read)) = made.await {
+            index.add(part, &read);
+        }
+        Ok(())
+    }
+}
+
+/// The label of the files of a scope.
+fn label(scope: &Scope) -> Vec<u8> {
+    [LABEL, scope.tenant.as_str(), scope.user.as_str()].join("\n").into_bytes()
+}
+
+/// The scope of a file, when it is a part of an index.
+fn labelled(label: &[u8]) -> Option<Scope> {
+    let mut lines = std::str::from_utf8(label).ok()?.split('\n');
+    let mut next = || lines.next();
+    (next()? == LABEL).then_some(())?;
+    Some(Scope { tenant: TenantId::new(next()?).ok()?, user: UserId::new(next()?).ok()? })
+}

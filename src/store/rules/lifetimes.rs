@@ -1,0 +1,215 @@
+//! How long sessions live: the limits, which of them is in force, and the next step of a session
+//! that is not used. It must not count time (`store::lifetime` does), nor take a step.
+
+use std::time::Duration;
+
+use crate::{
+    event::{SessionId, Timestamp},
+    log::{Ending, Entry},
+    store::{Aging, Keeps, Stage, Usage, lifetime::micros},
+};
+
+/// The last use is known no finer than this part of the limit in force.
+const GRAINS: u32 = 16;
+/// Nor coarser than this.
+const GRAIN_MAX: Duration = Duration::from_secs(3_600);
+
+/// The next step of a session that is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It expires.
+    Expire,
+    /// Its grace has ended: nothing brings it back.
+    GiveUp,
+    /// Its files go, and its id is free.
+    Reclaim,
+}
+
+/// What an operator decides about idle sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// Idle for longer, a session's facts leave memory and it is no longer offered to callers
+    /// without an id; by id it answers. Default 4 h, 0 for never.
+    pub hot: Duration,
+    /// Idle for longer, a session expires, unless it has a limit of its own. Default 30 days, 0
+    /// keeps it without end.
+    pub retention: Duration,
+    /// How long an expired session without a limit of its own can be restored; then its files are
+    /// removed. Default 0: without end.
+    pub purge: Duration,
+    /// The same for an expired session with a limit of its own, and how long the id of a deleted
+    /// session is not given again. Default 7 days.
+    pub grace: Duration,
+}
+
+impl Default for Lifetimes {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl Lifetimes {
+    /// What holds unless a setting says otherwise.
+    pub const DEFAULT: Self = Self {
+        hot: Duration::from_secs(4 * 3_600),
+        retention: Duration::from_secs(30 * 24 * 3_600),
+        purge: Duration::ZERO,
+        grace: Duration::from_secs(7 * 24 * 3_600),
+    };
+
+    /// The limit in force for a session, given its own; `None` keeps it without end.
+    #[must_use]
+    pub fn limit(&self, ttl_seconds: Option<u64>) -> Option<Duration> {
+        let limit = ttl_seconds.map_or(self.retention, Duration::from_secs);
+        Some(limit).filter(|limit| !limit.is_zero())
+    }
+
+    /// How coarse the last use of a session is noted. It is added to every limit.
+    #[must_use]
+    pub fn grain(&self, ttl_seconds: Option<u64>) -> Duration {
+        let hot = Some(self.hot).filter(|hot| !hot.is_zero());
+        let finest = self.limit(ttl_seconds).into_iter().chain(hot).min();
+        finest.map_or(GRAIN_MAX, |limit| GRAIN_MAX.min(limit / GRAINS))
+    }
+
+    /// When a session expires that was used last at `used_at`, unless it is used again.
+    #[must_use]
+    pub fn expires_at(&self, ttl_seconds: Option<u64>, used_at: Timestamp) -> Option<Timestamp> {
+        let limit = self.limit(ttl_seconds)?.saturating_add(self.grain(ttl_seconds));
+        Some(used_at.plus_micros(micros(limit)))
+    }
+
+    /// When the files of a session are removed that was deleted at `used_at`.
+    #[must_use]
+    pub fn deleted_goes_at(&self, used_at: Timestamp) -> Timestamp {
+        used_at.plus_micros(micros(self.grace))
+    }
+
+    /// When the files of a session are removed that expired at `used_at`; `None` keeps them
+    /// without end. A limit of its own makes a session a temporary one.
+    #[must_use]
+    pub fn expired_goes_at(
+        &self,
+        ttl_seconds: Option<u64>,
+        used_at: Timestamp,
+    ) -> Option<Timestamp> {
+        let temporary = ttl_seconds.is_some_and(|seconds| seconds > 0);
+        let after = if temporary { self.grace } else { self.purge };
+        (temporary || !after.is_zero()).then(|| used_at.plus_micros(micros(after)))
+    }
+
+    /// Whether a session used last at `used_at` is offered to callers without an id.
+    #[must_use]
+    pub fn is_hot(&self, ttl_seconds: Option<u64>, used_at: Timestamp, now: Timestamp) -> bool {
+        let limit = self.hot.saturating_add(self.grain(ttl_seconds));
+        self.hot.is_zero() || now <= used_at.plus_micros(micros(limit))
+    }
+
+    /// The next step of a session as its entry has it, at that count of time; `is_needed` answers
+    /// whether forks read from it.
+    pub(crate) fn step(
+        &self,
+        entry: &Entry,
+        counted: Timestamp,
+        is_needed: impl FnOnce() -> bool,
+    ) -> Option<Step> {
+        if entry.stage.is_reclaimed() {
+            return Some(Step::Reclaim);
+        }
+        let used_at = entry.used_at();
+        let end = entry.stage.end();
+        let deleted = end.is_some_and(|end| end.how != Ending::Expired);
+        if !deleted && kept(entry).is_some() {
+            return None;
+        }
+        if end.is_some() {
+            // Its forks read from it; nothing else would finish an erasure.
+            let waits = entry.stage.is_erasing() || is_needed();
+            let goes_at = match deleted {
+                true => Some(self.deleted_goes_at(used_at)),
+                false => self.expired_goes_at(entry.ttl_seconds, used_at),
+            };
+            let goes = goes_at.is_some_and(|at| counted >= at) && !waits;
+            return goes.then_some(Step::GiveUp);
+        }
+        let expires = self.expires_at(entry.ttl_seconds, used_at);
+        expires.is_some_and(|at| counted > at).then_some(Step::Expire)
+    }
+
+    /// What is to come of a session; `None` of one that is kept without end.
+    pub(crate) fn age(&self, entry: &Entry) -> Option<Aging> {
+        let used_at = entry.used_at();
+        let stage = match entry.stage.end().map(|end| end.how) {
+            None => Stage::Alive,
+            Some(Ending::Expired) => Stage::Expired,
+            Some(_) => Stage::Deleted,
+        };
+        let ends_at = match stage {
+            Stage::Alive => Some(self.expires_at(entry.ttl_seconds, used_at)?),
+            Stage::Expired => self.expired_goes_at(entry.ttl_seconds, used_at),
+            Stage::Deleted => Some(self.deleted_goes_at(used_at)),
+        };
+        Some(Aging {
+            session: SessionId::new(&entry.session).ok()?,
+            title: entry.title.clone(),
+            stage,
+            used_at,
+            ends_at,
+            ttl_seconds: entry.ttl_seconds,
+            kept: kept(entry).filter(|_| stage != Stage::Deleted),
+        })
+    }
+}
+
+impl Usage {
+    /// Counts a session; `is_needed` answers whether forks read from it.
+    pub(crate) fn add(&mut self, entry: &Entry, is_needed: impl FnOnce() -> bool) {
+        self.sessions += u64::from(entry.stage.is_alive());
+        // What can be restored, or is kept for forks, takes its room still.
+        let stays = !entry.stage.is_discarded() && !entry.stage.is_reclaimed();
+        if stays || is_needed() {
+            self.bytes += entry.bytes;
+        }
+    }
+}
+
+/// What keeps a session from expiring.
+fn kept(entry: &Entry) -> Option<Keeps> {
+    match entry.held_at {
+        Some(at) => Some(Keeps::Hold(Timestamp(at))),
+        // What cannot be read is for a person to give up.
+        None => entry.is_degraded().then_some(Keeps::Damage),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600 * 1_000_000;
+
+    #[test]
+    fn the_limit_in_force_is_the_sessions_own_and_its_grain_comes_on_top() {
+        let lifetimes = Lifetimes::default();
+        let start = Timestamp(0);
+        let expires = |ttl| lifetimes.expires_at(ttl, start).map(|at| at.0);
+        assert_eq!(expires(None), Some(720 * HOUR + HOUR / 4));
+        assert_eq!(expires(Some(0)), None);
+        assert_eq!(expires(Some(3_600)), Some(HOUR + HOUR / 16));
+        assert_eq!(expires(Some(u64::MAX)), Some(i64::MAX));
+        let for_ever = Lifetimes { retention: Duration::ZERO, ..lifetimes };
+        assert_eq!(for_ever.expires_at(None, start), None);
+        assert_eq!(for_ever.expires_at(Some(16), start), Some(Timestamp(17_000_000)));
+        for (idle, hot) in [(0, true), (4 * HOUR + HOUR / 4, true), (5 * HOUR, false)] {
+            assert_eq!(lifetimes.is_hot(None, start, Timestamp(idle)), hot, "{idle}");
+        }
+        let goes = |lifetimes: Lifetimes, ttl| lifetimes.expired_goes_at(ttl, start).map(|at| at.0);
+        assert_eq!(goes(lifetimes, None), None, "an expired session stays without end");
+        assert_eq!(goes(lifetimes, Some(0)), None);
+        assert_eq!(goes(lifetimes, Some(60)), Some(168 * HOUR), "a temporary one does not");
+        let purged = Lifetimes { purge: Duration::from_secs(2 * 3_600), ..lifetimes };
+        assert_eq!(goes(purged, None), Some(2 * HOUR));
+        let never = Lifetimes { hot: Duration::ZERO, ..lifetimes };
+        assert!(never.is_hot(None, start, Timestamp(i64::MAX)));
+    }
+}

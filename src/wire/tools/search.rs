@@ -1,0 +1,116 @@
+//! Arguments and answer of the tool that searches past sessions. It must not cut anything: the verb
+//! has.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{NOTICE, TRUST, parts::none};
+use crate::{
+    service::{Hit, SearchResult},
+    wire::search::{Complete, Doubt, Why},
+};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct MemorySearch {
+    /// Words, names, paths, "exact text"; filters such as who:user, type:, after:2026-05-01.
+    #[schemars(length(max = 4096))]
+    pub(crate) query: String,
+    /// Only this session; left out: all of your sessions.
+    pub(crate) session_id: Option<String>,
+    /// Only sessions of this workspace.
+    pub(crate) workspace: Option<String>,
+    /// Written at or after: RFC 3339.
+    pub(crate) after: Option<String>,
+    /// Written before: RFC 3339.
+    pub(crate) before: Option<String>,
+    /// Default 10.
+    #[schemars(range(min = 1, max = 100))]
+    pub(crate) limit: Option<usize>,
+    /// Events shown on either side; default 2.
+    #[schemars(range(max = 5))]
+    pub(crate) around: Option<u64>,
+    /// Size of the answer; default 2000.
+    #[schemars(range(min = 100, max = 200_000))]
+    pub(crate) tokens_max: Option<usize>,
+    /// nextCursor of the answer before.
+    pub(crate) cursor: Option<String>,
+}
+
+impl MemorySearch {
+    /// Events that are shown on either side of a hit, when the caller does not say.
+    pub(crate) const AROUND: u64 = 2;
+    /// Tokens of the answer, when the caller does not say.
+    pub(crate) const TOKENS: usize = 2_000;
+    /// Milliseconds that a model waits for what is not in the index yet: mostly at a first search.
+    pub(crate) const WAIT_MS: u64 = 2_000;
+}
+
+/// Something that was found.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MemoryBlock {
+    session_id: String,
+    #[serde(skip_serializing_if = "none")]
+    title: Option<String>,
+    position: u64,
+    /// Type of the event.
+    kind: String,
+    #[serde(skip_serializing_if = "none")]
+    who: Option<String>,
+    at: String,
+    /// How well it fits.
+    relevance: f64,
+    why: Why,
+    text: String,
+    /// The events around it, a line each: position, type, text.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    around: Vec<String>,
+    /// What speaks against it.
+    #[serde(skip_serializing_if = "none")]
+    stale: Option<Doubt>,
+}
+
+/// What was found in past sessions.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Blocks {
+    blocks: Vec<MemoryBlock>,
+    complete: Complete,
+    #[serde(skip_serializing_if = "none")]
+    next_cursor: Option<String>,
+    trust: &'static str,
+    notice: &'static str,
+}
+
+impl From<Hit> for MemoryBlock {
+    fn from(hit: Hit) -> Self {
+        let line =
+            |one: crate::service::Beside| format!("{} {}: {}", one.position, one.kind, one.text);
+        Self {
+            session_id: hit.session.to_string(),
+            title: hit.title,
+            position: hit.position.0,
+            kind: hit.kind.to_string(),
+            who: hit.who,
+            at: hit.at.to_string(),
+            relevance: (f64::from(hit.score) * 1_000.0).round() / 1_000.0,
+            why: hit.why.into(),
+            text: hit.text,
+            around: hit.around.into_iter().map(line).collect(),
+            stale: hit.doubt.map(Doubt::from),
+        }
+    }
+}
+
+impl Blocks {
+    pub(crate) fn of(found: SearchResult) -> Self {
+        Self {
+            blocks: found.hits.into_iter().map(MemoryBlock::from).collect(),
+            complete: Complete::of(found.coverage, found.is_noted),
+            next_cursor: found.next_page,
+            trust: TRUST,
+            notice: NOTICE,
+        }
+    }
+}

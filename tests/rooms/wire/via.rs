@@ -1,0 +1,39 @@
+//! The headers by which a front end says whose call it is.
+
+use sessionlog::{
+    event::SessionId,
+    service::{Remembered, Via},
+    wire::tools::via::{CONNECTION, DIRECTORY, REMEMBERED, SESSION, read, write},
+};
+
+#[test]
+fn what_a_front_end_writes_is_read_back() {
+    let id = |text: &str| Some(SessionId::new(text).expect("an id"));
+    let remembered = |session, fresh| Some(Remembered { session, fresh });
+    for via in [
+        Via::default(),
+        Via { session: id("s"), connection: Some("c 1".to_owned()), ..Via::default() },
+        Via { directory: Some("/home/é/100% mine\n+x".to_owned()), ..Via::default() },
+        Via { root: Some("/home/é".to_owned()), ..Via::default() },
+        Via { remembered: remembered(id("a"), false), ..Via::default() },
+        Via { remembered: remembered(id("a"), true), ..Via::default() },
+        Via { remembered: remembered(None, true), ..Via::default() },
+    ] {
+        let headers = write(&via);
+        assert!(headers.iter().all(|(_, text)| text.is_ascii()));
+        let header = |name: &str| {
+            headers.iter().find(|(known, _)| *known == name).map(|(_, text)| text.clone())
+        };
+        assert_eq!(read(header), Ok(via));
+    }
+}
+
+#[test]
+fn a_header_that_is_no_session_is_refused_by_name() {
+    for (name, text) in [(SESSION, "../x"), (REMEMBERED, "--"), (CONNECTION, &"c".repeat(129))] {
+        let error = read(|asked| (asked == name).then(|| text.to_owned()));
+        assert_eq!(error.expect_err(name).hint.field.as_deref(), Some(name));
+    }
+    let lone = read(|asked| (asked == DIRECTORY).then(|| "/a%2".to_owned()));
+    assert_eq!(lone.map(|via| via.directory), Ok(Some("/a%2".to_owned())));
+}
