@@ -267,7 +267,7 @@ impl Derived for Local {
     }
 
     fn open_derived(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
-        blocking(|| self.segments.shelf.open(name))
+        self.segments.shelf.open(name)
     }
 
     fn drop_derived(&self, name: DerivedName) -> BoxFuture<'_, StoreResult<()>> {

@@ -14,6 +14,7 @@ use super::{
     journal::trouble::write_error,
     layout::{DERIVED, is_of_the_file},
     rank,
+    wait::blocking,
 };
 use crate::{
     env::sync::Mutex,
@@ -205,9 +206,13 @@ impl Shelf {
 
     /// Opens a file.
     pub(super) fn open(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
-        if let Some(open) = self.opened(name) {
-            return Ok(open);
+        match self.opened(name) {
+            Some(open) => Ok(open),
+            None => blocking(|| self.open_anew(name)),
         }
+    }
+
+    fn open_anew(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
         let _turn = self.turn.lock();
         self.read_names().map_err(|error| write_error("reading derived/", &error))?;
         // Another thread may have opened it meanwhile.
