@@ -576,13 +576,13 @@ impl Store for Local {
     }
 }
 
-#[cfg(all(test, feature = "sim"))]
+#[cfg(test)]
 mod tests {
     use bytes::Bytes;
 
     use super::*;
     use crate::{
-        env::sim::Sim,
+        env::Env,
         event::{EventType, NewEvent, Origin, Range},
         store::Fill,
     };
@@ -591,7 +591,8 @@ mod tests {
     async fn events_read_lately_leave_memory_when_some_are_erased_or_redacted() {
         for erases in [false, true] {
             let options = Options { background: false, ..Options::default() };
-            let store = Local::open_local(&Sim::new(9).env(), options).unwrap();
+            let home = tempfile::tempdir().unwrap();
+            let store = Local::open_local(&Env::real(home.path()).unwrap(), options).unwrap();
             let id = EventId::new("e").unwrap();
             let event = NewEvent {
                 id: Some(id.clone()),

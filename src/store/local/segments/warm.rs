@@ -107,7 +107,7 @@ impl Warm {
         self.0.clear();
     }
 
-    #[cfg(all(test, feature = "sim"))]
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
