@@ -576,13 +576,12 @@ impl Store for Local {
     }
 }
 
-#[cfg(all(test, feature = "sim"))]
+#[cfg(test)]
 mod tests {
     use bytes::Bytes;
 
     use super::*;
     use crate::{
-        env::sim::Sim,
         event::{EventType, NewEvent, Origin, Range},
         store::Fill,
     };
@@ -591,7 +590,9 @@ mod tests {
     async fn events_read_lately_leave_memory_when_some_are_erased_or_redacted() {
         for erases in [false, true] {
             let options = Options { background: false, ..Options::default() };
-            let store = Local::open_local(&Sim::new(9).env(), options).unwrap();
+            let home = tempfile::tempdir().unwrap();
+            let env = Env::real(home.path()).unwrap();
+            let store = Local::open_local(&env, options).unwrap();
             let id = EventId::new("e").unwrap();
             let event = NewEvent {
                 id: Some(id.clone()),

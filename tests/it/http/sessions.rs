@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sessionlog::{
-    env::sim::{ManualClock, Sim},
-    store::local::Local,
-};
+use sessionlog::store::local::Local;
+use sessionlog_sim::{ManualClock, Sim};
 
 use super::house::{House, Plan, numbers, over_every_engine};
 use crate::engines::small;
