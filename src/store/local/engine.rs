@@ -582,7 +582,6 @@ mod tests {
 
     use super::*;
     use crate::{
-        env::Env,
         event::{EventType, NewEvent, Origin, Range},
         store::Fill,
     };
@@ -592,7 +591,8 @@ mod tests {
         for erases in [false, true] {
             let options = Options { background: false, ..Options::default() };
             let home = tempfile::tempdir().unwrap();
-            let store = Local::open_local(&Env::real(home.path()).unwrap(), options).unwrap();
+            let env = Env::real(home.path()).unwrap();
+            let store = Local::open_local(&env, options).unwrap();
             let id = EventId::new("e").unwrap();
             let event = NewEvent {
                 id: Some(id.clone()),

@@ -107,13 +107,20 @@ impl Warm {
         self.0.clear();
     }
 
-    #[cfg(test)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Keeps a group for who comes next.
     pub(crate) fn keep(&self, place: Place, group: &Arc<Group>) {
         self.0.insert(place, Arc::clone(group));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Warm {
+        /// For tests of the engine.
+        pub(crate) fn is_empty(&self) -> bool {
+            self.0.is_empty()
+        }
     }
 }
