@@ -18,7 +18,10 @@ use rustix::{
     io::{Errno, ReadWriteFlags},
 };
 
-use super::{Entry, File, LOCK_FILE, Lock, LockRule, Short, Storage, files::Free, with_shortage};
+use super::{
+    Entry, File, LOCK_FILE, Lock, LockRule, Mapped, Short, Storage, copy_of, files::Free, map,
+    with_shortage,
+};
 
 /// Flags of every file opened: no link is followed, no child process inherits it, and opening a
 /// pipe left at the path does not block.
@@ -384,6 +387,15 @@ impl File for DiskFile {
     fn evict(&self) -> io::Result<()> {
         // No length means "to the end of the file".
         Ok(rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed)?)
+    }
+
+    fn map(&self, bytes: u64) -> io::Result<Box<dyn Mapped>> {
+        let known = self.file.metadata()?;
+        let others = Mode::RWXG.union(Mode::RWXO).bits();
+        if known.len() != bytes || known.nlink() != 1 || known.mode() & others != 0 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        map::map(&self.file, bytes)?.map_or_else(|| copy_of(self, bytes), Ok)
     }
 }
 

@@ -7,6 +7,7 @@ pub mod disk;
 pub mod entropy;
 pub mod files;
 pub mod host;
+pub mod map;
 pub mod planted;
 pub mod project;
 pub mod secrets;
@@ -15,6 +16,7 @@ pub mod sync;
 use std::{io, path::Path, sync::Arc, time::Duration};
 
 use crate::event::Timestamp;
+pub use map::Mapped;
 pub use secrets::MasterKeys;
 
 /// An open file. Reads and writes name their byte offset; there is no cursor.
@@ -80,6 +82,23 @@ pub trait File: Send + Sync {
     /// # Errors
     /// The error of the file system.
     fn evict(&self) -> io::Result<()>;
+
+    /// All of the file, which has so many bytes and is not written to any more: mapped where the
+    /// system can do that, else a copy.
+    ///
+    /// # Errors
+    /// The error of the file system; `ErrorKind::InvalidData` for a file of another length, with
+    /// another name beside its own, or that other users may read or write.
+    fn map(&self, bytes: u64) -> io::Result<Box<dyn Mapped>> {
+        copy_of(self, bytes)
+    }
+}
+
+/// A copy of all of a file, of so many bytes.
+fn copy_of(file: &(impl File + ?Sized), bytes: u64) -> io::Result<Box<dyn Mapped>> {
+    let mut copy = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
+    let read = file.read_at(0, &mut copy)?;
+    if read == copy.len() { Ok(Box::new(copy)) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
 /// One name in a directory.

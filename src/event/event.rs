@@ -1,7 +1,7 @@
 //! Events as emitted and as stored. Bodies are opaque bytes here: JSON text without the reserved
 //! members, cut by wire. It must not parse a body.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 
@@ -73,6 +73,9 @@ pub struct Batch {
     pub fence: Option<Fence>,
     /// Stored with the events, in the same frame; not stored when the batch is a retry.
     pub note: Option<NewNote>,
+    /// Pairs of the session's metadata that are set, or removed, in the same frame; not when the
+    /// batch is a retry.
+    pub metadata: BTreeMap<String, Option<String>>,
 }
 
 impl Batch {

@@ -246,6 +246,12 @@ impl Change {
         self.delete || self.life != Life::default()
     }
 
+    /// Whether it changes the title and metadata alone: no request depends on these.
+    #[must_use]
+    pub fn describes(&self) -> bool {
+        self.archive.is_none() && !self.mends()
+    }
+
     /// Whether it deletes the session for good, rather than so that it can be restored.
     #[must_use]
     pub fn discards(&self) -> bool {

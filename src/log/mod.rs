@@ -8,6 +8,7 @@ mod cipher;
 mod columns;
 mod control;
 mod damage;
+mod derived;
 mod encoding;
 mod encrypted;
 mod entry;
@@ -33,6 +34,7 @@ pub use control::{
     Change, Control, Create, KnownBatch, Life, Lineage, Loss, Redact, Tombstone, batch_digest,
 };
 pub use damage::Damage;
+pub use derived::{About, DERIVED_AT, DERIVED_KEY, Derived, HeldRecord, Seals, encode_derived};
 pub use entry::{Entry, FORMAT, Listed, Packed, Redaction, SegmentEntry, StoreFile, StoreKeys};
 pub use error::{Fault, LogError};
 pub use frame::{Frame, FrameHeader, FrameKind};

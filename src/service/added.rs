@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use super::{Caller, Code, Service, ServiceResult, Status, status};
+use super::{Caller, Code, Service, ServiceResult, status};
 use crate::{
     event::{
         Batch, Event, EventType, NewEvent, Origin, Position, Range, SessionId, SessionKey, kinds,
@@ -36,21 +36,11 @@ pub(super) fn event(kind: &str, origin: Origin, body: Bytes) -> NewEvent {
     }
 }
 
-/// What comes after a batch once it is durable.
-#[derive(Clone, Copy)]
-pub(super) struct Follows {
-    /// Whether events may be due after it; nothing is added to an imported transcript.
-    adds: bool,
-    /// The status from the event of that index on.
-    status: Option<(usize, Status)>,
-}
-
-impl Follows {
-    pub(super) fn of(batch: &Batch) -> Self {
-        let says = |kind: &str| kind == kinds::SPAN_MODEL_REQUEST_END || kinds::is_result(kind);
-        let adds = |event: &NewEvent| event.origin != Origin::Import && says(event.kind.as_str());
-        Self { adds: batch.events.iter().any(adds), status: status::last(batch) }
-    }
+/// Whether events may be due after a batch; nothing is added to an imported transcript.
+pub(super) fn adds(batch: &Batch) -> bool {
+    let says = |kind: &str| kind == kinds::SPAN_MODEL_REQUEST_END || kinds::is_result(kind);
+    let adds = |event: &NewEvent| event.origin != Origin::Import && says(event.kind.as_str());
+    batch.events.iter().any(adds)
 }
 
 /// Whether the server added an event by itself.
@@ -71,40 +61,21 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-        batch: Batch,
+        mut batch: Batch,
         create: bool,
     ) -> ServiceResult<Appended> {
-        let follows = Follows::of(&batch);
+        let adds = adds(&batch);
+        status::keep(&mut batch);
         // A lease shown with the batch also covers the events after it.
         let holder = Caller { fence: batch.fence.or(caller.fence), ..caller.clone() };
         let mut appended = match batch.if_position {
             None => self.append(caller, session, batch, create).await?,
             Some(at) => self.append_at(caller, session, batch, create, at).await?,
         };
-        self.follow_up(&holder, session, follows, &mut appended).await;
+        if adds {
+            self.add_behind(&holder, session, &mut appended).await;
+        }
         Ok(appended)
-    }
-
-    /// Does what follows a batch; whether that changed the session.
-    pub(super) async fn follow_up(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-        follows: Follows,
-        appended: &mut Appended,
-    ) -> bool {
-        if let Some((index, status)) = follows.status
-            && let Some(placed) = appended.events.get(index)
-        {
-            let kept = self.keep_status(&caller.key(session), status, placed.position).await;
-            if let Err(error) = kept {
-                tracing::warn!(%session, code = error.code.as_str(), "its status was not kept");
-            }
-        }
-        if follows.adds {
-            self.add_behind(caller, session, appended).await;
-        }
-        follows.adds || follows.status.is_some()
     }
 
     /// Appends a batch at a position, or after events that only the server added there since.
@@ -150,7 +121,12 @@ impl Service {
     }
 
     /// Appends what is due after a batch; the answer then counts it.
-    async fn add_behind(&self, caller: &Caller, session: &SessionId, appended: &mut Appended) {
+    pub(super) async fn add_behind(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        appended: &mut Appended,
+    ) {
         let key = caller.key(session);
         let told = match self.reach(&key, READS_MAX).await {
             Ok(true) => self.append_due(caller, session).await,

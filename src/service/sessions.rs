@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Caller, Emitted, Next, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status,
-    added::Follows, admit::admit, page, store_error::unwritten,
+    added::adds, admit::admit, page, status, store_error::unwritten,
 };
 use crate::{
     event::{Batch, SessionId, Timestamp, limits},
@@ -77,8 +77,8 @@ impl Service {
         let records = 1 + new.events.events.len();
         let room = bytes + new.text_bytes();
         self.room_for(&caller.scope.tenant, 1, records, room).await?;
+        status::keep(&mut new.events);
         let batch = new.events.clone();
-        let follows = Follows::of(&batch);
         let (mut info, mut appended) =
             self.durable(self.store.create(&caller.scope, new)).await.map_err(unwritten)?;
         if first {
@@ -87,7 +87,8 @@ impl Service {
         if !appended.repeated {
             self.mark_created(&info, &batch).await;
         }
-        if self.follow_up(caller, &info.key.session, follows, &mut appended).await {
+        if adds(&batch) {
+            self.add_behind(caller, &info.key.session, &mut appended).await;
             info = self.store.info(&info.key).await?;
         }
         Ok((info, Emitted::of(&batch.events, appended)))

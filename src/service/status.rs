@@ -2,10 +2,10 @@
 //! reported. It is stored beside the session, so that a listing reads no event. It must not judge
 //! whether a harness still runs.
 
-use super::{RESERVED_METADATA, Service, ServiceResult, store_error::unwritten};
+use super::RESERVED_METADATA;
 use crate::{
-    event::{Batch, Origin, Position, SessionKey, kinds},
-    store::{Change, SessionInfo},
+    event::{Batch, Origin, kinds},
+    store::SessionInfo,
 };
 
 /// The status of a session.
@@ -40,7 +40,7 @@ impl Status {
     pub fn of(info: &SessionInfo) -> Self {
         match recorded(info) {
             _ if info.archived_at.is_some() => Self::Terminated,
-            Some((status, _)) => status,
+            Some(status) => status,
             None => Self::Idle,
         }
     }
@@ -57,43 +57,20 @@ impl Status {
     }
 }
 
-/// The last event of a batch that reports a status, and that status. Imported events are skipped:
-/// they report another session's status.
-pub(super) fn last(batch: &Batch) -> Option<(usize, Status)> {
-    let said = batch.events.iter().enumerate().filter(|(_, event)| event.origin != Origin::Import);
-    said.filter_map(|(at, event)| Some((at, Status::said(event.kind.as_str())?))).next_back()
-}
-
-/// Metadata with the status, and the position of the event that reported it.
+/// Metadata with the status.
 fn name() -> String {
     format!("{RESERVED_METADATA}status")
 }
 
-fn recorded(info: &SessionInfo) -> Option<(Status, Position)> {
-    let (status, position) = info.metadata.get(&name())?.split_once('@')?;
-    let status = Status::ALL.into_iter().find(|known| known.as_str() == status)?;
-    Some((status, Position(position.parse().ok()?)))
+fn recorded(info: &SessionInfo) -> Option<Status> {
+    let status = info.metadata.get(&name())?;
+    Status::ALL.into_iter().find(|known| known.as_str() == status)
 }
 
-impl Service {
-    /// Stores the status that the event at a position reports, unless a later one is stored.
-    pub(super) async fn keep_status(
-        &self,
-        key: &SessionKey,
-        status: Status,
-        position: Position,
-    ) -> ServiceResult<()> {
-        // One at a time: an earlier event is not kept over a later one.
-        let slot = self.slot(key);
-        let _alone = slot.lock().await;
-        let info = self.store.info(key).await?;
-        if recorded(&info).is_some_and(|(_, at)| at >= position) {
-            return Ok(());
-        }
-        let value = format!("{}@{position}", status.as_str());
-        let metadata = [(name(), Some(value))].into();
-        let change = Change { metadata, ..Change::default() };
-        self.durable(self.store.change(key, change)).await.map_err(unwritten)?;
-        Ok(())
-    }
+/// Has the status that a batch reports stored with its events. Imported events are skipped: they
+/// report another session's status.
+pub(super) fn keep(batch: &mut Batch) {
+    let events = batch.events.iter().filter(|event| event.origin != Origin::Import);
+    let said = events.filter_map(|event| Status::said(event.kind.as_str())).next_back();
+    batch.metadata.extend(said.map(|status| (name(), Some(status.as_str().to_owned()))));
 }

@@ -2,12 +2,13 @@
 //! beside the sessions, and what such a caller follows: which sessions changed. It must not look
 //! inside the bytes, nor answer an erasure or a redaction while a file holds what is to go.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::sync::watch;
 
 use super::{StoreError, StoreResult, Survival};
+pub use crate::env::Mapped;
 use crate::event::{Position, Range, SessionHash, SessionKey};
 
 /// Bytes of a label at most.
@@ -40,6 +41,16 @@ pub struct Held {
     pub rewritten: u64,
 }
 
+impl Held {
+    /// Whether they are events of a session, of those at these positions where some are named.
+    #[must_use]
+    pub fn is_of(&self, session: SessionHash, positions: Option<&BTreeSet<u64>>) -> bool {
+        let (from, to) = (self.range.from.0, self.range.to.0);
+        let any = |positions: &BTreeSet<u64>| positions.range(from..to).next().is_some();
+        self.hash == session && positions.is_none_or(any)
+    }
+}
+
 /// A derived file that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DerivedFile {
@@ -51,37 +62,6 @@ pub struct DerivedFile {
     pub holds: Arc<[Held]>,
     /// Bytes of it, those of the label and of what it holds left out.
     pub bytes: u64,
-}
-
-impl DerivedFile {
-    /// Whether it holds events of a session: all of its own, or those at these positions.
-    #[must_use]
-    pub fn holds(&self, session: SessionHash, positions: Option<&[u64]>) -> bool {
-        let mut held = self.holds.iter().filter(|held| held.hash == session);
-        held.any(|held| {
-            let has = |at: &u64| held.range.contains(Position(*at));
-            positions.is_none_or(|positions| positions.iter().any(has))
-        })
-    }
-}
-
-/// The bytes of a derived file, open. An erasure and a redaction wait for it to be dropped: hold it
-/// while you compute, not across an `await`, nor across a call of the store.
-pub trait Mapped: Send + Sync {
-    /// The bytes as they were put, unless it is hurt.
-    fn bytes(&self) -> &[u8];
-
-    /// Whether bytes read as zeros since it was opened, because the file or the device lacks them:
-    /// what was computed from them is void. The caller drops the file and makes another.
-    fn is_hurt(&self) -> bool {
-        false
-    }
-}
-
-impl Mapped for Vec<u8> {
-    fn bytes(&self) -> &[u8] {
-        self
-    }
 }
 
 /// How far a caller has followed the changes of sessions; the default is "not at all". It is worth
@@ -169,7 +149,7 @@ pub trait Derived: Send + Sync {
     /// # Errors
     /// [`StoreError::Outdated`] when a session is gone, or something of it was taken away since it
     /// was read; [`StoreError::TooMuch`], [`StoreError::ReadOnly`], [`StoreError::DiskFull`],
-    /// [`StoreError::Io`]: nothing was kept.
+    /// [`StoreError::Io`]: nothing was kept, unless it is listed after a start.
     fn put_derived<'a>(
         &'a self,
         label: &'a [u8],
@@ -181,7 +161,9 @@ pub trait Derived: Send + Sync {
     }
 
     /// Opens a derived file, checked as a whole. It may read all of the file: call it where waiting
-    /// for the disk is allowed.
+    /// for the disk is allowed. An erasure and a redaction wait for the answer to be dropped: hold
+    /// it while you compute, not across an `await`, nor across a call of the store. One that is
+    /// [`Mapped::is_hurt`] is to be dropped with [`Self::drop_derived`], and made anew.
     ///
     /// # Errors
     /// [`StoreError::DerivedLost`] when it is gone or not what was put: then it goes, too.

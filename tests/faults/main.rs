@@ -36,6 +36,7 @@ mod descriptors;
 mod full;
 mod inject;
 mod kill;
+mod mapped;
 mod memory;
 mod order;
 mod readonly;

@@ -77,6 +77,8 @@ mod seeds;
 /// Damage on the device.
 mod damage;
 mod deleted;
+// What is made from events, and may be lost.
+mod derived;
 /// The embedded engine over stops of every kind.
 mod restart;
 mod store;

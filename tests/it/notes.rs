@@ -154,6 +154,65 @@ async fn notes_take_no_position_and_are_read_in_their_order() {
 }
 
 /// `ok`, `held`, `lost`, or what else was said.
+fn paired(name: &str, value: Option<&str>, batch: Batch) -> Batch {
+    Batch { metadata: [(name.to_owned(), value.map(str::to_owned))].into(), ..batch }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metadata_of_a_batch_is_set_with_its_events_and_not_by_a_retry_or_a_refusal() {
+    on_every_engine(async |store, clock| {
+        let first = paired("state", Some("new"), batch([named("a", "{}")]));
+        let id = Some(key("s").session);
+        let new = NewSession { id, events: first.clone(), ..NewSession::default() };
+        let (created, _) = store.create(&Scope::local(), new).await.unwrap();
+        assert_eq!(created.metadata["state"], "new");
+        assert_eq!(created.bytes, 2 + 8, "its event, and the pair");
+        let set = async |sent: Batch| {
+            clock.advance(MINUTE);
+            let _ = append(store, &key("s"), sent).await;
+            let info = store.info(&key("s")).await.unwrap();
+            (info.metadata.get("state").cloned().unwrap_or_default(), info.tail.0, info.bytes)
+        };
+        let told = |state: &str, tail, bytes| (state.to_owned(), tail, bytes);
+        let second = || paired("state", Some("on"), batch([named("b", "{}")]));
+        assert_eq!(set(second()).await, told("on", 2, 19));
+        assert_eq!(set(first).await, told("on", 2, 19), "a retry");
+        let late = Batch { if_position: Some(Position(1)), ..batch([event("{}")]) };
+        assert_eq!(set(paired("state", Some("late"), late)).await, told("on", 2, 19));
+        let noted = Batch { note: Some(checkpoint("c")), ..batch([event("{}")]) };
+        assert_eq!(set(paired("state", Some("off"), noted)).await, told("off", 3, 32));
+        let before = store.info(&key("s")).await.unwrap();
+        assert_eq!(set(paired("state", None, Batch::default())).await, told("", 3, 37));
+        let after = store.info(&key("s")).await.unwrap();
+        assert!(after.updated_at > before.updated_at, "it was written to");
+        assert_eq!(set(second()).await, told("", 3, 37), "a retry brings nothing back");
+    })
+    .await;
+}
+
+#[test]
+fn metadata_of_a_batch_is_durable_with_its_events_for_no_more_calls() {
+    let sim = Sim::new(83);
+    runtime().block_on(async {
+        let store = Local::open_local(&sim.env(), small()).unwrap();
+        create(&store, "s").await;
+        let calls = async |sent: Batch| {
+            let before = sim.calls();
+            append(&store, &key("s"), sent).await.unwrap();
+            sim.calls() - before
+        };
+        let plain = calls(batch([event("{}")])).await;
+        assert_eq!(calls(paired("state", Some("on"), batch([event("{}")]))).await, plain);
+        drop(store);
+        sim.power_loss();
+        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let info = store.info(&key("s")).await.unwrap();
+        assert_eq!((info.tail, info.metadata["state"].as_str()), (Position(2), "on"));
+        let verified = store.verify(&Scope::local(), None).await.unwrap();
+        assert_eq!((verified.events, verified.damage), (2, vec![]));
+    });
+}
+
 fn outcome<T>(result: &StoreResult<T>) -> String {
     match result {
         Ok(_) => "ok".to_owned(),

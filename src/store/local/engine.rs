@@ -78,7 +78,9 @@ impl Local {
     /// [`OpenError`]; nothing was changed then.
     pub fn open_local(env: &Env, options: Options) -> Result<Self, OpenError> {
         let lock = open::own(env)?;
-        let local = Self::holding(Some(lock), open::open(env, options, making::identify(env)?)?);
+        let (store, derived) = making::identify(env)?;
+        let opened = open::open(env, options, store, derived)?;
+        let local = Self::holding(Some(lock), opened);
         if options.background {
             let sessions = Arc::clone(&local.sessions);
             local.spawn("journal", move || sessions.journal.run(&*sessions))?;
@@ -252,7 +254,7 @@ impl Maintain for Local {
 
 impl Derived for Local {
     fn derived(&self) -> StoreResult<Vec<DerivedFile>> {
-        Ok(self.segments.shelf.list())
+        blocking(|| self.segments.shelf.list())
     }
 
     fn put_derived<'a>(
@@ -270,7 +272,7 @@ impl Derived for Local {
 
     fn drop_derived(&self, name: DerivedName) -> BoxFuture<'_, StoreResult<()>> {
         async move {
-            let destroyed = blocking(|| self.segments.shelf.destroy(&|file| file.name == name));
+            let destroyed = blocking(|| self.segments.shelf.take_away(name));
             let doing = "destroying a derived file";
             destroyed.map_err(|source| StoreError::Io { doing, source })
         }
@@ -571,5 +573,54 @@ impl Store for Local {
             });
         }
         .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::{
+        event::{EventType, NewEvent, Origin, Range},
+        store::Fill,
+    };
+
+    #[tokio::test]
+    async fn events_read_lately_leave_memory_when_some_are_erased_or_redacted() {
+        for erases in [false, true] {
+            let options = Options { background: false, ..Options::default() };
+            let home = tempfile::tempdir().unwrap();
+            let env = Env::real(home.path()).unwrap();
+            let store = Local::open_local(&env, options).unwrap();
+            let id = EventId::new("e").unwrap();
+            let event = NewEvent {
+                id: Some(id.clone()),
+                kind: EventType::new("a.b").unwrap(),
+                origin: Origin::User,
+                created_at: None,
+                position: None,
+                body: Bytes::from_static(b"{}"),
+            };
+            let events = Batch { events: [event].into(), ..Batch::default() };
+            let new = NewSession { events, ..NewSession::default() };
+            let key = store.create(&Scope::local(), new).await.unwrap().0.key;
+            store.settle().unwrap();
+            let read = Read {
+                range: Range::new(Position::ZERO, Position(1)),
+                events_max: 1,
+                bytes_max: 1,
+                fill: Fill::Forward,
+                allow_gaps: false,
+            };
+            assert_eq!(store.read(&key, read).await.unwrap().events.len(), 1);
+            assert!(!store.segments.warm.is_empty(), "what was read stays in memory");
+            if erases {
+                store.erase(&key).await.unwrap();
+            } else {
+                store.redact(&key, &id).await.unwrap();
+            }
+            assert!(store.segments.warm.is_empty(), "erased: {erases}");
+        }
     }
 }

@@ -17,6 +17,8 @@ pub(super) const RESTORING: &str = "RESTORING";
 pub(super) const JOURNAL: &str = "journal";
 pub(super) const SETTLED: &str = "settled";
 pub(super) const SEGMENTS: &str = "segments";
+/// Files that were made from events, and may be lost.
+pub(super) const DERIVED: &str = "derived";
 pub(super) const QUARANTINE: &str = "quarantine";
 /// The first file of the room kept back; the others have a number behind it.
 pub(super) const RESERVE: &str = "reserve";

@@ -5,8 +5,8 @@ use std::io;
 use super::{
     keys,
     layout::{
-        BACKUP, JOURNAL, QUARANTINE, RESTORING, SEGMENTS, SETTLED, STORE, doing, known, replace,
-        settled_path,
+        BACKUP, DERIVED, JOURNAL, QUARANTINE, RESTORING, SEGMENTS, SETTLED, STORE, doing, known,
+        replace, settled_path,
     },
     options::OpenError,
 };
@@ -18,8 +18,9 @@ use crate::{
     },
 };
 
-/// Reads `STORE`, or makes a new store in an empty directory.
-pub(super) fn identify(env: &Env) -> Result<StoreFile, OpenError> {
+/// Reads `STORE`, or makes a new store in an empty directory. Answers also whether the directory
+/// has derived files, as it was listed.
+pub(super) fn identify(env: &Env) -> Result<(StoreFile, bool), OpenError> {
     let storage = &env.storage;
     let names = storage.list("").map_err(doing("listing the data directory"))?;
     if names.iter().any(|entry| entry.name == BACKUP) {
@@ -28,6 +29,7 @@ pub(super) fn identify(env: &Env) -> Result<StoreFile, OpenError> {
     if names.iter().any(|entry| entry.name == RESTORING) {
         return Err(OpenError::Unfinished);
     }
+    let derived = names.iter().any(|entry| entry.name == DERIVED);
     if !names.iter().any(|entry| entry.name == STORE) {
         // STORE is durable before any of these has an entry.
         for directory in [JOURNAL, SEGMENTS] {
@@ -38,9 +40,11 @@ pub(super) fn identify(env: &Env) -> Result<StoreFile, OpenError> {
                 return Err(OpenError::Damaged { what });
             }
         }
-        return make(env).map_err(doing("making a new store"));
+        return Ok((make(env).map_err(doing("making a new store"))?, derived));
     }
-    known(env)?.ok_or_else(|| OpenError::Damaged { what: "STORE is gone".to_owned() })
+    let store = known(env)?;
+    let store = store.ok_or_else(|| OpenError::Damaged { what: "STORE is gone".to_owned() })?;
+    Ok((store, derived))
 }
 
 /// Makes directories and both settled files, then `STORE`: until its rename is durable there is no

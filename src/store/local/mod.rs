@@ -2,8 +2,8 @@
 //! know what an event means.
 //!
 //! The engine is made of parts; each owns its locks and calls only the parts before it: `keys`,
-//! `ground`, `session`, `journal`, `catalogue`, `derived`, `segments`, `clearing`, `commit`, `upkeep`. Above
-//! them, `engine` is the trait `Store`.
+//! `ground`, `session`, `journal`, `catalogue`, `derived`, `segments`, `clearing`, `commit`,
+//! `upkeep`. Above them, `engine` is the trait `Store`.
 
 mod catalogue;
 mod clearing;

@@ -55,8 +55,13 @@ pub(super) fn own(env: &Env) -> Result<Box<dyn Lock>, OpenError> {
 }
 
 /// Opens the data directory, whose lock is held, as the store that its file `STORE` names, or is
-/// to name.
-pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Upkeep, OpenError> {
+/// to name; `derived` says whether there is a directory of derived files.
+pub(super) fn open(
+    env: &Env,
+    options: Options,
+    store: StoreFile,
+    derived: bool,
+) -> Result<Upkeep, OpenError> {
     let began = env.clock.monotonic();
     let keys = Keys::open(env, &store)?;
     layout::sync_names(env).map_err(doing("making the names of the store durable"))?;
@@ -98,18 +103,18 @@ pub(super) fn open(env: &Env, options: Options, store: StoreFile) -> Result<Upke
     unfinished.iter().for_each(|session| sessions.note_erasing(session));
     // No settling names a place behind a tombstone before `settled/` says what it says.
     unfinished.iter().for_each(|session| _ = sessions.forget_frames(session));
-    Ok(parts(ground, sessions, recovered.order_max, refused, recovery))
+    let shelf = Arc::new(Shelf::new(&ground, &sessions, derived));
+    Ok(parts(ground, (sessions, shelf), recovered.order_max, refused, recovery))
 }
 
 /// The parts of the engine above its sessions.
 fn parts(
     ground: Arc<Ground>,
-    sessions: Arc<Sessions>,
+    (sessions, shelf): (Arc<Sessions>, Arc<Shelf>),
     orders_before: u64,
     refused: Refused,
     recovery: Recovery,
 ) -> Upkeep {
-    let shelf = Arc::new(Shelf::new(&ground, &sessions));
     let segments = Arc::new(Segments {
         ground: Arc::clone(&ground),
         sessions: Arc::clone(&sessions),

@@ -396,7 +396,7 @@ async fn finish(
 ) -> Result<Verified, NoBackup> {
     let named = layout::known(inner)?;
     let named = named.ok_or_else(|| NoBackup::Damaged { path: STORE.to_owned() })?;
-    let store = Local::holding(None, open::open(to, quiet(options), named)?);
+    let store = Local::holding(None, open::open(to, quiet(options), named, false)?);
     let verified = read_back(&store)?;
     let voided = store.commit.void_leases().await;
     voided.map_err(|error| NoBackup::Unread { what: error.to_string() })?;

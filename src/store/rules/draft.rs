@@ -8,7 +8,7 @@ use super::{Ahead, Effect, Next, names::given, request::Request};
 use crate::{
     event::{Lsn, Position, SessionHash, Timestamp},
     log::{
-        Chain, Control, Entry, Frame, FrameHeader, FrameKind, Head, KnownBatch, Record,
+        Chain, Change, Control, Entry, Frame, FrameHeader, FrameKind, Head, KnownBatch, Record,
         batch_digest, record,
     },
 };
@@ -37,7 +37,8 @@ impl Draft {
     ) -> Option<Self> {
         let behind = ahead.tail.plus(request.placed.len() as u64);
         let said = request.control(entry, behind);
-        let alone = request.placed.is_empty();
+        let metadata = &request.batch.metadata;
+        let alone = request.placed.is_empty() && metadata.is_empty();
         if alone && said.is_none() {
             return None;
         }
@@ -69,8 +70,12 @@ impl Draft {
         if let Some(said) = said {
             draft.control(said, first);
         }
+        if !metadata.is_empty() {
+            let change = Change { metadata: metadata.clone(), ..Change::default() };
+            draft.control(Control::Change(change), request.metadata_salt);
+        }
         draft.events(request, now);
-        let key = request.batch.key.as_ref().filter(|_| !alone);
+        let key = request.batch.key.as_ref().filter(|_| !request.placed.is_empty());
         if let Some(key) = key {
             let batch = KnownBatch {
                 key: key.as_str().to_owned(),

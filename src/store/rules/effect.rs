@@ -84,11 +84,14 @@ impl Effect {
         self.controls.iter().filter(|(_, said)| matches!(said, Control::Note(_))).count() as u64
     }
 
-    /// Whether requests that depend on the session itself wait for it: a note changes nothing that
-    /// they depend on.
+    /// Whether requests that depend on the session itself wait for it: a note and a new title
+    /// change nothing that they depend on.
     pub(super) fn bars(&self) -> bool {
-        let first = self.controls.first();
-        first.is_some_and(|(_, said)| !matches!(said, Control::Note(_) | Control::Batch(_)))
+        self.controls.iter().any(|(_, said)| match said {
+            Control::Note(_) | Control::Batch(_) => false,
+            Control::Change(change) => !change.describes(),
+            _ => true,
+        })
     }
 
     /// Whether it takes the session out of the sight of readers.

@@ -96,6 +96,8 @@ pub(crate) struct Request {
     pub(super) payload: Vec<u8>,
     /// Salts of the control records.
     pub(super) salts: [[u8; 16]; 2],
+    /// Salt of the record of the batch's metadata.
+    pub(super) metadata_salt: [u8; 16],
     /// The lease as it is after the request, when that was asked.
     pub(crate) lease: Option<Lease>,
 }
@@ -128,6 +130,7 @@ impl Request {
             digests: Vec::with_capacity(count),
             payload: Vec::new(),
             salts: if controls { [draw.salt(), draw.salt()] } else { [[0; 16]; 2] },
+            metadata_salt: if batch.metadata.is_empty() { [0; 16] } else { draw.salt() },
             lease: None,
             batch,
         };

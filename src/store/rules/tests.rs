@@ -147,6 +147,11 @@ fn asks() -> Vec<(&'static str, Ask, Batch)> {
     vec![
         ("append", Ask::Append, events(&[None])),
         ("append fenced", Ask::Append, Batch { fence: Some(Fence(1)), ..events(&[None]) }),
+        (
+            "append with metadata",
+            Ask::Append,
+            Batch { metadata: [("b".to_owned(), None)].into(), ..events(&[None]) },
+        ),
         ("note", Ask::Append, note(NoteKind::Cursor, false)),
         ("checkpoint", Ask::Append, note(NoteKind::Checkpoint, false)),
         ("idle checkpoint", Ask::Append, note(NoteKind::Checkpoint, true)),
@@ -261,7 +266,7 @@ fn each_state_of_a_session_takes_the_requests_that_suit_it() {
 fn what_depends_on_frames_in_flight_waits_for_them() {
     let entry = entry();
     let mut table = String::new();
-    for (queued, ask, batch) in asks().into_iter().take(12) {
+    for (queued, ask, batch) in asks().into_iter().take(13) {
         let mut ahead = Ahead::of(&entry);
         let mut first = request(ask, batch, 10);
         let named = (&id(), hash());

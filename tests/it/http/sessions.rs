@@ -1,8 +1,13 @@
 //! Whole sessions: created, listed, changed, archived, deleted; and the routes of operators.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use sessionlog::store::local::Local;
+use sessionlog_sim::{ManualClock, Sim};
 
 use super::house::{House, Plan, numbers, over_every_engine};
+use crate::engines::small;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_created_read_changed_archived_and_deleted() {
@@ -223,6 +228,23 @@ async fn only_an_on_demand_owner_steps_down() {
     let house = House::build(Plan { on_demand: true, ..Plan::default() }).await;
     assert_eq!(house.call("POST", "/v1/admin/step-down", &[], None).await.status, 202);
     assert!(house.step_down.is_cancelled());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_is_stored_with_its_event_for_no_more_calls_of_the_disk() {
+    let sim = Sim::new(23);
+    let store = Local::open(&sim.env(), small()).unwrap();
+    let house = House::over(store, Arc::new(ManualClock::default()), Plan::default()).await;
+    house.session("s", 1).await;
+    let calls = async |kind: &str| {
+        let before = sim.calls();
+        let sent = json!({"events": [{"type": kind}]});
+        assert_eq!(house.post("/v1/sessions/s/events", &sent).await.status, 200);
+        sim.calls() - before
+    };
+    let plain = calls("user.message").await;
+    assert_eq!(calls("session.status_running").await, plain);
+    assert_eq!(house.get("/v1/sessions/s").await.json()["status"], "running");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sessionlog::{
     env::Clock as _,
     event::Timestamp,
-    store::lifetime::{Count, Lifetimes},
+    store::{Lifetimes, lifetime::Count},
 };
 use sessionlog_sim::ManualClock;
 

@@ -3,7 +3,8 @@
 //! journal do not say.
 
 pub(super) mod backlog;
-pub(super) mod moving;
+pub(super) mod moved;
+mod moving;
 pub(super) mod reserve;
 pub(super) mod sessions;
 mod settled;
@@ -249,6 +250,19 @@ impl Catalogue {
         let key = SessionKey { scope: scope.clone(), session: id.clone() };
         let entry = unpacked(scope, packed);
         entry.stage.is_alive().then(|| entry.info(&key))
+    }
+
+    /// The entry of a session and which one of its name it is; one at rest stays so.
+    pub(super) fn entry(&self, key: &SessionKey) -> Option<(Entry, SessionHash)> {
+        let sessions = self.scopes.get(&key.scope)?;
+        if let Some(session) = sessions.awake.get(&key.session) {
+            let state = session.state();
+            return state.exists().then(|| (state.entry.clone(), session.hash));
+        }
+        let Resting(packed) = sessions.resting.get(key.session.as_str())?;
+        let entry = unpacked(&key.scope, packed);
+        let hash = SessionHash::of(key, Incarnation(entry.incarnation));
+        Some((entry, hash))
     }
 
     /// Every scope with a session.

@@ -1,32 +1,20 @@
 //! Which sessions changed since they were handed out: a count of changes and the sessions that did,
 //! each once, after a walk over all of them. Nothing is counted before one is asked for, nor when
-//! too many changed: then all are handed out again. It must not be durable, nor hold up an append.
+//! too many changed: then all are handed out again. It must not know the catalogue, nor hold
+//! up an append.
 
-use std::{cell::RefCell, collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc};
 
 use tokio::sync::watch;
 
-use super::{
-    super::{
-        rank,
-        session::{Session, hash_of},
-    },
-    sessions::Sessions,
-};
-use crate::{
-    env::sync::{
-        Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    event::{Position, SessionHash, SessionKey},
-    log::{Ending, Entry},
-    store::{Moved, Moves, Since, Survival, derived::Walked},
+use super::super::{rank, session::Session};
+use crate::env::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 /// Sessions that may wait to be handed out, beside twice those that did when the walk ended.
 const WAITING_MAX: usize = 65_536;
-/// Sessions at rest that are read while the catalogue is locked once.
-const SLICE: usize = 256;
 
 /// The sessions that changed.
 pub(crate) struct Moving {
@@ -57,6 +45,11 @@ impl Moving {
             queue: Mutex::new(rank::LAST, Queue::default()),
             watch: watch::channel(0).0,
         }
+    }
+
+    /// Which count it is; 0 while nothing is counted.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
     /// Whether all sessions are being handed out.
@@ -96,7 +89,7 @@ impl Moving {
     }
 
     /// Begins to count, and a walk with it.
-    fn begin(&self) -> u64 {
+    pub(super) fn begin(&self) -> u64 {
         let mut queue = self.queue.lock();
         queue.epochs += 1;
         queue.waiting_max = WAITING_MAX;
@@ -110,7 +103,7 @@ impl Moving {
     }
 
     /// Ends the walk with the sessions in use, which it did not meet.
-    fn end_walk(&self, awake: &[Arc<Session>]) {
+    pub(super) fn end_walk(&self, awake: &[Arc<Session>]) {
         self.queue.lock().waiting_max = WAITING_MAX.max(2 * awake.len());
         awake.iter().for_each(|session| self.note(session));
         self.walking.store(false, Ordering::Release);
@@ -118,7 +111,7 @@ impl Moving {
 
     /// Up to `limit` of the sessions behind a number, and whether there are more. Those up to it
     /// are done with.
-    fn take(&self, behind: u64, limit: usize) -> (Vec<(u64, Arc<Session>)>, bool) {
+    pub(super) fn take(&self, behind: u64, limit: usize) -> (Vec<(u64, Arc<Session>)>, bool) {
         let mut queue = self.queue.lock();
         let done = queue.waiting.partition_point(|(number, _)| *number <= behind);
         let done: Vec<_> = queue.waiting.drain(..done).collect();
@@ -132,69 +125,72 @@ impl Moving {
     }
 }
 
-impl Sessions {
-    /// Sessions that changed since, or all of them.
-    pub(crate) fn moved(&self, mut since: Since, limit: usize) -> Moves {
-        let epoch = self.moving.epoch.load(Ordering::Acquire);
-        if epoch == 0 || since.epoch != epoch {
-            since = Since { epoch: self.moving.begin(), ..Since::default() };
-        }
-        let after = match &since.walked {
-            Walked::Begins => None,
-            Walked::To(key) => Some(key),
-            Walked::Ended => return self.moved_lately(since, limit),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        event::{Incarnation, Scope, SessionHash, SessionId, SessionKey, Timestamp},
+        log::{Create, Entry},
+    };
+
+    fn session(name: &str) -> Arc<Session> {
+        let scope = Scope::local();
+        let create = Create {
+            tenant: scope.tenant.to_string(),
+            user: scope.user.to_string(),
+            session: name.to_owned(),
+            incarnation: [7; 16],
+            title: None,
+            metadata: [].into(),
+            workspace: None,
+            ttl_seconds: None,
+            key: None,
+            lineage: None,
         };
-        let found = RefCell::new(Vec::new());
-        let take = |entry: Entry| {
-            found.borrow_mut().push(entry);
-            true
-        };
-        let slice = limit.clamp(1, SLICE);
-        let (keys, stopped) = self.catalogue().find_resting(after, slice, slice, &take);
-        since.walked = match stopped {
-            Some(last) => Walked::To(last),
-            None => {
-                let awake = self.catalogue().awake_all();
-                self.moving.end_walk(&awake);
-                Walked::Ended
-            }
-        };
-        let met = keys.into_iter().zip(found.into_inner());
-        let sessions = met.filter_map(|(key, entry)| Some(moved(key, hash_of(&entry)?, &entry)));
-        Moves { sessions: sessions.collect(), since, more: true }
+        let key = SessionKey { scope, session: SessionId::new(name).expect("an id") };
+        let hash = SessionHash::of(&key, Incarnation([7; 16]));
+        Session::settled(key, Entry::begin(&create, hash, Timestamp(0)))
     }
 
-    fn moved_lately(&self, mut since: Since, limit: usize) -> Moves {
-        let (taken, more) = self.moving.take(since.number, limit.max(1));
-        since.number = taken.last().map_or(since.number, |(number, _)| *number);
-        let sessions = taken.iter().filter_map(|(_, session)| {
-            let state = session.state();
-            state.exists().then(|| moved(session.key.clone(), session.hash, &state.entry))
-        });
-        Moves { sessions: sessions.collect(), since, more }
+    fn names(taken: &[(u64, Arc<Session>)]) -> Vec<&str> {
+        taken.iter().map(|(_, session)| session.key.session.as_str()).collect()
     }
-}
 
-fn moved(key: SessionKey, hash: SessionHash, entry: &Entry) -> Moved {
-    let base = entry.lineage.as_ref().map_or(0, |lineage| lineage.position);
-    Moved {
-        key,
-        hash,
-        base: Position(base),
-        tail: Position(entry.tail),
-        rewritten: entry.rewritten(),
-        workspace: entry.workspace.clone(),
-        is_archived: entry.archived_at.is_some(),
-        survival: survival(entry),
+    #[test]
+    fn a_session_waits_once_until_it_is_handed_out_and_again_when_it_changes_then() {
+        let moving = Moving::new();
+        let [a, b] = ["a", "b"].map(session);
+        moving.note(&a);
+        assert_eq!(moving.take(0, 10).0.len(), 0, "none is counted before one is asked for");
+        moving.begin();
+        moving.end_walk(&[]);
+        [&a, &b, &a].iter().for_each(|session| moving.note(session));
+        let (taken, more) = moving.take(0, 1);
+        assert_eq!((names(&taken), more), (vec!["a"], true));
+        moving.note(&a);
+        let (taken, more) = moving.take(taken[0].0, 10);
+        assert_eq!((names(&taken), more), (vec!["b", "a"], false));
+        let (none, _) = moving.take(taken[1].0, 10);
+        assert_eq!(names(&none), Vec::<&str>::new());
+        assert!(moving.queue.lock().waiting.is_empty(), "what is done with is let go");
     }
-}
 
-/// What is left of a session.
-pub(crate) fn survival(entry: &Entry) -> Survival {
-    match entry.stage.end().map(|end| end.how) {
-        None => Survival::Alive,
-        Some(Ending::Erased { .. }) => Survival::Erased,
-        Some(Ending::Deleted | Ending::Discarded) => Survival::Deleted,
-        Some(Ending::Expired) => Survival::Expired,
+    #[test]
+    fn too_many_changes_end_the_count_and_the_next_one_begins_anew() {
+        let moving = Moving::new();
+        let epoch = moving.begin();
+        moving.end_walk(&[]);
+        moving.queue.lock().waiting_max = 2;
+        let mut watch = moving.watch();
+        ["a", "b", "c", "d"].map(session).iter().for_each(|session| moving.note(session));
+        assert_eq!(moving.epoch.load(Ordering::Acquire), 0);
+        assert!(moving.queue.lock().waiting.is_empty(), "no session is held");
+        assert!(watch.has_changed().expect("its sender is there"));
+        watch.mark_unchanged();
+        let next = moving.begin();
+        assert!(next > epoch && moving.is_walking());
+        let a = session("a");
+        moving.end_walk(std::slice::from_ref(&a));
+        assert_eq!(names(&moving.take(0, 10).0), ["a"], "those in use come behind the walk");
     }
 }

@@ -125,6 +125,11 @@ impl Sessions {
         awake.or_else(|| self.catalogue_mut().get(key)).ok_or_else(unknown)
     }
 
+    /// The entry of a session, whatever became of it, and which one of its name it is.
+    pub(crate) fn entry(&self, key: &SessionKey) -> Option<(Entry, SessionHash)> {
+        self.catalogue().entry(key)
+    }
+
     /// Makes the frames of a round visible, those of one session together. Answers who waits.
     pub(crate) fn publish(
         &self,

@@ -76,7 +76,9 @@ impl Clearing {
         // A failed step stops nothing: a later settling, or a start, takes it again.
         self.pause.lock().run(self.ground.env.clock.monotonic(), || {
             let erased = self.finish_erasures();
-            self.finish_redactions().and(erased)
+            let redacted = self.finish_redactions();
+            let swept = self.segments.shelf.sweep().map_err(Failed::from);
+            erased.and(redacted).and(swept)
         });
         self.segments.settle_frames(clean, quiet)
     }

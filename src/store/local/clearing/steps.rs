@@ -5,6 +5,7 @@
 use std::{collections::BTreeSet, io, sync::Arc};
 
 use super::{super::session::Session, Clearing};
+use crate::store::Held;
 
 /// A step of a list; `T` is what the list takes away.
 pub(super) struct Step<T> {
@@ -83,6 +84,8 @@ impl Clearing {
     }
 
     fn destroy_derived(&self, of: &mut Holding) -> Result<(), Failed> {
-        Ok(self.segments.shelf.take_away(&of.session, of.positions.as_ref())?)
+        let (hash, positions) = (of.session.hash, of.positions.as_ref());
+        let holds = |holds: &[Held]| holds.iter().any(|held| held.is_of(hash, positions));
+        Ok(self.segments.shelf.destroy(&holds)?)
     }
 }

@@ -6,7 +6,7 @@
 use std::{io, sync::Arc};
 
 use super::super::{
-    catalogue::moving::survival,
+    catalogue::moved::survival,
     layout::is_of_the_file,
     session::{
         Held, Session, State,

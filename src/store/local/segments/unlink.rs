@@ -3,10 +3,11 @@
 
 use std::{collections::BTreeSet, io};
 
-use super::Segments;
+use super::{super::session::Session, Segments};
 use crate::{
     event::SessionHash,
     log::{KeyNumber, segment},
+    store::Held,
 };
 
 impl Segments {
@@ -35,19 +36,22 @@ impl Segments {
     /// a start that finds one that does not unlinks what is left.
     fn unlink_deleted(&self, settled: u64) {
         let mut waiting = self.sessions.backlog.take_deleted();
-        let known = waiting.values().filter(|(_, generation)| *generation < settled);
-        let numbers: Vec<_> =
-            known.map(|(session, _)| KeyNumber(session.state().entry.key)).collect();
+        let known = waiting.iter().filter(|(_, (_, generation))| *generation < settled);
+        let number = |session: &Session| KeyNumber(session.state().entry.key);
+        let numbers: Vec<_> = known.clone().map(|(_, (session, _))| number(session)).collect();
         let destroyed = self.ground.keys.destroy(&numbers);
         if let Err(error) = &destroyed {
             tracing::warn!(%error, "keys of deleted sessions are left");
         }
+        let goes: BTreeSet<SessionHash> = known.map(|(hash, _)| *hash).collect();
+        let holds = |holds: &[Held]| holds.iter().any(|held| goes.contains(&held.hash));
+        let derived = if goes.is_empty() { Ok(()) } else { self.shelf.destroy(&holds) };
+        if let Err(error) = &derived {
+            tracing::warn!(%error, "derived files of deleted sessions are left");
+        }
+        let begun = destroyed.and(derived);
         waiting.retain(|_, (session, generation)| {
-            if *generation >= settled || destroyed.is_err() {
-                return true;
-            }
-            if let Err(error) = self.shelf.take_away(session, None) {
-                tracing::warn!(session = %session.hash, %error, "a derived file is left");
+            if *generation >= settled || begun.is_err() {
                 return true;
             }
             if let Err(error) = self.unlink_files(session.hash, &BTreeSet::new()) {

@@ -112,3 +112,15 @@ impl Warm {
         self.0.insert(place, Arc::clone(group));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Warm {
+        /// For tests of the engine.
+        pub(crate) fn is_empty(&self) -> bool {
+            self.0.is_empty()
+        }
+    }
+}

@@ -17,7 +17,7 @@ use crate::{
     env::sync::atomic::Ordering,
     event::{Position, SessionHash},
     log::{Loss, SegmentEntry, reading::read_around, segment},
-    store::{Gap, KeyReport, Repaired, StoreError, StoreResult, Verified, rules::Ask},
+    store::{Gap, Held, KeyReport, Repaired, StoreError, StoreResult, Verified, rules::Ask},
 };
 
 /// More files of the ring than these are not missing: one of them has a name that this program did
@@ -63,6 +63,9 @@ impl Upkeep {
         let failed = |error: io::Error| write_error("copying to quarantine", &error);
         let copies = blocking(|| {
             self.keep_refused()?;
+            // What was made from what is lost is made anew from what is left.
+            let holds = |holds: &[Held]| holds.iter().any(|held| held.hash == session.hash);
+            self.segments.shelf.destroy(&holds)?;
             let copy = |one: &SegmentEntry| self.copy_segment(session.hash, one);
             segments.iter().map(copy).collect::<io::Result<Vec<_>>>()
         });
@@ -161,6 +164,8 @@ impl Upkeep {
                 "lost, and given up by a person\n",
             )?;
             copies.push(name);
+            // Positions that were lost are given out again.
+            self.segments.shelf.destroy(&|_| true)?;
             self.ground.frozen.store(false, Ordering::Release);
             self.sessions.journal.allow();
             self.clearing.settle_past().and_then(|()| {

@@ -2,7 +2,7 @@
 //! them with what it handed out. It must not be durable.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -62,8 +62,9 @@ impl Shelf {
     }
 
     /// Forgets the files that hold events of a session, or those at these positions.
-    pub(super) fn take_away(&self, session: SessionHash, positions: Option<&[u64]>) {
-        self.files().retain(|_, (file, _)| !file.holds(session, positions));
+    pub(super) fn take_away(&self, session: SessionHash, positions: Option<&BTreeSet<u64>>) {
+        let is_of = |held: &Held| held.is_of(session, positions);
+        self.files().retain(|_, (file, _)| !file.holds.iter().any(is_of));
         self.tell();
     }
 }
@@ -87,7 +88,8 @@ impl Model {
     fn check_current(&self, held: &Held) -> StoreResult<()> {
         let sessions = self.sessions();
         let current = sessions.get(&held.key).is_some_and(|session| {
-            session.hash == held.hash
+            !session.erased
+                && session.hash == held.hash
                 && session.info.rewritten == held.rewritten
                 && held.range.to <= session.info.tail
         });

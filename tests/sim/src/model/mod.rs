@@ -5,6 +5,7 @@
 mod derived;
 mod forks;
 mod known;
+mod upkeep;
 mod work;
 
 use std::{
@@ -21,10 +22,9 @@ use known::{created_before, known_ids, same_batch};
 use work::check_notes;
 
 use sessionlog::store::{
-    Aging, Appended, Change, Family, Fill, Filling, Gap, Head, Health, Keeps, KeyReport, Lease,
-    LeaseCall, Lifetimes, Listed, Listing, Maintain, NewSession, Notes, Placed, Read, Receipt,
-    Recovery, Repaired, SessionInfo, Slice, Stage, Store, StoreError, StoreResult, Swept, Usage,
-    Verified, Watch, Work, lifetime::Count,
+    Aging, Appended, Change, Family, Fill, Filling, Gap, Head, Health, Keeps, Lease, LeaseCall,
+    Lifetimes, Listed, Listing, NewSession, Notes, Placed, Read, Receipt, SessionInfo, Slice,
+    Stage, Store, StoreError, StoreResult, Swept, Usage, Verified, Watch, Work, lifetime::Count,
 };
 use sessionlog::{
     env::{Clock, Entropy},
@@ -163,6 +163,10 @@ impl Model {
         if let Some(note) = batch.note.clone() {
             self.keep(session, note);
         }
+        if !batch.metadata.is_empty() {
+            session.info.updated_at = now;
+            pair(&mut session.info, batch.metadata.clone());
+        }
         if let Some(key) = batch.key.clone().filter(|_| !batch.events.is_empty()) {
             session.batches.insert(key, (batch, answer.clone()));
         }
@@ -206,6 +210,17 @@ impl Model {
     }
 }
 
+/// Sets and removes pairs of the metadata.
+fn pair(info: &mut SessionInfo, pairs: BTreeMap<String, Option<String>>) {
+    for (name, value) in pairs {
+        info.bytes += (name.len() + value.as_ref().map_or(0, String::len)) as u64;
+        match value {
+            Some(value) => info.metadata.insert(name, value),
+            None => info.metadata.remove(&name),
+        };
+    }
+}
+
 /// Why no caller may know of it any more.
 fn gone(session: &Session) -> StoreResult<()> {
     let id = || session.info.key.session.clone();
@@ -213,45 +228,6 @@ fn gone(session: &Session) -> StoreResult<()> {
         (true, restorable) => Err(StoreError::SessionDeleted { session: id(), restorable }),
         (_, true) => Err(StoreError::SessionExpired { session: id() }),
         _ => Ok(()),
-    }
-}
-
-impl Maintain for Model {
-    fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<Verified>> {
-        async move {
-            let mut verified = Verified::default();
-            for found in self.sessions().values().filter(|found| gone(found).is_ok()) {
-                verified.sessions += 1;
-                verified.events += found.info.tail.0;
-                verified.bytes += found.info.bytes;
-            }
-            Ok(verified)
-        }
-        .boxed()
-    }
-
-    fn repair<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        _accept: bool,
-    ) -> BoxFuture<'a, StoreResult<Repaired>> {
-        async move { self.with(key, |_| Ok(Repaired::default())) }.boxed()
-    }
-
-    fn repair_store(&self, _accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
-        async { Ok(Repaired::default()) }.boxed()
-    }
-
-    fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>> {
-        async move { Ok(None) }.boxed()
-    }
-
-    fn rotate_keys(&self, _: usize) -> BoxFuture<'_, StoreResult<KeyReport>> {
-        async move { Err(StoreError::Plaintext) }.boxed()
-    }
-
-    fn recovery(&self) -> Recovery {
-        Recovery { clean: true, ..Recovery::default() }
     }
 }
 
@@ -370,16 +346,11 @@ impl Store for Model {
                     None => {}
                 }
                 session.info.used_at = counted;
-                session.info.bytes += change.text_bytes() as u64;
                 if let Some(title) = change.title {
+                    session.info.bytes += title.as_ref().map_or(0, String::len) as u64;
                     session.info.title = title;
                 }
-                for (name, value) in change.metadata {
-                    match value {
-                        Some(value) => session.info.metadata.insert(name, value),
-                        None => session.info.metadata.remove(&name),
-                    };
-                }
+                pair(&mut session.info, change.metadata);
                 match change.archive {
                     Some(true) => drop(session.info.archived_at.get_or_insert(now)),
                     Some(false) => session.info.archived_at = None,
@@ -464,7 +435,7 @@ impl Store for Model {
             if let Some(found) = session.events.get_mut(at.0 as usize) {
                 found.body = Bytes::from_static(REDACTED);
             }
-            self.shelf.take_away(session.hash, Some(&[at.0]));
+            self.shelf.take_away(session.hash, Some(&BTreeSet::from([at.0])));
             if session.redacted.insert(at) {
                 session.info.rewritten += 1;
                 session.info.updated_at = now.max(session.info.updated_at);

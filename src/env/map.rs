@@ -1,0 +1,250 @@
+//! Files mapped into memory, read-only, for bytes that may be lost. A page that cannot be had, for
+//! the file was cut or the device fails, reads as zeros and marks its mapping as hurt, where the
+//! system would end the process. It must not map what is written to while it is mapped.
+//!
+//! The handler of `SIGBUS` is installed with the first mapping. It takes the faults within one of
+//! ours; any other goes to the handler that was there before, or ends the process as it would have.
+
+#![expect(unsafe_code, reason = "a mapping, and a handler of a signal")]
+#![expect(clippy::disallowed_types, reason = "one of the rooms of the file system")]
+
+use std::{
+    fs, io,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use memmap2::{Mmap, MmapOptions};
+
+/// Bytes that were put somewhere, open for reading.
+pub trait Mapped: Send + Sync {
+    /// The bytes as they were put, unless they are hurt.
+    fn bytes(&self) -> &[u8];
+
+    /// Whether bytes read as zeros since, because the file or the device lacks them: what was
+    /// computed from them is void.
+    fn is_hurt(&self) -> bool {
+        false
+    }
+
+    /// Whether they take memory of this process, as a copy does.
+    fn is_copy(&self) -> bool {
+        true
+    }
+}
+
+impl Mapped for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Mapped for zeroize::Zeroizing<Vec<u8>> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+/// Mappings that there may be at once; what comes beyond is copied.
+const SLOTS: usize = 4096;
+/// The state of a slot that is being taken.
+const TAKING: usize = 1;
+
+/// Where a mapping is, as the handler of a signal may read it: without a lock.
+struct Slot {
+    /// Its first byte; 0 is a free slot.
+    from: AtomicUsize,
+    to: AtomicUsize,
+    hurt: AtomicBool,
+}
+
+static TABLE: [Slot; SLOTS] = [const {
+    Slot { from: AtomicUsize::new(0), to: AtomicUsize::new(0), hurt: AtomicBool::new(false) }
+}; SLOTS];
+/// Slots from here on were never taken.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+/// What handled the signal before.
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+static PAGE: AtomicUsize = AtomicUsize::new(4096);
+
+struct Mapping {
+    map: Mmap,
+    slot: &'static Slot,
+}
+
+impl Mapped for Mapping {
+    fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
+    fn is_hurt(&self) -> bool {
+        self.slot.hurt.load(Ordering::Acquire)
+    }
+
+    fn is_copy(&self) -> bool {
+        false
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // Nothing reads it any more: no fault comes between this and the end of the mapping.
+        self.slot.from.store(0, Ordering::Release);
+    }
+}
+
+/// Maps a file of so many bytes; `None` when there are too many mappings, or nothing to map. The
+/// caller sees to it that no process writes to the file while it is mapped.
+///
+/// # Errors
+/// The error of the system.
+pub(super) fn map(file: &fs::File, bytes: u64) -> io::Result<Option<Box<dyn Mapped>>> {
+    let length = usize::try_from(bytes).map_err(io::Error::other)?;
+    if length == 0 {
+        return Ok(None);
+    }
+    install()?;
+    let Some(slot) = take_slot() else { return Ok(None) };
+    // SAFETY: the file is written once, before it is mapped, and overwritten only when no mapping
+    // of it is left. One that is cut from outside faults, which the handler answers with zeros.
+    let mapped = unsafe { MmapOptions::new().len(length).map(file) };
+    let map = mapped.inspect_err(|_| slot.from.store(0, Ordering::Release))?;
+    // No dump of this process holds what people said. A hint: not every system takes it.
+    #[cfg(target_os = "linux")]
+    let _ = map.advise(memmap2::Advice::DontDump);
+    let from = map.as_ptr() as usize;
+    slot.hurt.store(false, Ordering::Release);
+    slot.to.store(from + length, Ordering::Release);
+    slot.from.store(from, Ordering::Release);
+    Ok(Some(Box::new(Mapping { map, slot })))
+}
+
+fn take_slot() -> Option<&'static Slot> {
+    let free = |slot: &&Slot| {
+        let taken = slot.from.compare_exchange(0, TAKING, Ordering::AcqRel, Ordering::Relaxed);
+        taken.is_ok()
+    };
+    let at = TABLE.iter().position(|slot| free(&slot))?;
+    TAKEN.fetch_max(at + 1, Ordering::AcqRel);
+    TABLE.get(at)
+}
+
+/// Installs the handler, once in the life of the process.
+fn install() -> io::Result<()> {
+    static INSTALLED: std::sync::Mutex<bool> = std::sync::Mutex::new(false);
+    let mut installed = INSTALLED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if *installed {
+        return Ok(());
+    }
+    // SAFETY: both structures are plain data that the calls fill or read; the handler keeps to what
+    // a handler of a signal may do. What was there before is known before the handler can run.
+    unsafe {
+        let page = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).map_err(io::Error::other)?;
+        PAGE.store(page, Ordering::Release);
+        let mut before: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let _ = BEFORE.set(before);
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = on_fault;
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigemptyset(&raw mut action.sa_mask);
+        if libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    *installed = true;
+    Ok(())
+}
+
+/// Takes a fault of a page. It may interrupt any thread anywhere: it takes no lock and allocates
+/// nothing.
+extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the system hands in a valid structure; its address counts when the system itself sent
+    // the signal, which a positive code says.
+    let at = unsafe { ((*info).si_code > 0).then(|| (*info).si_addr() as usize) };
+    if at.is_some_and(fill) {
+        return;
+    }
+    // SAFETY: the handler before is called as it was installed, or the system's own is put back:
+    // then the same access faults again when this returns, and ends the process.
+    unsafe {
+        let before = BEFORE.get();
+        match before.map_or(libc::SIG_DFL, |before| before.sa_sigaction) {
+            libc::SIG_DFL | libc::SIG_IGN => {
+                let mut default: libc::sigaction = std::mem::zeroed();
+                default.sa_sigaction = libc::SIG_DFL;
+                libc::sigaction(signal, &raw const default, std::ptr::null_mut());
+                if at.is_none() {
+                    libc::raise(signal);
+                }
+            }
+            handler if before.is_some_and(|one| one.sa_flags & libc::SA_SIGINFO != 0) => {
+                let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+                    std::mem::transmute(handler);
+                handler(signal, info, context);
+            }
+            handler => {
+                let handler: extern "C" fn(i32) = std::mem::transmute(handler);
+                handler(signal);
+            }
+        }
+    }
+}
+
+/// Puts a page of zeros where one of a mapping of ours cannot be had, and marks the mapping.
+fn fill(at: usize) -> bool {
+    let taken = TABLE.get(..TAKEN.load(Ordering::Acquire)).unwrap_or_default();
+    let mut slots = taken.iter();
+    let ours = slots.find(|slot| {
+        let from = slot.from.load(Ordering::Acquire);
+        from > TAKING && from <= at && at < slot.to.load(Ordering::Acquire)
+    });
+    let Some(slot) = ours else { return false };
+    slot.hurt.store(true, Ordering::Release);
+    let page = PAGE.load(Ordering::Acquire);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: the page is within a mapping of ours, which is read as bytes of any value.
+    let put = unsafe {
+        let page_at = (at - at % page) as *mut libc::c_void;
+        libc::mmap(page_at, page, libc::PROT_READ, flags, -1, 0)
+    };
+    put != libc::MAP_FAILED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(bytes: &[u8]) -> (tempfile::TempDir, fs::File, std::path::PathBuf) {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("file");
+        fs::write(&path, bytes).expect("written");
+        let file = fs::File::open(&path).expect("opened");
+        (home, file, path)
+    }
+
+    #[test]
+    fn a_mapping_that_is_cut_reads_zeros_and_says_so_and_the_others_do_not() {
+        let bytes = vec![7_u8; 64 << 10];
+        let (_home, opened, path) = file(&bytes);
+        let (_other_home, other, _) = file(&bytes);
+        let cut = map(&opened, bytes.len() as u64).expect("mapped").expect("a slot");
+        let whole = map(&other, bytes.len() as u64).expect("mapped").expect("a slot");
+        assert_eq!((cut.bytes(), cut.is_hurt(), cut.is_copy()), (&bytes[..], false, false));
+        let shorter = fs::OpenOptions::new().write(true).open(&path).expect("opened");
+        shorter.set_len(4096).expect("cut");
+        assert_eq!(cut.bytes().iter().filter(|byte| **byte == 0).count(), (64 << 10) - 4096);
+        assert!(cut.is_hurt());
+        assert_eq!(whole.bytes(), bytes);
+        assert!(!whole.is_hurt());
+        drop((cut, whole));
+        let again = map(&other, bytes.len() as u64).expect("mapped").expect("a slot");
+        assert!(!again.is_hurt(), "a slot that is taken again begins anew");
+        assert!(map(&other, 0).expect("nothing to map").is_none());
+    }
+}

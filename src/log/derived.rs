@@ -1,0 +1,392 @@
+//! A derived file: bytes made from events, and what they were made from. It is written whole and
+//! never again, but to take it away. It must not know what the bytes mean, nor read a file.
+//!
+//! ```text
+//! derived   0  magic "SLDERIV1"   8  version u32  12  checksum u32 of 16..184  16  store id 16
+//!          32  name u64          40  cipher u8   41  zero 7
+//!          48  length u32 and checksum u32 of the description as stored
+//!          56  length u64 of the body as stored  64  blake3 of the body as stored 32
+//!          96  zero 16          112  nonce 24 and 48 of the file's key; zeros without a cipher
+//!         184  description, then body
+//! description: bincode of About
+//! with a cipher: both in pieces of 65 536 bytes and a rest, each with a tag 16 behind it, under
+//!   the file's own random key; the nonce is the piece's number u64 and zeros: the description is
+//!   piece 0, or more of it, and the body goes on from there. Associated data:
+//!   "sessionlog v1 derived" store id 16, name u64, number u64, bytes of the description u32, bytes
+//!   of the body u64
+//! the file's key: under the store's own, "sessionlog v1 derived key" store id 16, zero 8, name u64
+//! taken away: zeros over 112..184 with a cipher, over all of it without one
+//! ```
+
+use std::ops::Range;
+
+use bincode::{Decode, Encode};
+use zeroize::Zeroizing;
+
+use super::{
+    bytes::{Fields, checksum, file_header, open_file_header},
+    cipher::{Cipher, Encryptor, KeyNumber, NONCE_BYTES, Nonce, TAG_BYTES, XCHACHA20_POLY1305},
+    encoding::{decode_value, encode_value},
+    error::Fault,
+};
+
+const MAGIC: [u8; 8] = *b"SLDERIV1";
+const VERSION: u32 = 1;
+/// Where the description begins.
+pub const DERIVED_AT: u64 = 184;
+/// Where the file's key is, of an encrypted store.
+pub const DERIVED_KEY: Range<u64> = 112..DERIVED_AT;
+/// Plaintext of a piece.
+const PIECE_BYTES: usize = 65_536;
+
+/// What a derived file says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct About {
+    /// The caller's.
+    pub label: Vec<u8>,
+    /// What it was made from.
+    pub holds: Vec<HeldRecord>,
+}
+
+/// Events of one session.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct HeldRecord {
+    /// Whose.
+    pub tenant: String,
+    /// Whose.
+    pub user: String,
+    /// Its id.
+    pub session: String,
+    /// Its hash.
+    pub hash: [u8; 32],
+    /// Their first position.
+    pub from: u64,
+    /// The one behind the last.
+    pub to: u64,
+    /// How often something was taken away of it before.
+    pub rewritten: u64,
+}
+
+/// The header of a derived file.
+pub struct Derived {
+    about_bytes: u32,
+    about_sum: u32,
+    body_bytes: u64,
+    digest: [u8; 32],
+    /// The file's key, in an encrypted store.
+    key: Option<Cipher>,
+}
+
+/// A store's cipher, and what a new file needs of randomness.
+pub type Seals<'a> = (Encryptor<'a>, &'a dyn Fn() -> [u8; 32]);
+
+/// A derived file as it is stored.
+#[must_use]
+pub fn encode_derived(
+    (store, name): ([u8; 16], u64),
+    about: &About,
+    body: &[u8],
+    seals: Option<Seals<'_>>,
+) -> Vec<u8> {
+    let mut described = Vec::new();
+    encode_value(about, &mut described);
+    let (about_bytes, body_bytes) = match &seals {
+        None => (described.len(), body.len()),
+        Some(_) => (sealed_bytes(described.len()), sealed_bytes(body.len())),
+    };
+    let about_bytes = u32::try_from(about_bytes).unwrap_or(u32::MAX);
+    let sizes = (about_bytes, body_bytes as u64);
+    let mut wrapped = vec![0; NONCE_BYTES + 32 + TAG_BYTES];
+    let mut stored = Vec::with_capacity(about_bytes as usize + body_bytes);
+    match seals {
+        None => stored.extend([&described, body].concat()),
+        Some((own, secret)) => {
+            let key = Zeroizing::new(secret());
+            wrapped =
+                own.cipher.seal_apart((own.nonce)(), &key_place(own.cipher, name), key.to_vec());
+            let cipher = Cipher::new(&key, store, KeyNumber(name));
+            let number = seal(&cipher, sizes, 0, &described, &mut stored);
+            seal(&cipher, sizes, number, body, &mut stored);
+        }
+    }
+    let (front, rest) = stored.split_at(about_bytes as usize);
+    let mut header = store.to_vec();
+    header.extend_from_slice(&name.to_le_bytes());
+    let encrypted = wrapped.iter().any(|byte| *byte != 0);
+    header.extend_from_slice(&[
+        if encrypted { XCHACHA20_POLY1305 } else { 0 },
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ]);
+    header.extend_from_slice(&about_bytes.to_le_bytes());
+    header.extend_from_slice(&checksum(0, &[front]).to_le_bytes());
+    header.extend_from_slice(&(rest.len() as u64).to_le_bytes());
+    header.extend_from_slice(blake3::hash(rest).as_bytes());
+    header.resize(DERIVED_KEY.start as usize - 16, 0);
+    header.extend_from_slice(&wrapped);
+    let mut file = file_header(MAGIC, VERSION, &header);
+    assert_eq!(file.len() as u64, DERIVED_AT, "a header has its length");
+    file.append(&mut stored);
+    file
+}
+
+impl Derived {
+    /// The header at the front of a file.
+    ///
+    /// # Errors
+    /// What is wrong with it; [`Fault::NoKey`] of one that was taken away.
+    pub fn of(
+        (store, name): ([u8; 16], u64),
+        bytes: &[u8],
+        own: Option<&Cipher>,
+    ) -> Result<Self, Fault> {
+        let header = bytes.get(..DERIVED_AT as usize).ok_or(Fault::Short)?;
+        let mut fields = open_file_header(MAGIC, VERSION, header)?;
+        let read = |fields: &mut Fields<'_>| {
+            let place = (fields.array()?, fields.u64()?);
+            let [cipher, ..] = fields.array::<8>()?;
+            let (about_bytes, about_sum) = (fields.u32()?, fields.u32()?);
+            let (body_bytes, digest) = (fields.u64()?, fields.array()?);
+            fields.array::<16>()?;
+            let new = Self { about_bytes, about_sum, body_bytes, digest, key: None };
+            Some((place, cipher, new))
+        };
+        let (place, cipher, mut new) = read(&mut fields).ok_or(Fault::Short)?;
+        let wrapped = fields.0;
+        if place != (store, name) {
+            return Err(Fault::Misplaced);
+        }
+        match (cipher, own) {
+            (0, None) => {}
+            (0, Some(_)) => return Err(Fault::Plaintext),
+            (XCHACHA20_POLY1305, None) => return Err(Fault::Encrypted),
+            (XCHACHA20_POLY1305, Some(own)) => {
+                let key = Zeroizing::new(own.open_apart(&key_place(own, name), wrapped)?);
+                let key: &[u8; 32] = key.as_slice().try_into().map_err(|_| Fault::Short)?;
+                new.key = Some(Cipher::new(key, store, KeyNumber(name)));
+            }
+            (other, _) => {
+                return Err(Fault::Unknown { what: "cipher", value: u32::from(other) });
+            }
+        }
+        Ok(new)
+    }
+
+    /// Where the body begins; the description ends there.
+    #[must_use]
+    pub fn body_at(&self) -> u64 {
+        DERIVED_AT + u64::from(self.about_bytes)
+    }
+
+    /// Where the file ends.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.body_at().saturating_add(self.body_bytes)
+    }
+
+    /// The description, as it is stored between [`DERIVED_AT`] and [`Self::body_at`].
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn about(&self, stored: &[u8]) -> Result<About, Fault> {
+        if stored.len() as u64 != u64::from(self.about_bytes)
+            || checksum(0, &[stored]) != self.about_sum
+        {
+            return Err(Fault::PayloadChecksum);
+        }
+        match &self.key {
+            None => decode_value(stored).ok_or(Fault::Payload),
+            Some(cipher) => {
+                let mut plain = Zeroizing::new(Vec::new());
+                open(cipher, self.sizes(), 0, stored, &mut plain)?;
+                decode_value(&plain).ok_or(Fault::Payload)
+            }
+        }
+    }
+
+    /// Bytes of the body in plaintext.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match &self.key {
+            None => self.body_bytes,
+            Some(_) => {
+                let piece = (PIECE_BYTES + TAG_BYTES) as u64;
+                self.body_bytes.saturating_sub(self.body_bytes.div_ceil(piece) * TAG_BYTES as u64)
+            }
+        }
+    }
+
+    /// Whether the body is stored in plaintext; its blake3 must be that.
+    #[must_use]
+    pub fn plain_digest(&self) -> Option<[u8; 32]> {
+        self.key.is_none().then_some(self.digest)
+    }
+
+    /// Decrypts the body.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn open_body(&self, stored: &[u8]) -> Result<Zeroizing<Vec<u8>>, Fault> {
+        let cipher = self.key.as_ref().ok_or(Fault::NoKey)?;
+        if stored.len() as u64 != self.body_bytes {
+            return Err(Fault::Short);
+        }
+        let room = usize::try_from(self.bytes()).unwrap_or_default();
+        // With room for all of it, no copy is left behind in memory.
+        let mut plain = Zeroizing::new(Vec::with_capacity(room));
+        let first = u64::from(self.about_bytes).div_ceil((PIECE_BYTES + TAG_BYTES) as u64);
+        open(cipher, self.sizes(), first, stored, &mut plain)?;
+        Ok(plain)
+    }
+
+    fn sizes(&self) -> (u32, u64) {
+        (self.about_bytes, self.body_bytes)
+    }
+}
+
+fn sealed_bytes(plain: usize) -> usize {
+    plain + plain.div_ceil(PIECE_BYTES) * TAG_BYTES
+}
+
+fn key_place(own: &Cipher, name: u64) -> Vec<u8> {
+    own.place("sessionlog v1 derived key", &[&name.to_le_bytes()])
+}
+
+/// A number is used once under a key that is used for one file, written once.
+fn nonce(number: u64) -> Nonce {
+    let mut nonce = [0; NONCE_BYTES];
+    nonce.iter_mut().zip(number.to_le_bytes()).for_each(|(byte, of)| *byte = of);
+    nonce
+}
+
+fn piece_place(cipher: &Cipher, sizes: (u32, u64), number: u64) -> Vec<u8> {
+    let fields = [&number.to_le_bytes()[..], &sizes.0.to_le_bytes(), &sizes.1.to_le_bytes()];
+    cipher.place("sessionlog v1 derived", &fields)
+}
+
+/// Encrypts in pieces, numbered from `number` on; answers the next number.
+fn seal(cipher: &Cipher, sizes: (u32, u64), number: u64, plain: &[u8], out: &mut Vec<u8>) -> u64 {
+    let mut next = number;
+    for piece in plain.chunks(PIECE_BYTES) {
+        let mut text = Vec::with_capacity(piece.len() + TAG_BYTES);
+        text.extend_from_slice(piece);
+        cipher.seal(nonce(next), &piece_place(cipher, sizes, next), &mut text);
+        out.append(&mut text);
+        next += 1;
+    }
+    next
+}
+
+fn open(
+    cipher: &Cipher,
+    sizes: (u32, u64),
+    number: u64,
+    stored: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    for (next, piece) in (number..).zip(stored.chunks(PIECE_BYTES + TAG_BYTES)) {
+        let mut text = Zeroizing::new(piece.to_vec());
+        cipher.open(nonce(next), &piece_place(cipher, sizes, next), &mut text)?;
+        out.extend_from_slice(&text);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STORE: [u8; 16] = [6; 16];
+    const NAME: u64 = 0x0123_4567_89ab_cdef;
+
+    fn about() -> About {
+        let held = HeldRecord {
+            tenant: "t".to_owned(),
+            user: "u".to_owned(),
+            session: "s".to_owned(),
+            hash: [9; 32],
+            from: 3,
+            to: 77,
+            rewritten: 2,
+        };
+        About { label: b"scope".to_vec(), holds: vec![held; 700] }
+    }
+
+    fn own() -> Cipher {
+        Cipher::new(&[1; 32], STORE, KeyNumber::STORE)
+    }
+
+    fn encoded(body: &[u8], encrypted: bool) -> Vec<u8> {
+        let (cipher, nonce, secret) = (own(), || [4; 24], || [5; 32]);
+        let encryptor = Encryptor { cipher: &cipher, nonce: &nonce };
+        let seals: Option<Seals<'_>> = encrypted.then_some((encryptor, &secret));
+        encode_derived((STORE, NAME), &about(), body, seals)
+    }
+
+    fn read(file: &[u8], encrypted: bool) -> Result<(About, Vec<u8>), Fault> {
+        let own = own();
+        let head = Derived::of((STORE, NAME), file, encrypted.then_some(&own))?;
+        let (at, end) = (head.body_at() as usize, head.end() as usize);
+        if file.len() != end {
+            return Err(Fault::Short);
+        }
+        let about = head.about(&file[DERIVED_AT as usize..at])?;
+        let stored = &file[at..];
+        let body = match head.plain_digest() {
+            None => head.open_body(stored)?.to_vec(),
+            Some(digest) if digest == *blake3::hash(stored).as_bytes() => stored.to_vec(),
+            Some(_) => return Err(Fault::PayloadChecksum),
+        };
+        assert_eq!(head.bytes(), body.len() as u64);
+        Ok((about, body))
+    }
+
+    #[test]
+    fn a_derived_file_is_read_back_as_it_was_written() {
+        for encrypted in [false, true] {
+            for bytes in [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES] {
+                let body: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
+                let file = encoded(&body, encrypted);
+                let (read_about, read_body) = read(&file, encrypted).expect("it is whole");
+                assert_eq!((read_about, read_body), (about(), body), "{bytes}, {encrypted}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_anywhere_and_a_cut_are_found() {
+        for encrypted in [false, true] {
+            let file = encoded(&[7; 100], encrypted);
+            for at in (0..file.len()).step_by(if encrypted { 97 } else { 13 }) {
+                let mut changed = file.clone();
+                changed[at] ^= 1;
+                assert!(read(&changed, encrypted).is_err(), "byte {at}, {encrypted}");
+                assert!(read(&file[..at], encrypted).is_err(), "cut at {at}, {encrypted}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_its_key_nothing_of_an_encrypted_one_can_be_read() {
+        let mut file = encoded(b"canary", true);
+        assert!(!file.windows(6).any(|part| part == b"canary"));
+        for at in DERIVED_KEY {
+            file[at as usize] = 0;
+        }
+        assert!(read(&file, true).is_err());
+        let mut header = file_header(MAGIC, VERSION, &file[16..DERIVED_AT as usize]);
+        header.extend_from_slice(&file[DERIVED_AT as usize..]);
+        assert_eq!(read(&header, true).map(drop), Err(Fault::Authentication), "whatever it says");
+        let store = encoded(b"canary", true);
+        let other = Cipher::new(&[2; 32], STORE, KeyNumber::STORE);
+        let opened = Derived::of((STORE, NAME), &store, Some(&other)).map(drop);
+        assert_eq!(opened, Err(Fault::Authentication));
+        let opened = Derived::of((STORE, NAME + 1), &store, Some(&own())).map(drop);
+        assert_eq!(opened, Err(Fault::Misplaced));
+    }
+}

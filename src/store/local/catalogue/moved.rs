@@ -1,0 +1,81 @@
+//! Handing out the sessions that changed, for a caller that follows them: all of them at first,
+//! then those that did. It must not wake a session at rest.
+
+use std::cell::RefCell;
+
+use super::{super::session::hash_of, sessions::Sessions};
+use crate::{
+    event::{Position, SessionHash, SessionKey},
+    log::{Ending, Entry},
+    store::{Moved, Moves, Since, Survival, derived::Walked},
+};
+
+/// Sessions at rest that are read while the catalogue is locked once.
+const SLICE: usize = 256;
+
+impl Sessions {
+    /// Sessions that changed since, or all of them.
+    pub(crate) fn moved(&self, mut since: Since, limit: usize) -> Moves {
+        let epoch = self.moving.epoch();
+        if epoch == 0 || since.epoch != epoch {
+            since = Since { epoch: self.moving.begin(), ..Since::default() };
+        }
+        let after = match &since.walked {
+            Walked::Begins => None,
+            Walked::To(key) => Some(key),
+            Walked::Ended => return self.moved_lately(since, limit),
+        };
+        let found = RefCell::new(Vec::new());
+        let take = |entry: Entry| {
+            found.borrow_mut().push(entry);
+            true
+        };
+        let slice = limit.clamp(1, SLICE);
+        let (keys, stopped) = self.catalogue().find_resting(after, slice, slice, &take);
+        since.walked = match stopped {
+            Some(last) => Walked::To(last),
+            None => {
+                let awake = self.catalogue().awake_all();
+                self.moving.end_walk(&awake);
+                Walked::Ended
+            }
+        };
+        let met = keys.into_iter().zip(found.into_inner());
+        let sessions = met.filter_map(|(key, entry)| Some(moved(key, hash_of(&entry)?, &entry)));
+        Moves { sessions: sessions.collect(), since, more: true }
+    }
+
+    fn moved_lately(&self, mut since: Since, limit: usize) -> Moves {
+        let (taken, more) = self.moving.take(since.number, limit.max(1));
+        since.number = taken.last().map_or(since.number, |(number, _)| *number);
+        let sessions = taken.iter().filter_map(|(_, session)| {
+            let state = session.state();
+            state.exists().then(|| moved(session.key.clone(), session.hash, &state.entry))
+        });
+        Moves { sessions: sessions.collect(), since, more }
+    }
+}
+
+fn moved(key: SessionKey, hash: SessionHash, entry: &Entry) -> Moved {
+    let base = entry.lineage.as_ref().map_or(0, |lineage| lineage.position);
+    Moved {
+        key,
+        hash,
+        base: Position(base),
+        tail: Position(entry.tail),
+        rewritten: entry.rewritten(),
+        workspace: entry.workspace.clone(),
+        is_archived: entry.archived_at.is_some(),
+        survival: survival(entry),
+    }
+}
+
+/// What is left of a session.
+pub(crate) fn survival(entry: &Entry) -> Survival {
+    match entry.stage.end().map(|end| end.how) {
+        None => Survival::Alive,
+        Some(Ending::Erased { .. }) => Survival::Erased,
+        Some(Ending::Deleted | Ending::Discarded) => Survival::Deleted,
+        Some(Ending::Expired) => Survival::Expired,
+    }
+}

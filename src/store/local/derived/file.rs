@@ -1,0 +1,160 @@
+//! One derived file on the disk: made, read, taken away. It must not know which there are.
+
+use std::io;
+
+use zeroize::Zeroizing;
+
+use super::super::{ground::Ground, layout::DERIVED};
+use crate::{
+    env::{File, Mapped},
+    event::{Position, Range, Scope, SessionHash, SessionId, SessionKey, TenantId, UserId},
+    log::{
+        About, DERIVED_AT, DERIVED_KEY, Derived, Encryptor, Fault, HeldRecord, LogError, Seals,
+        encode_derived, journal::read, manifest::Hashing,
+    },
+    store::{DerivedFile, DerivedName, Held},
+};
+
+/// Bytes that are read or written at once.
+const PART_BYTES: u64 = 1 << 20;
+
+/// Path of a derived file.
+pub(super) fn path_of(name: DerivedName) -> String {
+    format!("{DERIVED}/{name}")
+}
+
+/// Path of one that is being made.
+pub(super) fn begun(name: DerivedName) -> String {
+    format!("{DERIVED}/{name}.new")
+}
+
+/// Makes a derived file, durably. After an error any part of it may be there, under either path.
+pub(super) fn write(ground: &Ground, file: &DerivedFile, bytes: &[u8]) -> io::Result<()> {
+    let (env, store) = (&ground.env, ground.store.id);
+    let (nonce, secret) = (|| ground.keys.nonce(), || env.secret());
+    let own = ground.keys.own();
+    let seals = own.map(|own| -> Seals<'_> { (Encryptor { cipher: own, nonce: &nonce }, &secret) });
+    let stored = encode_derived((store, file.name.0), &about_of(file), bytes, seals);
+    let made = env.storage.create(&begun(file.name))?;
+    made.write_at(0, &stored)?;
+    made.sync()?;
+    env.storage.rename(&begun(file.name), &path_of(file.name))?;
+    env.storage.sync_dir(DERIVED)
+}
+
+fn about_of(file: &DerivedFile) -> About {
+    let held = |held: &Held| HeldRecord {
+        tenant: held.key.scope.tenant.to_string(),
+        user: held.key.scope.user.to_string(),
+        session: held.key.session.to_string(),
+        hash: held.hash.0,
+        from: held.range.from.0,
+        to: held.range.to.0,
+        rewritten: held.rewritten,
+    };
+    About { label: file.label.to_vec(), holds: file.holds.iter().map(held).collect() }
+}
+
+fn held_of(record: HeldRecord) -> Option<Held> {
+    let tenant = TenantId::new(&record.tenant).ok()?;
+    let user = UserId::new(&record.user).ok()?;
+    let session = SessionId::new(&record.session).ok()?;
+    (record.from <= record.to).then(|| Held {
+        key: SessionKey { scope: Scope { tenant, user }, session },
+        hash: SessionHash(record.hash),
+        range: Range::new(Position(record.from), Position(record.to)),
+        rewritten: record.rewritten,
+    })
+}
+
+fn head(ground: &Ground, name: DerivedName, file: &dyn File) -> Result<Derived, LogError> {
+    let bytes = read(file, 0, DERIVED_AT)?;
+    let own = ground.keys.own().map(|own| &**own);
+    Derived::of((ground.store.id, name.0), &bytes, own)
+        .map_err(|fault| LogError::Fault { byte_offset: 0, fault })
+}
+
+/// What a derived file says of itself.
+pub(super) fn describe(ground: &Ground, name: DerivedName) -> Result<DerivedFile, LogError> {
+    let file = ground.env.storage.open_read(&path_of(name))?;
+    let head = head(ground, name, &*file)?;
+    let wrong = |fault| LogError::Fault { byte_offset: DERIVED_AT, fault };
+    let About { label, holds } =
+        head.about(&read(&*file, DERIVED_AT, head.body_at())?).map_err(wrong)?;
+    let holds: Option<Vec<Held>> = holds.into_iter().map(held_of).collect();
+    let holds = holds.ok_or_else(|| wrong(Fault::Payload))?;
+    Ok(DerivedFile { name, label: label.into(), holds: holds.into(), bytes: head.bytes() })
+}
+
+/// The body of a derived file, and the byte of it that it begins at.
+pub(super) type Body = (Box<dyn Mapped>, usize);
+
+/// Reads all of a derived file and checks it; in plaintext it is mapped then.
+pub(super) fn open(ground: &Ground, name: DerivedName) -> Result<Body, LogError> {
+    let file = ground.env.storage.open_read(&path_of(name))?;
+    let head = head(ground, name, &*file)?;
+    let (at, end) = (head.body_at(), head.end());
+    let wrong = |fault| LogError::Fault { byte_offset: at, fault };
+    if file.len()? != end {
+        return Err(wrong(Fault::Short));
+    }
+    let Some(digest) = head.plain_digest() else {
+        let body: Zeroizing<Vec<u8>> = head.open_body(&read(&*file, at, end)?).map_err(wrong)?;
+        return Ok((Box::new(body), 0));
+    };
+    let mut hashing = Hashing::default();
+    while at + hashing.bytes() < end {
+        let from = at + hashing.bytes();
+        let part = read(&*file, from, end.min(from + PART_BYTES))?;
+        if part.is_empty() {
+            return Err(wrong(Fault::Short));
+        }
+        hashing.take(&part);
+    }
+    if hashing.kept("").hash != digest {
+        return Err(wrong(Fault::PayloadChecksum));
+    }
+    Ok((file.map(end)?, usize::try_from(at).map_err(io::Error::other)?))
+}
+
+/// Takes the bytes of a file away, durably: those of its key, or all of it where it has none. One
+/// that is not there is success.
+pub(super) fn take_away(ground: &Ground, path: &str) -> io::Result<()> {
+    let storage = &ground.env.storage;
+    let file = match storage.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return synced(storage.sync_dir(DERIVED));
+        }
+        file => file?,
+    };
+    let end = file.len()?;
+    // The header goes first: what a crash leaves is whole, or no file.
+    let (front, rest) = match ground.keys.own() {
+        Some(_) => (DERIVED_KEY, end),
+        None => (0..DERIVED_AT, DERIVED_AT),
+    };
+    zero(&*file, front.start, front.end.min(end))?;
+    zero(&*file, rest, end)?;
+    storage.remove(path)?;
+    synced(storage.sync_dir(DERIVED))
+}
+
+/// Writes zeros over a part of a file, durably.
+fn zero(file: &dyn File, from: u64, to: u64) -> io::Result<()> {
+    if from >= to {
+        return Ok(());
+    }
+    for at in (from..to).step_by(PART_BYTES as usize) {
+        let part = PART_BYTES.min(to - at);
+        file.write_at(at, &vec![0; part as usize])?;
+    }
+    file.sync()
+}
+
+/// The directory may have been deleted, and all of its names with it.
+fn synced(synced: io::Result<()>) -> io::Result<()> {
+    synced.or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })
+}

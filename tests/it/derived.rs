@@ -1,0 +1,519 @@
+//! Derived files, and which sessions changed, on every engine; and on the simulated disk, whenever
+//! the machine dies: a file is whole or absent, and what was erased or redacted is in none of them.
+//! It must not know how an engine names its files, but that `derived/` may be deleted.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use sessionlog::{
+    event::{EventId, Position, Range, Scope},
+    store::{
+        Change, Derived, DerivedName, Held, Maintain, Moved, Moves, Since, Store, StoreError,
+        StoreResult, Survival, derived::LABEL_BYTES_MAX, local::Local,
+    },
+};
+use sessionlog_sim::{Call, Fault, Op, Sim};
+
+use crate::{
+    bytes::holds,
+    engines::{append, batch, create, event, key, named, small},
+    forks::fork,
+    life::{machine, runtime},
+    nth::{Nth, cases},
+    store::on_every_engine,
+};
+
+const CANARY: &str = "canary-3e9d02b7aa";
+
+/// Every session that waits to be handed out, and the mark behind them.
+async fn changed(store: &dyn Store, mut since: Since) -> (Vec<Moved>, Since) {
+    let mut sessions = Vec::new();
+    loop {
+        let Moves { sessions: mut some, since: next, more } = store.moved(since, 2).await.unwrap();
+        sessions.append(&mut some);
+        since = next;
+        if !more {
+            sessions.sort_by(|a, b| a.key.cmp(&b.key));
+            return (sessions, since);
+        }
+    }
+}
+
+/// A session as it is now.
+async fn now(store: &dyn Store, session: &str) -> Moved {
+    let (sessions, _) = changed(store, Since::default()).await;
+    sessions.into_iter().find(|one| one.key == key(session)).unwrap()
+}
+
+/// What is held of a session from one position to another.
+async fn held(store: &dyn Store, session: &str, from: u64, to: u64) -> Held {
+    let Moved { key, hash, rewritten, .. } = now(store, session).await;
+    Held { key, hash, range: Range::new(Position(from), Position(to)), rewritten }
+}
+
+async fn fill(store: &dyn Store, session: &str) {
+    create(store, session).await;
+    let events = (0..4).map(|n| named(&format!("{session}-{n}"), &format!("\"{CANARY} {n}\"")));
+    append(store, &key(session), batch(events)).await.unwrap();
+}
+
+fn names(store: &dyn Store) -> BTreeSet<DerivedName> {
+    store.derived().unwrap().into_iter().map(|file| file.name).collect()
+}
+
+fn content(store: &dyn Store, name: DerivedName) -> Option<Vec<u8>> {
+    match store.open_derived(name) {
+        Ok(open) => Some(open.bytes().to_vec()),
+        Err(StoreError::DerivedLost { .. }) => None,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn is_outdated(put: &StoreResult<DerivedName>) -> bool {
+    matches!(put, Err(StoreError::Outdated { .. }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_derived_file_is_listed_opened_and_dropped() {
+    on_every_engine(async |store, _| {
+        fill(store, "s").await;
+        assert_eq!(store.derived().unwrap(), []);
+        let holds = vec![held(store, "s", 0, 2).await, held(store, "s", 3, 4).await];
+        let first = store.put_derived(b"a", holds.clone(), b"bytes").await.unwrap();
+        let second = store.put_derived(b"", Vec::new(), b"").await.unwrap();
+        assert_eq!(names(store), BTreeSet::from([first, second]));
+        let listed = store.derived().unwrap();
+        let file = listed.iter().find(|file| file.name == first).unwrap();
+        assert_eq!((&file.label[..], &file.holds[..], file.bytes), (&b"a"[..], &holds[..], 5));
+        assert_eq!(content(store, first).as_deref(), Some(&b"bytes"[..]));
+        assert_eq!(content(store, second).as_deref(), Some(&b""[..]));
+        for _ in 0..2 {
+            store.drop_derived(first).await.unwrap();
+            assert_eq!((content(store, first), names(store)), (None, BTreeSet::from([second])));
+        }
+        let label = vec![0; LABEL_BYTES_MAX + 1];
+        let refused = store.put_derived(&label, Vec::new(), b"").await;
+        assert!(matches!(refused, Err(StoreError::TooMuch { .. })), "{refused:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_made_from_what_went_is_refused_and_goes() {
+    on_every_engine(async |store, _| {
+        fill(store, "s").await;
+        fill(store, "other").await;
+        let before = held(store, "s", 0, 2).await;
+        let put = async |held: &Held| store.put_derived(b"", vec![held.clone()], b"x").await;
+        put(&before).await.unwrap();
+        let behind = put(&held(store, "s", 2, 4).await).await.unwrap();
+        let other = put(&held(store, "other", 0, 4).await).await.unwrap();
+        assert!(is_outdated(&put(&held(store, "s", 0, 5).await).await), "no such event yet");
+        let mut stranger = before.clone();
+        stranger.key.session = key("unknown").session;
+        assert!(is_outdated(&put(&stranger).await), "no such session");
+        let stranger = Held { hash: held(store, "other", 0, 1).await.hash, ..before.clone() };
+        assert!(is_outdated(&put(&stranger).await), "another session of that name");
+        store.redact(&key("s"), &EventId::new("s-1").unwrap()).await.unwrap();
+        assert_eq!(names(store), BTreeSet::from([behind, other]));
+        assert!(is_outdated(&put(&before).await), "it was read before");
+        assert_eq!(held(store, "s", 0, 2).await.rewritten, 1);
+        let anew = put(&held(store, "s", 0, 2).await).await.unwrap();
+        fork(store, "s", 4, "child").await.unwrap();
+        let gone = Change { delete: true, ..Change::default() };
+        store.change(&key("s"), gone).await.unwrap();
+        assert_eq!(names(store), BTreeSet::from([behind, other, anew]), "it can be restored");
+        store.erase(&key("s")).await.unwrap();
+        assert_eq!(names(store), BTreeSet::from([other]));
+        assert!(is_outdated(&put(&held(store, "s", 0, 2).await).await), "it was erased");
+        assert_eq!(content(store, other).as_deref(), Some(&b"x"[..]));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_that_changed_are_handed_out_and_no_others() {
+    on_every_engine(async |store, _| {
+        let ids = |found: &[Moved]| -> Vec<String> {
+            found.iter().map(|one| one.key.session.to_string()).collect()
+        };
+        let mut watch = store.moved_watch();
+        for session in ["a", "b", "c", "d"] {
+            fill(store, session).await;
+        }
+        let (all, since) = changed(store, Since::default()).await;
+        assert_eq!(ids(&all), ["a", "b", "c", "d"]);
+        assert!(all.iter().all(|one| (one.tail, one.rewritten) == (Position(4), 0)));
+        let (none, since) = changed(store, since).await;
+        assert_eq!(ids(&none), Vec::<String>::new());
+        watch.mark_unchanged();
+        append(store, &key("b"), batch([event("1")])).await.unwrap();
+        fork(store, "a", 2, "e").await.unwrap();
+        watch.changed().await.unwrap();
+        let (again, _) = changed(store, since.clone()).await;
+        let (found, since) = changed(store, since).await;
+        assert_eq!((ids(&found), &again), (vec!["b".to_owned(), "e".to_owned()], &found));
+        assert_eq!((found[0].tail, found[0].survival), (Position(5), Survival::Alive));
+        assert_eq!((found[1].base, found[1].tail), (Position(2), Position(2)));
+        store.redact(&key("c"), &EventId::new("c-0").unwrap()).await.unwrap();
+        let gone = Change { delete: true, ..Change::default() };
+        store.change(&key("b"), gone).await.unwrap();
+        store.erase(&key("d")).await.unwrap();
+        let (found, since) = changed(store, since).await;
+        let told: Vec<_> = found.iter().map(|one| (one.rewritten, one.survival)).collect();
+        let wanted = [(0, Survival::Deleted), (1, Survival::Alive), (u64::MAX, Survival::Erased)];
+        assert_eq!((ids(&found).concat(), &told[..]), ("bcd".to_owned(), &wanted[..]));
+        assert_eq!(changed(store, since).await.0, []);
+        let all = changed(store, Since::default()).await.0;
+        assert_eq!(ids(&all), ["a", "b", "c", "d", "e"], "from the beginning");
+    })
+    .await;
+}
+
+/// One that wakes is passed by, and would be missed if it went to rest again behind the walk.
+#[test]
+fn sessions_at_rest_are_handed_out_although_some_wake_and_rest_meanwhile() {
+    let sim = Sim::new(98);
+    runtime().block_on(async {
+        let store = open(&sim);
+        let all = ["a", "b", "c", "d", "e", "f", "g"];
+        for session in all {
+            fill(&store, session).await;
+        }
+        store.close().await;
+        drop(store);
+        let store = open(&sim);
+        let (mut found, mut since, mut more) = (BTreeSet::new(), Since::default(), true);
+        while more {
+            let moves = store.moved(since, 1).await.unwrap();
+            (since, more) = (moves.since, moves.more);
+            found.extend(moves.sessions.iter().map(|one| one.key.session.to_string()));
+            let last = moves.sessions.last().map(|one| one.key.session.to_string());
+            match last.as_deref() {
+                Some("d") => drop(store.info(&key("e")).await.unwrap()),
+                Some("f") => store.settle().unwrap(),
+                _ => {}
+            }
+        }
+        assert_eq!(found, all.map(str::to_owned).into());
+    });
+}
+
+// -- on the disk -------------------------------------------------------------------------------
+
+fn open(sim: &Sim) -> Local {
+    Local::open_local(&sim.env(), small()).unwrap()
+}
+
+/// Files with a text in them, as the device has them.
+fn holding(sim: &Sim, text: &str) -> Vec<String> {
+    let has = |path: &String| sim.read_durable(path).is_some_and(|bytes| holds(&bytes, text));
+    sim.files().into_iter().filter(has).collect()
+}
+
+fn derived_files(sim: &Sim) -> Vec<String> {
+    sim.files().into_iter().filter(|path| path.starts_with("derived/")).collect()
+}
+
+/// Bytes of a derived file, with words of a session.
+fn body() -> Vec<u8> {
+    format!("{CANARY} ").repeat(9_000).into_bytes()
+}
+
+/// A store with two sessions, a file made from both, and one made from the second alone.
+async fn shelved(sim: &Sim) -> (Local, [DerivedName; 2]) {
+    let store = open(sim);
+    fill(&store, "gone").await;
+    create(&store, "stays").await;
+    append(&store, &key("stays"), batch([event("1"), event("2")])).await.unwrap();
+    store.settle().unwrap();
+    let (gone, stays) = (held(&store, "gone", 0, 4).await, held(&store, "stays", 0, 2).await);
+    let both = vec![gone, stays.clone()];
+    let both = store.put_derived(CANARY.as_bytes(), both, &body()).await.unwrap();
+    let other = store.put_derived(b"label", vec![stays], b"other").await.unwrap();
+    (store, [both, other])
+}
+
+#[test]
+fn derived_files_outlive_every_stop_and_no_word_of_an_encrypted_one_is_readable() {
+    for encrypted in [false, true] {
+        let sim = machine(90, encrypted);
+        runtime().block_on(async {
+            let (mut store, [both, other]) = shelved(&sim).await;
+            let listed = store.derived().unwrap();
+            assert_eq!(holding(&sim, CANARY).is_empty(), encrypted);
+            for clean in [false, true] {
+                if clean {
+                    store.close().await;
+                } else {
+                    sim.power_loss();
+                }
+                drop(store);
+                store = open(&sim);
+                assert_eq!(store.derived().unwrap(), listed);
+                assert!(content(&store, both) == Some(body()));
+                assert_eq!(content(&store, other).as_deref(), Some(&b"other"[..]));
+            }
+            let mut paths = Vec::new();
+            let mut take = |part: sessionlog::store::Part| {
+                paths.push(part.path);
+                Ok(())
+            };
+            store.backup(&mut take).unwrap();
+            assert!(!paths.is_empty() && !paths.iter().any(|path| path.starts_with("derived")));
+        });
+    }
+}
+
+#[test]
+fn a_derived_file_that_is_changed_or_gone_is_lost_and_costs_nothing_else() {
+    for encrypted in [false, true] {
+        let sim = machine(91, encrypted);
+        runtime().block_on(async {
+            let (store, [both, other]) = shelved(&sim).await;
+            drop(store);
+            sim.kill();
+            let path = |name: DerivedName| format!("derived/{name}");
+            sim.flip(&path(both), 50_000, 3);
+            let store = open(&sim);
+            assert_eq!(content(&store, both), None, "the body");
+            assert_eq!(names(&store), BTreeSet::from([other]));
+            assert_eq!(derived_files(&sim), [path(other)]);
+            drop(store);
+            sim.kill();
+            sim.flip(&path(other), 190, 3);
+            let store = open(&sim);
+            assert_eq!(names(&store), BTreeSet::new(), "what it was made from");
+            store.settle().unwrap();
+            assert_eq!(derived_files(&sim), Vec::<String>::new());
+            let again = vec![held(&store, "stays", 0, 2).await];
+            let again = store.put_derived(b"", again, b"again").await.unwrap();
+            drop(store);
+            sim.kill();
+            sim.remove_durable(&path(again));
+            sim.remove_durable("derived");
+            let store = open(&sim);
+            assert_eq!(names(&store), BTreeSet::new(), "all of it");
+            let again = vec![held(&store, "stays", 0, 2).await];
+            let again = store.put_derived(b"", again, b"again").await.unwrap();
+            assert_eq!(content(&store, again).as_deref(), Some(&b"again"[..]));
+            assert_eq!(store.recovery().damage, Vec::<String>::new());
+            assert_eq!(store.verify(&Scope::local(), None).await.unwrap().damage, []);
+        });
+    }
+}
+
+/// The calls of a put or a drop, and the disk after the one that fails.
+fn put_or_drop(encrypted: bool, drops: bool, case: Option<Nth>) -> u64 {
+    let sim = machine(92, encrypted);
+    runtime().block_on(async {
+        let (store, [both, other]) = shelved(&sim).await;
+        let holds = vec![held(&store, "stays", 0, 2).await];
+        let first = sim.calls();
+        if let Some(case) = case {
+            case.plan(&sim);
+        }
+        let done = match drops {
+            true => store.drop_derived(both).await.map(|()| both),
+            false => store.put_derived(b"new", holds, &body()).await,
+        };
+        let calls = sim.calls() - first;
+        let told = format!("drops: {drops}, encrypted: {encrypted}, {case:?}");
+        if sim.lives() == 0 {
+            let there = names(&store);
+            let wanted = match (drops, &done) {
+                (true, _) => BTreeSet::from([other]),
+                (false, Ok(name)) => BTreeSet::from([both, other, *name]),
+                (false, Err(_)) => BTreeSet::from([both, other]),
+            };
+            assert_eq!(there, wanted, "{told}");
+        }
+        drop(store);
+        sim.heal();
+        sim.power_loss();
+        let store = open(&sim);
+        let there = names(&store);
+        assert!(there.contains(&other), "{told}");
+        for name in &there {
+            let wanted = if *name == other { b"other".to_vec() } else { body() };
+            assert!(content(&store, *name) == Some(wanted), "{told}");
+        }
+        match (drops, done) {
+            (true, Ok(_)) => assert_eq!(there, BTreeSet::from([other]), "{told}"),
+            (false, Ok(name)) => assert!(there.contains(&name), "{told}"),
+            (_, Err(_)) => assert!(there.len() <= 3, "{told}"),
+        }
+        store.settle().unwrap();
+        let files: BTreeSet<String> = derived_files(&sim).into_iter().collect();
+        let wanted = there.iter().map(|name| format!("derived/{name}")).collect();
+        assert_eq!(files, wanted, "{told}: strays are swept");
+        calls
+    })
+}
+
+#[test]
+fn a_crash_at_any_call_leaves_a_derived_file_whole_or_absent() {
+    for (encrypted, drops) in [(false, false), (false, true), (true, false), (true, true)] {
+        let calls = put_or_drop(encrypted, drops, None);
+        assert!(calls >= 4, "{calls} calls");
+        cases(calls, 1).for_each(|case| _ = put_or_drop(encrypted, drops, Some(case)));
+    }
+}
+
+/// The calls of an erasure or a redaction, and what derived files hold after the one that fails.
+fn taken(encrypted: bool, erases: bool, case: Option<Nth>) -> u64 {
+    let sim = machine(93, encrypted);
+    runtime().block_on(async {
+        let (store, [both, other]) = shelved(&sim).await;
+        let take = async |store: &Local| match erases {
+            true => store.erase(&key("gone")).await,
+            false => {
+                let mut taken = Ok(());
+                for n in 0..4 {
+                    let id = EventId::new(&format!("gone-{n}")).unwrap();
+                    taken = taken.and(store.redact(&key("gone"), &id).await.map(drop));
+                }
+                taken
+            }
+        };
+        let first = sim.calls();
+        if let Some(case) = case {
+            case.plan(&sim);
+        }
+        let answer = take(&store).await;
+        let calls = sim.calls() - first;
+        let told = format!("erases: {erases}, encrypted: {encrypted}, {case:?}");
+        if answer.is_ok() {
+            assert_eq!(names(&store), BTreeSet::from([other]), "{told}");
+        }
+        drop(store);
+        sim.heal();
+        if answer.is_ok() {
+            assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
+        }
+        sim.power_loss();
+        let store = open(&sim);
+        // The start finishes what was begun before any file is opened.
+        let begun = now(&store, "gone").await.rewritten > 0;
+        let there = names(&store);
+        assert!(!(begun && there.contains(&both)), "{told}");
+        assert!(begun || answer.is_err(), "{told}");
+        assert_eq!(content(&store, other).as_deref(), Some(&b"other"[..]), "{told}");
+        take(&store).await.unwrap();
+        assert_eq!(names(&store), BTreeSet::from([other]), "{told}");
+        assert_eq!(holding(&sim, CANARY), Vec::<String>::new(), "{told}");
+        assert_eq!(derived_files(&sim), [format!("derived/{other}")], "{told}");
+        calls
+    })
+}
+
+#[test]
+fn what_was_erased_or_redacted_is_in_no_derived_file_whenever_the_machine_dies() {
+    for (encrypted, erases) in [(false, true), (false, false), (true, true), (true, false)] {
+        let calls = taken(encrypted, erases, None);
+        assert!(calls >= 10, "{calls} calls");
+        cases(calls, 13).for_each(|case| _ = taken(encrypted, erases, Some(case)));
+    }
+}
+
+#[test]
+fn a_reclaimed_session_is_in_no_derived_file() {
+    for encrypted in [false, true] {
+        let sim = machine(94, encrypted);
+        runtime().block_on(async {
+            let (store, [_, other]) = shelved(&sim).await;
+            let gone = Change { discard: true, ..Change::default() };
+            store.change(&key("gone"), gone).await.unwrap();
+            (0..3).for_each(|_| store.settle().unwrap());
+            assert_eq!(names(&store), BTreeSet::from([other]));
+            assert_eq!(derived_files(&sim), [format!("derived/{other}")]);
+        });
+    }
+}
+
+#[test]
+fn the_bytes_of_a_file_are_overwritten_before_its_name_goes() {
+    for encrypted in [false, true] {
+        runtime().block_on(async {
+            let unlinks = {
+                let sim = machine(95, encrypted);
+                let (store, [both, _]) = shelved(&sim).await;
+                store.erase(&key("gone")).await.unwrap();
+                let path = format!("derived/{both}");
+                let is_it = |call: &Call| call.op == Op::Remove && *call.path == *path;
+                sim.trace().iter().position(is_it).unwrap() as u64
+            };
+            let sim = machine(95, encrypted);
+            let (store, [both, _]) = shelved(&sim).await;
+            let path = format!("derived/{both}");
+            sim.fail_call(unlinks, Fault::Short, false);
+            let refused = store.erase(&key("gone")).await;
+            assert!(matches!(refused, Err(StoreError::Unfinished { .. })), "{refused:?}");
+            let left = sim.read_durable(&path).expect("it is not unlinked");
+            assert!(!holds(&left, CANARY), "encrypted: {encrypted}");
+            let (zeros, key) = (|part: &[u8]| part.iter().all(|byte| *byte == 0), &left[112..184]);
+            assert!(zeros(if encrypted { key } else { &left }), "encrypted: {encrypted}");
+            store.erase(&key_of_gone()).await.unwrap();
+            assert_eq!(sim.read_durable(&path), None);
+        });
+    }
+}
+
+fn key_of_gone() -> sessionlog::event::SessionKey {
+    key("gone")
+}
+
+#[test]
+fn an_erasure_waits_for_a_reader_and_hides_the_file_from_others() {
+    for encrypted in [false, true] {
+        let sim = machine(96, encrypted);
+        runtime().block_on(async {
+            let (store, [both, other]) = shelved(&sim).await;
+            let store = Arc::new(store);
+            let open = store.open_derived(both).unwrap();
+            let erasing = Arc::clone(&store);
+            let erased = std::thread::spawn(move || {
+                runtime().handle().block_on(async { erasing.erase(&key_of_gone()).await })
+            });
+            while names(&*store).contains(&both) {
+                std::thread::yield_now();
+            }
+            let there = sim.read_cached(&format!("derived/{both}")).expect("a reader has it");
+            assert_eq!(holds(&there, CANARY), !encrypted);
+            assert!(open.bytes() == body());
+            drop(open);
+            erased.join().unwrap().unwrap();
+            assert_eq!(sim.read_durable(&format!("derived/{both}")), None);
+            assert_eq!(names(&*store), BTreeSet::from([other]));
+        });
+    }
+}
+
+#[test]
+fn a_store_without_derived_files_does_not_touch_the_disk_for_them() {
+    let sim = Sim::new(97);
+    runtime().block_on(async {
+        for _ in 0..2 {
+            let store = open(&sim);
+            for session in ["erased", "redacted", "discarded"] {
+                let name = format!("{session}{}", sim.lives());
+                fill(&store, &name).await;
+                now(&store, &name).await;
+                let id = EventId::new(&format!("{name}-0")).unwrap();
+                match session {
+                    "erased" => store.erase(&key(&name)).await.unwrap(),
+                    "redacted" => drop(store.redact(&key(&name), &id).await.unwrap()),
+                    _ => {
+                        let gone = Change { discard: true, ..Change::default() };
+                        drop(store.change(&key(&name), gone).await.unwrap());
+                    }
+                }
+            }
+            store.settle().unwrap();
+            assert_eq!(store.derived().unwrap(), []);
+            drop(store);
+            sim.kill();
+        }
+        let of_derived = |call: &Call| call.path.starts_with("derived");
+        assert!(!sim.trace().iter().any(of_derived));
+    });
+}
