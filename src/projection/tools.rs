@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_commands_are_told_by_names_and_members() {
+    fn files_and_commands_are_recognised_by_tool_names_and_members() {
         for (name, input, expected) in [
             ("Edit", r#"{"file_path":"a"}"#, Does::Edits),
             ("apply_patch", r#""*** Begin Patch""#, Does::Edits),

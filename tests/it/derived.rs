@@ -98,7 +98,7 @@ async fn a_derived_file_is_listed_opened_and_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_made_from_what_went_is_refused_and_goes() {
+async fn derived_files_of_events_that_went_are_refused_and_removed() {
     on_every_engine(async |store, _| {
         fill(store, "s").await;
         fill(store, "other").await;
@@ -407,7 +407,7 @@ fn taken(encrypted: bool, erases: bool, case: Option<Nth>) -> u64 {
 }
 
 #[test]
-fn what_was_erased_or_redacted_is_in_no_derived_file_whenever_the_machine_dies() {
+fn erased_and_redacted_events_are_in_no_derived_file_whenever_the_machine_dies() {
     for (encrypted, erases) in [(false, true), (false, false), (true, true), (true, false)] {
         let calls = taken(encrypted, erases, None);
         assert!(calls >= 10, "{calls} calls");
