@@ -36,6 +36,16 @@ pub(super) enum Failure {
         /// The error of the system.
         source: io::Error,
     },
+    /// A file of a data set has another shape.
+    #[error("{}: {place}: {problem}", path.display())]
+    Shape {
+        /// The file.
+        path: PathBuf,
+        /// Where in it: a line, or members from the top.
+        place: String,
+        /// What is wrong there.
+        problem: String,
+    },
     /// Input or output failed.
     #[error(transparent)]
     Stream(#[from] io::Error),

@@ -1,7 +1,7 @@
 //! `sessionlog-bench eval`: how much of a session its views show, counted on sessions that are
-//! generated from seeds with known facts in them. It works on a server and a data directory of its
-//! own, must not touch the user's sessions, and measures no time: the same seeds give the same
-//! report.
+//! generated from seeds with known facts in them, and how much of the evidence of questions a
+//! search finds. It works on a server and a data directory of its own and must not touch the
+//! user's sessions.
 
 mod agent;
 mod arguments;
@@ -11,6 +11,7 @@ mod desk;
 mod dice;
 mod grammar;
 mod measure;
+mod recall;
 mod report;
 mod research;
 mod rows;
@@ -29,7 +30,7 @@ use indicatif::ProgressBar;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use self::{desk::Desk, measure::KINDS, report::Report, rows::Tally};
+use self::{desk::Desk, measure::KINDS, recall::Recall, report::Report, rows::Tally};
 use super::{
     failure::{Failure, Outcome},
     process::sessionlog,
@@ -45,6 +46,8 @@ use ::sessionlog::{client::Target, env::files};
 pub(super) enum Eval {
     /// Count how much views show of generated sessions after a client lost its context
     Recovery(Recovery),
+    /// Measure how much of the evidence of questions a search in conversations finds
+    Recall(Recall),
 }
 
 #[derive(Debug, Args)]
@@ -91,7 +94,14 @@ impl Recovery {
     }
 }
 
-pub(super) fn run(Eval::Recovery(wanted): &Eval) -> Outcome {
+pub(super) fn run(wanted: &Eval) -> Outcome {
+    match wanted {
+        Eval::Recovery(wanted) => recovery(wanted),
+        Eval::Recall(wanted) => recall::run(wanted),
+    }
+}
+
+fn recovery(wanted: &Recovery) -> Outcome {
     if let Some(directory) = &wanted.out {
         // Found out before minutes of work rather than after.
         files::create_dir(directory).map_err(|source| of_file(directory, source))?;

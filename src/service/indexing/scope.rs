@@ -305,13 +305,9 @@ impl ScopeIndex {
     /// A file is gone: its sessions are read again.
     pub(super) fn lose(&self, name: DerivedName) {
         let mut state = self.state();
-        let Some(at) = state.parts.iter().position(|part| part.file() == Some(name)) else {
-            return;
-        };
-        let lost = state.parts.remove(at);
-        for hash in lost.sessions.iter() {
-            state.change(*hash, |session| session.indexed_to = session.base);
-            state.held.remove(hash);
+        let at = state.parts.iter().position(|part| part.file() == Some(name));
+        if let Some(at) = at {
+            state.lose(at);
         }
     }
 
@@ -415,9 +411,22 @@ impl State {
         to
     }
 
+    /// Drops a part whose file is gone: its sessions are read again.
+    fn lose(&mut self, at: usize) {
+        let lost = self.parts.remove(at);
+        for hash in lost.sessions.iter() {
+            self.change(*hash, |session| session.indexed_to = session.base);
+            self.held.remove(hash);
+        }
+    }
+
     /// Makes the parts in memory that hold something of a session anew without it. The store has
     /// destroyed the files that do.
     fn drop_passages(&mut self, hash: SessionHash) {
+        let is_gone = |part: &IndexPart| part.file().is_some() && part.sessions.contains(&hash);
+        while let Some(at) = self.parts.iter().position(is_gone) {
+            self.lose(at);
+        }
         for part in self.parts.iter_mut().filter(|part| part.sessions.contains(&hash)) {
             let Some(bytes) = part.fresh_bytes() else { continue };
             let bytes = Arc::clone(bytes);

@@ -1,6 +1,8 @@
 //! Searching all sessions, over HTTP: what was acknowledged is found or named as behind; what is
 //! hidden, erased, redacted or another's is not; filters, pages, refusals.
 
+mod kept;
+
 use serde_json::{Value, json};
 use sessionlog::{
     access::Grant,

@@ -1,0 +1,178 @@
+//! Conversations recorded in a server and asked for over HTTP, as a client does. It must not count
+//! what is right.
+
+use std::io;
+
+use serde_json::{Value, json};
+
+use super::{
+    draw::Draw,
+    figures::{Answer, Asked},
+    set::{Conversation, Place, Question},
+};
+use crate::{
+    failure::{Failure, Outcome},
+    site::{Site, stop_here},
+};
+use ::sessionlog::{
+    client::{Client, ClientError, Request, session_path},
+    event::{SessionId, kinds},
+    harness::{Counter as _, Tokenizer},
+    verbs::{
+        NoQuery, Nowhere,
+        search::{SearchBody, SearchWith},
+        sessions,
+    },
+    wire::{search::Hit, types::CreateSession},
+};
+
+/// Events of a batch.
+const BATCH: usize = 100;
+/// Hits of a page, and the most of one.
+const HITS: usize = 10;
+pub(super) const HITS_MAX: usize = 100;
+/// How long an answer may wait for the index.
+const WAIT_MS: u64 = 60_000;
+
+/// A client of the evaluation's server.
+pub(super) struct Asker<'a> {
+    pub(super) site: &'a Site,
+    pub(super) client: Client,
+}
+
+impl Asker<'_> {
+    /// Records a conversation as the sessions of a workspace.
+    pub(super) fn record(&self, number: usize, said: &Conversation) -> Outcome {
+        for (at, session) in said.sessions.iter().enumerate() {
+            stop_here(self.site)?;
+            let id = name_of(number, at);
+            let events: Vec<Value> = session
+                .turns
+                .iter()
+                .map(|turn| {
+                    let kind =
+                        if turn.answers { kinds::AGENT_MESSAGE } else { kinds::USER_MESSAGE };
+                    let mut event = json!({
+                        "type": kind, "speaker": turn.speaker, "content": turn.text,
+                    });
+                    let more = [("caption", &turn.caption), ("created_at", &session.at)];
+                    if let Some(members) = event.as_object_mut() {
+                        let more = more.into_iter().filter_map(|(name, value)| {
+                            Some((name.to_owned(), json!(value.as_ref()?)))
+                        });
+                        members.extend(more);
+                    }
+                    event
+                })
+                .collect();
+            self.site.wait(self.write(&id, number, &events))??;
+        }
+        Ok(())
+    }
+
+    async fn write(&self, id: &str, number: usize, events: &[Value]) -> Outcome {
+        let (new, workspace) = (Some(id.to_owned()), Some(workspace_of(number)));
+        let new = CreateSession { id: new, workspace, ..CreateSession::default() };
+        self.client.call::<sessions::Create>(&Nowhere {}, &NoQuery {}, &new).await?;
+        let session = SessionId::new(id).map_err(io::Error::other)?;
+        for batch in events.chunks(BATCH) {
+            let request = Request::post(session_path(&session, "/events"));
+            self.client.send(request.json(&json!({ "events": batch }))).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until everything is in the index.
+    pub(super) fn settle(&self) -> Outcome {
+        self.find(0, "anything", 1).map(drop)
+    }
+
+    /// Asks a question: once as clients do by default, which is timed, and once for every hit.
+    pub(super) fn ask(&self, number: usize, question: &Question) -> Outcome<Answer> {
+        let words = plain(&question.text);
+        let began = self.site.clock.monotonic();
+        let page = self.find(number, &words, HITS)?;
+        let took = self.site.clock.monotonic().saturating_sub(began);
+        let tokens = page.iter().map(|hit| Tokenizer::O200k.count(&hit.snippet.text));
+        let tokens = tokens.sum::<usize>() as u64;
+        let hits = places(&self.find(number, &words, HITS_MAX)?);
+        let Question { text, evidence, category } = question.clone();
+        let asked = Asked { text, evidence, category };
+        Ok(Answer { conversation: number, asked, hits, took, tokens })
+    }
+
+    /// Whether the words of a turn find it first.
+    pub(super) fn finds_first(&self, number: usize, drawn: &Draw) -> Outcome<bool> {
+        let found = places(&self.find(number, &plain(&drawn.words), 1)?);
+        Ok(found.first() == Some(&drawn.turn))
+    }
+
+    fn find(&self, number: usize, words: &str, limit: usize) -> Outcome<Vec<Hit>> {
+        let asked = SearchBody {
+            q: words.to_owned(),
+            workspace: Some(workspace_of(number)),
+            limit: Some(limit),
+            wait_ms: WAIT_MS,
+            ..SearchBody::default()
+        };
+        let call = self.client.call::<SearchWith>(&Nowhere {}, &NoQuery {}, &asked);
+        match self.site.wait(call)? {
+            Ok(answer) if answer.complete.is_complete => Ok(answer.hits),
+            Ok(answer) => {
+                let behind = answer.complete.events_behind;
+                Err(Failure::Ended(
+                    format!("{behind} events were not in the index after {WAIT_MS} ms"),
+                    "run the evaluation again on a machine with less load",
+                ))
+            }
+            // A text of stop words alone finds nothing.
+            Err(ClientError::Refused(refusal)) if refusal.code == "invalid_request" => {
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// A text without the characters that are operators of a query: a person who asks means words.
+fn plain(text: &str) -> String {
+    let words = text.split_whitespace().map(|word| {
+        let is_sign = |c: char| matches!(c, '+' | '-' | '*' | '"' | '“' | '”' | '„');
+        word.trim_matches(is_sign).replace(['"', '“', '”', '„'], " ").replace(':', ": ")
+    });
+    words.collect::<Vec<String>>().join(" ")
+}
+
+fn places(hits: &[Hit]) -> Vec<Place> {
+    let place = |hit: &Hit| {
+        let session = hit.session.rsplit('-').next()?.parse().ok()?;
+        Some((session, usize::try_from(hit.position).ok()?))
+    };
+    hits.iter().filter_map(place).collect()
+}
+
+fn workspace_of(number: usize) -> String {
+    format!("recall-{number}")
+}
+
+fn name_of(number: usize, session: usize) -> String {
+    format!("recall-{number}-{session}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_asked_as_words() {
+        for (text, expected) in [
+            ("What is \"Blue Door\" about?", "What is  Blue Door  about?"),
+            ("-never +this who:Ana pre*", "never this who: Ana pre"),
+            ("a well-known C++", "a well-known C"),
+        ] {
+            let asked = plain(text);
+            let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(words(&asked), words(expected), "{text}");
+        }
+    }
+}

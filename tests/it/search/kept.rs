@@ -1,0 +1,168 @@
+//! The index of an engine that keeps: what of it is in files, after a stop, without them, and where
+//! the machine dies. Searched by the verb as an interface calls it.
+
+use std::{sync::Arc, time::Duration};
+
+use sessionlog::{
+    env::Env,
+    event::{Batch, EventType, NewEvent, Origin, Scope, SessionId},
+    service::{Caller, NewSession, SearchCall, SearchResult, Service},
+    store::{Store, local::Local},
+};
+use sessionlog_sim::Fault;
+
+use crate::{
+    bytes::holds,
+    engines::small,
+    life::machine,
+    nth::{Nth, cases},
+};
+
+/// More passages than the smallest file has.
+const EVENTS: usize = 700;
+
+fn caller() -> Caller {
+    Caller { scope: Scope::local(), origin: Origin::User, fence: None }
+}
+
+/// Searches wait by a clock.
+fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(1).enable_time().build().unwrap()
+}
+
+struct Desk {
+    store: Arc<dyn Store>,
+    service: Service,
+}
+
+impl Desk {
+    fn open(env: &Env) -> Self {
+        let store: Arc<dyn Store> = Local::open(env, small()).unwrap();
+        let service = Service::new(Arc::clone(&store), env.clock.clone());
+        Self { store, service }
+    }
+
+    async fn fill(&self, session: &str, word: &str) {
+        let id = SessionId::new(session).ok();
+        let new = NewSession { id: id.clone(), ..NewSession::default() };
+        self.service.create_session(&caller(), new).await.unwrap();
+        let event = |n: usize| NewEvent {
+            id: None,
+            kind: EventType::new("user.message").unwrap(),
+            origin: Origin::User,
+            created_at: None,
+            position: None,
+            body: format!(r#"{{"content":"The {word} number {n} of the survey"}}"#).into(),
+        };
+        let batch = Batch { events: (0..EVENTS).map(event).collect(), ..Batch::default() };
+        self.service.emit(&caller(), &id.unwrap(), batch, false).await.unwrap();
+    }
+
+    async fn search(&self, words: &str) -> SearchResult {
+        let wait = Duration::from_secs(60);
+        let asked = SearchCall { words: words.to_owned(), wait, ..SearchCall::default() };
+        let found = self.service.search(&caller(), asked).await.unwrap();
+        assert!(found.is_noted && found.coverage.sessions_behind == 0, "{found:?}");
+        found
+    }
+
+    async fn stop(self) {
+        self.service.keep_index().await;
+        self.store.close().await;
+    }
+}
+
+fn places(found: &SearchResult) -> Vec<(String, u64)> {
+    found.hits.iter().map(|hit| (hit.session.to_string(), hit.position.0)).collect()
+}
+
+#[test]
+fn a_stop_keeps_the_index_and_deleting_its_files_changes_only_time() {
+    runtime().block_on(async {
+        let sim = machine(71, false);
+        let desk = Desk::open(&sim.env());
+        desk.fill("survey", "heron").await;
+        let before = places(&desk.search("heron 123").await);
+        assert_eq!(before[0], ("survey".to_owned(), 123));
+        desk.stop().await;
+        let files = || -> Vec<String> {
+            let files = sim.files().into_iter();
+            files.filter(|path| path.starts_with("derived/")).collect()
+        };
+        assert!(!files().is_empty());
+        // What is kept is not read again: the session is hidden from reading, and is found.
+        let desk = Desk::open(&sim.env());
+        assert_eq!(desk.service.counts().index.passages, 0);
+        assert_eq!(places(&desk.search("heron 123").await), before);
+        assert_eq!(desk.service.counts().index.memory_bytes, 0, "nothing was read anew");
+        desk.stop().await;
+        files().iter().for_each(|path| sim.remove_durable(path));
+        sim.power_loss();
+        let desk = Desk::open(&sim.env());
+        assert_eq!(places(&desk.search("heron 123").await), before);
+        assert!(desk.service.counts().index.memory_bytes > 0);
+        desk.stop().await;
+    });
+}
+
+#[test]
+fn no_word_is_in_the_index_of_an_encrypted_store_nor_one_that_was_erased_in_any() {
+    runtime().block_on(async {
+        for encrypted in [false, true] {
+            let sim = machine(72, encrypted);
+            let desk = Desk::open(&sim.env());
+            desk.fill("secret", "wolpertinger").await;
+            desk.fill("other", "heron").await;
+            desk.search("wolpertinger").await;
+            desk.service.keep_index().await;
+            let has = |text: &str| {
+                let read = |path: &String| sim.read_durable(path).is_some_and(|b| holds(&b, text));
+                sim.files().iter().filter(|path| path.starts_with("derived/")).any(read)
+            };
+            assert_eq!(has("wolperting"), !encrypted, "the index is in a file");
+            let session = SessionId::new("secret").unwrap();
+            desk.service.erase_session(&caller(), &session).await.unwrap();
+            assert!(!has("wolperting"), "encrypted: {encrypted}");
+            assert_eq!(places(&desk.search("wolpertinger").await), []);
+            assert_eq!(places(&desk.search("heron 9").await)[0], ("other".to_owned(), 9));
+            desk.stop().await;
+            assert!(!has("wolperting"), "encrypted: {encrypted}");
+        }
+    });
+}
+
+/// The calls of a life with an index, and what is found behind the one that fails.
+fn lived(case: Option<Nth>) -> u64 {
+    let sim = machine(73, false);
+    runtime().block_on(async {
+        let desk = Desk::open(&sim.env());
+        desk.fill("survey", "heron").await;
+        desk.search("heron").await;
+        let first = sim.calls();
+        if let Some(case) = case {
+            case.plan(&sim);
+        }
+        desk.service.keep_index().await;
+        desk.store.close().await;
+        let calls = sim.calls() - first;
+        match case.map(|case| case.fault) {
+            Some(Fault::Kill) => sim.kill(),
+            Some(Fault::PowerLoss) => sim.power_loss(),
+            _ => {}
+        }
+        sim.heal();
+        let desk = Desk::open(&sim.env());
+        let found = places(&desk.search("heron 123").await);
+        assert_eq!(found.first(), Some(&("survey".to_owned(), 123)), "{case:?}");
+        desk.stop().await;
+        calls
+    })
+}
+
+#[test]
+fn a_failure_at_any_call_leaves_an_index_that_catches_up() {
+    let calls = lived(None);
+    assert!(calls >= 4, "{calls} calls");
+    cases(calls, 5).for_each(|case| _ = lived(Some(case)));
+}
