@@ -102,6 +102,10 @@ pub(super) enum Verb {
     Checkpoints(Checkpoints),
     /// List, set or delete the named read positions of a session
     Cursors(Cursors),
+    /// List what is remembered in a session or a workspace, add to it or forget an item
+    Memory(Memory),
+    /// Mark an event as important, wrong or done
+    Mark(Mark),
     /// Take a session's write lease and show what is unfinished
     Wake(Wake),
     /// Give a session another title
@@ -304,6 +308,9 @@ pub(super) struct Search {
     /// Only events of these types
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
     pub(super) types: Vec<String>,
+    /// Only items of memory of these kinds: episodic, semantic, procedural, working
+    #[arg(long = "kind", value_name = "KIND", value_delimiter = ',')]
+    pub(super) kinds: Vec<String>,
     /// Only by this speaker: user, agent, tool, or a name
     #[arg(long, value_name = "NAME")]
     pub(super) who: Option<String>,
@@ -369,8 +376,11 @@ On a terminal it asks first; without one --yes is required. Exported files and b
 copies.")]
 pub(super) struct Erase {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
-    pub(super) session: SessionId,
+    #[arg(value_name = "S", value_parser = session, add = ids(), required_unless_present = "notebook")]
+    pub(super) session: Option<SessionId>,
+    /// Instead of a session: what is remembered for this workspace
+    #[arg(long, value_name = "W", conflicts_with = "session")]
+    pub(super) notebook: Option<String>,
     /// Confirm without asking
     #[arg(long, short)]
     pub(super) yes: bool,
@@ -524,6 +534,89 @@ pub(super) struct Cursors {
     /// Delete the cursor of this name
     #[arg(long, value_name = "NAME")]
     pub(super) delete: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog memory trip                               what the session and its workspace remember
+  sessionlog memory trip --insert 'Staging listens on 8443' --topic staging
+  sessionlog memory --workspace ~/work/bank --kind procedural
+  sessionlog memory trip --forget memory_5ad0f1c2
+
+A fact (semantic) or a skill (procedural) of a session with a workspace is kept in the notebook of
+the workspace; episodic and working items stay in the session.")]
+pub(super) struct Memory {
+    /// Session id, or a unique prefix of one
+    #[arg(value_name = "S", value_parser = session, add = ids(), required_unless_present = "workspace")]
+    pub(super) session: Option<SessionId>,
+    /// Instead of a session: the notebook of this workspace
+    #[arg(long, value_name = "W", conflicts_with = "session")]
+    pub(super) workspace: Option<String>,
+    /// Remember this text
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["forget", "show"])]
+    pub(super) insert: Option<String>,
+    /// Only these kinds; with --insert the kind of the item, semantic by default
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = ["episodic", "semantic", "procedural", "working"])]
+    pub(super) kind: Vec<String>,
+    /// With --insert: what it is about
+    #[arg(long, value_name = "TEXT", requires = "insert")]
+    pub(super) topic: Option<String>,
+    /// With --insert: tags for lookups
+    #[arg(long, value_name = "TAG", value_delimiter = ',', requires = "insert")]
+    pub(super) tags: Vec<String>,
+    /// With --insert: how much it matters, from 1 to 10
+    #[arg(long, value_name = "N", requires = "insert", value_parser = clap::value_parser!(u8).range(1..=10))]
+    pub(super) importance: Option<u8>,
+    /// With --insert: its name; the item of that name is superseded
+    #[arg(long, value_name = "NAME", requires = "insert")]
+    pub(super) name: Option<String>,
+    /// With --insert: the id of the item that it supersedes
+    #[arg(long, value_name = "ID", requires = "insert")]
+    pub(super) supersedes: Option<String>,
+    /// Forget the item of this id
+    #[arg(long, value_name = "ID", value_parser = event, conflicts_with = "show")]
+    pub(super) forget: Option<EventId>,
+    /// Show the item of this id in full
+    #[arg(long, value_name = "ID", value_parser = event)]
+    pub(super) show: Option<EventId>,
+    /// Print what these words find in full, within --tokens
+    #[arg(long, value_name = "QUERY", conflicts_with_all = ["insert", "forget", "show"])]
+    pub(super) page: Option<String>,
+    /// With --page: tokens of all blocks; default 2 000
+    #[arg(long, value_name = "N", requires = "page", value_parser = clap::value_parser!(u64).range(100..=200_000))]
+    pub(super) tokens: Option<u64>,
+    /// Also items that were superseded or ended
+    #[arg(long)]
+    pub(super) all: bool,
+    /// Maximum number of items; default 100
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(super) limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog mark trip 17 --as wrong --note 'the ferry leaves at 9'
+  sessionlog mark trip end --as important --importance 9
+
+A search that finds the event shows its marks. A later mark of the same kind replaces the earlier.")]
+pub(super) struct Mark {
+    /// Session id, or a unique prefix of one
+    #[arg(value_name = "S", value_parser = session, add = ids())]
+    pub(super) session: SessionId,
+    /// Position or another point of the event
+    #[arg(value_name = "POSITION", value_parser = point, allow_hyphen_values = true)]
+    pub(super) at: String,
+    /// What to say of it
+    #[arg(long = "as", value_name = "MARK", value_parser = ["important", "wrong", "done"])]
+    pub(super) mark: String,
+    /// How much it matters, from 1 to 10
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=10))]
+    pub(super) importance: Option<u8>,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    pub(super) note: Option<String>,
 }
 
 #[derive(Debug, Args)]
