@@ -14,6 +14,7 @@ use super::{
 use crate::{
     client::{Client, ClientError},
     event::SessionId,
+    service::notebook_of,
     verbs::{InSession, NoQuery, Nowhere, retention, sessions, views},
     wire::{
         retention::RetentionRow,
@@ -286,7 +287,8 @@ pub(super) async fn delete(client: &Client, wanted: &args::Delete, screen: &mut 
 }
 
 pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Screen) -> Outcome {
-    let id = &wanted.session;
+    let notebook = wanted.notebook.as_deref().map(notebook_of);
+    let Some(id) = notebook.as_ref().or(wanted.session.as_ref()) else { return Ok(()) };
     consent::required("erase", wanted.yes, screen)?;
     // Shown before the deletion; a session that does not exist has no forks.
     let forks = fork::lineage(client, id).await.map_or(0, |family| family.forks);

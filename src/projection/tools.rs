@@ -10,7 +10,7 @@ use crate::event::json;
 
 /// Our server, and the tools it offers.
 const OWN_SERVER: &str = "sessionlog";
-const OWN_TOOLS: [&str; 12] = [
+const OWN_TOOLS: [&str; 16] = [
     "sequential_search",
     "get_research_session",
     "add_sources",
@@ -23,6 +23,10 @@ const OWN_TOOLS: [&str; 12] = [
     "checkpoint",
     "resume",
     "continue_session",
+    "memory_search",
+    "memory_page",
+    "memory_insert",
+    "save_skill",
 ];
 
 /// Tools that change files, by the words of their names.
