@@ -43,14 +43,17 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Forget>();
     visit.verb::<MarkEvent>();
     visit.verb::<PageIn>();
-    visit.tool(Tool::own::<MemoryPageCall>(
+    visit.tool(Tool {
+        repeatable: true,
+        ..Tool::own::<MemoryPageCall>(
         "memory_page",
         "Page memory in or out",
         "in: bring blocks that memory_search named back in full, within tokensMax; leftOut names \
          what did not fit. out: store what the context holds now, as continue_session does.",
         Toolset::Memory,
         Need::WRITE,
-    ));
+    )
+    });
     visit.tool(written(Tool::own::<MemoryInsert>(
         "memory_insert",
         "Remember something",

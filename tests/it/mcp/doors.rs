@@ -296,6 +296,10 @@ async fn annotations_say_what_a_call_does() {
             "add_sources" => json!({"sources": [{"url": "https://a.org"}]}),
             "emit_event" => json!({"event": {"type": "user.message", "content": "hi"}}),
             "fork_session" => json!({"at": "end"}),
+            "memory_search" => json!({"query": "wall"}),
+            "memory_insert" => json!({"text": "It is high", "kind": "semantic"}),
+            "memory_page" => json!({"direction": "out"}),
+            "save_skill" => json!({"name": "n", "description": "d", "body": "b"}),
             _ => json!({}),
         };
         let mut counts = Vec::new();

@@ -127,7 +127,8 @@ async fn a_notebook_is_listed_offered_and_bound_nowhere_and_does_not_expire() {
         let required = house.post("/v1/tools/get_events", &json!({})).await;
         assert_eq!(required.code(), "session_required", "{}", required.text);
         // Naming it once does not make it the caller's session.
-        let connection = [("sessionlog-connection", "c1")];
+        let json_of = ("content-type", "application/json");
+        let connection = [("sessionlog-connection", "c1"), json_of];
         let asked = json!({"sessionId": notebook}).to_string();
         let named =
             house.call("POST", "/v1/tools/get_events", &connection, Some(asked.into())).await;
@@ -143,13 +144,17 @@ async fn a_notebook_is_listed_offered_and_bound_nowhere_and_does_not_expire() {
         let farm = other.json()["session"].as_str().unwrap().to_owned();
         house.call("POST", &format!("/v1/sessions/{farm}/erase"), &[], None).await;
         let event = json!({"events": [{"type": "user.message", "content": "x"}]});
-        for (path, body) in [
-            ("/v1/sessions".to_owned(), json!({"id": farm})),
-            ("/v1/sessions/one/fork".to_owned(), json!({"id": farm, "at": "end"})),
-            (format!("/v1/sessions/{farm}/events?create=true"), event),
+        for (path, body, code) in [
+            ("/v1/sessions".to_owned(), json!({"id": farm}), "invalid_request"),
+            (
+                "/v1/sessions/one/fork".to_owned(),
+                json!({"id": farm, "at": "end"}),
+                "invalid_request",
+            ),
+            (format!("/v1/sessions/{farm}/events?create=true"), event, "session_deleted"),
         ] {
             let refused = house.post(&path, &body).await;
-            assert_eq!(refused.code(), "invalid_request", "{path}: {}", refused.text);
+            assert_eq!(refused.code(), code, "{path}: {}", refused.text);
         }
     })
     .await;
@@ -231,7 +236,7 @@ async fn a_forgotten_item_is_shown_no_more() {
 async fn a_retry_with_the_same_key_remembers_once() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
-        let key = [("idempotency-key", "k1")];
+        let key = [("idempotency-key", "k1"), ("content-type", "application/json")];
         let send = async |text: &str| {
             let body = semantic(text).to_string();
             house.call("POST", "/v1/sessions/one/memory", &key, Some(body.into())).await
@@ -315,7 +320,9 @@ async fn a_model_remembers_and_finds_by_tools() {
             "body": "1. push\n2. wait", "tags": ["ops"], "workspace": "/work/bank"});
         let saved = house.post("/v1/tools/save_skill", &skill).await.json();
         assert_eq!(saved["sessionId"], kept["sessionId"], "the notebook: {saved}");
-        let again = house.post("/v1/tools/save_skill", &skill).await.json();
+        let mut better = skill.clone();
+        better["body"] = json!("1. push\n2. wait\n3. look");
+        let again = house.post("/v1/tools/save_skill", &better).await.json();
         assert_ne!(again["memoryId"], saved["memoryId"], "{again}");
         search(house, json!({"q": "staging"})).await;
         let asked = json!({"query": "staging", "kinds": ["semantic"], "around": 0});
@@ -349,7 +356,11 @@ async fn a_model_remembers_and_finds_by_tools() {
         let refused = house.post("/v1/tools/memory_insert", &alone).await;
         assert_eq!(refused.code(), "session_required", "{}", refused.text);
         // A directory is a workspace for what holds beyond a session, and for nothing else.
-        let here = [("sessionlog-directory", "%2Fwork%2Fbank"), ("sessionlog-connection", "new")];
+        let here = [
+            ("sessionlog-directory", "%2Fwork%2Fbank"),
+            ("sessionlog-connection", "new"),
+            ("content-type", "application/json"),
+        ];
         let cleared = house.call("POST", "/v1/tools/clear_session", &here, Some("{}".into())).await;
         assert_eq!(cleared.status, 200, "{}", cleared.text);
         let alone = |kind: &str| json!({"text": "Ada signs", "kind": kind}).to_string();
@@ -393,8 +404,9 @@ fn a_person_remembers_lists_and_forgets_on_the_command_line() {
     assert!(place.run(&["memory", "--workspace", "/w"]).err.contains("Nothing is remembered."));
     let found = place.run(&["search", "pears", "--wait", "60s"]);
     assert!(found.err.contains("Nothing matches."), "{found:?}");
-    place.run(&words).ok();
-    assert!(place.run(&["memory", "--workspace", "/w"]).ok().contains("Pears ripen"));
+    // Its id is taken until the grace of an erasure ends.
+    let refused = place.run(&words);
+    assert!(refused.code == 4 && refused.err.contains("was deleted"), "{refused:?}");
     for (arguments, exit) in [
         (vec!["memory"], 2),
         (vec!["memory", "trip", "--workspace", "/w"], 2),
