@@ -12,6 +12,7 @@ use crate::{
     http::house::{House, over_every_engine},
 };
 
+const JSON: (&str, &str) = ("content-type", "application/json");
 const BANK: &str = "/v1/workspaces/%2Fwork%2Fbank/memory";
 
 /// A session, with a workspace unless it is empty.
@@ -127,7 +128,7 @@ async fn a_notebook_is_listed_offered_and_bound_nowhere_and_does_not_expire() {
         let required = house.post("/v1/tools/get_events", &json!({})).await;
         assert_eq!(required.code(), "session_required", "{}", required.text);
         // Naming it once does not make it the caller's session.
-        let connection = [("sessionlog-connection", "c1")];
+        let connection = [JSON, ("sessionlog-connection", "c1")];
         let asked = json!({"sessionId": notebook}).to_string();
         let named =
             house.call("POST", "/v1/tools/get_events", &connection, Some(asked.into())).await;
@@ -231,7 +232,7 @@ async fn a_forgotten_item_is_shown_no_more() {
 async fn a_retry_with_the_same_key_remembers_once() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
-        let key = [("idempotency-key", "k1")];
+        let key = [JSON, ("idempotency-key", "k1")];
         let send = async |text: &str| {
             let body = semantic(text).to_string();
             house.call("POST", "/v1/sessions/one/memory", &key, Some(body.into())).await
@@ -349,7 +350,8 @@ async fn a_model_remembers_and_finds_by_tools() {
         let refused = house.post("/v1/tools/memory_insert", &alone).await;
         assert_eq!(refused.code(), "session_required", "{}", refused.text);
         // A directory is a workspace for what holds beyond a session, and for nothing else.
-        let here = [("sessionlog-directory", "%2Fwork%2Fbank"), ("sessionlog-connection", "new")];
+        let here =
+            [JSON, ("sessionlog-directory", "%2Fwork%2Fbank"), ("sessionlog-connection", "new")];
         let cleared = house.call("POST", "/v1/tools/clear_session", &here, Some("{}".into())).await;
         assert_eq!(cleared.status, 200, "{}", cleared.text);
         let alone = |kind: &str| json!({"text": "Ada signs", "kind": kind}).to_string();
