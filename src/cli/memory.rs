@@ -13,7 +13,6 @@ use super::{
 use crate::{
     client::Client,
     event::{EventId, SessionId},
-    service::notebook_of,
     verbs::{
         AtEvent, InMemory, InSession, InWorkspace, NoQuery, Nowhere,
         memory::{
@@ -34,7 +33,11 @@ pub(super) async fn run(client: &Client, wanted: args::Memory, screen: &mut Scre
     if let Some(text) = wanted.insert.clone() {
         return insert(client, wanted, text, screen).await;
     }
-    let kept_in = wanted.workspace.as_deref().map(notebook_of).or(wanted.session.clone());
+    let names_item = wanted.forget.is_some() || wanted.show.is_some();
+    let kept_in = match wanted.workspace.as_ref().filter(|_| names_item) {
+        Some(workspace) => Some(notebook(client, workspace).await?),
+        None => wanted.session.clone(),
+    };
     let place =
         |item: &EventId| kept_in.clone().map(|session| InMemory { session, item: item.clone() });
     if let Some(place) = wanted.forget.as_ref().and_then(place) {
@@ -83,6 +86,15 @@ pub(super) async fn run(client: &Client, wanted: args::Memory, screen: &mut Scre
         screen.note(format!("{} more: search finds them", many(found.left_out, "item")));
     }
     Ok(())
+}
+
+/// The session that keeps the memory of a workspace.
+pub(super) async fn notebook(client: &Client, workspace: &str) -> Outcome<SessionId> {
+    let place = InWorkspace { workspace: workspace.to_owned() };
+    let query = ListMemoryQuery { limit: Some(1), ..ListMemoryQuery::default() };
+    let found = client.call::<ListOfWorkspace>(&place, &query, &()).await?;
+    let id = found.notebook.as_deref().and_then(|id| SessionId::new(id).ok());
+    id.ok_or_else(|| Failure::Usage(format!("{} has no notebook", printable(workspace))))
 }
 
 /// Blocks in full, and the names of those that did not fit.

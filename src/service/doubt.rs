@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Events of a session up to which a hit is compared with what came later.
-const FOLDED_MAX: u64 = 10_000;
+const FOLDED_MAX: u64 = 2_000;
 /// Files that are named as changed.
 const FILES_MAX: usize = 8;
 /// Events before a result among which its call is looked for, and bytes of their bodies.

@@ -2,8 +2,8 @@
 //! into the notebook of its workspace. It must not judge what is worth remembering.
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, added::event, is_notebook, notebook_of,
-    page, sessions::page_limit,
+    Caller, Code, Service, ServiceError, ServiceResult, added::event, is_notebook, page,
+    sessions::page_limit,
 };
 use crate::{
     event::{Batch, BatchKey, EventId, Position, SessionId, SessionKey, kinds, limits},
@@ -91,6 +91,8 @@ pub struct KeptItem {
 pub struct MemoryPage {
     /// The items, newest first.
     pub items: Vec<KeptItem>,
+    /// The notebook of the workspace, if there is one.
+    pub notebook: Option<SessionId>,
     /// Items that are known and not listed for want of room.
     pub left: u64,
     /// The cursor of the next page, if there is one.
@@ -161,7 +163,9 @@ impl Service {
         new.id = id;
         let batch = Batch { events: [new].into(), ..Batch::default() };
         let appended = match &target.workspace {
-            Some(workspace) => self.append_to_notebook(caller, workspace, batch).await?,
+            Some(workspace) => {
+                self.append_to_notebook(caller, &target.session, workspace, batch).await?
+            }
             None => self.append(caller, &target.session, batch, false).await?,
         };
         let placed = appended.events.into_iter().next();
@@ -185,7 +189,7 @@ impl Service {
                 let notebook = info.workspace.as_deref().filter(|_| kind.is_lasting());
                 match notebook {
                     Some(workspace) if !is_notebook(session) => Ok(Target {
-                        session: notebook_of(workspace),
+                        session: self.notebook(caller, workspace).await?.0,
                         workspace: Some(workspace.to_owned()),
                         from: Some(PlaceBody {
                             session: session.to_string(),
@@ -203,7 +207,7 @@ impl Service {
                     let problem = format!("1 to {} characters", limits::WORKSPACE_CHARS_MAX);
                     return Err(ServiceError::invalid("workspace", problem));
                 }
-                let session = notebook_of(workspace);
+                let (session, _) = self.notebook(caller, workspace).await?;
                 Ok(Target { session, workspace: Some(workspace.clone()), from: None })
             }
         }
@@ -255,6 +259,7 @@ impl Service {
         };
         let mut found = MemoryPage::default();
         for session in self.keepers(caller, place).await? {
+            found.notebook = is_notebook(&session).then(|| session.clone()).or(found.notebook);
             let look = |facts: &Facts| {
                 let items: Vec<MemoryItem> = facts.memory.all().filter(wanted).cloned().collect();
                 (items, facts.memory.left())
@@ -336,9 +341,9 @@ impl Service {
             }
             MemoryPlace::Workspace(workspace) => Some(workspace.clone()),
         };
-        if let Some(notebook) = workspace.as_deref().map(notebook_of)
-            && !keepers.contains(&notebook)
-            && self.store.info(&caller.key(&notebook)).await.is_ok()
+        if let Some(workspace) = workspace
+            && !keepers.first().is_some_and(is_notebook)
+            && let (notebook, true) = self.notebook(caller, &workspace).await?
         {
             keepers.push(notebook);
         }

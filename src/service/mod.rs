@@ -68,7 +68,7 @@ pub use indexing::{BehindSession, Coverage, IndexCounts, SearchOptions};
 pub use marks::MarkCall;
 pub use memory::{KeptItem, MemoryPage, MemoryPlace, MemoryQuery, MemoryWritten, RememberCall};
 pub use monitor::Monitor;
-pub use notebook::{is_notebook, notebook_of};
+pub use notebook::is_notebook;
 pub use notes::State;
 pub use paging::{MemoryBlock, PageInCall, PagedIn};
 pub use quota::Quotas;

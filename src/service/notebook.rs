@@ -13,11 +13,13 @@ use crate::{
 const PREFIX: &str = "notebook.";
 const DIGITS: usize = 32;
 
-/// The id of a workspace's notebook, in every scope the same.
-#[must_use]
-pub fn notebook_of(workspace: &str) -> SessionId {
-    let context = "sessionlog v1 notebook of a workspace";
-    let hash = blake3::Hasher::new_derive_key(context).update(workspace.as_bytes()).finalize();
+/// Ids that a workspace may have: that of an erased notebook is not free at once.
+const IDS: u8 = 8;
+
+/// An id of a workspace's notebook, in every scope the same.
+fn notebook_of(workspace: &str, number: u8) -> SessionId {
+    let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 notebook of a workspace");
+    let hash = hasher.update(&[number]).update(workspace.as_bytes()).finalize();
     let digits: String = hash.to_hex().chars().take(DIGITS).collect();
     SessionId::new(&format!("{PREFIX}{digits}")).expect("digits are characters of an id")
 }
@@ -43,17 +45,44 @@ pub(super) fn refuse_reserved(session: &SessionId) -> ServiceResult<()> {
 }
 
 impl Service {
+    /// The notebook of a workspace, and whether it is there already.
+    ///
+    /// # Errors
+    /// `limit_reached` when too many were erased lately, and those of the store.
+    pub(super) async fn notebook(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+    ) -> ServiceResult<(SessionId, bool)> {
+        let mut free = None;
+        for number in 0..IDS {
+            let session = notebook_of(workspace, number);
+            match self.store.info(&caller.key(&session)).await {
+                Ok(_) => return Ok((session, true)),
+                Err(StoreError::SessionNotFound { .. }) => free = free.or(Some(session)),
+                Err(StoreError::SessionDeleted { .. } | StoreError::SessionExpired { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let free = free.map(|session| (session, false));
+        free.ok_or_else(|| {
+            let message = format!("{IDS} notebooks of this workspace were erased lately");
+            ServiceError::new(Code::LimitReached, message)
+                .action("wait until the grace period of one has ended")
+        })
+    }
+
     /// Appends to the notebook of a workspace, which is created with its first batch. A lease is
     /// one of another session, so none is shown.
     pub(super) async fn append_to_notebook(
         &self,
         caller: &Caller,
+        session: &SessionId,
         workspace: &str,
         batch: Batch,
     ) -> ServiceResult<Appended> {
         let caller = &Caller { fence: None, ..caller.clone() };
-        let session = notebook_of(workspace);
-        match self.append(caller, &session, batch.clone(), false).await {
+        match self.append(caller, session, batch.clone(), false).await {
             Err(error) if error.code == Code::SessionNotFound => {}
             appended => return appended,
         }
@@ -71,7 +100,7 @@ impl Service {
             Ok((_, appended)) => Ok(appended),
             // Another caller created it in between.
             Err(StoreError::SessionExists { .. }) => {
-                self.append(caller, &session, batch, false).await
+                self.append(caller, session, batch, false).await
             }
             Err(error) => Err(unwritten(error)),
         }
@@ -84,9 +113,10 @@ mod tests {
 
     #[test]
     fn each_workspace_has_a_notebook_of_its_own() {
-        let one = notebook_of("/work/bank");
-        assert!(is_notebook(&one) && one == notebook_of("/work/bank"), "{one}");
-        assert_ne!(one, notebook_of("/work/bank/"));
+        let one = notebook_of("/work/bank", 0);
+        assert!(is_notebook(&one) && one == notebook_of("/work/bank", 0), "{one}");
+        assert_ne!(one, notebook_of("/work/bank/", 0));
+        assert_ne!(one, notebook_of("/work/bank", 1));
         for other in ["notebook", "notebook.2026", &one.as_str().to_uppercase(), "trip"] {
             let other = SessionId::new(other).expect("an id");
             assert!(!is_notebook(&other) && refuse_reserved(&other).is_ok(), "{other}");

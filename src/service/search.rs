@@ -351,13 +351,14 @@ impl Service {
             return Ok(None);
         }
         let passage = said.piece(found.piece);
-        let mut hasher = DefaultHasher::new();
-        passage.hash(&mut hasher);
         let shown = snippet(query.words(), passage, SNIPPET_BYTES);
         let standing = self.standing(&key, info, event, &shown, &slice.events).await;
         if standing.forgotten.contains(&event.position) {
             return Ok(None);
         }
+        // What says the same and has another standing is another hit.
+        let mut hasher = DefaultHasher::new();
+        (passage, standing.marked.len(), standing.doubt.is_some()).hash(&mut hasher);
         let is_shown = |event: &&Event| {
             event.position != found.position && !standing.forgotten.contains(&event.position)
         };

@@ -217,6 +217,9 @@ impl From<KeptItem> for MemoryItemAnswer {
 pub struct MemoryList {
     /// The items, newest first.
     pub data: Vec<MemoryItem>,
+    /// The session that is the notebook of the workspace, once it keeps something.
+    #[serde(default)]
+    pub notebook: Option<String>,
     /// Items beyond the 10 000 of each session that are listed; search still finds them.
     #[serde(default)]
     pub left_out: u64,
@@ -237,7 +240,14 @@ impl From<MemoryPage> for MemoryList {
         };
         let mut data: Vec<MemoryItem> = page.items.into_iter().map(MemoryItem::from).collect();
         data.iter_mut().for_each(short);
-        Self { data, left_out: page.left, next_page: page.next_page, trust: TRUST.to_owned() }
+        let notebook = page.notebook.map(|session| session.to_string());
+        Self {
+            data,
+            notebook,
+            left_out: page.left,
+            next_page: page.next_page,
+            trust: TRUST.to_owned(),
+        }
     }
 }
 

@@ -1,5 +1,4 @@
-//! The arguments of the verbs on what is remembered, and of marks on events. It must not act on
-//! them.
+//! The arguments of the verbs on memory and on marks of events. It must not act on them.
 
 use clap::Args;
 
