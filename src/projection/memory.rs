@@ -318,7 +318,7 @@ fn percent_shared(one: &[u32], other: &[u32]) -> usize {
         shared += usize::from(other.get(at) == Some(word));
     }
     let either = one.len() + other.len() - shared;
-    if either == 0 { 0 } else { 100 * shared / either }
+    (100 * shared).checked_div(either).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -126,7 +126,6 @@ impl Service {
             created_from: query.created_from,
             created_to: query.created_to,
             only: Some(only(query.statuses, query.metadata)),
-            ..Listing::default()
         };
         let Listed { sessions, next } = self.store.list(&caller.scope, listing).await?;
         let next_page =
