@@ -68,13 +68,7 @@ impl From<StoreError> for ServiceError {
             StoreError::NotOffered { what } => {
                 Self::invalid(what, message).action("use the means of the engine itself")
             }
-            StoreError::Io { source, .. } if env::out_of_descriptors(&source) => {
-                retry(plain(Code::LimitReached))
-                    .action("come back later; an operator may allow the server more files")
-            }
-            StoreError::Io { .. } => {
-                retry(plain(Code::InternalError)).action("look at the storage, then try again")
-            }
+            StoreError::Io { source, .. } => failed(message, &source),
         }
     }
 }
@@ -89,6 +83,17 @@ fn other_content(message: String, position: Option<Position>) -> ServiceError {
     let place = place.unwrap_or_default();
     ServiceError::new(Code::IdempotencyConflict, message)
         .action(format!("send the content sent before{place}, or a new id or key"))
+}
+
+/// A call of the system that failed.
+fn failed(message: String, source: &std::io::Error) -> ServiceError {
+    let (code, action) = match env::out_of_descriptors(source) {
+        true => {
+            (Code::LimitReached, "come back later; an operator may allow the server more files")
+        }
+        false => (Code::InternalError, "look at the storage, then try again"),
+    };
+    retry(ServiceError::new(code, message)).action(action)
 }
 
 /// A deletion that is accepted and waits for room.
