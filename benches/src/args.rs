@@ -20,6 +20,7 @@ Examples:
   sessionlog-bench http.append redis --json        rows by prefix of their names
   sudo chrt -r 1 sessionlog-bench                  on a busy machine
   sessionlog-bench eval recovery                   how much views show, on generated sessions
+  sessionlog-bench eval recall DIR                 how much a search finds of known evidence
 
 Figures vary between machines and runs: quote ratios of one run. It uses a temporary directory and
 starts PostgreSQL and Redis there if they are installed. Exit code 0 even if targets are missed,
@@ -69,7 +70,7 @@ pub(super) struct Bench {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
-    /// Count how much views show of sessions whose content is known
+    /// Measure views on sessions, and searches on questions, whose content is known
     #[command(subcommand)]
     Eval(Eval),
 }

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_that_are_told_are_those_of_the_store() {
+    fn the_defaults_in_the_help_are_those_of_the_store() {
         let store = config(&[]).store;
         assert_eq!(format!("{store:?}"), format!("{:?}", Options::default()));
     }

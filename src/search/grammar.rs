@@ -193,7 +193,9 @@ impl SearchQuery {
             }
         }
         query.rank_plain(&plain, now);
-        if query.ranked.len() > WORDS_MAX {
+        let mut phrases = query.words.phrases().iter().chain(query.excluded.phrases());
+        let is_long = phrases.any(|phrase| phrase.len() > WORDS_MAX);
+        if query.ranked.len() > WORDS_MAX || is_long {
             return Err(Fault::TooLong.at(0));
         }
         query.words.index();
@@ -256,10 +258,10 @@ impl SearchQuery {
                 let patterns = vec![entity(member, value)];
                 let word = Word { patterns, is_needed: true };
                 if is_not {
-                    self.must_not.push(word);
+                    put(&mut self.must_not, word);
                 } else {
-                    self.must.push(word.clone());
-                    self.ranked.push(word);
+                    put(&mut self.must, word.clone());
+                    put(&mut self.ranked, word);
                 }
                 return Ok(());
             }
@@ -277,6 +279,14 @@ impl SearchQuery {
         };
         if is_not { &mut choice.none } else { &mut choice.any }.push(value.to_owned());
         Ok(())
+    }
+
+    /// Limits the answer to events whose body names one of these kinds.
+    pub fn narrow_to_kinds(&mut self, kinds: &[&str]) {
+        let patterns = kinds.iter().map(|kind| entity(Member::Kind, kind)).collect();
+        let word = Word { patterns, is_needed: true };
+        self.must.push(word.clone());
+        self.ranked.push(word);
     }
 
     /// Adds words; those that only rank are added to `plain`.
@@ -298,23 +308,20 @@ impl SearchQuery {
         match (token.is_not, many) {
             (true, true) => self.excluded.add_text(token.text, true),
             (true, false) if needed.is_empty() && is_common => return Err(Fault::Common),
-            (true, false) => self.must_not.extend(needed),
+            (true, false) => needed.into_iter().for_each(|word| put(&mut self.must_not, word)),
             (false, many) => {
                 self.words.add_text(token.text, many && token.is_quoted);
-                self.must.extend(needed);
+                needed.into_iter().for_each(|word| put(&mut self.must, word));
             }
         }
         Ok(())
     }
 
     fn add_beginning(&mut self, token: &Token<'_>, text: &str) {
-        let mut words: Vec<String> = Vec::new();
-        terms(text, |term| {
-            if !term.whole {
-                words.push(term.word.to_owned());
-            }
-        });
-        let Some(begins) = words.pop() else { return };
+        // Of a name of several parts the whole comes last.
+        let mut begins = None;
+        terms(text, |term| begins = Some(term.word.to_owned()));
+        let Some(begins) = begins else { return };
         let endings = ENDINGS.iter().map(|ending| stem(&format!("{begins}{ending}")).into_owned());
         let mut patterns = vec![Pattern::Begins(begins.clone())];
         for other in endings.chain([stem(&begins).into_owned()]) {
@@ -324,22 +331,16 @@ impl SearchQuery {
                 patterns.push(other);
             }
         }
-        let mut word = Word { patterns, is_needed: true };
-        for before in words {
-            let patterns = vec![Pattern::Term(stem(&before).into_owned())];
-            self.must.push(Word { patterns, is_needed: true });
+        let word = Word { patterns, is_needed: true };
+        if token.is_not {
+            put(&mut self.must_not, word);
+            return;
         }
-        match (token.is_not, token.is_must) {
-            (true, _) => self.must_not.push(word),
-            (false, is_must) => {
-                if is_must {
-                    self.must.push(word.clone());
-                }
-                word.is_needed = true;
-                self.words.add_text(text, false);
-                self.ranked.push(word);
-            }
+        if token.is_must {
+            put(&mut self.must, word.clone());
         }
+        self.words.add_text(text, false);
+        put(&mut self.ranked, word);
     }
 
     /// Ranks by the words of a text, dates among them.
@@ -348,8 +349,8 @@ impl SearchQuery {
         let found = dates::find(text, now);
         let mut add = |patterns: Vec<Pattern>, is_needed: bool| {
             let word = Word { patterns, is_needed };
-            if !self.ranked.contains(&word) && self.ranked.len() <= WORDS_MAX {
-                self.ranked.push(word);
+            if self.ranked.len() <= WORDS_MAX {
+                put(&mut self.ranked, word);
             }
         };
         terms(text, |term| {
@@ -371,6 +372,13 @@ impl SearchQuery {
                 add(terms.into_iter().map(Pattern::Term).collect(), date.is_whole && index == 0);
             }
         }
+    }
+}
+
+/// Adds a word that is not there yet: the same word twice would be looked up twice.
+fn put(words: &mut Vec<Word>, word: Word) {
+    if !words.contains(&word) {
+        words.push(word);
     }
 }
 

@@ -8,6 +8,7 @@ mod build;
 mod dates;
 mod entities;
 mod grammar;
+mod irregular;
 mod letters;
 mod part;
 mod passages;

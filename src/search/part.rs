@@ -24,7 +24,7 @@ use crate::event::{Position, Range, SessionHash};
 const MAGIC: [u8; 8] = *b"SLINDEX1";
 const FORMAT: u16 = 1;
 /// Rises whenever the same event would give other terms or pieces.
-const LEXICON: u16 = 1;
+const LEXICON: u16 = 2;
 /// Bytes before what the checksum covers.
 const CHECKED_FROM: usize = 16;
 /// Terms between two entries of the table of blocks.
@@ -382,8 +382,9 @@ impl Postings<'_> {
         let (mut rest, mut at) = (self.bytes, 0_usize);
         while let Some(gap) = varint(&mut rest) {
             at += (gap >> 1) as usize;
-            let count = if gap & 1 == 0 { Some(1) } else { varint(&mut rest) };
-            visit(at, count.unwrap_or(1));
+            let count = if gap & 1 == 0 { 1 } else { varint(&mut rest).unwrap_or(1) };
+            // Damaged bytes may say that it has the term no time.
+            visit(at, count.max(1));
             at += 1;
         }
     }

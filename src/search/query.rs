@@ -2,6 +2,7 @@
 //! on what is searched.
 
 use super::{
+    irregular,
     stop_words::is_stop_word,
     terms::{Term, stem, terms},
 };
@@ -198,6 +199,7 @@ impl Query {
     }
 
     fn find_word(&self, word: &str) -> Option<Likeness> {
+        let word = irregular::base(word);
         let first = word.bytes().next()?;
         let least = self.first_bytes.get(usize::from(first)).copied().flatten()?;
         // An ending is only ever cut off, so most words need not be stemmed.
@@ -263,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_word_is_known_by_its_stem_and_by_its_beginning() {
-        let query = Query::parse("configuration Anlage transferring ms").unwrap();
+        let query = Query::parse("configuration Anlage transferring ms buying").unwrap();
         let find = |word: &str| query.find_word(word).map(|found| (found.word, found.same));
         for (word, expected) in [
             ("configurations", Some((0, true))),
@@ -273,6 +275,7 @@ mod tests {
             ("transfer", Some((2, true))),
             ("ms", Some((3, true))),
             ("msg", None),
+            ("bought", Some((4, true))),
             ("other", None),
         ] {
             assert_eq!(find(word), expected, "{word}");

@@ -6,7 +6,10 @@ use std::ops::Range;
 
 use frostem::{Algorithm, Stemmer};
 
-use super::letters::{fold, is_unspaced, is_word};
+use super::{
+    irregular,
+    letters::{fold, is_unspaced, is_word},
+};
 
 /// Bytes of the longest term; a longer run of letters is a picture or a key, not a word.
 const TERM_BYTES_MAX: usize = 256;
@@ -204,8 +207,10 @@ fn plain_number(word: &str) -> Option<String> {
     Some(if groups { plain(word) } else { format!("{head}.{tail}") })
 }
 
-/// The word without its English ending, where it is a word of ASCII letters.
+/// The word without its English ending, where it is a word of ASCII letters; of a form without one,
+/// such as `went`, that of its word.
 pub(super) fn stem(word: &str) -> std::borrow::Cow<'_, str> {
+    let word = irregular::base(word);
     match word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         true => Stemmer::new(Algorithm::English).stem(word),
         false => word.into(),
@@ -274,6 +279,9 @@ mod tests {
             ("revoked", "revoking"),
             ("copies", "copy"),
             ("retries", "retry"),
+            ("went", "going"),
+            ("bought", "buys"),
+            ("children", "child"),
         ] {
             assert_eq!(stem(one), stem(other));
         }

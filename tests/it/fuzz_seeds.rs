@@ -14,6 +14,8 @@ use crate::life::sweep;
 mod foreign;
 #[path = "../../fuzz/checks/frame.rs"]
 mod frame;
+#[path = "../../fuzz/checks/index.rs"]
+mod index;
 #[cfg(feature = "cli")]
 #[path = "../../fuzz/checks/lines.rs"]
 mod lines;
@@ -73,8 +75,29 @@ fn no_shape_of_foreign_json_takes_memory_without_bound() {
 }
 
 #[test]
-fn no_bytes_pass_for_tables_that_nobody_wrote() {
+fn arbitrary_bytes_do_not_pass_for_tables() {
     replay("tables", tables::check);
+}
+
+#[test]
+fn no_bytes_make_the_index_panic() {
+    replay("index", index::check);
+    // Each byte of a real part as zero: a count of zero is one of them.
+    for place in 0..1_500_u16 {
+        index::check(&[&[1][..], &place.to_le_bytes(), &[0], b"harbour"].concat());
+    }
+    sweep(200, |seed| async move {
+        // A real part with bytes changed anywhere, to what is rare in it.
+        let changes = 1 + seed as usize % 23;
+        let mut bytes = vec![0; 1 + 3 * changes];
+        SeededEntropy::new(seed).fill(&mut bytes);
+        bytes[0] = changes as u8;
+        for value in bytes[1..].iter_mut().skip(2).step_by(3) {
+            *value = [0, 1, 0x7f, 0x80, 0xff, *value][usize::from(*value) % 6];
+        }
+        bytes.extend(b"harbour \"of 8 May\" +ledger");
+        index::check(&bytes);
+    });
 }
 
 #[test]

@@ -68,9 +68,12 @@ mod projection {
     mod work;
 }
 mod search {
+    mod bounds;
     mod index;
     mod passages;
+    mod places;
     mod rank;
+    mod score;
     mod snippet;
 }
 mod secrets {

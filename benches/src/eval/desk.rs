@@ -54,6 +54,8 @@ impl Desk {
             home: None,
             wait: HOOK_WAIT,
             tokens_max: hook_tokens,
+            // Sessions of other seeds are not what is evaluated.
+            recall_max: 0,
             gap: None,
         };
         Ok(Self { client, hook, secrets: Recogniser::default() })

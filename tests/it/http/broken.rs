@@ -344,8 +344,7 @@ async fn notes_behind_damage_are_no_answer_and_once_the_loss_is_accepted_older_o
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_full_disk_leaves_of_a_redaction_or_an_erasure_is_said_and_goes_when_there_is_room()
-{
+async fn a_redaction_or_erasure_left_unfinished_by_a_full_disk_is_reported_and_finished_later() {
     let body = |sim: &Sim, text: &str| {
         let holds = |path: &String| {
             let bytes = sim.read_durable(path).unwrap_or_default();

@@ -8,13 +8,13 @@ use sessionlog::{
 
 use crate::event;
 
-const NOW: Timestamp = Timestamp(1_700_000_000_000_000);
+pub const NOW: Timestamp = Timestamp(1_700_000_000_000_000);
 const WORDS: [&str; 12] = [
     "ledger", "harbour", "museum", "copper", "violin", "granite", "orchard", "lantern", "pepper",
     "saddle", "thimble", "walnut",
 ];
 
-fn session(number: u8) -> SessionRef<'static> {
+pub fn session(number: u8) -> SessionRef<'static> {
     SessionRef {
         hash: SessionHash([number; 32]),
         id: ["s0", "s1", "s2", "s3"][usize::from(number % 4)],
@@ -31,7 +31,7 @@ fn part_of(texts: &[(u8, &str)]) -> Vec<u8> {
     built(&numbered(texts))
 }
 
-fn numbered(texts: &[(u8, &str)]) -> Vec<(u8, Event)> {
+pub fn numbered(texts: &[(u8, &str)]) -> Vec<(u8, Event)> {
     let mut next = [0_usize; 4];
     let mut events = Vec::new();
     for (of, text) in texts {
@@ -42,17 +42,17 @@ fn numbered(texts: &[(u8, &str)]) -> Vec<(u8, Event)> {
     events
 }
 
-fn built(events: &[(u8, Event)]) -> Vec<u8> {
+pub fn built(events: &[(u8, Event)]) -> Vec<u8> {
     let mut builder = PartBuilder::new();
     events.iter().for_each(|(of, event)| builder.add_event(session(*of), event));
     builder.finish()
 }
 
-fn all(_: SessionRef<'_>, range: Range) -> Vec<Range> {
+pub fn all(_: SessionRef<'_>, range: Range) -> Vec<Range> {
     vec![range]
 }
 
-fn query(text: &str) -> SearchQuery {
+pub fn query(text: &str) -> SearchQuery {
     SearchQuery::parse(text, NOW).unwrap()
 }
 
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_left_out_is_as_if_it_had_never_been(texts in texts(), hidden in 0_u8..4) {
+    fn a_session_left_out_of_an_index_leaves_no_trace_in_it(texts in texts(), hidden in 0_u8..4) {
         let events = written(&texts);
         let bytes = built(&events);
         let parts = [Part::read(&bytes).unwrap()];

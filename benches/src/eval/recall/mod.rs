@@ -40,7 +40,7 @@ Examples:
   sessionlog-bench eval recall benches/data/recall             the set of this project
   sessionlog-bench eval recall locomo --k 5,10,20,50 --json    a public set in a directory
 
-DIR holds .json files in LoCoMo's shape and .jsonl files of our own (docs/performance.md); other
+DIR holds .json files in LoCoMo's shape and .jsonl files of our own (docs/search.md); other
 files are left alone. Each conversation becomes a workspace, its sessions become sessions, and each
 question is asked as plain words within that workspace. Recall at K is strict: the share of a
 question's evidence turns among the first K hits, the mean over the questions that have evidence.
@@ -125,10 +125,10 @@ fn notes(all: &[Conversation], twice: usize) -> Vec<String> {
     if without > 0 {
         notes.push(format!("{without} questions without evidence are not counted"));
     }
-    let unknown: Vec<&String> = all.iter().flat_map(|said| &said.unknown).collect();
-    if let Some(first) = unknown.first() {
-        let count = unknown.len();
-        notes.push(format!("{count} names in evidence are of no turn, the first at {first}"));
+    let misfits: Vec<&String> = all.iter().flat_map(|said| &said.misfits).collect();
+    if let Some(first) = misfits.first() {
+        let count = misfits.len();
+        notes.push(format!("{count} names of turns do not fit and are left out, first {first}"));
     }
     if twice > 0 {
         notes.push(format!("{twice} draws of four words are of two turns and not counted"));

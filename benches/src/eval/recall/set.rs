@@ -26,8 +26,9 @@ pub(super) struct Conversation {
     pub(super) name: String,
     pub(super) sessions: Vec<Session>,
     pub(super) questions: Vec<Question>,
-    /// Names in evidence that no turn has: sets of others have some.
-    pub(super) unknown: Vec<String>,
+    /// Names of turns that stand twice, and names in evidence that no turn has: sets of others
+    /// have some.
+    pub(super) misfits: Vec<String>,
 }
 
 /// What was said in one go.
@@ -221,8 +222,10 @@ fn of_locomo(bad: &Bad<'_>, place: &str, one: &Value) -> Outcome<Conversation> {
                 text.ok_or_else(|| bad.at(&format!("{at}.{name}"), "a text is expected"))
             };
             let id = text("dia_id")?;
-            if places.insert(id.to_owned(), (made.sessions.len(), turn)).is_some() {
-                return Err(bad.at(&at, format!("there are two turns {id:?}")));
+            if places.contains_key(id) {
+                made.misfits.push(format!("{at}: {id} again"));
+            } else {
+                places.insert(id.to_owned(), (made.sessions.len(), turn));
             }
             let caption = said.get("blip_caption").and_then(Value::as_str).map(str::to_owned);
             let (speaker, text) = (text("speaker")?.to_owned(), text("text")?.to_owned());
@@ -252,9 +255,12 @@ impl Conversation {
         let text = asked.get("question").and_then(Value::as_str);
         let text =
             text.ok_or_else(|| bad.at(&format!("{place}.question"), "a text is expected"))?;
-        let names = asked.get("evidence").and_then(Value::as_array);
         let evidence = format!("{place}.evidence");
-        let names = names.ok_or_else(|| bad.at(&evidence, "a list is expected"))?;
+        let names = match asked.get("evidence") {
+            None | Some(Value::Null) => &[],
+            Some(Value::Array(names)) => names.as_slice(),
+            Some(_) => return Err(bad.at(&evidence, "a list is expected")),
+        };
         let mut question = Question { text: text.to_owned(), ..Question::default() };
         for name in names {
             let name = name.as_str().ok_or_else(|| bad.at(&evidence, "texts are expected"))?;
@@ -262,7 +268,7 @@ impl Conversation {
                 match places.get(name) {
                     Some(turn) if question.evidence.contains(turn) => {}
                     Some(turn) => question.evidence.push(*turn),
-                    None => self.unknown.push(format!("{evidence}: {name}")),
+                    None => self.misfits.push(format!("{evidence}: {name} is no turn")),
                 }
             }
         }
@@ -314,12 +320,12 @@ mod tests {
         assert!(turn.answers && turn.caption.as_deref() == Some("c"), "{turn:?}");
         assert_eq!(found.questions[0].evidence, [(1, 0), (0, 0)]);
         assert_eq!(found.questions[0].category, "1 several hops");
-        assert_eq!(found.unknown, ["[0].qa[0].evidence: D9:9"]);
+        assert_eq!(found.misfits, ["[0].qa[0].evidence: D9:9 is no turn"]);
         assert!(found.questions[1].evidence.is_empty());
     }
 
     #[test]
-    fn what_has_another_shape_is_refused_by_its_place() {
+    fn a_set_of_another_shape_is_refused_by_the_place_that_differs() {
         type Change = fn(&mut Value);
         let changes: [(Change, &str); 7] = [
             (|set| *set = json!({}), ""),
