@@ -41,7 +41,7 @@ fn the_published_tools_follow_the_tools_that_are_served() {
 }
 
 #[test]
-fn the_published_description_is_the_one_the_door_serves() {
+fn the_published_description_is_the_one_that_http_serves() {
     check("proto/openapi.json", &sessionlog::http::document());
 }
 

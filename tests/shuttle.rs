@@ -143,7 +143,7 @@ fn writers_readers_and_a_close_wait_for_each_other_in_every_order_tried() {
 }
 
 #[test]
-fn a_failed_sync_leaves_nobody_waiting() {
+fn a_failed_sync_leaves_no_caller_waiting() {
     in_many_orders(true);
 }
 

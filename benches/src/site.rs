@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_never_ends_is_left_when_the_user_wants_to() {
+    fn a_run_that_never_ends_is_left_when_the_user_interrupts_it() {
         let home = tempfile::tempdir().expect("a temporary directory");
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let site = Site::new(home.path(), Settings::default(), runtime.expect("a runtime"));

@@ -99,7 +99,7 @@ fn every_row_has_its_figures_and_keeps_what_it_acknowledged() {
 }
 
 #[test]
-fn what_is_put_off_is_counted_beside_and_a_lasting_round_leaves_nothing() {
+fn deferred_work_is_counted_apart_and_a_lasting_round_defers_none() {
     let report = bench(&["engine", "http.append.json.1", "floor.append.1"]);
     let least = report["settings"]["lasting_bytes"].as_u64().unwrap() >> 10;
     for (of, writers) in [("1", 1), ("64", 64), ("64.sessions", 64)] {

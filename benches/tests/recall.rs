@@ -120,7 +120,7 @@ fn both_shapes_of_a_set_give_the_same_figures() {
 }
 
 #[test]
-fn what_is_no_set_is_refused_by_its_file_and_place() {
+fn a_file_that_is_no_set_is_refused_by_its_name_and_place() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("set");
     fs::create_dir(&directory).unwrap();

@@ -126,7 +126,7 @@ fn figures(report: &Value, id: &str) -> Vec<u64> {
 }
 
 #[test]
-fn no_view_tells_less_of_the_fixed_seeds_than_it_did() {
+fn no_view_shows_less_of_the_fixed_seeds_than_before() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
     let has_data = data.join("tau-airline.jsonl").exists();
     let mut arguments = vec!["--seed", SEEDS[0], "--seed", SEEDS[1]];
@@ -168,7 +168,7 @@ fn a_seed_gives_the_same_figures_again_and_the_files_hold_the_report() {
 }
 
 #[test]
-fn what_cannot_be_evaluated_is_refused_before_any_work() {
+fn arguments_that_cannot_be_evaluated_are_refused_before_any_work() {
     let nowhere = run(&["--data", "nowhere"]);
     assert_eq!(nowhere.status.code(), Some(1), "{nowhere:?}");
     assert!(String::from_utf8_lossy(&nowhere.stderr).contains("tau-airline.jsonl"), "{nowhere:?}");

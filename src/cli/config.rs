@@ -154,18 +154,14 @@ impl Config {
         let idle = typed("owner_idle", "a duration such as 500ms, 60s or 4h", &|text| {
             duration(text).is_some()
         })?;
-        let max_steps = typed("max_steps", "a whole number, 0 for no limit", &|text| {
-            text.parse::<u64>().is_ok()
-        })?;
-        let monitor = monitor(&typed)?;
-        let hook_tokens = typed("hook_tokens", "a whole number, 0 for none", &|text| {
-            text.parse::<usize>().is_ok()
-        })?;
-        let hook_recall = typed("hook_recall", "a whole number, 0 for none", &|text| {
-            text.parse::<usize>().is_ok()
-        })?;
-        let sweep_every = lasts(&typed, "sweep_interval", "10s")?;
-        let checkpoint_every = lasts(&typed, "checkpoint_interval", "600s")?;
+        let number = |name: &str, wanted: &str| {
+            let number = typed(name, wanted, &|text| text.parse::<u64>().is_ok())?;
+            Ok(number.parse::<u64>().unwrap_or_default())
+        };
+        let tokens = |name: &str| {
+            let tokens = number(name, "a whole number, 0 for none")?;
+            Ok(usize::try_from(tokens).unwrap_or(usize::MAX))
+        };
         let store = store_options(&typed)?;
         let url = typed("url", "an address such as http://127.0.0.1:7717", &|text| {
             server(text).is_some()
@@ -196,14 +192,14 @@ impl Config {
             listen: listen.parse().unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], 0))),
             log,
             owner_idle: duration(&idle).unwrap_or_default(),
-            sweep_every,
-            checkpoint_every,
-            max_steps: max_steps.parse().unwrap_or_default(),
+            sweep_every: lasts(&typed, "sweep_interval", "10s")?,
+            checkpoint_every: lasts(&typed, "checkpoint_interval", "600s")?,
+            max_steps: number("max_steps", "a whole number, 0 for no limit")?,
             search: search(&typed)?,
-            monitor,
+            monitor: monitor(&typed)?,
             hook_wait: lasts(&typed, "hook_wait", "1500ms")?,
-            hook_tokens: hook_tokens.parse().unwrap_or_default(),
-            hook_recall: hook_recall.parse().unwrap_or_default(),
+            hook_tokens: tokens("hook_tokens")?,
+            hook_recall: tokens("hook_recall")?,
             url: server(&url),
             unreachable: None,
             store,
@@ -389,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_that_are_told_are_those_of_the_store() {
+    fn the_defaults_in_the_help_are_those_of_the_store() {
         let store = config(&[]).store;
         assert_eq!(format!("{store:?}"), format!("{:?}", Options::default()));
     }

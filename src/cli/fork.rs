@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_shows_the_eldest_first_and_where_each_goes_on() {
+    fn a_tree_shows_the_eldest_first_and_where_each_fork_begins() {
         let session = json!({
             "id": "me", "type": "session", "status": "idle", "title": "T", "metadata": {},
             "created_at": "", "updated_at": "", "tail": 7, "bytes": 10, "damage": [],

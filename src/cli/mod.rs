@@ -27,6 +27,7 @@ mod keys;
 mod layers;
 mod logging;
 mod mcp;
+mod memory;
 mod names;
 mod open;
 mod page;
@@ -270,6 +271,8 @@ async fn ask(
         Verb::Show(wanted) => sessions::show(&client, &wanted, screen).await,
         Verb::Checkpoints(wanted) => work::checkpoints(&client, wanted, screen).await,
         Verb::Cursors(wanted) => work::cursors(&client, wanted, screen).await,
+        Verb::Memory(wanted) => memory::run(&client, wanted, screen).await,
+        Verb::Mark(wanted) => memory::mark(&client, wanted, screen).await,
         Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
         Verb::History(wanted) => work::history(&client, &wanted, screen).await,
         Verb::Why(wanted) => why::run(&client, &wanted, screen).await,
@@ -328,6 +331,7 @@ impl Verb {
             Self::Sessions(_)
             | Self::Search(_)
             | Self::Show(_)
+            | Self::Memory(_)
             | Self::View(_)
             | Self::Rewind(_)
             | Self::Diff(_)
@@ -354,13 +358,15 @@ impl Verb {
             Self::Export(verb) => Some(&mut verb.session),
             Self::Checkpoints(verb) => Some(&mut verb.session),
             Self::Cursors(verb) => Some(&mut verb.session),
+            Self::Memory(verb) => verb.session.as_mut(),
+            Self::Mark(verb) => Some(&mut verb.session),
             Self::Wake(verb) => Some(&mut verb.session),
             Self::Rename(verb) => Some(&mut verb.session),
             Self::Tag(verb) => Some(&mut verb.session),
             Self::Archive(verb) | Self::Unarchive(verb) => Some(&mut verb.session),
             Self::Delete(verb) => Some(&mut verb.session),
             Self::Hold(verb) => Some(&mut verb.session),
-            Self::Erase(verb) => Some(&mut verb.session),
+            Self::Erase(verb) => verb.session.as_mut(),
             Self::Redact(verb) => Some(&mut verb.session),
             Self::Restore(verb) => Some(&mut verb.session),
             Self::Search(verb) => verb.session.as_mut(),

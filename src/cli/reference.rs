@@ -18,7 +18,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         "Read",
         &[
             "sessions", "search", "show", "events", "replay", "view", "history", "why", "diff",
-            "rewind", "export",
+            "rewind", "memory", "export",
         ],
     ),
     (
@@ -29,6 +29,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "fork",
             "checkpoints",
             "cursors",
+            "mark",
             "wake",
             "rename",
             "tag",

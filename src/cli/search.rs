@@ -30,6 +30,7 @@ pub(super) async fn run(client: &Client, wanted: args::Search, screen: &mut Scre
         session: wanted.session.map(|session| session.to_string()),
         workspace: wanted.workspace,
         types: wanted.types,
+        kinds: wanted.kinds,
         who: wanted.who,
         origin: wanted.origin,
         include_archived: wanted.archived,
@@ -85,7 +86,9 @@ fn tell(hit: &Hit, paper: &mut Paper) {
         0 => String::new(),
         more => format!(", the same {more} times more"),
     };
-    paper.say(Tone::Faint, "  ", &format!("{who}{}, {when}{near}{more}", hit.kind));
+    let memory = hit.memory.as_ref().map(|memory| format!(", {}", memory.kind));
+    let kind = format!("{}{}", hit.kind, memory.unwrap_or_default());
+    paper.say(Tone::Faint, "  ", &format!("{who}{kind}, {when}{near}{more}"));
     let beside = |paper: &mut Paper, before: bool| {
         for one in hit.around.iter().filter(|one| (one.position < hit.position) == before) {
             let line = format!("{} {}: {}", one.position, one.kind, one.text);
@@ -95,6 +98,11 @@ fn tell(hit: &Hit, paper: &mut Paper) {
     beside(paper, true);
     paper.say(Tone::Plain, "    ", hit.snippet.text.trim());
     beside(paper, false);
+    for mark in &hit.marks {
+        let note = mark.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
+        let tone = if mark.mark == "wrong" { Tone::Bad } else { Tone::Faint };
+        paper.say(tone, "    ", &format!("marked {} at {}{note}", mark.mark, mark.position));
+    }
     if let Some(doubt) = &hit.stale {
         paper.say(Tone::Bad, "    ", &doubts(doubt));
     }
@@ -104,6 +112,8 @@ fn tell(hit: &Hit, paper: &mut Paper) {
 fn doubts(doubt: &Doubt) -> String {
     let mut all: Vec<String> = Vec::new();
     all.extend(doubt.superseded_by.map(|step| format!("superseded by step {step}")));
+    all.extend(doubt.replaced_by.as_ref().map(|item| format!("superseded by {item}")));
+    all.extend(doubt.ended_at.map(|at| format!("its context ended at {at}")));
     all.extend(doubt.rejected.then(|| "an approach that was ruled out".to_owned()));
     all.extend(doubt.mended_at.map(|at| format!("mended at {at}")));
     all.extend(

@@ -4,7 +4,7 @@ use super::{
     answer::{state, tree},
     args, consent,
     failure::Outcome,
-    fork,
+    fork, memory,
     readable::{self, Paper},
     screen::{Screen, Tone, counted, instant, one_line, size},
     table,
@@ -286,7 +286,11 @@ pub(super) async fn delete(client: &Client, wanted: &args::Delete, screen: &mut 
 }
 
 pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Screen) -> Outcome {
-    let id = &wanted.session;
+    let id = &match (&wanted.notebook, &wanted.session) {
+        (Some(workspace), _) => memory::notebook(client, workspace).await?,
+        (None, Some(session)) => session.clone(),
+        (None, None) => return Ok(()),
+    };
     consent::required("erase", wanted.yes, screen)?;
     // Shown before the deletion; a session that does not exist has no forks.
     let forks = fork::lineage(client, id).await.map_or(0, |family| family.forks);

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_tenant_does_not_say_for_itself_is_as_for_all() {
+    fn a_limit_that_a_tenant_does_not_set_is_the_common_one() {
         let home = tempfile::tempdir().expect("a temporary directory");
         let path = home.path().join("tenants.json");
         let limits = Limits { requests_max: 8, readers_max: 4, requests_per_second: 2 };

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_told_in_units_that_fit() {
+    fn durations_are_printed_in_units_that_fit() {
         for (micros, expected) in [
             (0, "0 ms"),
             (340_900, "340 ms"),

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_out_is_wiped_from_the_pool() {
+    fn bytes_drawn_from_the_pool_are_wiped_from_it() {
         let mut pool = Pool { bytes: [0; POOL_BYTES], at: POOL_BYTES };
         let mut bytes = [0; 48];
         pool.fill(&mut bytes);

@@ -37,6 +37,8 @@ register! {
     PLAN_UPDATED = "plan.updated",
     OUTCOME_RECORDED = "outcome.recorded",
     MEMORY_ITEM = "memory.item",
+    MEMORY_FORGOTTEN = "memory.forgotten",
+    EVENT_MARKED = "event.marked",
 
     // The context of a model.
     CONTEXT_COMPACTED = "context.compacted",

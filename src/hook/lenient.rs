@@ -309,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_json_is_taken_as_far_as_it_goes() {
+    fn text_that_is_not_quite_json_is_read_as_far_as_it_goes() {
         let deep = format!("{{\"a\":{}1{}}}", "[".repeat(5_000), "]".repeat(5_000));
         for (text, expected) in [
             (r#"{"a":"x\ud83dy"}"#, json!({ "a": "x\u{fffd}y" })),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_is_reads_the_same_either_way() {
+    fn json_reads_the_same_through_the_lenient_and_the_strict_reader() {
         for text in [
             r#"{"a":{"b":[1.5e3,-2,true,null,"\u00e9\"\\\/\n"],"":{}},"c":[[],[[]]],"a":2}"#,
             " { \"x\" : \"\\ud83d\\ude00\" }\n",

@@ -81,7 +81,8 @@ fn speaks_of_it(hit: &Hit) -> bool {
         Some(text.get(from..to)?.iter().collect::<String>().to_lowercase())
     };
     let shared: BTreeSet<String> = hit.snippet.marks.iter().filter_map(word).collect();
-    shared.len() >= SHARED_MIN && hit.why.words >= WORDS_SHARE_MIN && hit.stale.is_none()
+    let holds = hit.stale.is_none() && hit.marks.iter().all(|mark| mark.mark != "wrong");
+    shared.len() >= SHARED_MIN && hit.why.words >= WORDS_SHARE_MIN && holds
 }
 
 /// The words of the task, of the latest instruction and of the current step of the plan.

@@ -50,7 +50,7 @@ mod tests {
     use crate::env::entropy::SystemEntropy;
 
     #[test]
-    fn what_is_sealed_is_opened_by_its_key_alone() {
+    fn a_sealed_text_is_opened_by_its_own_key_alone() {
         let key = |byte: u8| Secret::new([byte; 32]);
         let keys = |current, previous: Option<u8>| MasterKeys {
             current: key(current),

@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_cut_and_says_so() {
+    fn an_event_that_is_too_large_is_cut_and_says_so() {
         let huge = "x".repeat(9 << 20);
         for response in [json!(huge), json!(vec!["y".repeat(90); 90_000])] {
             let made = delivered(&json!({
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_our_own_tools_say_is_not_recorded_twice() {
+    fn answers_of_our_own_tools_are_not_recorded_twice() {
         let made = delivered(&json!({
             "session_id": "s", "hook_event_name": "PostToolUse", "tool_use_id": "t",
             "tool_name": "mcp__sessionlog__get_research_session", "tool_response": "the whole view",
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_the_same_name_however_often_it_is_told_and_another_has_another() {
+    fn a_repeated_hook_event_has_the_same_id_and_another_event_another() {
         let told = |name: &str, more: Value| {
             let mut payload = json!({ "session_id": "s", "hook_event_name": name });
             payload.as_object_mut().expect("an object").extend(object(more));

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_store_takes_is_told_before_it_is_sent() {
+    fn an_event_that_no_store_takes_is_reported_before_it_is_sent() {
         for (text, expected) in [(r#"{"a":"[[[\\\"[","b":[1,{"c":[]}]}"#, 4), ("[]", 1), ("7", 0)] {
             assert_eq!(depth(text), expected, "{text}");
         }

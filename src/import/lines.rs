@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn each_form_of_line_is_told_apart() {
+    fn each_form_of_line_is_recognised() {
         let text = concat!(
             "{\"id\":\"a\",\"messages\":[{},{}]}\n\n[{}]\n{\"role\":\"user\"}\n",
             "{\"type\":\"user.message\"}\n{\"id\":7,\"messages\":[]}\n",
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_programs_are_told_from_each_other_and_from_ours() {
+    fn lines_of_other_programs_and_our_own_are_distinguished() {
         let claude = r#"{"type":"summary","leafUuid":"u"}"#;
         let codex = r#"{"timestamp":"2026-01-01T00:00:00Z","type":"session_meta","payload":{}}"#;
         let odd = r#"{"kind":"nobody knows"}"#;
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_are_reported_and_a_torn_last_one_is_told_from_them() {
+    fn bad_lines_are_reported_and_a_torn_last_line_is_no_bad_one() {
         let text = "nonsense\n{\"x\":1}\n{\"messages\":3}\n{\"role\":\"user\"}\n{\"role\":\"us";
         assert_eq!(names(text), ["bad 1", "bad 2", "bad 3", "message", "torn"]);
         assert_eq!(names("{\"type\":\"a b\"}"), ["bad 1"], "no type of ours");

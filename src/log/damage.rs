@@ -68,7 +68,7 @@ mod tests {
     use crate::log::encoding::{decode_value, encode_value};
 
     #[test]
-    fn what_is_accepted_is_told_from_what_is_not() {
+    fn accepted_damage_reads_back_with_its_time_and_other_damage_without() {
         for (accepted_at, reason) in [
             (None, "torn"),
             (None, "accepted without a time"),

@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_empty_or_a_key_or_destroyed_or_told_apart() {
+    fn a_slot_reads_back_and_a_changed_byte_is_refused() {
         for slot in [KeySlot::Empty, KeySlot::Destroyed] {
             let bytes = slot.encode(KeyNumber(2));
             assert_eq!(bytes.len() as u64, SLOT_BYTES);

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_erased_stays_erased_and_what_was_reclaimed_reclaimed() {
+    fn a_later_end_undoes_neither_an_erasure_nor_a_reclaim() {
         let mut stage = Stage::Alive;
         stage.reclaim();
         assert_eq!(stage, Stage::Alive);

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_says_about_itself_is_cut() {
+    fn the_names_in_client_info_are_cut_to_a_limit() {
         let long = "é".repeat(100_000);
         let said = json!({
             "protocolVersion": "2025-11-25",

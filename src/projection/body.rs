@@ -263,14 +263,15 @@ impl From<Range> for RangeBody {
     }
 }
 
-/// `memory.item` of a block that left the context.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// `memory.item`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryBody {
     /// `episodic`, `semantic`, `procedural` or `working`.
     pub kind: String,
     /// The text to remember.
     pub text: String,
     /// Its tags, for lookups.
+    #[serde(default)]
     pub tags: Vec<String>,
     /// Its topic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -278,9 +279,49 @@ pub struct MemoryBody {
     /// 1 to 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub importance: Option<u8>,
+    /// Its name: an item of the same name supersedes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Id of the item that it supersedes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supersedes: Option<String>,
     /// The positions of the events it replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positions: Option<RangeBody>,
+    /// Where it was written from, when that is another session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<PlaceBody>,
+}
+
+/// A place in a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceBody {
+    /// Id of the session.
+    pub session: String,
+    /// The position of its next event then.
+    pub position: u64,
+}
+
+/// `memory.forgotten`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForgottenBody {
+    /// Id of the item.
+    pub of: String,
+}
+
+/// `event.marked`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MarkBody {
+    /// Id of the event.
+    pub of: String,
+    /// `important`, `wrong` or `done`.
+    pub mark: String,
+    /// 1 to 10.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub importance: Option<u8>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// `context.compacted`.

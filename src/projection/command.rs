@@ -440,7 +440,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_of_tests_is_told_by_its_words() {
+    fn a_run_of_tests_is_recognised_by_its_words() {
         for line in [
             "cargo test",
             "cargo nextest run",

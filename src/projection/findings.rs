@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_long_sentence_says_in_a_few_words_is_whole_in_one_of_its_pieces() {
+    fn a_short_statement_in_a_long_sentence_is_whole_in_one_of_its_pieces() {
         let words: Vec<String> = (0..200).map(|n| format!("word{n}")).collect();
         let pieces = sentences_of(&words.join(" "));
         assert!(pieces.iter().all(|piece| piece.len() <= PIECE_BYTES), "{pieces:?}");

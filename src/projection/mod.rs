@@ -17,6 +17,8 @@ mod findings;
 mod found;
 mod git;
 mod instructions;
+mod marks;
+mod memory;
 mod outcomes;
 mod person;
 mod phases;
@@ -43,6 +45,8 @@ pub use edits::{Edit, Edits};
 pub use findings::{Finding, Findings, Said, Signature};
 pub use found::{Findable, FoundSource};
 pub use instructions::{Instructions, Word};
+pub use marks::{Mark, MarkKind, Marks};
+pub use memory::{MemoryItem, MemoryItems, MemoryKind, MemoryState};
 pub use outcomes::{OpenCall, Outcome, Outcomes, Trouble};
 pub use person::typed as typed_by_person;
 pub use phases::{Ended, Phase, Phases};
@@ -83,6 +87,10 @@ pub struct Facts {
     pub usage: Usage,
     /// What its tools answered.
     pub remembered: Remembered,
+    /// What it was asked to remember.
+    pub memory: MemoryItems,
+    /// What is said of single events.
+    pub marks: Marks,
     /// Sources in results that the log does not contain yet.
     pub findable: Findable,
     calls: calls::Calls,
@@ -94,6 +102,8 @@ impl Facts {
         self.position = event.position.plus(1);
         let first = self.times.map_or(event.processed_at, |(first, _)| first);
         self.times = Some((first, event.processed_at));
+        self.memory.fold(event);
+        self.marks.fold(event);
         let mut made = None;
         if !self.research.fold(event, &mut self.findings) {
             self.outcomes.fold(event);
@@ -162,6 +172,8 @@ impl Facts {
             + self.calls.weight()
             + self.compactions.weight()
             + self.remembered.weight()
+            + self.memory.weight()
+            + self.marks.weight()
             + self.findable.weight()
     }
 }

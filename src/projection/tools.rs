@@ -10,7 +10,7 @@ use crate::event::json;
 
 /// Our server, and the tools it offers.
 const OWN_SERVER: &str = "sessionlog";
-const OWN_TOOLS: [&str; 12] = [
+const OWN_TOOLS: [&str; 16] = [
     "sequential_search",
     "get_research_session",
     "add_sources",
@@ -23,6 +23,10 @@ const OWN_TOOLS: [&str; 12] = [
     "checkpoint",
     "resume",
     "continue_session",
+    "memory_search",
+    "memory_page",
+    "memory_insert",
+    "save_skill",
 ];
 
 /// Tools that change files, by the words of their names.
@@ -449,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_commands_are_told_by_names_and_members() {
+    fn files_and_commands_are_recognised_by_tool_names_and_members() {
         for (name, input, expected) in [
             ("Edit", r#"{"file_path":"a"}"#, Does::Edits),
             ("apply_patch", r#""*** Begin Patch""#, Does::Edits),

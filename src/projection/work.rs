@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::{
-    calls::{Answer, Call, ToolEvent},
+    calls::{Answer, Call, Calls, ToolEvent},
     changes::{Changes, Effect},
     command::{Command, Touch},
     git,
@@ -108,6 +108,23 @@ impl Work {
     /// The commands that failed and succeeded later.
     pub fn mended(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
         self.commands.iter().filter(|command| !command.failed)
+    }
+
+    /// Where the last run of a command succeeded whose failed run an event reports, of the events
+    /// that end with it and contain the call; `None` of any other event.
+    #[must_use]
+    pub fn mended_after(&self, events: &[Event]) -> Option<Position> {
+        let (last, before) = events.split_last()?;
+        let mut calls = Calls::default();
+        before.iter().for_each(|event| drop(calls.fold(event)));
+        let Some(ToolEvent::Result(call, answer)) = calls.fold(last) else { return None };
+        let (_, command) = call.command.as_deref()?;
+        let output = report::plain(&answer.text);
+        if answer.is_refusal || !has_failed(command, &answer, &Report::of(&output)) {
+            return None;
+        }
+        let mut mended = self.mended().filter(|fact| fact.key == command.key);
+        mended.find(|fact| fact.last > last.position).map(|fact| fact.last)
     }
 
     /// The newest 64 calls that changed something outside of files, oldest first.

@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_message_is_none_and_a_batch_is_many() {
+    fn text_that_is_no_message_gives_none_and_a_batch_gives_many() {
         for (text, count) in [
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, 1),
             (r#" [{"id":1,"method":"a"},{"id":2,"method":"b"}] "#, 2),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_too_long_still_says_whom_to_answer() {
+    fn a_message_that_is_too_long_still_has_the_id_to_answer() {
         for (text, id, has_method) in [
             (
                 r#"{"jsonrpc":"2.0","id":"a\"{b","method":"m","params":{"id":7}}"#,

@@ -281,6 +281,14 @@ impl SearchQuery {
         Ok(())
     }
 
+    /// Limits the answer to events whose body names one of these kinds.
+    pub fn narrow_to_kinds(&mut self, kinds: &[&str]) {
+        let patterns = kinds.iter().map(|kind| entity(Member::Kind, kind)).collect();
+        let word = Word { patterns, is_needed: true };
+        self.must.push(word.clone());
+        self.ranked.push(word);
+    }
+
     /// Adds words; those that only rank are added to `plain`.
     fn add(&mut self, token: &Token<'_>, plain: &mut String) -> Result<(), Fault> {
         let begins = token.text.strip_suffix('*').filter(|text| text.ends_with(is_word));

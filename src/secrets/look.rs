@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_drawn_looks_drawn() {
+    fn random_text_is_recognised_as_random() {
         for text in ["9f86d081884c7d659a2feaa0", "wJalrXUtnFEMI/K7MDENG", "x8Kq0pL2mN4vB6"] {
             assert!(is_random(text), "{text}");
         }

@@ -10,6 +10,7 @@ use super::{
     BoundBy, Caller, Candidate, Code, Remembered, Service, ServiceError, ServiceResult, Via,
     added::event,
     directory::{Local, Meant, meant},
+    is_notebook,
 };
 use crate::{
     env::sync::{Mutex, MutexGuard},
@@ -108,8 +109,11 @@ impl Service {
         }
     }
 
-    /// Notes what the caller's connection used.
+    /// Notes what the caller's connection used; a notebook is no session to continue.
     pub fn bind(&self, caller: &Caller, via: &Via, session: &SessionId) {
+        if is_notebook(session) {
+            return;
+        }
         let fresh = self.remembered(caller, via).fresh;
         let remembered = Remembered { session: Some(session.clone()), fresh };
         self.bindings.set(&caller.scope, via, remembered);
@@ -256,7 +260,8 @@ impl Service {
         Ok(offered.take(CANDIDATES_MAX).map(|(info, here)| candidate(info, here)).collect())
     }
 
-    /// The `count` sessions written to last, in a working directory or in the whole scope.
+    /// The `count` sessions written to last, in a working directory or in the whole scope, without
+    /// notebooks.
     pub(super) async fn latest(
         &self,
         caller: &Caller,
@@ -274,6 +279,9 @@ impl Service {
         let latest = Arc::new(Mutex::from(Vec::new()));
         let found = Arc::clone(&latest);
         let note = move |info: &SessionInfo| {
+            if is_notebook(&info.key.session) {
+                return false;
+            }
             let mut found = found.lock();
             found.push(info.clone());
             if found.len() > count.saturating_mul(4) {

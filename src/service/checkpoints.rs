@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult,
+    Caller, Code, Service, ServiceError, ServiceResult, is_notebook,
     notes::{State, text_of, uncertain_until},
     page,
     sessions::page_limit,
@@ -500,7 +500,7 @@ impl Service {
             Vec::new()
         });
         for key in unmarked {
-            if crate::access::is_reserved(&key.scope.user) {
+            if crate::access::is_reserved(&key.scope.user) || is_notebook(&key.session) {
                 continue;
             }
             let Ok(info) = self.store.info(&key).await else { continue };

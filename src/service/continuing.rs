@@ -168,6 +168,7 @@ fn drafts(
             topic: topic.map(|text| one_line(text, TOPIC_CHARS_MAX)),
             importance: Some(IMPORTANCE),
             positions: Some(range.into()),
+            ..MemoryBody::default()
         }),
     ));
     made.push((

@@ -4,7 +4,7 @@
 
 use super::{
     Caller, CheckpointAt, CheckpointState, Past, Service, ServiceError, ServiceResult,
-    checkpoints::at,
+    checkpoints::at, is_notebook,
 };
 use crate::{
     event::{SessionId, SessionKey},
@@ -69,7 +69,7 @@ impl Service {
         let workspace = workspace.map(String::as_str);
         let left = self.store.unfinished(&caller.scope, workspace, limit).await?;
         let (counted, mut unfinished) = (self.store.counted(), Vec::new());
-        for info in left {
+        for info in left.into_iter().filter(|info| !is_notebook(&info.key.session)) {
             let checkpoint = match info.work.checkpoint {
                 Some(_) => self.last_checkpoint(&info.key).await.unwrap_or_default(),
                 None => None,

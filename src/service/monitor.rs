@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_is_told_once_until_the_context_was_below_it() {
+    fn a_level_is_reported_once_until_the_context_falls_below_it() {
         let monitor = Monitor { limit: 1_000, threshold_percent: 75, margin: 100 };
         let (low, high) = (Level::Threshold, Level::Limit);
         for (told, least_since, tokens, expected) in [

@@ -13,13 +13,18 @@ use tokio::sync::Semaphore;
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, Window,
+    doubt::Doubt,
     indexing::{Coverage, ScopeIndex},
+    memory::kinds_of,
     page,
 };
 use crate::{
-    event::{Event, EventType, Position, Range, SessionId, SessionKey, Timestamp},
+    event::{Event, EventId, EventType, Position, Range, SessionId, Timestamp, kinds},
     harness::{fit, json_bytes},
-    projection::Facts,
+    projection::{
+        Mark, MemoryKind,
+        body::{self, MemoryBody},
+    },
     search::{
         self, EventText, Member, Order, Part, Ranked, SearchQuery, SessionRef, Snippet, rank,
         snippet,
@@ -40,10 +45,6 @@ const BESIDE_BYTES: usize = 240;
 const AT_ONCE: usize = 8;
 /// How long a search catches up with what was written before it.
 const CATCH_UP: Duration = Duration::from_millis(50);
-/// Events of a session up to which a hit is compared with what came later.
-const FOLDED_MAX: u64 = 2_000;
-/// Files that are named as changed.
-const FILES_MAX: usize = 8;
 /// Bytes that a token takes in an answer, about, and of a hit's members beside its texts.
 const TOKEN_BYTES: usize = 4;
 const FRAME_BYTES: usize = 400;
@@ -71,6 +72,8 @@ pub struct SearchCall {
     pub workspace: Option<String>,
     /// Only these types; empty for all.
     pub types: Vec<EventType>,
+    /// Only items of memory of these kinds; empty for all events.
+    pub kinds: Vec<String>,
     /// Only by this speaker.
     pub who: Option<String>,
     /// Only of this origin.
@@ -104,17 +107,17 @@ pub struct Beside {
     pub text: String,
 }
 
-/// What speaks against a hit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Doubt {
-    /// Files it names that changed later, and where.
-    pub files_changed: Vec<(String, Position)>,
-    /// The step that supersedes it.
-    pub superseded_by: Option<u64>,
-    /// Whether it is an approach that was ruled out.
-    pub rejected: bool,
-    /// Of a failure: where it was mended.
-    pub mended_at: Option<Position>,
+/// What a hit is that was written to be remembered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryOf {
+    /// Its id.
+    pub id: EventId,
+    /// Its kind.
+    pub kind: MemoryKind,
+    /// Its topic.
+    pub topic: Option<String>,
+    /// From 1 to 10.
+    pub importance: Option<u8>,
 }
 
 /// An event that was found.
@@ -148,6 +151,10 @@ pub struct Hit {
     pub around: Vec<Beside>,
     /// Further hits with the same text, which are left out.
     pub repeated: u64,
+    /// What it is, of an item of memory.
+    pub memory: Option<MemoryOf>,
+    /// What is said of it.
+    pub marked: Vec<Mark>,
     /// What speaks against it, where something does.
     pub doubt: Option<Doubt>,
 }
@@ -344,10 +351,18 @@ impl Service {
             return Ok(None);
         }
         let passage = said.piece(found.piece);
-        let mut hasher = DefaultHasher::new();
-        passage.hash(&mut hasher);
         let shown = snippet(query.words(), passage, SNIPPET_BYTES);
-        let beside = slice.events.iter().filter(|event| event.position != found.position);
+        let standing = self.standing(&key, info, event, &shown, &slice.events).await;
+        if standing.forgotten.contains(&event.position) {
+            return Ok(None);
+        }
+        // What says the same and has another standing is another hit.
+        let mut hasher = DefaultHasher::new();
+        (passage, standing.marked.len(), standing.doubt.is_some()).hash(&mut hasher);
+        let is_shown = |event: &&Event| {
+            event.position != found.position && !standing.forgotten.contains(&event.position)
+        };
+        let beside = slice.events.iter().filter(is_shown);
         let beside = beside.map(|event| Beside {
             position: event.position,
             kind: event.kind.clone(),
@@ -365,43 +380,14 @@ impl Service {
             why: found.why,
             marks: marks(&shown),
             around: beside.collect(),
-            doubt: self.doubt(&key, info, event, &shown.text).await,
+            memory: memory_of(event),
+            marked: standing.marked,
+            doubt: standing.doubt,
             text: shown.text,
             repeated: 0,
             session,
         };
         Ok(Some((hasher.finish(), hit)))
-    }
-
-    /// What the log knows against an event, where it is cheap to know.
-    async fn doubt(
-        &self,
-        key: &SessionKey,
-        info: &SessionInfo,
-        event: &Event,
-        text: &str,
-    ) -> Option<Doubt> {
-        if info.tail.0 > FOLDED_MAX {
-            return None;
-        }
-        let look = |_: &SessionInfo, facts: &Facts| Doubt::of(facts, event.position, text);
-        let doubt = self.peek_facts(key, look).await.ok()?;
-        (doubt != Doubt::default()).then_some(doubt)
-    }
-}
-
-impl Doubt {
-    fn of(facts: &Facts, position: Position, text: &str) -> Self {
-        let later = facts.work.files().filter(|file| file.last > position);
-        let named = later.filter(|file| text.contains(&*file.path)).take(FILES_MAX);
-        let steps = facts.research.steps();
-        let step = steps.binary_search_by_key(&position, |step| step.position).ok();
-        Self {
-            files_changed: named.map(|file| (file.path.to_string(), file.last)).collect(),
-            superseded_by: step.and_then(|at| steps.get(at)?.superseded_by),
-            rejected: false,
-            mended_at: None,
-        }
     }
 }
 
@@ -415,18 +401,28 @@ impl Hit {
 
 impl SearchCall {
     fn parsed(&self, now: Timestamp) -> ServiceResult<SearchQuery> {
+        if !self.kinds.is_empty() && !self.types.is_empty() {
+            return Err(ServiceError::invalid("kinds", "they do not go with types"));
+        }
         let wrong = |error| ServiceError::invalid("q", error);
         let mut query = match self.words.trim() {
             "" if self.has_filter() => SearchQuery::everything(),
             words => SearchQuery::parse(words, now).map_err(wrong)?,
         };
+        let memory = (!self.kinds.is_empty()).then_some((Member::Type, kinds::MEMORY_ITEM));
         let types = self.types.iter().map(|kind| (Member::Type, kind.as_str()));
+        let types = types.chain(memory);
         let workspace = self.workspace.as_deref().map(|value| (Member::Workspace, value));
         let who = self.who.as_deref().map(|value| (Member::Who, value));
         let origin = self.origin.as_deref().map(|value| (Member::Origin, value));
         for (member, value) in types.chain(workspace).chain(who).chain(origin) {
             let narrowed = query.narrow(member, value, false, now);
             narrowed.map_err(|fault| ServiceError::invalid("origin", fault))?;
+        }
+        let kinds = kinds_of("kinds", &self.kinds)?;
+        if !kinds.is_empty() {
+            let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+            query.narrow_to_kinds(&names);
         }
         let filters = &mut query.filters;
         filters.after = filters.after.max(self.window.from);
@@ -439,9 +435,19 @@ impl SearchCall {
         let texts = [&self.workspace, &self.who, &self.origin];
         texts.iter().any(|text| text.is_some())
             || !self.types.is_empty()
+            || !self.kinds.is_empty()
             || self.session.is_some()
             || self.window.from.or(self.window.to).is_some()
     }
+}
+
+/// What an event is, if it was written to be remembered.
+fn memory_of(event: &Event) -> Option<MemoryOf> {
+    let is_item = event.kind.as_str() == kinds::MEMORY_ITEM;
+    let body: MemoryBody = is_item.then(|| body::read(&event.body)).flatten()?;
+    let kind = MemoryKind::named(&body.kind)?;
+    let (topic, importance) = (body.topic, body.importance);
+    Some(MemoryOf { id: event.id.clone(), kind, topic, importance })
 }
 
 /// Where the words that matched are in a snippet, in characters.

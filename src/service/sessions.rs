@@ -5,12 +5,19 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Caller, Emitted, Next, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status,
-    added::adds, admit::admit, page, status, store_error::unwritten,
+    added::adds,
+    admit::admit,
+    notebook::{is_notebook, refuse_reserved},
+    page, status,
+    store_error::unwritten,
 };
 use crate::{
     event::{Batch, SessionId, Timestamp, limits},
     store::{Appended, Change, Listed, Listing, NewSession, Only, SessionInfo, StoreError},
 };
+
+/// Notebooks that a page without a filter passes over at most.
+const NOTEBOOKS_PASSED: usize = 1_000;
 
 /// A pair of metadata that sessions to be listed have.
 #[derive(Clone, Debug)]
@@ -65,6 +72,7 @@ impl Service {
         caller: &Caller,
         mut new: NewSession,
     ) -> ServiceResult<(SessionInfo, Emitted)> {
+        new.id.as_ref().map_or(Ok(()), refuse_reserved)?;
         admit(Arc::make_mut(&mut new.events.events), "initial_events")?;
         check_text("title", new.title.as_deref(), limits::TITLE_CHARS_MAX)?;
         check_text("workspace", new.workspace.as_deref(), limits::WORKSPACE_CHARS_MAX)?;
@@ -105,16 +113,19 @@ impl Service {
         query: SessionQuery,
     ) -> ServiceResult<SessionPage> {
         let archived = query.statuses.iter().any(|wanted| wanted == Status::Terminated.as_str());
+        let limit = page_limit(query.limit)?;
+        let filters = !query.statuses.is_empty() || !query.metadata.is_empty();
+        let looks = if filters { limits::LISTED_LOOKS_MAX } else { limit + NOTEBOOKS_PASSED };
         let listing = Listing {
-            limit: page_limit(query.limit)?,
+            limit,
+            looks,
             after: query.page.as_deref().map(open_page).transpose()?,
             ascending: query.ascending,
             workspace: query.workspace,
             include_archived: query.include_archived || archived,
             created_from: query.created_from,
             created_to: query.created_to,
-            only: only(query.statuses, query.metadata),
-            ..Listing::default()
+            only: Some(only(query.statuses, query.metadata)),
         };
         let Listed { sessions, next } = self.store.list(&caller.scope, listing).await?;
         let next_page =
@@ -233,6 +244,7 @@ impl Service {
         session: &SessionId,
         batch: Batch,
     ) -> ServiceResult<Option<Appended>> {
+        refuse_reserved(session)?;
         self.room_for(&caller.scope.tenant, 1, 0, 0).await?;
         let events = batch.clone();
         let new = NewSession { id: Some(session.clone()), events, ..NewSession::default() };
@@ -257,19 +269,17 @@ pub(super) fn page_limit(limit: Option<usize>) -> ServiceResult<usize> {
     Ok(limit)
 }
 
-/// The filter of a listing, unless every session passes it.
-fn only(statuses: Vec<String>, metadata: Vec<Wanted>) -> Option<Only> {
-    if statuses.is_empty() && metadata.is_empty() {
-        return None;
-    }
-    Some(Only(Arc::new(move |info: &SessionInfo| {
+/// The filter of a listing. Notebooks are listed nowhere.
+fn only(statuses: Vec<String>, metadata: Vec<Wanted>) -> Only {
+    Only(Arc::new(move |info: &SessionInfo| {
         let status = Status::of(info).as_str();
         let has = |pair: &Wanted| {
             info.metadata.get(&pair.name).or(pair.usual.as_ref()) == Some(&pair.value)
         };
-        (statuses.is_empty() || statuses.iter().any(|wanted| wanted == status))
+        !is_notebook(&info.key.session)
+            && (statuses.is_empty() || statuses.iter().any(|wanted| wanted == status))
             && metadata.iter().all(has)
-    })))
+    }))
 }
 
 fn open_page(page: &str) -> ServiceResult<(Timestamp, SessionId)> {

@@ -36,21 +36,13 @@ impl From<StoreError> for ServiceError {
             StoreError::LeaseLost { session } => plain(Code::LeaseLost)
                 .action("another may write now: read what came since, then wake the session again")
                 .next(Next::Wake(session)),
-            StoreError::IdempotencyConflict { position, .. } => {
-                let place = position.map(|position| format!(" (at position {position})"));
-                plain(Code::IdempotencyConflict).action(format!(
-                    "send the content sent before{}, or a new id or key",
-                    place.unwrap_or_default()
-                ))
-            }
+            StoreError::IdempotencyConflict { position, .. } => other_content(message, position),
             StoreError::KnownInPart { .. } => plain(Code::IdempotencyConflict)
                 .action("send the events that are not known yet in a batch of their own"),
             StoreError::DuplicateEventId { .. } => {
                 Self::invalid("events", message).action("give every event an id of its own")
             }
-            StoreError::BatchTooLarge { .. } => {
-                plain(Code::BodyTooLarge).action("split the batch into smaller ones")
-            }
+            StoreError::BatchTooLarge { .. } => too_large(message),
             StoreError::SessionDamaged { gaps, tail, .. } => damaged(message, gaps, tail),
             StoreError::PrefixErased { range, .. } => prefix_erased(message, range),
             StoreError::OutcomeUnknown { .. } => retry(plain(Code::OutcomeUnknown))
@@ -69,24 +61,39 @@ impl From<StoreError> for ServiceError {
                 way_to_room(short)
             )),
             StoreError::Unfinished { source, .. } => unfinished(message, &source),
-            StoreError::Outdated { .. } | StoreError::DerivedLost { .. } => {
-                retry(plain(Code::InternalError)).action("try again: it is made anew")
-            }
-            StoreError::TooMuch { what, .. } => {
-                Self::invalid(what, message).action("put less of it together")
-            }
+            // No request asks for a derived file by itself.
+            StoreError::Outdated { .. }
+            | StoreError::DerivedLost { .. }
+            | StoreError::TooMuch { .. } => retry(plain(Code::InternalError)).action("try again"),
             StoreError::NotOffered { what } => {
                 Self::invalid(what, message).action("use the means of the engine itself")
             }
-            StoreError::Io { source, .. } if env::out_of_descriptors(&source) => {
-                retry(plain(Code::LimitReached))
-                    .action("come back later; an operator may allow the server more files")
-            }
-            StoreError::Io { .. } => {
-                retry(plain(Code::InternalError)).action("look at the storage, then try again")
-            }
+            StoreError::Io { source, .. } => failed(message, &source),
         }
     }
+}
+
+fn too_large(message: String) -> ServiceError {
+    ServiceError::new(Code::BodyTooLarge, message).action("split the batch into smaller ones")
+}
+
+/// Something else was sent under the same id or key.
+fn other_content(message: String, position: Option<Position>) -> ServiceError {
+    let place = position.map(|position| format!(" (at position {position})"));
+    let place = place.unwrap_or_default();
+    ServiceError::new(Code::IdempotencyConflict, message)
+        .action(format!("send the content sent before{place}, or a new id or key"))
+}
+
+/// A call of the system that failed.
+fn failed(message: String, source: &std::io::Error) -> ServiceError {
+    let (code, action) = match env::out_of_descriptors(source) {
+        true => {
+            (Code::LimitReached, "come back later; an operator may allow the server more files")
+        }
+        false => (Code::InternalError, "look at the storage, then try again"),
+    };
+    retry(ServiceError::new(code, message)).action(action)
 }
 
 /// A deletion that is accepted and waits for room.

@@ -7,6 +7,7 @@ pub mod browser;
 pub mod events;
 pub mod forks;
 pub mod hosted;
+pub mod memory;
 mod place;
 mod query;
 pub mod research;
@@ -26,8 +27,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 
 pub use place::{
-    AtEvent, AtStep, InCheckpoint, InCursor, InSession, InThread, Nowhere, OfResource, OfTool,
-    Parts, PathParams, session_id,
+    AtEvent, AtStep, InCheckpoint, InCursor, InMemory, InSession, InThread, InWorkspace, Nowhere,
+    OfResource, OfTool, Parts, PathParams, session_id,
 };
 pub use query::{NoQuery, read as read_query, write as write_query};
 pub use written::Written;
@@ -195,6 +196,7 @@ pub fn each(visit: &mut impl Visit) {
     retention::each(visit);
     events::each(visit);
     search::each(visit);
+    memory::each(visit);
     forks::each(visit);
     work::each(visit);
     views::each(visit);

@@ -129,6 +129,48 @@ impl PathParams for AtEvent {
     }
 }
 
+/// A workspace.
+#[derive(Clone, Debug, JsonSchema)]
+pub struct InWorkspace {
+    /// The workspace: a directory or another name, percent-encoded
+    #[schemars(length(min = 1, max = 512))]
+    pub workspace: String,
+}
+
+impl PathParams for InWorkspace {
+    fn read(parts: &Parts) -> ServiceResult<Self> {
+        Ok(Self { workspace: part(parts, "workspace").to_owned() })
+    }
+
+    fn parts(&self) -> Vec<(&'static str, &str)> {
+        vec![("workspace", &self.workspace)]
+    }
+}
+
+/// An item of a session's memory.
+#[derive(Clone, Debug, JsonSchema)]
+pub struct InMemory {
+    /// The session's id
+    #[schemars(with = "String", regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"))]
+    pub session: SessionId,
+    /// The item's id
+    #[schemars(with = "String", length(min = 1))]
+    pub item: EventId,
+}
+
+impl PathParams for InMemory {
+    fn read(parts: &Parts) -> ServiceResult<Self> {
+        let session = session_id(part(parts, "session"))?;
+        let item = EventId::new(part(parts, "item"));
+        let item = item.map_err(|error| ServiceError::invalid("item", error))?;
+        Ok(Self { session, item })
+    }
+
+    fn parts(&self) -> Vec<(&'static str, &str)> {
+        vec![("session", self.session.as_str()), ("item", self.item.as_str())]
+    }
+}
+
 /// A step of a session.
 #[derive(Clone, Debug, JsonSchema)]
 pub struct AtStep {

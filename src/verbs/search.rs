@@ -57,6 +57,9 @@ pub struct SearchQuery {
     /// Only events of these types
     #[serde(rename = "types[]")]
     pub types: Vec<String>,
+    /// Only items of memory of these kinds: episodic, semantic, procedural, working
+    #[serde(rename = "kinds[]")]
+    pub kinds: Vec<String>,
     /// Only by this speaker: user, agent, tool, or a name
     pub who: Option<String>,
     /// Only of this origin: user, model, tool, web, import
@@ -100,6 +103,8 @@ pub struct SearchBody {
     pub workspace: Option<String>,
     /// Only events of these types
     pub types: Vec<String>,
+    /// Only items of memory of these kinds: episodic, semantic, procedural, working
+    pub kinds: Vec<String>,
     /// Only by this speaker: user, agent, tool, or a name
     pub who: Option<String>,
     /// Only of this origin: user, model, tool, web, import
@@ -131,13 +136,24 @@ pub struct SearchBody {
 impl From<SearchBody> for SearchQuery {
     fn from(body: SearchBody) -> Self {
         let SearchBody { q, session, workspace, types, who, origin, include_archived, .. } = body;
-        let SearchBody { after, before, limit, page, around, order, tokens_max, wait_ms, .. } =
-            body;
+        let SearchBody {
+            kinds,
+            after,
+            before,
+            limit,
+            page,
+            around,
+            order,
+            tokens_max,
+            wait_ms,
+            ..
+        } = body;
         Self {
             q,
             session,
             workspace,
             types,
+            kinds,
             who,
             origin,
             include_archived,
@@ -177,6 +193,7 @@ impl SearchQuery {
             session: self.session.as_deref().map(session_id).transpose()?,
             workspace: self.workspace,
             types: values::types(&self.types)?,
+            kinds: self.kinds,
             who: self.who,
             origin: self.origin,
             include_archived: self.include_archived,
@@ -238,6 +255,7 @@ impl ServeTool for MemorySearch {
             q: self.query,
             session: session.map(|session| session.to_string()),
             workspace: self.workspace,
+            kinds: self.kinds,
             created_gte: self.after,
             created_lt: self.before,
             limit: self.limit,

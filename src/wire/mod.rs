@@ -9,6 +9,7 @@ pub mod find;
 pub mod fork;
 pub mod hosted;
 pub mod json;
+pub mod memory;
 mod next;
 pub mod overview;
 #[cfg(feature = "http")]

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{TRUST, types::Range};
+use super::{TRUST, memory::Mark, types::Range};
 use crate::service::{self, Coverage, SearchResult};
 
 /// What a hit's score is made of. The best passage has 1 for its words.
@@ -51,15 +51,44 @@ pub struct Doubt {
     /// position of the change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files_changed: Vec<ChangedFile>,
-    /// Number of the step that supersedes it.
+    /// Of a step: number of the step that supersedes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<u64>,
-    /// Whether it is an approach that was ruled out.
+    /// Of an item of memory: id of the item that supersedes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced_by: Option<String>,
+    /// Of an item of working memory: position at which the context was cleared that it was for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<u64>,
+    /// Whether what matches is an approach that its step ruled out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rejected: bool,
-    /// Of a failure: the position at which it was mended.
+    /// Of the result of a command that failed: position of the last run of the command, which
+    /// succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mended_at: Option<u64>,
+}
+
+/// What is known of a hit that is an item of memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Memory {
+    /// Its id.
+    pub memory_id: String,
+    /// `episodic`, `semantic`, `procedural` or `working`.
+    pub kind: String,
+    /// What it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// From 1 to 10.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub importance: Option<u8>,
+}
+
+impl From<service::MemoryOf> for Memory {
+    fn from(memory: service::MemoryOf) -> Self {
+        let service::MemoryOf { id, kind, topic, importance } = memory;
+        Self { memory_id: id.to_string(), kind: kind.as_str().to_owned(), topic, importance }
+    }
 }
 
 /// A file that changed after a hit.
@@ -106,6 +135,13 @@ pub struct Hit {
     /// How many further hits have the same text; they are left out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub repeated: u64,
+    /// Of an item of memory: its id and kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
+    /// What persons and models said of it, the latest of each kind: one that is marked `wrong` is
+    /// not so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<Mark>,
     /// What speaks against it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stale: Option<Doubt>,
@@ -209,6 +245,8 @@ impl From<service::Hit> for Hit {
             snippet: Snippet { text: hit.text, marks: hit.marks },
             around: around.collect(),
             repeated: hit.repeated,
+            memory: hit.memory.map(Memory::from),
+            marks: hit.marked.into_iter().map(Mark::from).collect(),
             stale: hit.doubt.map(Doubt::from),
         }
     }
@@ -221,6 +259,8 @@ impl From<service::Doubt> for Doubt {
         Self {
             files_changed: changed.collect(),
             superseded_by: doubt.superseded_by,
+            replaced_by: doubt.replaced_by.map(|id| id.to_string()),
+            ended_at: doubt.ended_at.map(|at| at.0),
             rejected: doubt.rejected,
             mended_at: doubt.mended_at.map(|at| at.0),
         }

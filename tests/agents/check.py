@@ -93,6 +93,7 @@ told("bound by the session it says it runs", '"boundBy":"started"' in answer, an
 
 news = [data for text in whole for data in framed(text) if data.get("last_session")]
 told("a new session is told of the last", any(d["last_session"]["session"] == session for d in news), news)
+news = [one for one in news if one["last_session"]["session"] == session]
 told("of no branch where there is no repository", "git branch" not in json.dumps(news), news)
 begun = (directory / "research").read_text()
 worked = [json.loads(line) for line in (directory / "research.events").read_text().splitlines()]
@@ -164,6 +165,11 @@ parts = ["task", "instructions", "plan", "failures", "files"]
 same = [one["continuation"].get(part) == view.get(part) for one in held for part in parts]
 told("the same in every frame", all(same), held)
 told("what of it is done", view.get("plan", {}).get("done") == 1, view.get("plan"))
+
+shop = {one["id"] for one in json.loads((directory / "shop.sessions").read_text())["data"]}
+recalled = held[-1].get("earlier_sessions", []) if held else []
+told("unasked, what an earlier session of the project said", "LAW-88" in json.dumps(recalled), held)
+told("of no other project, and not of its own", {one["session"] for one in recalled} <= shop - {working}, recalled)
 
 told("uninstalling says so", "Done." in (directory / "uninstalled").read_text())
 home = directory / "home"

@@ -63,6 +63,9 @@ unit() { # MODULE EXPECTED
 # (first), goes on (more), edits a file, writes one and keeps its plan.
 steps=("Read prices without floats" "Round the tax half up" "Print receipts in cents" "Ask the stock team")
 work_in_the_shop() {
+    # Another session of the same project, whose words the task shares.
+    script "say The shop must count money in cents since LAW-88: floats are forbidden."
+    turn "${said[@]}" "Why does the shop count money twice?"
     script "$(plan 0)" "bash $pytest -q" "say Two tests fail."
     first "Make the shop count money in cents, never in floats"
     script "words The float cuts 1.15 to 114, so the text itself must be read." \
@@ -87,6 +90,8 @@ question=${question//$'\n'/}
 shop_session() {
     printf '%s' "$working" >"$work/$name/working"
     alone "$program" --data-dir "$work/$name/data" events "$working" >"$work/$name/working.events" || fault "events"
+    alone "$program" --data-dir "$work/$name/data" sessions --json --workspace "$project" \
+        >"$work/$name/shop.sessions" || fault "sessions"
 }
 # What is left of the research in the repository.
 research() { # SESSION
@@ -159,6 +164,7 @@ plan() { # DONE
         printf 'own TaskUpdate {"taskId": "%s", "status": "in_progress"}' "$(($1 + 1))"
     fi
 }
+said=(-p)
 more() { turn -p "$1" --resume "$working"; }
 first() {
     turn -p "$1"
@@ -236,6 +242,7 @@ plan() { # DONE
 }
 ask() { :; }
 own=(-c model=gpt-5.5 -c tools.update_plan.enabled=true)
+said=("${own[@]}")
 more() { again "$working" "$1" "${own[@]}"; }
 first() {
     turn "${own[@]}" "$1"
@@ -258,4 +265,4 @@ grep -q sessionlog "$home/.codex/config.toml" && fault "we are still in config.t
 held=$(cat "$work"/*/checked | grep -c '^ok ')
 broken=$(cat "$work"/*/checked | grep -c '^FAILED ')
 printf 'agents: %d things held, %d did not\n' "$held" "$broken"
-[ "$failed" = 0 ] && [ "$broken" = 0 ] && [ "$held" -ge 100 ]
+[ "$failed" = 0 ] && [ "$broken" = 0 ] && [ "$held" -ge 104 ]

@@ -55,7 +55,7 @@ fn requests(
 }
 
 #[test]
-fn descriptors_that_run_out_are_told_by_name_and_come_back() {
+fn running_out_of_descriptors_is_a_named_error_that_passes() {
     let home = tempfile::tempdir().unwrap();
     let limit = format!("ulimit -n {DESCRIPTORS}; exec \"$@\"");
     let limited = ["sh", "-c", &limit, "sh"];
@@ -148,7 +148,7 @@ fn thousands_of_sessions_need_no_descriptor_each() {
 }
 
 #[test]
-fn a_file_that_may_not_grow_is_told_by_name_and_kills_nobody() {
+fn a_file_size_limit_is_a_named_error_and_the_server_survives() {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
     // In blocks of 512 bytes: less than a journal file.

@@ -75,7 +75,7 @@ fn noise(seed: u64, bytes: usize) -> String {
 }
 
 #[test]
-fn a_full_disk_refuses_reads_starts_and_goes_on_when_there_is_room() {
+fn on_a_full_disk_the_server_refuses_reads_restarts_and_continues_when_there_is_room() {
     let kind = Kind::Ext4(DISK_BYTES);
     if !has("a full disk", &kind.needs()) {
         return;

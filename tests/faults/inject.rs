@@ -217,7 +217,7 @@ fn a_process_that_dies_while_bodies_go_and_keys_change_takes_nothing_back() {
 }
 
 #[test]
-fn a_call_that_fails_is_told_by_name_and_loses_nothing() {
+fn a_failed_system_call_is_a_named_error_and_loses_nothing() {
     if !has("every system call fails once and for good", &[Need::Strace]) {
         return;
     }
@@ -258,7 +258,7 @@ fn a_call_that_fails_is_told_by_name_and_loses_nothing() {
 }
 
 #[test]
-fn a_write_that_takes_only_a_part_is_told_by_name_and_loses_nothing() {
+fn a_short_write_is_a_named_error_and_loses_nothing() {
     if !has("writes end half way", &[Need::Strace, Need::Tool("prlimit")]) {
         return;
     }
@@ -370,7 +370,7 @@ impl Drop for Attached {
 }
 
 #[test]
-fn files_that_cannot_be_opened_are_told_by_name_and_heal() {
+fn files_that_cannot_be_opened_are_a_named_error_that_passes() {
     if !has("opening fails on a running server", &[Need::Strace, Need::Attach]) {
         return;
     }

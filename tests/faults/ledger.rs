@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_differs_from_what_is_known_is_told() {
+    fn the_ledger_reports_a_session_that_differs() {
         type Spoil = fn(&mut Vec<(u64, Mark)>);
         let stranger = Mark { writer: 9, request: 0, place: 0 };
         let cases: &[(&str, Spoil)] = &[
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_comes_back_and_one_that_nobody_took_are_told() {
+    fn the_ledger_reports_a_body_that_came_back_and_one_that_vanished() {
         for (asked, answered, bare, told) in [
             (false, false, true, true),
             (true, false, false, false),

@@ -8,7 +8,7 @@ use std::{
 use sessionlog::{
     env::Env,
     store::{
-        Derived, Store, StoreError,
+        StoreError,
         local::{Local, Options},
     },
 };

@@ -286,7 +286,7 @@ fn the_oracle_sees_syncs_that_do_not_happen() {
 }
 
 #[test]
-fn the_oracle_tells_early_answers_from_safe_ones() {
+fn the_oracle_distinguishes_early_answers_from_safe_ones() {
     let write = r#"1 pwrite64(7</d/journal/0>, "\"mark\":\"w0r0e0\"", 20, 0) = 20"#;
     let both = r#"1 pwritev2(7</d/journal/0>, [{iov_base="\"mark\":\"w0r0e0\"", iov_len=20}], 1, 0, RWF_DSYNC) = 20"#;
     let sync = "1 fdatasync(7</d/journal/0>) = 0";

@@ -34,7 +34,7 @@ fn status(server: &Server, path: &str) -> (u16, String) {
 }
 
 #[test]
-fn a_silent_disk_is_not_ready_keeps_nobody_waiting_and_comes_back() {
+fn with_a_silent_disk_readiness_fails_and_no_caller_hangs_until_it_answers() {
     if !has("a disk that is silent for 50 s", &[Need::Strace]) {
         return;
     }
@@ -115,7 +115,7 @@ const AT_ONCE: u64 = WAITING_BYTES_MAX / APPEND_BYTES + BEING_READ;
 const ANSWERED_WITHIN: Duration = Duration::from_millis(300);
 
 #[test]
-fn what_waits_for_a_silent_disk_is_bounded() {
+fn requests_that_wait_for_a_silent_disk_are_bounded() {
     if !has("a queue before a silent disk", &[Need::Strace]) {
         return;
     }

@@ -76,7 +76,7 @@ pub fn each<'a>(trace: &'a str, mut tell: impl FnMut(Call<'a>)) {
 }
 
 #[test]
-fn a_trace_tells_short_writes_and_calls_that_failed() {
+fn a_trace_shows_short_writes_and_failed_calls() {
     let cases = [
         (r#"1 pwrite64(7</d/0>, ""..., 20, 0) = 20"#, true, false),
         (r#"1 pwrite64(7</d/0>, ""..., 20, 4096) = 12"#, true, true),

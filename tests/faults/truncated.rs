@@ -117,11 +117,11 @@ fn cut_under_readers(extension: &str) {
 }
 
 #[test]
-fn a_sealed_segment_cut_under_readers_kills_nobody_and_is_told() {
+fn a_sealed_segment_cut_under_readers_is_reported_and_the_server_survives() {
     cut_under_readers("sealed");
 }
 
 #[test]
-fn an_open_segment_cut_under_readers_kills_nobody_and_is_told() {
+fn an_open_segment_cut_under_readers_is_reported_and_the_server_survives() {
     cut_under_readers("seg");
 }

@@ -136,7 +136,7 @@ fn bodies(store: &Local, key: &SessionKey) -> Vec<String> {
 }
 
 #[test]
-fn everything_acknowledged_before_a_backup_is_in_it_whoever_writes_meanwhile() {
+fn everything_acknowledged_before_a_backup_is_in_it_despite_writers() {
     let (mut events, mut parts) = (0, 0);
     for seed in 0..asked("SESSIONLOG_SEEDS").unwrap_or(12) {
         let encrypted = seed % 2 == 1;
@@ -210,7 +210,7 @@ fn a_session_that_cannot_be_settled_is_in_the_backups_journal() {
 }
 
 #[test]
-fn what_was_erased_meanwhile_is_in_no_backup() {
+fn a_session_erased_during_a_backup_is_not_in_it() {
     for encrypted in [false, true] {
         let mut filled = Filled::new(5, encrypted);
         let to = Places::new(5, encrypted);

@@ -597,7 +597,7 @@ async fn torn_round(seed: u64) -> bool {
 }
 
 #[test]
-fn what_a_torn_round_left_in_quarantine_goes_too() {
+fn a_body_that_a_torn_round_left_in_quarantine_is_removed_too() {
     let left = (0..40).filter(|seed| runtime().block_on(torn_round(*seed)));
     assert!(left.count() > 0, "no copy had the body");
 }
@@ -641,7 +641,7 @@ async fn torn_use(seed: u64, uses: usize, call: Option<u64>) -> Result<bool, u64
 }
 
 #[test]
-fn what_lies_in_a_journal_file_whose_first_write_was_torn_goes_too() {
+fn a_body_in_a_journal_file_whose_first_write_was_torn_is_removed_too() {
     for uses in [0, 3] {
         let tried = |seed: &u64| {
             let call = runtime().block_on(torn_use(*seed, uses, None)).unwrap_err();

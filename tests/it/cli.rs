@@ -34,7 +34,7 @@ pub fn with_trip() -> Place {
 }
 
 #[test]
-fn what_is_appended_is_listed_shown_read_and_replayed() {
+fn an_appended_event_is_listed_shown_read_and_replayed() {
     let place = with_trip();
     let events = place.events("trip");
     let contents: Vec<&Value> = events.iter().map(|event| &event["content"]).collect();
@@ -158,7 +158,7 @@ fn json_is_what_http_answers() {
 }
 
 #[test]
-fn exit_codes_and_error_codes_tell_what_happened() {
+fn each_outcome_has_its_exit_code_and_error_code() {
     let place = with_trip();
     let long = "x".repeat(129);
     for (arguments, code) in [
@@ -322,7 +322,7 @@ fn members(place: &Place, session: &str, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn lines_that_were_appended_in_part_are_completed_and_a_changed_one_is_told() {
+fn a_partial_append_is_completed_and_a_changed_line_is_reported() {
     let place = Place::new();
     let lines: Vec<String> = ["a", "b", "c", "d"].iter().map(|id| with_id(id, id)).collect();
     place.run_with(&["append", "s", "--create"], &lines[..2].join("\n")).ok();
@@ -338,7 +338,7 @@ fn lines_that_were_appended_in_part_are_completed_and_a_changed_one_is_told() {
 }
 
 #[test]
-fn nothing_appended_to_a_session_that_is_not_there_is_told() {
+fn appending_to_an_unknown_session_is_an_error() {
     let place = with_trip();
     assert_eq!(place.run(&["append", "nosuch", "--json"]).refused(4), "session_not_found");
     assert_eq!(place.run(&["append", "trip"]).code, 0);
@@ -426,7 +426,7 @@ fn imported(place: &Place, arguments: &[&str]) -> (i32, Value) {
 }
 
 #[test]
-fn events_of_ours_that_are_not_there_are_imported_and_changed_ones_told() {
+fn our_events_are_imported_where_missing_and_reported_where_changed() {
     let place = Place::new();
     let five: Vec<String> = ["a", "b", "c", "d", "e"].iter().map(|id| with_id(id, id)).collect();
     place.write("part", &five[3..].join("\n"));
@@ -486,7 +486,7 @@ fn another_conversation_is_not_merged_into_a_session() {
 }
 
 #[test]
-fn a_conversation_that_does_not_fit_is_told_by_its_line_and_the_others_go_on() {
+fn a_conversation_that_does_not_fit_is_reported_by_its_line_and_the_others_are_imported() {
     let place = Place::new();
     let title = |id: &str, title: &str| {
         let messages = [json!({ "role": "user", "content": "hi" })];
@@ -551,7 +551,7 @@ fn verify_reads_everything_back() {
 }
 
 #[test]
-fn inspect_shows_what_the_files_hold_and_tells_bad_places() {
+fn inspect_shows_the_contents_of_files_and_reports_bad_places() {
     let place = with_trip();
     let server = place.serve();
     assert_eq!(server.stop(), Some(0));
@@ -579,7 +579,7 @@ fn inspect_shows_what_the_files_hold_and_tells_bad_places() {
 
 /// Bytes after the frames of a whole file are not reported.
 #[test]
-fn inspect_tells_what_is_whole_in_a_directory_that_is_hurt() {
+fn inspect_reports_the_whole_sessions_of_a_damaged_directory() {
     let place = with_trip();
     let hurt = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-v1/damaged/data");
     let seen = place.run(&["inspect", hurt.to_str().unwrap(), "--json"]);
@@ -599,7 +599,7 @@ fn inspect_tells_what_is_whole_in_a_directory_that_is_hurt() {
 }
 
 #[test]
-fn a_damaged_segment_is_told_with_exit_code_3_and_the_other_sessions_are_whole() {
+fn a_damaged_segment_is_reported_with_exit_code_3_and_other_sessions_are_whole() {
     let place = with_trip();
     place.run_with(&["append", "other", "--create"], &event("user.message", "whole")).ok();
     let server = place.serve();
@@ -667,7 +667,7 @@ fn files(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn a_session_is_held_and_what_is_to_come_is_told_and_done() {
+fn a_held_session_stays_and_the_retention_report_comes_true() {
     let place = with_trip();
     place.run(&["hold", "trip"]).ok();
     let refused = place.run(&["delete", "trip", "--yes", "--json"]);

@@ -21,7 +21,7 @@ fn lives_that_end_anywhere_lose_nothing_and_invent_nothing() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_kills_and_power_losses() {
+fn acknowledged_events_survive_kills_and_power_losses() {
     sweep(20, async |seed| {
         let mut run = Run::new(seed);
         for _ in 0..5 {
@@ -155,7 +155,7 @@ fn settling_may_end_at_any_call() {
 }
 
 #[test]
-fn what_is_whole_behind_a_torn_frame_is_never_found_again() {
+fn whole_frames_after_a_torn_frame_are_never_recovered() {
     sweep(20, async |seed| torn(seed, None).await);
 }
 
@@ -202,7 +202,7 @@ async fn set_aside(seed: u64, call: Option<u64>) -> (usize, bool) {
 }
 
 #[test]
-fn what_is_torn_is_kept_to_its_last_byte_wherever_its_start_dies() {
+fn a_torn_tail_is_kept_to_its_last_byte_wherever_the_start_dies() {
     let runtime = runtime();
     let (mut torn, mut died) = (0, 0);
     for seed in 0..20 {
@@ -250,12 +250,12 @@ pub async fn spoiled(seed: u64, flaw: Option<Flaw>) {
 }
 
 #[test]
-fn what_a_failed_sync_spoils_is_written_elsewhere() {
+fn frames_of_a_failed_sync_are_written_to_another_file() {
     sweep(100, async |seed| spoiled(seed, None).await);
 }
 
 #[test]
-fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
+fn a_full_disk_refuses_appends_until_there_is_room() {
     sweep(20, async |seed| {
         let mut run = Run::new(seed);
         let store = run.judge().await;

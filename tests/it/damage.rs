@@ -283,7 +283,7 @@ async fn a_sector_copied_over_another_is_damage_or_harmless() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_cut_anywhere_is_told_and_no_session_is_shorter_in_silence() {
+async fn a_file_cut_anywhere_is_reported_and_no_session_is_silently_shorter() {
     let cut = |image: &Image| -> Vec<Damage> {
         let mut damages = Vec::new();
         for (path, bytes) in &image.files {
@@ -300,7 +300,7 @@ async fn a_file_that_is_cut_anywhere_is_told_and_no_session_is_shorter_in_silenc
 }
 
 #[tokio::test]
-async fn bytes_that_are_gone_from_the_middle_of_a_file_are_told() {
+async fn bytes_missing_from_the_middle_of_a_file_are_reported() {
     let taken = |image: &Image| -> Vec<Damage> {
         let mut damages = Vec::new();
         for (path, n) in sectors(image) {
@@ -322,7 +322,7 @@ async fn bytes_that_are_gone_from_the_middle_of_a_file_are_told() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_gone_or_empty_is_told_where_it_is_needed() {
+async fn a_missing_or_empty_file_is_reported_where_it_is_needed() {
     let mut swept = Swept::default();
     for encrypted in [false, true] {
         let image = Image::of(10, encrypted).await;
@@ -360,7 +360,7 @@ fn put_back(image: &Image) -> Vec<Damage> {
 }
 
 #[tokio::test]
-async fn an_older_version_of_a_file_is_told_or_harmless() {
+async fn an_older_version_of_a_file_is_reported_or_harmless() {
     let mut swept = Swept::default();
     for encrypted in [false, true] {
         let image = Image::of(11, encrypted).await;
@@ -371,7 +371,7 @@ async fn an_older_version_of_a_file_is_told_or_harmless() {
 }
 
 #[tokio::test]
-async fn keys_that_both_files_lost_are_told_and_no_other_session_is_hurt() {
+async fn keys_lost_from_both_files_are_reported_and_no_other_session_is_affected() {
     let image = Image::of(12, true).await;
     let mut swept = Swept::default();
     let count = image.files["keys/0"].len();

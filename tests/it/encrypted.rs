@@ -297,7 +297,7 @@ impl Table {
 }
 
 #[test]
-fn whoever_moves_frames_about_without_a_key_is_found_out() {
+fn frames_moved_without_the_key_are_detected() {
     let mut table = Table::default();
     let [_, image] = encrypted();
     let segments = segments(image);
@@ -350,7 +350,7 @@ fn whoever_moves_frames_about_without_a_key_is_found_out() {
 }
 
 #[test]
-fn whoever_changes_wrapped_keys_is_found_out() {
+fn changed_wrapped_keys_are_detected() {
     let mut told = 0;
     for image in encrypted() {
         let (_, slots) = image.files.iter().find(|(path, _)| path == "keys/0").unwrap();

@@ -153,7 +153,7 @@ pub async fn put_back(seed: u64) {
 }
 
 #[test]
-fn what_is_put_back_of_an_erased_session_cannot_be_read_without_its_key() {
+fn files_of_an_erased_session_that_are_put_back_cannot_be_read() {
     (0..AGES.len() as u64).for_each(|seed| runtime().block_on(put_back(seed)));
 }
 
@@ -329,7 +329,7 @@ async fn others_go_on(store: &Local, told: &str) {
 }
 
 #[test]
-fn what_lies_in_quarantine_beside_copies_holds_up_no_erasure() {
+fn files_in_quarantine_that_are_no_copies_do_not_block_an_erasure() {
     let sim = machine(66, false);
     runtime().block_on(async {
         let store = fill(&sim, Age::Settled).await;
@@ -367,7 +367,7 @@ fn a_copy_that_may_not_be_opened_is_no_damage_and_waits() {
 }
 
 #[test]
-fn what_is_no_file_in_quarantine_is_left_where_it_is() {
+fn an_entry_of_quarantine_that_is_no_file_is_left_in_place() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, outside) = (scratch.path().join("data"), scratch.path().join("outside"));
     std::fs::write(&outside, b"somebody else's").unwrap();
@@ -511,7 +511,7 @@ fn a_sync_of_zeros_that_fails_loses_nothing_of_others() {
 }
 
 #[test]
-fn an_erasure_that_cannot_be_finished_stops_nobody_and_a_later_start_finishes_it() {
+fn an_unfinished_erasure_blocks_no_caller_and_a_later_start_finishes_it() {
     for encrypted in [false, true] {
         let sim = machine(67, encrypted);
         let told = format!("encrypted: {encrypted}");

@@ -68,7 +68,7 @@ fn stop(sim: &Sim, how: u64) {
 }
 
 #[tokio::test]
-async fn whoever_rests_between_two_sweeps_goes_all_the_same() {
+async fn a_session_that_comes_to_rest_between_two_sweeps_expires_too() {
     let sim = Sim::new(61);
     let store = open(&sim);
     create(&store, "expires").await;
@@ -136,7 +136,7 @@ async fn a_name_that_is_free_again_keeps_its_new_session_over_every_start() {
 }
 
 #[tokio::test]
-async fn who_was_watched_until_a_stop_has_its_whole_limit_after_it() {
+async fn a_session_watched_until_a_stop_has_its_whole_limit_after_it() {
     for how in 0..3 {
         let sim = Sim::new(62);
         let store = open(&sim);
@@ -197,7 +197,7 @@ async fn a_clock_that_is_wrong_after_a_stop_expires_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_damaged_does_not_expire_until_it_is_given_up() {
+async fn a_damaged_session_does_not_expire_until_its_loss_is_accepted() {
     let sim = Sim::new(64);
     let mut store = open(&sim);
     for session in ["lost", "whole"] {

@@ -106,7 +106,7 @@ fn of_claude_code_only_what_a_person_typed_is_an_instruction() {
 }
 
 #[test]
-fn work_of_claude_code_is_told_from_its_transcript() {
+fn the_work_of_claude_code_is_folded_from_its_transcript() {
     let says = |content: Value| ("assistant", content, json!({}));
     let hears = |content: Value| ("user", content, json!({}));
     let lines = claude_lines(&[
@@ -183,7 +183,7 @@ fn of_codex_only_what_a_person_typed_is_an_instruction() {
 }
 
 #[test]
-fn work_of_codex_is_told_from_its_rollout() {
+fn the_work_of_codex_is_folded_from_its_rollout() {
     let call = |id: &str, name: &str, input: &Value| {
         let arguments = input.to_string();
         let item = json!({ "type": "function_call", "name": name, "arguments": arguments,

@@ -112,7 +112,7 @@ fn vouched(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn an_index_that_names_places_its_file_has_not_is_told() {
+fn an_index_that_names_places_outside_its_file_is_reported() {
     let mut forged = 0;
     for (path, bytes) in stopped().files.iter().filter(|(path, _)| path.ends_with(".sealed")) {
         assert_eq!(vouched(bytes.clone()), *bytes, "the checksums are these");
@@ -295,7 +295,7 @@ async fn a_file_beside_the_journal_whose_name_only_looks_like_a_number_is_none_o
 }
 
 #[tokio::test]
-async fn a_gap_of_millions_of_journal_files_is_told_in_one_line_and_not_filled() {
+async fn a_gap_of_millions_of_journal_files_is_reported_in_one_line_and_not_filled() {
     for number in [20_261_122, u32::MAX - 1] {
         let sim = store_of_one().await;
         let files = sim.files();

@@ -272,7 +272,7 @@ fn a_parent_is_hidden_and_its_files_stay_until_the_last_fork_went() {
 }
 
 #[test]
-fn what_a_deleted_parent_had_in_the_journal_alone_is_settled_for_its_forks() {
+fn events_of_a_deleted_parent_in_the_journal_alone_are_settled_for_its_forks() {
     let sim = Sim::new(7);
     runtime().block_on(async {
         let store = open(&sim);

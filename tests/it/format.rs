@@ -462,7 +462,7 @@ fn the_decoder_takes_a_journal_file_with_half_a_header_for_one_never_used() {
 }
 
 #[test]
-fn the_decoder_tells_a_changed_byte() {
+fn the_decoder_reports_a_changed_byte() {
     let expected = expected("plain");
     let live = |path: &&(PathBuf, Vec<u8>)| {
         let path = path.0.to_str().unwrap();

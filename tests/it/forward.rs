@@ -109,7 +109,7 @@ async fn a_session_without_an_event_is_settled_again_after_an_error() {
 
 /// Copies take room in the journal, too, but they are no reason to make them once more.
 #[tokio::test]
-async fn what_was_copied_forward_is_not_copied_again_while_nobody_writes() {
+async fn frames_copied_forward_are_not_copied_again_without_new_writes() {
     let (sim, store) = stuck(7).await;
     let text = format!("\"{}\"", "x".repeat(3_000));
     for _ in 0..15 {
@@ -180,7 +180,7 @@ async fn sessions_that_cannot_be_settled_are_bounded_together() {
 
 /// Without appends, the only write is that of the start itself.
 #[tokio::test]
-async fn a_start_that_cannot_be_written_is_told() {
+async fn a_start_that_cannot_be_recorded_is_reported() {
     let sim = Sim::new(10);
     let store = open(&sim);
     create(&store, "one").await;
@@ -292,7 +292,7 @@ fn a_session_that_cannot_be_settled_loses_nothing_over_crashes() {
 
 /// The copy is the only one left: a bad byte of it is reported, in the header or the payload.
 #[tokio::test]
-async fn a_damaged_copy_is_told() {
+async fn a_damaged_forward_copy_is_reported() {
     let (sim, store) = stuck(7).await;
     append(&store, &key("bad"), batch([event("{\"only\":\"copied\"}")])).await.unwrap();
     create(&store, "good").await;

@@ -75,7 +75,7 @@ fn no_shape_of_foreign_json_takes_memory_without_bound() {
 }
 
 #[test]
-fn no_bytes_pass_for_tables_that_nobody_wrote() {
+fn arbitrary_bytes_do_not_pass_for_tables() {
     replay("tables", tables::check);
 }
 

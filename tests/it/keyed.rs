@@ -125,7 +125,7 @@ fn an_erased_session_is_gone_from_every_file() {
 }
 
 #[test]
-fn a_redacted_event_is_gone_from_every_file_and_its_session_goes_on() {
+fn a_redacted_event_is_gone_from_every_file_and_its_session_takes_appends() {
     for set in [vec![], vec![("SESSIONLOG_KEY", KEY)]] {
         let place = Place::new();
         append(&place, &set);
@@ -211,7 +211,7 @@ fn keys_are_checked_and_rotated_on_the_command_line() {
 }
 
 #[test]
-fn a_receipt_kept_elsewhere_tells_on_the_command_line_what_was_put_back() {
+fn verify_with_a_receipt_kept_elsewhere_reports_an_older_store() {
     let place = Place::new();
     let key = [("SESSIONLOG_KEY", KEY)];
     let receipt = || {

@@ -59,7 +59,7 @@ async fn expired(store: &dyn Store, key: &SessionKey) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_expires_when_nobody_used_it_for_its_limit() {
+async fn a_session_expires_when_it_was_not_used_for_its_limit() {
     on_every_engine(async |store, clock| {
         create(store, "usual").await;
         limited(store, "short", 3_600).await;
@@ -96,7 +96,7 @@ async fn nothing_expires_a_part_of_a_second_early() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_uses_a_session_keeps_it() {
+async fn each_use_of_a_session_restarts_its_limit() {
     on_every_engine(async |store, clock| {
         for name in ["read", "written", "watched", "listed"] {
             limited(store, name, 3_600).await;
@@ -124,7 +124,7 @@ async fn whoever_uses_a_session_keeps_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_expired_session_says_so_to_everybody_and_can_be_brought_back() {
+async fn an_expired_session_is_refused_as_expired_and_can_be_restored() {
     on_every_engine(async |store, clock| {
         limited(store, "s", 60).await;
         let key = key("s");
@@ -163,7 +163,7 @@ async fn an_expired_session_says_so_to_everybody_and_can_be_brought_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_held_neither_expires_nor_is_deleted() {
+async fn a_held_session_neither_expires_nor_is_deleted() {
     on_every_engine(async |store, clock| {
         limited(store, "s", 60).await;
         let key = key("s");
@@ -325,7 +325,7 @@ async fn a_clock_that_jumps_by_years_forgets_no_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_to_come_is_told_and_changes_nothing() {
+async fn the_retention_report_is_right_and_changes_nothing() {
     on_every_engine(async |store, clock| {
         create(store, "usual").await;
         limited(store, "held", 60).await;

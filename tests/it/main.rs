@@ -153,6 +153,9 @@ mod views;
 // Searching all sessions.
 #[cfg(feature = "cli")]
 mod search;
+// What is remembered beyond a conversation.
+#[cfg(feature = "cli")]
+mod memory;
 // The HTTP interface: routes, refusals, tails, limits.
 #[cfg(feature = "cli")]
 mod http;

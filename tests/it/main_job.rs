@@ -42,7 +42,7 @@ pub fn conversations() -> Option<PathBuf> {
 type Acknowledged = Mutex<BTreeMap<String, BTreeMap<u64, String>>>;
 
 #[test]
-fn fifty_real_conversations_survive_the_owners_death_through_every_door() {
+fn fifty_real_conversations_survive_the_owners_death_through_every_interface() {
     let Some(path) = conversations() else {
         skipped("the main job: ../shared/data/tau-airline.jsonl is not there");
         return;

@@ -471,7 +471,7 @@ async fn rolled_back(image: &Image, table: &mut Table) {
 }
 
 #[test]
-fn whoever_has_no_key_can_destroy_and_put_back_and_all_else_is_told() {
+fn without_the_key_only_destruction_and_older_copies_are_possible_and_all_else_is_reported() {
     let mut table = Table::default();
     runtime().block_on(async {
         let image = make().await;

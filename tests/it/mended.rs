@@ -58,7 +58,7 @@ fn place_of(sim: &Sim, word: &str) -> (String, u64) {
 /// A killed settling left the segment in the page cache alone: what is served of it must be durable
 /// by then, for the journal does not have it any more.
 #[tokio::test]
-async fn what_a_segment_made_good_survives_the_next_power_loss() {
+async fn frames_restored_from_a_segment_survive_the_next_power_loss() {
     let mut made_good = 0;
     for seed in 0..40 {
         let sim = Sim::new(seed);

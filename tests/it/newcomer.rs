@@ -284,7 +284,7 @@ fn a_history_shows_whole_lines_and_titles_end_where_they_are_cut() {
 }
 
 #[test]
-fn what_a_caller_got_wrong_is_named_where_it_is() {
+fn a_callers_mistake_is_named_where_it_is() {
     let place = with_trip();
     let lines = [event("a.b", "c"), "{}".to_owned()].join("\n");
     let ran = place.run_with(&["append", "trip"], &lines);
@@ -344,7 +344,7 @@ fn a_compaction_that_says_what_it_kept_is_shown_so() {
 }
 
 #[test]
-fn what_was_known_is_not_counted_as_appended_and_a_line_twice_is_known() {
+fn a_known_or_repeated_line_is_not_counted_as_appended() {
     let place = Place::new();
     let append = |arguments: &[&str], lines: &[String]| {
         let arguments = [&["append", "s", "--create"], arguments].concat();

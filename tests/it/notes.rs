@@ -223,7 +223,7 @@ fn outcome<T>(result: &StoreResult<T>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_the_lease_writes_and_nobody_else() {
+async fn only_the_holder_of_the_lease_writes() {
     on_every_engine(async |store, clock| {
         create(store, "s").await;
         let session = key("s");
@@ -268,7 +268,7 @@ async fn who_has_the_lease_writes_and_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_is_answered_before_anybody_asks_for_the_lease() {
+async fn a_retry_is_answered_before_the_lease_is_checked() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         let by_id = batch([named("e", "{}")]);
@@ -291,7 +291,7 @@ async fn a_retry_is_answered_before_anybody_asks_for_the_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_that_nobody_ended_is_listed_the_latest_first() {
+async fn unfinished_work_is_listed_the_latest_first() {
     on_every_engine(async |store, clock| {
         let listed = async |workspace: Option<&str>, limit| -> Vec<String> {
             let found = store.unfinished(&Scope::local(), workspace, limit).await.unwrap();
@@ -329,7 +329,7 @@ async fn work_that_nobody_ended_is_listed_the_latest_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_asked_for_slides_no_lifetime() {
+async fn an_automatic_checkpoint_does_not_extend_a_lifetime() {
     on_every_engine(async |store, clock| {
         create(store, "s").await;
         append(store, &key("s"), batch([event("{}")])).await.unwrap();
@@ -444,7 +444,7 @@ async fn notes_and_leases_survive_stops_kills_and_power_losses_in_turn() {
 
 /// Other sessions write in between, so that numbers of a sealed frame are far apart.
 #[test]
-fn a_note_is_found_by_its_number_wherever_it_lies() {
+fn a_note_is_found_by_its_number_wherever_it_is_stored() {
     let sim = Sim::new(3);
     runtime().block_on(async {
         let store = Local::open_local(&sim.env(), small()).unwrap();

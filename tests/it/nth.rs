@@ -46,7 +46,7 @@ pub fn cases(calls: u64, usual: usize) -> impl Iterator<Item = Nth> {
 }
 
 #[test]
-fn each_fault_is_tried_once_and_the_survivable_ones_for_ever() {
+fn each_fault_is_tried_once_and_the_survivable_ones_persistently_too() {
     let told: Vec<String> = kinds(7).map(|case| format!("{case:?}")).collect();
     for fault in FAULTS {
         let once = format!("Nth {{ call: 7, fault: {fault:?}, lasting: false }}");

@@ -91,7 +91,7 @@ fn twenty_mcp_clients_and_the_command_line_start_at_once_and_none_is_refused() {
 }
 
 #[test]
-fn a_stdio_client_goes_on_through_kill_9_and_through_serve_coming_and_going() {
+fn a_stdio_client_keeps_working_through_kill_9_and_restarts_of_serve() {
     let place = Place::new();
     let mut client = McpClient::start(&place, &[]);
     let first = client.call("sequential_search", &step(1, "on demand"));
@@ -120,7 +120,7 @@ fn a_stdio_client_goes_on_through_kill_9_and_through_serve_coming_and_going() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_any_number_of_kills_exactly_once() {
+fn acknowledged_events_survive_any_number_of_kills_exactly_once() {
     let place = Place::new();
     let mut child = place
         .command(&["append", "s", "--create", "--json"])
@@ -194,7 +194,7 @@ fn logs_never_hold_what_was_recorded_at_any_level() {
 }
 
 #[test]
-fn an_owner_on_demand_leaves_when_nobody_is_connected() {
+fn an_on_demand_owner_exits_when_no_client_is_connected() {
     let place = Place::new();
     let quick = |arguments: &[&str]| {
         place.command(arguments).env("SESSIONLOG_OWNER_IDLE", "100ms").output().unwrap()
@@ -263,7 +263,7 @@ fn an_owner_whose_directory_is_gone_leaves_and_its_successors_socket_stays() {
 }
 
 #[test]
-fn an_owner_that_is_silent_is_told_of_in_seconds() {
+fn an_owner_that_does_not_answer_is_reported_within_seconds() {
     let place = Place::new();
     place.run(&["sessions"]).ok();
     let pid = eventually("an owner", || place.owner_pid());
@@ -283,7 +283,7 @@ fn an_owner_that_is_silent_is_told_of_in_seconds() {
 }
 
 #[test]
-fn a_front_end_whose_owner_freezes_says_so_in_seconds_and_goes_on_when_it_thaws() {
+fn a_frozen_owner_is_reported_within_seconds_and_calls_continue_when_it_resumes() {
     let place = Place::new();
     let mut client = McpClient::start(&place, &[]);
     let step = |number: u64| json!({"searchStep": format!("step {number}"), "stepNumber": number, "nextStepNeeded": true});

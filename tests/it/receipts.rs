@@ -119,7 +119,7 @@ fn every_receipt_holds_whatever_becomes_of_the_bytes() {
 }
 
 #[test]
-fn a_store_that_is_put_back_and_goes_on_differently_is_told_by_a_receipt() {
+fn a_store_put_back_and_continued_differently_is_detected_by_a_receipt() {
     for encrypted in [false, true] {
         let sim = machine(102, encrypted);
         runtime().block_on(async {

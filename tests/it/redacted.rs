@@ -326,7 +326,7 @@ fn unnamed(encrypted: bool, call: u64, fault: Option<Fault>) -> u64 {
 }
 
 #[test]
-fn what_no_settling_came_to_name_goes_too() {
+fn a_redacted_body_that_no_settled_file_names_is_removed_too() {
     for encrypted in [false, true] {
         let calls = unnamed(encrypted, 0, None);
         for call in 0..calls {
@@ -338,7 +338,7 @@ fn what_no_settling_came_to_name_goes_too() {
 }
 
 #[test]
-fn whoever_redacts_event_after_event_loses_no_other() {
+fn redacting_event_after_event_loses_no_other() {
     for encrypted in [false, true] {
         for age in [Age::Settled, Age::Sealed] {
             let sim = machine(72, encrypted);
@@ -408,7 +408,7 @@ fn a_redacted_event_answers_any_retry() {
 }
 
 #[test]
-fn what_is_held_damaged_or_nobodys_is_not_redacted() {
+fn a_held_damaged_or_unknown_session_is_not_redacted() {
     let sim = machine(74, false);
     runtime().block_on(async {
         let store = fill(&sim, Age::Settled).await;
@@ -446,7 +446,7 @@ fn what_is_held_damaged_or_nobodys_is_not_redacted() {
 
 /// An operator kept copies of everything but `settled/`.
 #[test]
-fn what_is_put_back_of_a_redacted_body_is_not_served() {
+fn a_redacted_body_that_is_put_back_is_not_served() {
     for encrypted in [false, true] {
         for age in AGES {
             let told = format!("{age:?}, encrypted: {encrypted}");
@@ -514,7 +514,7 @@ fn a_body_that_cannot_be_taken_away_yet_is_not_served() {
 /// A watermark begins at the next block. What an earlier use of the file left in front of it has no
 /// header any more that says whose it is.
 #[test]
-fn what_lies_in_front_of_a_watermark_goes_too() {
+fn a_redacted_body_before_a_watermark_is_removed_too() {
     for encrypted in [false, true] {
         let sim = machine(79, encrypted);
         runtime().block_on(async {
@@ -588,7 +588,7 @@ fn failed_use(encrypted: bool, appends: usize) -> bool {
 }
 
 #[test]
-fn what_lies_in_a_file_of_the_journal_that_failed_goes_too() {
+fn a_redacted_body_in_a_failed_journal_file_is_removed_too() {
     for encrypted in [false, true] {
         assert!((0..25).any(|appends| failed_use(encrypted, appends)));
     }
@@ -702,7 +702,7 @@ fn copies_of_it_in_quarantine_go_with_it() {
 
 /// In plaintext a writer to the disk can remove a body, and the chain still fits.
 #[test]
-fn a_body_that_is_gone_and_that_nobody_redacted_is_damage() {
+fn a_body_that_is_gone_without_a_redaction_is_damage() {
     let sim = machine(79, false);
     runtime().block_on(async {
         let store = open(&sim);

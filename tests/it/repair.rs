@@ -114,7 +114,7 @@ async fn judge(store: &dyn Store, events: &[Event], lost: &Repaired, more: usize
 }
 
 #[tokio::test]
-async fn a_loss_that_is_accepted_stays_a_gap_and_appends_go_on_behind_it() {
+async fn an_accepted_loss_stays_a_gap_and_appends_continue_after_it() {
     for place in PLACES {
         let told = format!("{place:?}");
         let (sim, events) = hurt(place).await;

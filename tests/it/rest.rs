@@ -275,7 +275,7 @@ async fn a_session_that_cannot_be_sealed_keeps_no_other_open() {
 /// A request that changed nothing is no write: a retry, a position that was taken, a frame that
 /// failed.
 #[tokio::test]
-async fn what_changed_nothing_keeps_no_session_from_its_rest() {
+async fn requests_that_change_nothing_do_not_keep_a_session_awake() {
     let sim = Sim::new(24);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     let names = ["retried", "refused", "failed"];
@@ -535,7 +535,7 @@ impl Storage for Gated {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_that_is_being_opened_holds_up_nobody() {
+async fn a_session_that_is_being_opened_blocks_no_other() {
     let sim = Sim::new(17);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;

@@ -171,7 +171,7 @@ async fn settling_that_fails_between_writers_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_start_on_a_full_disk_reads_and_goes_on_once_there_is_room() {
+async fn a_store_started_on_a_full_disk_reads_and_takes_writes_once_there_is_room() {
     let sim = Sim::new(13);
     let store = Local::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;

@@ -263,7 +263,7 @@ fn interrupted(case: Option<Nth>) -> u64 {
 }
 
 #[test]
-fn a_rotation_that_is_cut_off_goes_on_and_loses_nothing() {
+fn an_interrupted_rotation_of_keys_continues_and_loses_nothing() {
     let calls = interrupted(None);
     assert!(calls > 40, "{calls} calls are hardly a rotation");
     let mut cut = 0;

@@ -29,7 +29,7 @@ async fn store(sim: &Sim) -> Local {
 }
 
 #[tokio::test]
-async fn rot_in_a_live_store_is_found_before_anybody_asks() {
+async fn rot_in_a_live_store_is_found_before_a_request_reads_it() {
     let sim = Sim::new(41);
     let store = store(&sim).await;
     store.scrub();
@@ -180,7 +180,7 @@ async fn a_store_that_is_closed_while_it_scrubs_ends() {
 
 /// Without a read or a request, the thread of the store finds it.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_thread_that_scrubs_finds_rot_that_nobody_read() {
+async fn the_scrubbing_thread_finds_rot_that_no_request_read() {
     let sim = Sim::new(44);
     drop(store(&sim).await);
     let options = Options { background: true, scrub_every: Duration::from_millis(1), ..small() };

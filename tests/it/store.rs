@@ -26,7 +26,7 @@ pub async fn on_every_engine(check: impl AsyncFn(&dyn Store, &ManualClock)) {
 // -- create ----------------------------------------------------------------------------------
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_session_says_what_it_was_told() {
+async fn a_new_session_has_the_given_title_metadata_and_limits() {
     on_every_engine(async |store, clock| {
         let now = Timestamp(1_800_000_000_000_000);
         clock.set(now);

@@ -167,7 +167,7 @@ async fn gone_on() -> (Sim, Vec<Event>) {
 /// A file that was emptied looks like the spare. It is evidence: were it used, the repair would
 /// make it anew under what is acknowledged next.
 #[tokio::test]
-async fn what_a_repair_begins_it_does_not_overwrite() {
+async fn a_repaired_store_keeps_its_later_appends_over_a_power_loss() {
     let (sim, kept) = gone_on().await;
     sim.truncate_durable("journal/1", 0);
     let store = open(&sim);

@@ -89,7 +89,7 @@ async fn check_all_needed(sim: &Sim, told: &str) {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_is_unlinked_once_no_start_can_need_it() {
+async fn files_that_a_crash_left_are_unlinked_once_no_start_can_need_them() {
     let (sim, store, before) = crashed(71).await;
     store.scrub();
     assert_eq!(segments(&sim), before, "nothing is settled yet");

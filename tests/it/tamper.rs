@@ -27,7 +27,7 @@ fn kind(path: &str) -> &str {
 }
 
 #[test]
-fn a_file_that_is_cut_or_gone_is_told() {
+fn a_file_that_is_cut_or_gone_is_reported() {
     for image in images() {
         let mut told = 0;
         for (nth, (path, bytes)) in image.files.iter().enumerate() {
@@ -61,7 +61,7 @@ fn either_settled_file_is_enough() {
 }
 
 #[test]
-fn an_older_copy_of_a_file_is_told_or_harmless() {
+fn an_older_copy_of_a_file_is_reported_or_harmless() {
     let [clean, dead] = encrypted();
     for (old, new) in [(killed(), stopped()), (dead, clean)] {
         for (path, _) in &new.files {
@@ -76,7 +76,7 @@ fn an_older_copy_of_a_file_is_told_or_harmless() {
 }
 
 #[test]
-fn a_file_copied_over_another_is_told_or_harmless() {
+fn a_file_copied_over_another_is_reported_or_harmless() {
     for image in images() {
         for ((path, _), (other, bytes)) in image.files.iter().zip(image.files.iter().skip(1)) {
             if kind(path) == kind(other) {
@@ -90,7 +90,7 @@ fn a_file_copied_over_another_is_told_or_harmless() {
 }
 
 #[test]
-fn a_store_nobody_changed_is_whole() {
+fn a_store_without_changes_is_whole() {
     for image in images() {
         assert_eq!(survive(image, |_| {}), Fate::Whole);
     }

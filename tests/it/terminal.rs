@@ -98,7 +98,7 @@ fn json_on_a_terminal_is_escaped_and_means_the_same_and_a_pipe_gets_the_bytes() 
 }
 
 #[test]
-fn what_cannot_be_undone_is_asked_on_a_terminal_and_wants_yes_without_one() {
+fn an_irreversible_command_asks_on_a_terminal_and_needs_yes_without_one() {
     let place = with_trip();
     let id = place.events("trip")[1]["id"].as_str().unwrap().to_owned();
     for (verb, warning) in [

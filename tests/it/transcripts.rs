@@ -50,7 +50,7 @@ fn a_transcript_grows_is_repeated_and_comes_back_as_it_was() {
 }
 
 #[test]
-fn what_stands_around_the_lines_comes_back_however_the_file_grew() {
+fn line_ends_blanks_and_marks_of_a_transcript_come_back_however_it_grew() {
     let place = Place::new();
     let (server, runtime) = (place.serve(), tokio::runtime::Runtime::new().unwrap());
     let line = |n: usize| format!(r#"{{"type":"mode","mode":"plan","uuid":"u{n}"}}"#);
@@ -176,7 +176,7 @@ fn a_transcript_is_not_put_into_a_session_of_something_else() {
 }
 
 #[test]
-fn what_a_compaction_preserved_is_kept_by_position() {
+fn messages_that_a_compaction_preserved_are_kept_by_position() {
     let place = Place::new();
     let line = |uuid: &str, kind: &str, more: Value| {
         let mut line = json!({"uuid": uuid, "type": kind, "sessionId": "s", "isSidechain": false});
@@ -248,7 +248,7 @@ fn a_session_that_hooks_recorded_has_its_transcript_beside_it() {
 }
 
 #[test]
-fn what_a_subagent_does_is_not_in_its_parents_conversation() {
+fn the_work_of_a_subagent_is_not_in_its_parents_conversation() {
     let place = Place::new();
     let text = CLAUDE.replace("1e400", "1e40");
     imported(&place, "talk.jsonl", &text, &[]);

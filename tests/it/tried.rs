@@ -18,7 +18,7 @@ use crate::{
 };
 
 #[test]
-fn an_import_skips_a_deleted_session_goes_on_and_says_so_at_the_end() {
+fn an_import_skips_a_deleted_session_and_reports_it_at_the_end() {
     let place = Place::new();
     let three = [chat("one", "a", &["x"]), chat("two", "b", &["y"]), chat("three", "c", &["z"])];
     let first = place.write("first.jsonl", &three[1]);

@@ -40,7 +40,7 @@ async fn slice(store: &Local, from: u64, to: u64, fill: Fill) -> Vec<Event> {
 }
 
 #[tokio::test]
-async fn what_was_read_lately_is_read_without_the_disk() {
+async fn events_read_lately_are_read_without_the_disk() {
     let sim = Sim::new(61);
     let store = store(&sim, 1 << 20).await;
     let files = sim.files();
@@ -58,7 +58,7 @@ async fn what_was_read_lately_is_read_without_the_disk() {
 }
 
 #[tokio::test]
-async fn what_was_added_to_a_segment_is_read_behind_what_is_in_memory() {
+async fn events_added_to_a_segment_are_read_after_those_in_memory() {
     let sim = Sim::new(62);
     let store = store(&sim, 1 << 20).await;
     for round in 0..4 {
@@ -83,7 +83,7 @@ async fn without_room_everything_is_read_from_the_disk() {
 }
 
 #[tokio::test]
-async fn what_the_disk_has_lost_is_not_served_from_memory() {
+async fn events_that_the_disk_lost_are_not_served_from_memory() {
     let sim = Sim::new(64);
     let store = store(&sim, 1 << 20).await;
     let whole = events_of(&store, &key("s")).await;

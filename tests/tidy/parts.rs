@@ -155,7 +155,7 @@ fn misplaced(sources: &[Source]) -> Vec<String> {
 }
 
 #[test]
-fn what_belongs_to_a_type_is_in_its_part() {
+fn the_impl_of_a_type_is_in_its_part() {
     let (ruled, faults): (Vec<_>, Vec<_>) = misplaced(&sources())
         .into_iter()
         .partition(|fault| fault.starts_with("src/store/rules/") && fault.ends_with(RULED));

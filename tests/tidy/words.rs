@@ -1,6 +1,6 @@
-//! Documents, comments, names and texts use plain words. The words not to use, and what to write
-//! instead, are a table of docs/glossary.md, "Words not to use"; this reads it. It must not judge
-//! statements or names of tests.
+//! Documents, comments, names and texts use plain words, and the name of a test says what happens.
+//! The words not to use, and what to write instead, are a table of docs/glossary.md, "Words not to
+//! use"; this reads it. It must not judge statements.
 
 use std::fs;
 
@@ -13,6 +13,9 @@ const REFUSED_IN_SOURCES: [&str; 3] = ["lies", "somebody", "told"];
 /// Files whose texts are what people write, to be recognised.
 const OF_PEOPLE: [&str; 3] =
     ["src/projection/person.rs", "src/search/irregular.rs", "src/search/stop_words.rs"];
+
+/// With these a test's name is a riddle: it names neither an actor nor what happens.
+const RIDDLES: [&str; 4] = ["what", "who", "whose", "nobodys"];
 
 /// Keywords before a name that a file declares.
 const DECLARES: [&str; 8] = ["const", "enum", "fn", "mod", "static", "struct", "trait", "type"];
@@ -180,6 +183,28 @@ fn unplain_source(source: &Source) -> Vec<String> {
     faults
 }
 
+/// Names of tests that begin with a riddle or use words that are not plain.
+fn riddles(source: &Source, refused: &[Vec<String>]) -> Vec<String> {
+    let (mut faults, mut is_test) = (Vec::new(), false);
+    for (line, text) in (1..).zip(source.code.lines().map(str::trim_start)) {
+        is_test |= text.starts_with("#[test]") || text.starts_with("#[tokio::test");
+        let declared = text.strip_prefix("async ").unwrap_or(text).strip_prefix("fn ");
+        let Some(name) = declared.filter(|_| is_test).and_then(|name| name.split('(').next())
+        else {
+            continue;
+        };
+        is_test = false;
+        let words = words_of(name);
+        let begins = words.first().is_some_and(|word| RIDDLES.contains(&word.as_str()));
+        let says =
+            |refused: &&Vec<String>| words.windows(refused.len()).any(|at| at == &refused[..]);
+        if begins || refused.iter().any(|refused| says(&refused)) {
+            faults.push(format!("{}:{line}: `{name}` does not say what happens", source.path));
+        }
+    }
+    faults
+}
+
 /// Pages that a user reads. docs/cli.md is none of them here: it is generated, and the help texts
 /// are checked where it is generated. A decision is kept as it was written.
 fn pages() -> Vec<(String, String)> {
@@ -216,6 +241,24 @@ fn published_descriptions_use_plain_words() {
     assert_none(&[of("proto/openapi.json"), of("proto/mcp/tools.json")].concat());
     let planted = "{\n  \"summary\": \"Nobody reads it.\",\n  \"other\": \"nobody\"\n}";
     assert_eq!(unplain("d", &descriptions(planted), &refused).len(), 1);
+}
+
+#[test]
+fn the_name_of_a_test_says_what_happens() {
+    let mut refused = words_not_to_use();
+    refused.extend(REFUSED_IN_SOURCES.map(|word| vec![word.to_owned()]));
+    assert_none(&sources().iter().flat_map(|one| riddles(one, &refused)).collect::<Vec<_>>());
+    for (name, faults) in [
+        ("what_is_wrong_is_refused", 1),
+        ("a_call_is_answered_by_nobody", 1),
+        ("a_reader_goes_on", 1),
+        ("a_whole_file_says_so", 0),
+    ] {
+        let source = Source::new("tests/it/a.rs", &format!("#[test]\nasync fn {name}() {{}}\n"));
+        assert_eq!(riddles(&source, &refused).len(), faults, "{name}");
+        let helper = Source::new("tests/it/a.rs", &format!("fn {name}() {{}}\n"));
+        assert_eq!(riddles(&helper, &refused).len(), 0, "{name}");
+    }
 }
 
 #[test]

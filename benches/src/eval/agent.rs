@@ -203,7 +203,7 @@ mod tests {
     use super::{super::coding::coding, *};
 
     #[test]
-    fn both_programs_tell_of_every_act() {
+    fn both_programs_record_every_act() {
         let made = coding(3);
         let calls = made.acts.iter().filter(|act| !matches!(act, Act::Prompt(_) | Act::Answer(_)));
         let calls = calls.count();

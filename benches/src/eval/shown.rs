@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_is_told_by_one_string_that_has_subject_and_value() {
+    fn a_fact_is_found_in_one_string_that_has_subject_and_value() {
         let answer = json!({"a": ["The edge cache stalls at 7 MiB."], "the": "edge cache", "b": {
             "c": "9 MiB"}});
         let all = strings(&answer);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instruction_is_told_by_its_beginning_however_it_is_laid_out() {
+    fn an_instruction_is_found_by_its_beginning_however_it_is_laid_out() {
         let long = format!("Do this:\n\n- {}", "and that ".repeat(60));
         let told = format!("[3] Do this: - {}…", "and that ".repeat(30));
         assert_eq!(beginnings(&[&told], &[&long, "Do this: - and that"]), 2);

@@ -2,6 +2,7 @@
 //! (config does) nor act on anything.
 
 mod events;
+mod memory;
 mod programs;
 mod search;
 mod sessions;
@@ -16,6 +17,7 @@ use super::{common::Common, mcp::Mcp, proxy::Proxy};
 
 pub(super) use self::{
     events::{Append, Events, Export, Format, Import, OneEvent, Replay},
+    memory::{Mark, Memory},
     programs::{
         AgentName, Bench, Completions, Demo, Install, InstallScope, Man, Pause, Serve, Unpause,
     },
@@ -113,6 +115,10 @@ pub(super) enum Verb {
     Checkpoints(Checkpoints),
     /// List, set or delete the named read positions of a session
     Cursors(Cursors),
+    /// List what is remembered in a session or a workspace, add to it or forget an item
+    Memory(Memory),
+    /// Mark an event as important, wrong or done
+    Mark(Mark),
     /// Take a session's write lease and show what is unfinished
     Wake(Wake),
     /// Give a session another title

@@ -29,6 +29,9 @@ pub(crate) struct Search {
     /// Only events of these types
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
     pub(crate) types: Vec<String>,
+    /// Only items of memory of these kinds: episodic, semantic, procedural, working
+    #[arg(long = "kind", value_name = "KIND", value_delimiter = ',')]
+    pub(crate) kinds: Vec<String>,
     /// Only by this speaker: user, agent, tool, or a name
     #[arg(long, value_name = "NAME")]
     pub(crate) who: Option<String>,

@@ -89,8 +89,11 @@ On a terminal it asks first; without one --yes is required. Exported files and b
 copies.")]
 pub(crate) struct Erase {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
-    pub(crate) session: SessionId,
+    #[arg(value_name = "S", value_parser = session, add = ids(), required_unless_present = "notebook")]
+    pub(crate) session: Option<SessionId>,
+    /// Instead of a session: what is remembered for this workspace
+    #[arg(long, value_name = "W", conflicts_with = "session")]
+    pub(crate) notebook: Option<String>,
     /// Confirm without asking
     #[arg(long, short)]
     pub(crate) yes: bool,

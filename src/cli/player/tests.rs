@@ -143,7 +143,7 @@ fn is_selection(shown: Shown) -> bool {
 }
 
 #[test]
-fn what_is_typed_is_a_text_and_no_command() {
+fn keys_typed_into_a_prompt_are_text_and_no_command() {
     let mut player = player(10);
     typed(&mut player, "/quit");
     assert_eq!(player.prompt, Some((Prompt::Search, "quit".to_owned())));
@@ -197,7 +197,7 @@ fn a_night_between_two_events_is_not_waited_for() {
 }
 
 #[test]
-fn of_a_long_session_only_what_lies_near_is_kept() {
+fn of_a_long_session_only_the_pages_near_the_reader_are_kept() {
     let mut player = player(1_000_000);
     for at in (0..1_000_000).step_by(10_007) {
         player.key(Key::Char(':'));
@@ -208,7 +208,7 @@ fn of_a_long_session_only_what_lies_near_is_kept() {
 }
 
 #[test]
-fn what_cannot_be_had_is_told_and_not_asked_for_again() {
+fn a_failed_request_is_shown_and_not_repeated() {
     let mut player = Player::new("trip".to_owned(), (0, 10), None);
     for _ in 0..10 {
         if player.want().is_none() {
@@ -267,7 +267,7 @@ fn a_narrow_frame_has_them_below_each_other_and_a_tiny_one_does_not_panic() {
 }
 
 #[test]
-fn what_is_typed_and_what_went_wrong_stand_at_the_foot() {
+fn a_prompt_and_an_error_are_shown_at_the_foot() {
     let mut player = player(30);
     for c in ":ste".chars() {
         player.key(Key::Char(c));
@@ -293,7 +293,7 @@ fn the_last_events_fill_the_timeline_to_its_end() {
 }
 
 #[test]
-fn escape_closes_what_is_told_and_never_leaves() {
+fn escape_closes_a_message_and_never_leaves_the_player() {
     let mut player = player(30);
     typed(&mut player, ":99\n");
     assert_eq!(player.message.as_deref(), Some("99 is past the last event, 29"));

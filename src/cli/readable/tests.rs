@@ -143,7 +143,7 @@ fn a_window_of_events_and_of_messages_is_read_as_a_conversation() {
 }
 
 #[test]
-fn usage_and_compactions_are_told_in_figures_and_ranges() {
+fn usage_is_printed_in_figures_and_compactions_in_ranges() {
     let usage = json!({
         "position": 63, "tokens": 24000, "reported_position": 60,
         "reported_at": "2026-11-23T11:30:00Z", "limit": 200000, "threshold": 150000, "margin": 100,
@@ -167,7 +167,7 @@ fn usage_and_compactions_are_told_in_figures_and_ranges() {
 }
 
 #[test]
-fn a_difference_is_told_in_sentences() {
+fn a_difference_is_printed_in_sentences() {
     let found = json!({
         "from": 10, "to": 64,
         "events": {"count": 54, "bytes": 2048, "types": {"agent.message": 50, "user.message": 3},

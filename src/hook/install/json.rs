@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_is_found_and_taken_out_again_to_the_byte() {
+    fn an_entry_put_into_a_document_is_taken_out_again_to_the_byte() {
         for text in [
             OTHERS,
             &OTHERS.replace('\n', "\r\n"),
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_or_holds_something_else_is_refused() {
+    fn a_document_that_is_no_object_or_has_another_type_there_is_refused() {
         for text in ["[]", "{", "{\"a\" 1}", "{} x", "nope", "{\"a\": nope}", "{\"a\": \"b}"] {
             assert!(Document::of(text).is_err(), "{text}");
         }

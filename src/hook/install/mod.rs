@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_wrote_himself_stays_and_what_is_ours_goes() {
+    fn a_users_hooks_stay_and_ours_are_replaced_and_removed() {
         let command = |program: &str| Command { program: program.to_owned(), arguments: vec![] };
         let with = |text: &str, program: &str| {
             with_us(Some(text), Holds::Hooks, Agent::ClaudeCode, &command(program)).expect("JSON")
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_ours_keeps_what_somebody_set_beside_it() {
+    fn our_server_entry_keeps_members_that_a_user_added() {
         let command = Command { program: "/b/sessionlog".to_owned(), arguments: vec![] };
         let text = r#"{"mcpServers": {"sessionlog": {"command": "old", "env": {"A": "1"}}}}"#;
         let made = with_us(Some(text), Holds::Servers, Agent::ClaudeCode, &command).expect("JSON");

@@ -263,7 +263,7 @@ fn each_state_of_a_session_takes_the_requests_that_suit_it() {
 }
 
 #[test]
-fn what_depends_on_frames_in_flight_waits_for_them() {
+fn a_request_that_depends_on_frames_in_flight_waits_for_them() {
     let entry = entry();
     let mut table = String::new();
     for (queued, ask, batch) in asks().into_iter().take(13) {

@@ -6,8 +6,11 @@ use serde::{Deserialize, Serialize};
 use super::{NOTICE, TRUST, answer::bound_by, parts::none};
 use crate::{
     projection::body::OutcomeBody,
-    service::{ContinueCall, Continued},
-    wire::views::Continuing,
+    service::{self, ContinueCall, Continued, MemoryWritten},
+    wire::{
+        memory::{PageInRequest, RememberRequest, Remembered, SkillRequest, WantedRange},
+        views::Continuing,
+    },
 };
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -95,6 +98,244 @@ impl ContinueAnswer {
             paged_out: range.map(|range| PagedOut { from: range.from.0, to: range.to.0 }),
             trust: TRUST,
             notice: NOTICE,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct MemoryInsert {
+    /// What to remember.
+    #[schemars(length(min = 1, max = 8000))]
+    text: String,
+    /// semantic (fact, preference), procedural (how to), episodic (what happened) or working.
+    pub(crate) kind: String,
+    /// What it is about.
+    topic: Option<String>,
+    #[serde(default)]
+    tags: Vec<String>,
+    #[schemars(range(min = 1, max = 10))]
+    importance: Option<u8>,
+    /// Replaces the item of that name.
+    name: Option<String>,
+    /// memoryId of the item it replaces.
+    supersedes: Option<String>,
+    /// Instead of a session: keep it for this workspace.
+    pub(crate) workspace: Option<String>,
+    /// Left out: the bound session.
+    pub(crate) session_id: Option<String>,
+    /// Token of the lease, when the session has one.
+    pub(crate) fencing_token: Option<u64>,
+}
+
+impl MemoryInsert {
+    pub(crate) fn into_request(self) -> RememberRequest {
+        let Self { text, kind, topic, tags, importance, name, supersedes, .. } = self;
+        RememberRequest { text, kind, topic, tags, importance, name, supersedes }
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SaveSkill {
+    /// Its name.
+    #[schemars(length(min = 1, max = 120))]
+    name: String,
+    /// What it is for, and when to use it.
+    description: String,
+    /// The steps.
+    body: String,
+    #[serde(default)]
+    tags: Vec<String>,
+    /// Instead of a session: keep it for this workspace.
+    pub(crate) workspace: Option<String>,
+    /// Left out: the bound session.
+    pub(crate) session_id: Option<String>,
+    /// Token of the lease, when the session has one.
+    pub(crate) fencing_token: Option<u64>,
+}
+
+impl SaveSkill {
+    pub(crate) fn into_request(self) -> SkillRequest {
+        let Self { name, description, body, tags, .. } = self;
+        SkillRequest { name, description, body, tags }
+    }
+}
+
+/// An item that says much the same.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SimilarMemory {
+    memory_id: String,
+    text: String,
+}
+
+/// What was remembered.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MemoryInserted {
+    memory_id: String,
+    /// The session that keeps it: the notebook of the workspace for what holds beyond a session.
+    session_id: String,
+    position: u64,
+    /// What says much the same; it stays unless supersedes names it.
+    similar: Vec<SimilarMemory>,
+    trust: &'static str,
+    notice: &'static str,
+}
+
+impl MemoryInserted {
+    pub(crate) fn of(written: MemoryWritten) -> Self {
+        let Remembered { memory_id, session, position, similar } = written.into();
+        let similar = similar
+            .into_iter()
+            .map(|one| SimilarMemory { memory_id: one.memory_id, text: one.text });
+        Self {
+            memory_id,
+            session_id: session,
+            position,
+            similar: similar.collect(),
+            trust: TRUST,
+            notice: NOTICE,
+        }
+    }
+}
+
+/// Which way a block goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Direction {
+    In,
+    Out,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct RangeArgument {
+    /// Left out: the session of the call.
+    session_id: Option<String>,
+    from: u64,
+    to: u64,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct MemoryPageCall {
+    /// in: bring blocks back, by ids, ranges or query. out: store what your context holds.
+    pub(crate) direction: Direction,
+    /// memoryId of each item.
+    #[serde(default)]
+    ids: Vec<String>,
+    /// Positions of events.
+    #[serde(default)]
+    ranges: Vec<RangeArgument>,
+    /// Words to look for.
+    query: Option<String>,
+    /// Default 2000.
+    #[schemars(range(min = 100, max = 200_000))]
+    tokens_max: Option<usize>,
+    /// Of out: what the context held, in your words.
+    pub(crate) summary: Option<String>,
+    /// Instead of a session: this workspace.
+    workspace: Option<String>,
+    /// Left out: the bound session; of a query all sessions.
+    pub(crate) session_id: Option<String>,
+}
+
+impl MemoryPageCall {
+    /// Whether its session must be known: a query looks in all of them.
+    pub(crate) fn needs_session(&self) -> bool {
+        self.query.is_none() && self.workspace.is_none()
+    }
+
+    pub(crate) fn into_request(self, session: Option<String>) -> PageInRequest {
+        let Self { ids, ranges, query, tokens_max, workspace, .. } = self;
+        let range = |one: RangeArgument| WantedRange {
+            session: one.session_id,
+            from: one.from,
+            to: one.to,
+        };
+        let ranges = ranges.into_iter().map(range).collect();
+        PageInRequest { session, workspace, ids, ranges, query, tokens_max }
+    }
+}
+
+/// A block of memory.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BlockOut {
+    session_id: String,
+    from: u64,
+    to: u64,
+    /// The kind of memory; else the type of the event, or events.
+    kind: String,
+    at: String,
+    #[serde(skip_serializing_if = "none")]
+    memory_id: Option<String>,
+    #[serde(skip_serializing_if = "none")]
+    topic: Option<String>,
+    #[serde(skip_serializing_if = "none")]
+    importance: Option<u8>,
+    tokens: usize,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    text: String,
+}
+
+impl From<service::MemoryBlock> for BlockOut {
+    fn from(block: service::MemoryBlock) -> Self {
+        Self {
+            session_id: block.session.to_string(),
+            from: block.range.from.0,
+            to: block.range.to.0,
+            kind: block.kind,
+            at: block.at.to_string(),
+            memory_id: block.id.map(|id| id.to_string()),
+            topic: block.topic,
+            importance: block.importance,
+            tokens: block.tokens,
+            text: block.text,
+        }
+    }
+}
+
+/// What was paged.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MemoryPaged {
+    /// What came back, in full.
+    blocks: Vec<BlockOut>,
+    /// What did not fit: ask for it with more tokens, or alone.
+    left_out: Vec<BlockOut>,
+    tokens: usize,
+    /// Of out: the positions that were stored.
+    #[serde(skip_serializing_if = "none")]
+    paged_out: Option<PagedOut>,
+    /// Of out: the checkpoint after it.
+    #[serde(skip_serializing_if = "none")]
+    checkpoint: Option<String>,
+    trust: &'static str,
+    notice: &'static str,
+}
+
+impl MemoryPaged {
+    pub(crate) fn back(paged: service::PagedIn) -> Self {
+        Self {
+            blocks: paged.blocks.into_iter().map(BlockOut::from).collect(),
+            left_out: paged.left_out.into_iter().map(BlockOut::from).collect(),
+            tokens: paged.tokens,
+            paged_out: None,
+            checkpoint: None,
+            trust: TRUST,
+            notice: NOTICE,
+        }
+    }
+
+    pub(crate) fn out(continued: Continued) -> Self {
+        let range = continued.paged_out;
+        Self {
+            paged_out: range.map(|range| PagedOut { from: range.from.0, to: range.to.0 }),
+            checkpoint: continued.checkpoint,
+            ..Self::back(service::PagedIn::default())
         }
     }
 }

@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{NOTICE, TRUST, parts::none};
 use crate::{
     service::{Hit, SearchResult},
-    wire::search::{Complete, Doubt, Why},
+    wire::{
+        memory::Mark,
+        search::{Complete, Doubt, Memory, Why},
+    },
 };
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -17,6 +20,8 @@ pub(crate) struct MemorySearch {
     /// Left out: all sessions.
     pub(crate) session_id: Option<String>,
     pub(crate) workspace: Option<String>,
+    #[serde(default)]
+    pub(crate) kinds: Vec<String>,
     /// RFC 3339.
     pub(crate) after: Option<String>,
     pub(crate) before: Option<String>,
@@ -50,8 +55,16 @@ pub(crate) struct MemoryBlock {
     #[serde(skip_serializing_if = "none")]
     title: Option<String>,
     position: u64,
-    /// Type of the event.
+    /// Type of the event; of a memory item its kind.
     kind: String,
+    /// Of a memory item: its id, for memory_page.
+    #[serde(skip_serializing_if = "none")]
+    memory_id: Option<String>,
+    #[serde(skip_serializing_if = "none")]
+    topic: Option<String>,
+    /// From 1 to 10.
+    #[serde(skip_serializing_if = "none")]
+    importance: Option<u8>,
     #[serde(skip_serializing_if = "none")]
     who: Option<String>,
     at: String,
@@ -62,6 +75,9 @@ pub(crate) struct MemoryBlock {
     /// The events around it, a line each: position, type, text.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     around: Vec<String>,
+    /// What was said of it: important, wrong, done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    marks: Vec<Mark>,
     /// What speaks against it.
     #[serde(skip_serializing_if = "none")]
     stale: Option<Doubt>,
@@ -83,17 +99,27 @@ impl From<Hit> for MemoryBlock {
     fn from(hit: Hit) -> Self {
         let line =
             |one: crate::service::Beside| format!("{} {}: {}", one.position, one.kind, one.text);
+        let (mut memory_id, mut topic, mut importance) = (None, None, None);
+        let mut kind = hit.kind.to_string();
+        if let Some(memory) = hit.memory.map(Memory::from) {
+            (memory_id, kind) = (Some(memory.memory_id), memory.kind);
+            (topic, importance) = (memory.topic, memory.importance);
+        }
         Self {
             session_id: hit.session.to_string(),
             title: hit.title,
             position: hit.position.0,
-            kind: hit.kind.to_string(),
+            kind,
+            memory_id,
+            topic,
+            importance,
             who: hit.who,
             at: hit.at.to_string(),
             relevance: (f64::from(hit.score) * 1_000.0).round() / 1_000.0,
             why: hit.why.into(),
             text: hit.text,
             around: hit.around.into_iter().map(line).collect(),
+            marks: hit.marked.into_iter().map(Mark::from).collect(),
             stale: hit.doubt.map(Doubt::from),
         }
     }

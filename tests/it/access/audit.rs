@@ -14,7 +14,7 @@ async fn lines(walled: &Walled, token: &str) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_ruled_deleted_and_refused_is_in_the_tenants_audit_log() {
+async fn access_changes_deletions_and_refusals_are_in_the_tenants_audit_log() {
     let walled = Walled::plain().await;
     let ada = walled.admin(("acme", "ada"));
     assert_eq!(lines(&walled, &ada).await, Vec::<Value>::new());

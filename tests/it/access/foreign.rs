@@ -174,7 +174,7 @@ async fn fill(walled: &Walled, ada: &str) {
 /// Guarantee G11: a principal with every grant in its own tenant learns nothing of another tenant's
 /// sessions, nor of another user's of its tenant.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_anothers_is_as_what_is_not_there_on_every_route_and_tool() {
+async fn another_scopes_session_is_not_found_on_every_route_and_tool() {
     let (mut compared, mut names) = (0, std::collections::BTreeSet::new());
     for engine in engines::all() {
         let walled = Walled::over(engine.store.clone(), engine.clock.clone(), Default::default());

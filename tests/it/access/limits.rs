@@ -65,7 +65,7 @@ async fn a_tenant_keeps_as_much_as_it_may_and_deleting_makes_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_that_asks_too_often_is_told_when_to_come_back() {
+async fn a_tenant_over_its_rate_is_refused_with_the_time_to_retry() {
     let limits = Limits { requests_per_second: 5, ..Limits::default() };
     let walled = Walled::build(Wall { limits: limits.into(), ..Wall::default() }).await;
     let (ada, eve) = (walled.admin(("acme", "ada")), walled.admin(("other", "eve")));

@@ -195,7 +195,7 @@ async fn prompts_resources_and_refusals_say_what_recorded_text_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_says_by_which_door_it_came_whatever_its_body_claims() {
+async fn an_event_records_by_which_interface_it_came_whatever_its_body_claims() {
     let walled = Walled::plain().await;
     let ada = walled.token(("acme", "ada"), ALL);
     let made = json!({"id": SESSION, "initial_events":

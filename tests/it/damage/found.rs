@@ -55,7 +55,7 @@ async fn a_settled_file_that_lost_its_last_generations_is_written_anew() {
 }
 
 #[tokio::test]
-async fn the_last_frame_of_a_full_journal_file_is_vouched_for_once_nobody_writes() {
+async fn the_last_frame_of_a_full_journal_file_is_vouched_for_once_writes_cease() {
     let sim = Sim::new(42);
     let store = open(&sim);
     create(&store, "s").await;

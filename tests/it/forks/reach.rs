@@ -40,7 +40,7 @@ fn held<T: std::fmt::Debug>(answer: StoreResult<T>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_held_fork_reads_is_neither_erased_nor_redacted_wherever_it_was_written() {
+async fn events_that_a_held_fork_reads_are_neither_erased_nor_redacted() {
     for engine in all() {
         let (store, name) = (&*engine.store, engine.name);
         four(store).await;

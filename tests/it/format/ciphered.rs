@@ -178,7 +178,7 @@ fn a_store_and_its_keys_lie_as_they_are_drawn() {
 }
 
 #[test]
-fn an_encrypted_frame_lies_as_it_is_drawn() {
+fn an_encrypted_frame_is_laid_out_as_documented() {
     let plain = Frame::read(SALT, &unhex(layouts::FRAME)).unwrap();
     let encrypted = plain.encrypt(Encryptor { cipher: &cipher(), nonce: &|| NONCE });
     let mut written = Vec::new();
@@ -189,7 +189,7 @@ fn an_encrypted_frame_lies_as_it_is_drawn() {
 }
 
 #[test]
-fn an_encrypted_settled_file_lies_as_it_is_drawn() {
+fn an_encrypted_settled_file_is_laid_out_as_documented() {
     let plain = [unhex(layouts::SETTLED), unhex(layouts::EMPTY_CHUNK)].concat();
     let last = decode_settled(STORE_ID, &plain.into()).unwrap().0.last.unwrap();
     let own = own().cipher();
@@ -204,7 +204,7 @@ fn an_encrypted_settled_file_lies_as_it_is_drawn() {
 }
 
 #[test]
-fn an_encrypted_sealed_segment_lies_as_it_is_drawn() {
+fn an_encrypted_sealed_segment_is_laid_out_as_documented() {
     let (plain, golden) = (unhex(sealed::COLUMNS), unhex(SEALED));
     let records = Frame::read(SALT, &plain.slice(192..)).unwrap().records().unwrap();
     let header = SegmentHeader { key: Some(NUMBER), ..SegmentHeader::decode(&plain).unwrap() };
@@ -223,7 +223,7 @@ fn an_encrypted_sealed_segment_lies_as_it_is_drawn() {
 }
 
 #[test]
-fn what_a_backup_says_of_itself_is_written_as_it_is_drawn() {
+fn the_manifest_of_a_backup_is_laid_out_as_documented() {
     let mut some = Hashing::default();
     some.take(b"some bytes");
     let files = vec![some.kept("journal/0"), Hashing::default().kept("journal/1")];

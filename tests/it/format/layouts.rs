@@ -255,7 +255,7 @@ fn check_says(value: &impl Debug, expected: &[&str]) {
 }
 
 #[test]
-fn a_frame_lies_as_it_is_drawn() {
+fn a_frame_is_laid_out_as_documented() {
     let header = FrameHeader {
         kind: FrameKind::Request,
         length: 7,
@@ -286,7 +286,7 @@ fn a_frame_lies_as_it_is_drawn() {
 }
 
 #[test]
-fn a_watermark_lies_as_it_is_drawn() {
+fn a_watermark_is_laid_out_as_documented() {
     let header = FrameHeader {
         kind: FrameKind::Watermark,
         length: 0,
@@ -309,7 +309,7 @@ fn a_watermark_lies_as_it_is_drawn() {
 }
 
 #[test]
-fn an_event_lies_as_it_is_drawn() {
+fn an_event_is_laid_out_as_documented() {
     let event = Event {
         position: Position(9),
         id: EventId::new("ev-1").unwrap(),
@@ -353,7 +353,7 @@ fn an_event_lies_as_it_is_drawn() {
 }
 
 #[test]
-fn a_redacted_event_and_control_records_lie_as_they_are_drawn() {
+fn a_redacted_event_and_control_records_are_laid_out_as_documented() {
     let cases = [
         (REDACTED, SAYS_REDACTED),
         (CREATE, SAYS_CREATE),
@@ -394,7 +394,7 @@ fn salt_of(record: &Record) -> [u8; 16] {
 }
 
 #[test]
-fn the_headers_of_files_lie_as_they_are_drawn() {
+fn the_headers_of_files_are_laid_out_as_documented() {
     let store = StoreFile { id: STORE_ID, created_at: 1_767_225_600_000_005, keys: None };
     let written = store.encode();
     assert_eq!((hex(&written[..64]), &written[64..]), (hex(&unhex(STORE)), &[0; 192][..]));
@@ -440,7 +440,7 @@ fn the_headers_of_files_lie_as_they_are_drawn() {
 }
 
 #[test]
-fn a_settled_file_lies_as_it_is_drawn() {
+fn a_settled_file_is_laid_out_as_documented() {
     assert_eq!(hex(&settled_header(STORE_ID, SALT, false)), SETTLED);
     let empty = [unhex(SETTLED), unhex(EMPTY_CHUNK)].concat();
     let (read, _) = decode_settled(STORE_ID, &empty.into()).unwrap();

@@ -102,7 +102,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 #[test]
-fn a_sealed_segment_lies_as_it_is_drawn() {
+fn a_sealed_segment_is_laid_out_as_documented() {
     let [rows, golden] = [unhex(SEALED), unhex(COLUMNS)];
     let header = header_of(&golden);
     assert_eq!((header.store, header.salt, header.sealed), (STORE_ID, SALT, true));
@@ -135,7 +135,7 @@ fn record_of(event: &NewEvent, id: &EventId, salt: [u8; 16], now: Timestamp) -> 
 }
 
 #[test]
-fn what_is_not_to_be_compressed_is_not_and_says_the_same() {
+fn a_segment_sealed_without_compression_has_the_same_records() {
     let golden = unhex(COLUMNS);
     let header = header_of(&golden);
     let records: Vec<_> = (0..40_u64)

@@ -169,7 +169,7 @@ fn each_refusal_says_whether_an_event_waits_is_put_aside_or_is_let_go_of() {
 }
 
 #[test]
-fn what_one_session_refuses_holds_up_no_other_and_what_it_will_take_later_keeps_its_order() {
+fn an_event_refused_by_one_session_blocks_no_other_and_retries_keep_their_order() {
     let two = ["held", "other"];
     for (status, code, asked, waits, aside) in [
         (400, "invalid_request", &["held", "held", "other", "other"][..], 0, 1),
@@ -246,7 +246,7 @@ fn a_session_that_another_event_began_meanwhile_takes_this_one() {
 }
 
 #[test]
-fn a_checkpoint_stands_behind_its_event_whoever_wrote_since() {
+fn a_checkpoint_follows_its_event_despite_later_writes() {
     let home = tempfile::tempdir().unwrap();
     let store = Scripted::start(|_, _| (200, json!({ "next_position": 7 })));
     let prompt = bytes(&claude("UserPromptSubmit", &json!({ "prompt": "go" })));
@@ -256,7 +256,7 @@ fn a_checkpoint_stands_behind_its_event_whoever_wrote_since() {
 }
 
 #[test]
-fn a_start_is_offered_neither_itself_nor_what_somebody_works_on() {
+fn a_starting_agent_is_offered_neither_its_own_session_nor_one_in_use() {
     let home = tempfile::tempdir().unwrap();
     let store = Scripted::start(|path, _| match path.starts_with("/v1/history") {
         true => {
@@ -274,7 +274,7 @@ fn a_start_is_offered_neither_itself_nor_what_somebody_works_on() {
 }
 
 #[test]
-fn what_comes_back_is_one_continuation_with_the_whole_budget() {
+fn a_resumed_session_is_given_one_continuation_with_the_whole_budget() {
     let home = tempfile::tempdir().unwrap();
     let store = Scripted::start(|path, _| {
         let answer = match path.contains("/views/continuation?") {
@@ -296,7 +296,7 @@ fn what_comes_back_is_one_continuation_with_the_whole_budget() {
 }
 
 #[test]
-fn however_patient_somebody_is_an_event_waits_before_its_program_gives_the_hook_up() {
+fn an_event_is_spooled_before_its_program_times_the_hook_out() {
     let home = tempfile::tempdir().unwrap();
     let store = Scripted::start(|_, _| (0, Value::Null));
     let done = told(Ok(store.client()), home.path(), None, 0, call("s", 0));

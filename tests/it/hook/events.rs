@@ -175,7 +175,7 @@ fn calls_results_and_words_have_the_members_that_folds_read() {
 }
 
 #[test]
-fn an_event_that_is_told_twice_is_recorded_once() {
+fn an_event_that_a_hook_reports_twice_is_recorded_once() {
     let place = Place::new();
     let call = json!({ "tool_name": "Bash", "tool_use_id": "t1", "tool_input": {} });
     for _ in 0..2 {
@@ -191,7 +191,7 @@ fn an_event_that_is_told_twice_is_recorded_once() {
 }
 
 #[test]
-fn what_is_no_event_is_said_on_standard_error_and_hurts_nobody() {
+fn input_that_is_no_event_is_reported_on_standard_error_and_the_hook_succeeds() {
     let place = Place::new();
     for input in
         ["", "not JSON", "[]", "{}", r#"{"session_id":"s"}"#, "{\"hook_event_name\":7}", "\u{0}"]
@@ -261,7 +261,7 @@ fn an_event_that_is_no_json_or_too_much_is_recorded_as_far_as_it_goes() {
 }
 
 #[test]
-fn a_secret_in_an_event_is_on_no_disk_and_its_taking_is_told() {
+fn a_secret_in_an_event_is_on_no_disk_and_its_removal_is_recorded() {
     let place = Place::new();
     let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
     let result = json!({

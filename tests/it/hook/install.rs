@@ -41,7 +41,7 @@ fn files(agent: &str) -> [(&'static str, &'static str); 2] {
 }
 
 #[test]
-fn what_was_there_stays_and_comes_back_to_the_byte() {
+fn settings_that_were_there_stay_and_uninstalling_restores_them_to_the_byte() {
     for agent in ["claude-code", "codex"] {
         for there in [true, false] {
             let place = Place::new();
@@ -173,7 +173,7 @@ fn the_program_is_named_as_it_was_called_and_not_as_its_version() {
 }
 
 #[test]
-fn what_others_wrote_since_stays_when_we_leave() {
+fn settings_written_after_an_installation_stay_when_it_is_undone() {
     for agent in ["claude-code", "codex"] {
         let place = Place::new();
         for (name, text) in files(agent) {
@@ -285,7 +285,7 @@ fn a_link_stays_a_link_and_a_file_keeps_its_rights() {
 }
 
 #[test]
-fn the_tools_that_a_model_is_told_of_are_set_up() {
+fn the_tools_that_a_recovery_text_names_are_set_up() {
     use sessionlog::verbs::tools::{Toolset, tools as all_tools};
 
     let place = Place::new();
@@ -300,7 +300,7 @@ fn the_tools_that_a_model_is_told_of_are_set_up() {
             tool.name.len() + tool.about.len() + schema.len()
         };
         let bytes: usize = tools().map(schema).sum();
-        assert!(bytes < 12_500, "{bytes} bytes of schemas, at about 3.5 a token");
+        assert!(bytes < 14_500, "{bytes} bytes of schemas, at about 3.5 a token");
         let event = super::claude("UserPromptSubmit", &json!({ "prompt": "Paint the wall" }));
         super::quiet(&place, &event);
         let event = super::claude("SessionStart", &json!({ "source": "compact" }));

@@ -71,7 +71,7 @@ fn the_same_name_for_something_else_is_something_else() {
 }
 
 #[test]
-fn what_was_cut_shows_where_and_what_was_taken_out_is_counted_once() {
+fn a_cut_text_shows_where_and_removed_secrets_are_counted_once() {
     let long = claude("PostToolUse", &json!({ "tool_response": "x".repeat(5 << 20) }));
     let event = &made(&long)[0];
     assert!(event["content"].as_str().unwrap().ends_with("x…"), "{event:.300}");
@@ -139,7 +139,7 @@ fn spool(place: &Place) -> Spool {
 }
 
 #[test]
-fn a_verb_says_what_still_waits_and_what_nobody_can_read() {
+fn a_verb_reports_hook_events_that_wait_and_those_that_cannot_be_read() {
     let place = Place::new();
     place.write("data", "not a directory");
     let event = of("s", claude("Notification", &json!({})));

@@ -363,7 +363,7 @@ fn a_file_whose_changes_were_taken_back_is_shown_as_such() {
 }
 
 #[test]
-fn what_a_shell_changed_elsewhere_is_a_change() {
+fn files_that_a_shell_command_changed_elsewhere_are_changes() {
     let place = Place::new();
     let index = "psql -h staging -c 'CREATE INDEX orders_day ON orders (day)'";
     let commit = "git add -A && git commit -m 'Round the tax once'";

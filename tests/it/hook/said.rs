@@ -96,7 +96,7 @@ impl Agent {
 const GERMAN: &str = "The file is cp1252 and its 14 columns have German names.";
 
 #[test]
-fn what_an_agent_says_between_calls_is_recorded_once_and_is_in_the_continuation() {
+fn words_of_an_agent_between_calls_are_recorded_once_and_in_the_continuation() {
     let agent = Agent::new();
     agent.tell("SessionStart", json!({ "source": "startup" }));
     agent.turn(1, GERMAN, "Done.");
@@ -204,7 +204,7 @@ fn a_turn_of_many_words_is_read_in_parts() {
 }
 
 #[test]
-fn what_was_said_while_the_owner_was_away_is_read_when_it_is_back() {
+fn words_said_while_the_owner_was_away_are_recorded_when_it_is_back() {
     let agent = Agent::new();
     agent.turn(1, "First word.", "Done.");
     let owner = eventually("an owner", || agent.place.owner_pid());

@@ -95,7 +95,7 @@ fn a_data_directory_that_takes_nothing_leaves_the_agent_alone() {
 }
 
 #[test]
-fn an_event_waits_in_the_second_place_when_the_first_takes_nothing_and_is_told_when_none_does() {
+fn an_event_is_spooled_in_the_second_place_when_the_first_fails_and_reported_when_both_do() {
     let place = Place::new();
     place.write("data", "not a directory");
     place.write("data.spool", "not a directory");
@@ -143,7 +143,7 @@ impl Clock for Steps {
 }
 
 #[test]
-fn over_a_slow_network_what_waits_is_delivered_in_parts_and_nobody_is_stopped() {
+fn over_a_slow_network_spooled_events_are_delivered_in_parts_and_no_agent_waits() {
     let place = Place::new();
     let server = place.serve();
     let owner = u64::from(server.child.id());
@@ -212,7 +212,7 @@ fn a_key_command_runs_once_however_much_waits() {
 }
 
 #[test]
-fn what_waits_is_beside_the_store_and_under_its_key_when_other_settings_are_wrong() {
+fn with_wrong_settings_events_are_spooled_beside_the_store_under_its_key() {
     let key = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     let event = claude("UserPromptSubmit", &json!({ "prompt": "a word of ours" })).to_string();
     let sealed = |place: &Place, variables: &[(&str, &str)]| {
@@ -250,7 +250,7 @@ fn what_waits_is_beside_the_store_and_under_its_key_when_other_settings_are_wron
 }
 
 #[test]
-fn what_others_put_in_a_spools_place_is_not_read_and_nothing_is_put_there() {
+fn a_foreign_file_in_place_of_the_spool_is_neither_read_nor_written() {
     let place = Place::new();
     let blocked = place.write("data", "not a directory");
     hook(&place, &call(0));
@@ -294,7 +294,7 @@ fn what_others_put_in_a_spools_place_is_not_read_and_nothing_is_put_there() {
 }
 
 #[test]
-fn what_nobody_can_read_is_put_aside_and_what_is_under_a_key_waits_for_it() {
+fn unreadable_spooled_events_are_put_aside_and_encrypted_ones_wait_for_their_key() {
     let place = Place::new();
     let key = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     std::fs::create_dir(spool(&place)).unwrap();
@@ -340,7 +340,7 @@ fn a_configuration_that_is_wrong_hurts_no_agent_and_loses_nothing() {
 }
 
 #[test]
-fn what_a_session_refuses_for_good_is_kept_aside_and_holds_nobody_up() {
+fn an_event_that_a_session_refuses_for_good_is_kept_aside_and_blocks_no_other() {
     let place = Place::new();
     quiet(&place, &of("gone", call(0)));
     quiet(&place, &of("put-away", call(0)));
@@ -374,7 +374,7 @@ fn a_thousand_hooks_at_once_are_a_thousand_events() {
 }
 
 #[test]
-fn nobody_else_reads_what_waits() {
+fn spooled_events_are_private_to_their_user() {
     let place = Place::new();
     place.write("data", "not a directory");
     hook(&place, &call(0));
@@ -392,7 +392,7 @@ fn kinds_after_repair(place: &Place) -> Vec<String> {
 }
 
 #[test]
-fn what_waits_for_a_store_with_a_key_is_under_the_key() {
+fn events_spooled_for_an_encrypted_store_are_encrypted_with_its_key() {
     let place = Place::new();
     let key = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     let run = |arguments: &[&str], input: &str| {
@@ -420,7 +420,7 @@ fn what_waits_for_a_store_with_a_key_is_under_the_key() {
 }
 
 #[test]
-fn what_waits_is_delivered_to_the_store_it_was_for_alone() {
+fn spooled_events_are_delivered_to_their_own_store_alone() {
     let (place, other) = (Place::new(), Place::new());
     let server = other.serve();
     let there = u64::from(server.child.id());

@@ -120,7 +120,7 @@ async fn results_that_come_side_by_side_read_a_session_once() {
 }
 
 #[tokio::test]
-async fn what_a_transcript_told_is_not_found_by_the_next_result() {
+async fn a_url_from_a_transcript_is_not_found_by_the_next_result() {
     let desk = Desk::new().await;
     let imported = [search(Origin::Import, "1"), result(Origin::Import, "1", "http://old.org")];
     assert_eq!(desk.emit(imported.to_vec()).await, 2);
@@ -163,7 +163,7 @@ async fn a_retry_answers_the_position_behind_what_was_added() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_server_added_is_no_conflict_and_what_another_wrote_is() {
+async fn events_added_by_the_server_are_no_conflict_and_those_of_another_writer_are() {
     over_every_engine(async |house| {
         emit(house, &[], &found("a", 3)).await;
         // Counted without the three sources, in the middle of them, and with them.
@@ -241,7 +241,7 @@ async fn a_stream_conflicts_with_what_another_wrote_behind_what_was_added() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_shows_the_lease_with_a_line_is_told_what_its_results_name() {
+async fn a_line_with_the_token_of_the_lease_gets_the_sources_of_its_results() {
     over_every_engine(async |house| {
         house.session("s", 0).await;
         let woken = house.post("/v1/sessions/s/wake", &json!({})).await.json();

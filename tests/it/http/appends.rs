@@ -297,7 +297,7 @@ async fn gated(plan: Plan) -> (House, Arc<Gate>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_for_a_session_goes_together_and_is_bounded() {
+async fn appends_that_wait_for_a_session_are_written_together_and_bounded() {
     // More than sockets take by themselves.
     const LINES_SENT: usize = 5_000;
     let (house, gate) = gated(Plan::default()).await;

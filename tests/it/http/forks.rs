@@ -116,7 +116,7 @@ async fn a_fork_at_a_point_that_names_nothing_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_family_is_told_and_an_erased_parent_takes_its_part_of_the_prefix() {
+async fn a_family_is_listed_and_an_erased_parent_takes_its_part_of_the_prefix() {
     over_every_engine(async |house| {
         forked(house).await;
         house.post("/v1/sessions/f/fork", &json!({"at": "8", "id": "g"})).await;
@@ -174,7 +174,7 @@ async fn seen(house: &House, at: u64, plan: &str) -> Vec<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_difference_tells_what_a_model_sees_at_one_point_and_not_at_the_other() {
+async fn a_difference_shows_the_window_at_one_point_and_not_at_the_other() {
     over_every_engine(async |house| {
         assert_eq!(house.post("/v1/sessions", &json!({"id": "w"})).await.status, 201);
         let words = "the quick brown fox jumps over the lazy dog ".repeat(4);
@@ -229,7 +229,7 @@ async fn a_difference_tells_what_a_model_sees_at_one_point_and_not_at_the_other(
 
 /// A harness that holds a session forks it; what it is given to show holds for the fork, too.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_holds_a_session_forks_it_and_who_lost_it_is_told() {
+async fn a_holder_of_the_lease_forks_and_one_that_lost_it_is_refused() {
     over_every_engine(async |house| {
         house.session("h", 3).await;
         let state = json!({"label": "here", "state": {"task": "t"}});
@@ -253,7 +253,7 @@ async fn who_holds_a_session_forks_it_and_who_lost_it_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_difference_tells_the_events_and_the_facts_between_two_points() {
+async fn a_difference_shows_the_events_and_the_facts_between_two_points() {
     over_every_engine(async |house| {
         assert_eq!(house.post("/v1/sessions", &json!({"id": "r"})).await.status, 201);
         step(house, 1, json!({"researchGoal": "find it", "knowledgeGap": "where"})).await;

@@ -155,7 +155,7 @@ async fn answered(mut stream: TcpStream, ask: &[u8]) -> TcpStream {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_leaves_when_nobody_is_connected() {
+async fn an_on_demand_server_exits_when_no_client_is_connected() {
     let serving = ServeOptions { idle: Some(Duration::from_millis(50)), ..ServeOptions::default() };
     let house = House::build(Plan { serving, ..Plan::default() }).await;
     let open = TcpStream::connect(&house.address).await.unwrap();
@@ -204,7 +204,7 @@ async fn a_request_that_does_not_end_is_cut_off_after_the_drain() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_door_opens_on_a_socket_file() {
+async fn http_is_served_the_same_on_a_socket_file() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("owner.sock");
     let listener = Listener::Unix(UnixListener::bind(&path).unwrap());
@@ -264,7 +264,7 @@ async fn room(house: &House) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_nobody_reads_keep_to_their_room() {
+async fn answers_that_are_not_read_keep_to_their_memory() {
     let house = with_little_room(8 << 20, ServeOptions::default()).await;
     let stream = unread(&house, 1_000).await;
     for path in ["/v1/sessions/s/events", "/v1/sessions/s/events?wait_ms=1"] {

@@ -245,7 +245,7 @@ const SESSIONS: &[Case<'static>] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_session_says_about_itself_is_limited() {
+async fn title_and_metadata_of_a_session_are_limited() {
     let house = House::plain().await;
     house.session("s", 0).await;
     let pairs =
@@ -315,7 +315,7 @@ async fn too_much_at_once_is_refused_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_much_for_a_tree_is_refused_where_it_must_be_read_and_carried_elsewhere() {
+async fn json_of_too_many_values_is_refused_where_it_is_parsed_and_kept_where_it_is_not() {
     let house = House::plain().await;
     house.session("s", 1).await;
     let many = format!("[{}]", vec!["[]"; 200_000].join(","));
@@ -378,7 +378,7 @@ async fn a_body_that_is_not_utf8_is_not_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_defect_of_ours_is_told_apart_and_the_server_goes_on() {
+async fn a_panic_in_a_handler_is_an_internal_error_and_the_server_keeps_running() {
     let broken = axum::routing::get(|| async { panic!("a planted defect") as () });
     let more = axum::Router::new().route("/broken", broken);
     let house = House::build(Plan { more, ..Plan::default() }).await;

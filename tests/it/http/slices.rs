@@ -184,7 +184,7 @@ async fn slices_are_half_open_ranges_between_points() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_filter_that_matches_no_event_is_told_which_types_there_are() {
+async fn a_filter_that_matches_no_event_is_answered_with_the_types_there_are() {
     over_every_engine(async |house| {
         house.session("s", 10).await;
         let seen = json!(["agent.message", "user.message"]);

@@ -160,7 +160,7 @@ async fn an_event_with_line_breaks_stays_one_frame() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quiet_tail_tells_its_tail_without_an_id() {
+async fn a_quiet_stream_sends_its_tail_without_an_id() {
     let mut plan = Plan::default();
     plan.options.heartbeat = Duration::from_millis(10);
     let house = House::build(plan).await;

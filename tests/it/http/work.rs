@@ -29,7 +29,7 @@ pub fn one_event() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_goes_on_where_its_cursor_is() {
+async fn a_reader_continues_where_its_cursor_is() {
     over_every_engine(async |house| {
         house.session("s", 10).await;
         let path = "/v1/sessions/s/cursors/me";
@@ -400,7 +400,7 @@ async fn a_lease_ends_when_its_time_is_over_and_a_retry_of_wake_has_the_same_one
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_harness_is_told_what_an_earlier_one_left() {
+async fn a_harness_receives_what_an_earlier_one_left() {
     over_every_engine(async |house| {
         house.session("s", 1).await;
         let token =
@@ -471,7 +471,7 @@ async fn the_next_session_starts_from_the_last_work_that_was_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_changed_gets_a_checkpoint_when_it_is_time_and_nothing_else_does() {
+async fn changed_sessions_get_a_checkpoint_when_due_and_others_get_none() {
     for engine in engines::all() {
         let service = Service::new(engine.store.clone(), engine.clock.clone());
         let plan = Plan { service: Some(service.clone()), ..Plan::default() };

@@ -61,7 +61,7 @@ async fn a_directory_s_session_is_found_after_a_restart_and_only_in_that_directo
 }
 
 #[tokio::test]
-async fn what_a_front_end_remembers_outlives_the_owner() {
+async fn the_session_a_front_end_remembers_outlives_the_owner() {
     let desk = Desk::new().in_directory("/p");
     let mine = session_of(&desk.ok("sequential_search", step(1)).await);
     let other = desk.another().in_directory("/p");
@@ -157,7 +157,7 @@ async fn a_foreign_session_looks_like_an_unknown_one() {
 }
 
 #[tokio::test]
-async fn an_unknown_session_is_refused_with_sessions_to_go_on_with() {
+async fn an_unknown_session_is_refused_with_sessions_to_continue() {
     let desk = Desk::new();
     let session = session_of(&desk.ok("sequential_search", step(1)).await);
     let gone = with(step(7), json!({"sessionId": "ses_gone"}));

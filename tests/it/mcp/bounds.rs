@@ -78,7 +78,7 @@ async fn any_number_of_list_marks_before_a_text_is_recorded_and_recovered() {
 }
 
 #[tokio::test]
-async fn a_history_tells_what_the_latest_sessions_were_for() {
+async fn a_history_shows_the_goals_of_the_latest_sessions() {
     let desk = Desk::new().in_directory("/p");
     for number in 1..=7 {
         let other = desk.another().in_directory(if number == 7 { "/q" } else { "/p" });
@@ -134,7 +134,7 @@ async fn a_long_step_is_read_to_its_end() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_refused_by_name() {
+async fn an_unknown_step_cursor_or_point_is_refused_by_name() {
     let desk = Desk::new();
     desk.ok("sequential_search", step(1)).await;
     let error = desk.refused("get_research_session", json!({"stepId": 99})).await;

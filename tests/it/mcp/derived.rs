@@ -142,7 +142,7 @@ async fn it_is_called_by_the_names_of_tools_and_answers_in_them() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused_by_the_name_that_the_tool_has_for_it() {
+async fn a_bad_argument_is_refused_by_the_name_that_the_tool_has_for_it() {
     let desk = desk().await;
     let part = json!({"firstWord": "w"});
     for (given, field) in [

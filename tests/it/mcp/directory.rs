@@ -210,7 +210,7 @@ async fn a_first_step_with_a_goal_of_its_own_begins_a_session_beside_several() {
 }
 
 #[tokio::test]
-async fn what_ended_rests_or_is_no_agent_s_is_not_bound() {
+async fn an_ended_cold_imported_or_archived_session_is_not_bound_by_its_directory() {
     let cases = ["ended", "cold", "imported", "temporary", "forked", "archived"];
     for case in cases {
         let desk = Desk::new();
@@ -359,7 +359,7 @@ async fn a_first_step_is_a_retry_a_lost_context_or_other_work() {
 }
 
 #[tokio::test]
-async fn research_that_goes_on_beside_its_continuation_is_meant_as_well() {
+async fn research_that_continues_beside_its_continuation_is_a_candidate_too() {
     let desk = Desk::new();
     let one = starts(&desk);
     let begun = session_of(&one.ok("sequential_search", first("a", Some("A"))).await);

@@ -15,7 +15,7 @@ use super::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_door_gives_an_answer_larger_than_its_bound() {
+async fn no_interface_gives_an_answer_larger_than_its_bound() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for which in DOORS {
@@ -51,7 +51,7 @@ async fn no_door_gives_an_answer_larger_than_its_bound() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn paging_yields_every_step_once_through_each_door() {
+async fn paging_yields_every_step_once_through_each_interface() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for which in DOORS {
@@ -101,7 +101,7 @@ async fn race(which: &str, doors: Vec<Door>, session: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn sixteen_callers_of_one_number_have_one_winner_through_each_door_and_all_together() {
+async fn sixteen_callers_of_one_number_have_one_winner_through_each_interface_and_all_together() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for which in DOORS.into_iter().chain(["all"]) {
@@ -122,7 +122,7 @@ async fn sixteen_callers_of_one_number_have_one_winner_through_each_door_and_all
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_answers_the_same_through_each_door_and_through_another() {
+async fn a_retry_answers_the_same_through_each_interface_and_through_another() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for which in DOORS {
@@ -199,7 +199,7 @@ fn refusals() -> Vec<(&'static str, Value, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_call_a_refusal_names_works_through_each_door() {
+async fn the_call_a_refusal_names_works_through_each_interface() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for which in DOORS {
@@ -229,7 +229,7 @@ async fn the_call_a_refusal_names_works_through_each_door() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_no_session_is_led_to_one_through_each_door() {
+async fn a_caller_without_a_session_is_led_to_one_through_each_interface() {
     for which in DOORS {
         let desk = Desk::new();
         let server = Server::start(&desk).await;
@@ -296,6 +296,10 @@ async fn annotations_say_what_a_call_does() {
             "add_sources" => json!({"sources": [{"url": "https://a.org"}]}),
             "emit_event" => json!({"event": {"type": "user.message", "content": "hi"}}),
             "fork_session" => json!({"at": "end"}),
+            "memory_search" => json!({"query": "wall"}),
+            "memory_insert" => json!({"text": "It is high", "kind": "semantic"}),
+            "memory_page" => json!({"direction": "out"}),
+            "save_skill" => json!({"name": "n", "description": "d", "body": "b"}),
             _ => json!({}),
         };
         let mut counts = Vec::new();

@@ -97,7 +97,7 @@ async fn a_front_end_opens_and_lists_without_an_owner() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_front_end_goes_on_with_its_session_when_the_owner_is_replaced() {
+async fn a_front_end_keeps_its_session_when_the_owner_is_replaced() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     let mut pipes = Pipes::open(&server.url("/"), named("a"));

@@ -37,7 +37,7 @@ fn calls() -> [(&'static str, Value); 5] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_call_that_leads_out_of_an_expired_session_works_through_each_door() {
+async fn the_call_that_leads_out_of_an_expired_session_works_through_each_interface() {
     for which in DOORS {
         let desk = Desk::new();
         let server = Server::start(&desk).await;
@@ -78,7 +78,7 @@ async fn the_call_that_leads_out_of_an_expired_session_works_through_each_door()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cold_session_is_offered_to_nobody_and_answers_by_its_id_through_each_door() {
+async fn a_cold_session_is_not_offered_and_answers_by_its_id_through_each_interface() {
     for which in DOORS {
         let desk = Desk::new();
         let server = Server::start(&desk).await;
@@ -104,7 +104,7 @@ async fn a_cold_session_is_offered_to_nobody_and_answers_by_its_id_through_each_
 }
 
 #[tokio::test]
-async fn an_expired_session_is_left_by_whoever_was_started_for_it_and_by_its_connection() {
+async fn an_expired_session_is_left_by_the_caller_started_for_it_and_by_its_connection() {
     for started_for in [true, false] {
         let desk = Desk::new();
         let desk = if started_for { desk.started_for("claude-1") } else { desk };
@@ -144,7 +144,7 @@ async fn a_cold_session_is_not_the_directory_s_latest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_archived_session_is_read_and_left_by_the_call_that_is_named_through_each_door() {
+async fn an_archived_session_is_read_and_left_by_the_named_call_through_each_interface() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for which in DOORS {

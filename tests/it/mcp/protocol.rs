@@ -99,7 +99,7 @@ async fn the_newer_revision_is_served_without_a_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_declared_is_answered() {
+async fn every_declared_capability_is_answered() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     let mut speaker = Speaker::new(&server, "/mcp?toolsets=research,events");

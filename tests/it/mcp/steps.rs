@@ -255,7 +255,7 @@ async fn revisions_supersede_and_branches_are_kept() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_step_is_refused_by_name_and_nothing_is_written() {
+async fn an_invalid_step_is_refused_by_name_and_nothing_is_written() {
     let desk = Desk::new();
     desk.ok("sequential_search", step(1)).await;
     for (more, field) in [
@@ -333,7 +333,7 @@ async fn the_model_and_the_engine_answer_alike() {
 }
 
 #[tokio::test]
-async fn a_step_goes_on_while_others_write_to_the_session() {
+async fn a_step_is_recorded_while_others_write_to_the_session() {
     let desk = Desk::new();
     let session = session_of(&desk.ok("sequential_search", step(1)).await);
     let noise = desk.another();

@@ -48,7 +48,7 @@ async fn a_repeat_of_a_call_that_only_reads_is_answered_from_the_log_and_marked(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_writes_is_never_answered_from_the_log_and_ends_what_was_read_before() {
+async fn a_call_that_writes_is_never_answered_from_the_log_and_invalidates_earlier_reads() {
     let store = Store::start().await;
     let rule = Some(Duration::from_secs(600));
     let tools = [("write", rule), ("plain", rule), ("read2", None)];
@@ -217,7 +217,7 @@ async fn earlier_outputs_come_with_a_first_answer_from_the_log_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_stands_for_no_call_is_made_again() {
+async fn a_forgotten_task_or_maybe_stale_call_is_made_again() {
     let store = Store::start().await;
     let named = || Options { session: Some(session("s")), ..options() };
     // The oldest answers are forgotten beyond a budget.

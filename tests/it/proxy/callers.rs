@@ -18,7 +18,7 @@ fn text(answer: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_answered_with_what_another_caller_was() {
+async fn no_caller_is_given_the_answer_of_another() {
     let (server, store) = (Scripted::start(reader()).await, Store::start().await);
     let proxy = Listening::start(&store, server.upstream(), options()).await;
     let http = crate::say::http_client().build().unwrap();

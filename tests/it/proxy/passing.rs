@@ -9,7 +9,7 @@ use super::wrapped::{Store, Wrapped, options};
 const NOWHERE: &str = "http://127.0.0.1:9/";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_either_side_says_goes_through_byte_by_byte() {
+async fn messages_of_either_side_are_forwarded_byte_by_byte() {
     let said = [
         r#"{ "jsonrpc":"2.0", "id" : "a\u0062", "method":"sampling/createMessage","params":{"n":1.50e3,"n2":123456789012345678901234567890}}"#,
         r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":0.1,"x-unknown":{"deep":[{}]}}}"#,
@@ -44,7 +44,7 @@ async fn what_either_side_says_goes_through_byte_by_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_does_not_answer_is_told_of_and_no_call_waits_for_it() {
+async fn a_store_that_does_not_answer_is_reported_and_no_call_waits_for_it() {
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let notify = std::sync::Arc::new(move |text: &str| {
         let _ = tell.send(text.to_owned());

@@ -54,7 +54,7 @@ fn a_program_is_wrapped_and_its_end_is_the_proxys() {
 }
 
 #[test]
-fn what_is_private_excluded_or_paused_is_forwarded_and_not_recorded() {
+fn private_excluded_and_paused_calls_are_forwarded_and_not_recorded() {
     let place = Place::new();
     let wrapped = |arguments: &[&str], input: &Value| {
         let whole = [&["proxy", "--session", "s"], arguments, &["--", "sh", "-c", SERVER]].concat();
@@ -88,7 +88,7 @@ fn what_is_private_excluded_or_paused_is_forwarded_and_not_recorded() {
 }
 
 #[test]
-fn a_program_is_not_told_what_opens_the_store() {
+fn a_wrapped_program_does_not_inherit_the_stores_secrets() {
     let place = Place::new();
     let server = r#"read -r line
 echo "{\"id\":1,\"token\":\"$SESSIONLOG_TOKEN$SESSIONLOG_KEY$SESSIONLOG_KEY_PREVIOUS\",\"home\":\"$HOME\"}""#;
@@ -104,7 +104,7 @@ echo "{\"id\":1,\"token\":\"$SESSIONLOG_TOKEN$SESSIONLOG_KEY$SESSIONLOG_KEY_PREV
 }
 
 #[test]
-fn what_cannot_be_wrapped_is_refused_by_name() {
+fn a_command_that_cannot_be_wrapped_is_refused_by_name() {
     let place = Place::new();
     for (arguments, code, said) in [
         (&["proxy"][..], 2, "--url"),

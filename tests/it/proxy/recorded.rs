@@ -66,7 +66,7 @@ async fn a_call_goes_to_the_session_that_its_message_names_or_that_the_proxy_was
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ends_without_an_answer_is_recorded_as_that() {
+async fn a_call_that_ends_without_an_answer_is_recorded_as_such() {
     let store = Store::start().await;
     let mut wrapped = Wrapped::of(&store, options());
     let call = |id: u64, name: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}});
@@ -123,7 +123,7 @@ async fn an_answer_that_is_too_long_to_be_inspected_is_recorded_as_answered_and_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_waits_for_its_record_where_it_was_told_to() {
+async fn an_answer_waits_for_its_record_when_the_setting_says_so() {
     let store = Store::start().await;
     let durable = Options { durable: true, session: Some(session("s")), ..options() };
     let mut wrapped = Wrapped::of(&store, durable);

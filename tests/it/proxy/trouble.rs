@@ -44,7 +44,7 @@ fn wrapped(store: &Scripted, options: Options) -> Wrapped {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_session_does_not_take_holds_up_no_other() {
+async fn an_event_refused_by_one_session_blocks_no_other() {
     let script = |asked: Asked| {
         async move {
             match asked.path.contains("/full/") {
@@ -64,7 +64,7 @@ async fn what_one_session_does_not_take_holds_up_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_refused_is_counted_and_told() {
+async fn refused_events_are_counted_and_reported() {
     let refuses = Arc::new(AtomicBool::new(true));
     let refusing = Arc::clone(&refuses);
     let script = move |asked: Asked| {
@@ -153,7 +153,7 @@ async fn a_record_says_when_it_happened_and_a_session_that_may_be_gone_is_left()
 }
 
 #[test]
-fn a_standard_error_that_nobody_reads_holds_nothing_up() {
+fn a_standard_error_that_is_not_read_blocks_nothing() {
     let place = Place::new();
     let server = r#"while read -r line; do
 echo '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'

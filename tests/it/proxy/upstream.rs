@@ -63,7 +63,7 @@ async fn lingering() -> Scripted {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_opens_a_connection_holds_nothing_up_once_it_is_answered() {
+async fn the_opening_request_of_a_connection_blocks_nothing_once_answered() {
     let (server, store) = (lingering().await, Store::start().await);
     let mut linked = linked(&store, &server);
     linked.say(&request(1, "initialize", json!({}))).await;
@@ -80,7 +80,7 @@ async fn what_opens_a_connection_holds_nothing_up_once_it_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_broke_off_is_taken_up_again_and_what_nobody_asked_for_is_heard() {
+async fn a_broken_stream_is_resumed_and_unsolicited_messages_arrive() {
     let script = |asked: Asked| {
         async move {
             let from = asked.headers.get("last-event-id").map(|id| id.to_str().unwrap().to_owned());

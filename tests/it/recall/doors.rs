@@ -219,7 +219,7 @@ async fn check_modes(door: &Door) {
 }
 
 #[tokio::test]
-async fn everything_of_a_session_comes_back_through_each_door_and_after_a_restart() {
+async fn everything_of_a_session_comes_back_through_each_interface_and_after_a_restart() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     let (writer, reader) = (Door::protocol(&server).await, Door::plain(&server));
@@ -240,7 +240,7 @@ async fn everything_of_a_session_comes_back_through_each_door_and_after_a_restar
 }
 
 #[tokio::test]
-async fn what_a_plain_call_begins_the_protocol_goes_on_with() {
+async fn a_session_begun_by_a_plain_call_is_continued_through_the_protocol() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     let (plain, protocol) = (Door::plain(&server), Door::protocol(&server).await);
@@ -255,7 +255,7 @@ async fn what_a_plain_call_begins_the_protocol_goes_on_with() {
 }
 
 #[tokio::test]
-async fn two_hundred_steps_are_bounded_paged_and_told_through_the_protocol() {
+async fn two_hundred_steps_are_bounded_paged_and_shown_through_the_protocol() {
     let made = session(&SHAPES[0], 77);
     let desk = Desk::new();
     let server = Server::start(&desk).await;

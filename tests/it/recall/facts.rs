@@ -141,7 +141,7 @@ fn count(told: &[&Fact]) -> String {
 }
 
 #[test]
-fn an_overview_tells_most_of_forty_facts_planted_in_two_hundred_steps() {
+fn an_overview_shows_most_of_forty_facts_planted_in_two_hundred_steps() {
     let (mut ours, mut alone, mut theirs, mut whole, mut sessions) = (0, 0, 0, 0, 0);
     for shape in &SHAPES {
         for seed in SEEDS {

@@ -139,7 +139,7 @@ fn talkative(seed: usize) -> (Vec<String>, Vec<(String, String)>) {
 }
 
 #[test]
-fn a_sentence_that_tells_comes_before_those_that_mention() {
+fn a_sentence_that_states_a_fact_comes_before_those_that_mention_it() {
     let mut score = Score::default();
     for seed in 0..8 {
         let (sentences, questions) = talkative(seed);

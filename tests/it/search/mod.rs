@@ -61,7 +61,7 @@ async fn three(house: &House) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_is_found_or_named_as_behind() {
+async fn acknowledged_events_are_found_or_their_session_is_named_as_behind() {
     over_every_engine(async |house| {
         three(house).await;
         let found = search(house, json!({"q": "pear trees"})).await;
@@ -165,7 +165,7 @@ async fn pages_and_surroundings_show_each_hit_once_within_their_limits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_hidden_or_taken_away_is_not_found() {
+async fn redacted_events_and_archived_or_deleted_sessions_are_not_found() {
     over_every_engine(async |house| {
         three(house).await;
         search(house, json!({"q": "ada"})).await;
@@ -325,7 +325,7 @@ async fn figure(house: &House, name: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_taken_away_leaves_the_index_before_the_verb_answers() {
+async fn erased_and_redacted_events_leave_the_index_before_the_verb_answers() {
     over_every_engine(async |house| {
         three(house).await;
         search(house, json!({"q": "ada"})).await;

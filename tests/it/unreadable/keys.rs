@@ -93,7 +93,7 @@ async fn a_sector_of_keys_that_cannot_be_read_costs_nothing() {
 }
 
 #[tokio::test]
-async fn whose_key_is_in_neither_file_goes_without_and_the_others_are_served() {
+async fn a_session_whose_key_is_in_neither_file_is_unreadable_and_the_others_are_served() {
     for page in 0..PAGES {
         let told = format!("page {page}");
         let (sim, events) = lived().await;

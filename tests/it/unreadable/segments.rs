@@ -245,7 +245,7 @@ async fn a_sector_of_a_segment_that_cannot_be_read_is_given_up_by_a_person() {
 /// A settling that was cut short wrote what the journal lost. An unreadable page of the segment
 /// takes only what is in it.
 #[tokio::test]
-async fn what_the_journal_lost_is_taken_from_a_segment_that_is_not_all_there() {
+async fn frames_the_journal_lost_are_taken_from_a_damaged_segment() {
     let interrupted = || async {
         let sim = Sim::new(23);
         let store = Local::open_local(&sim.env(), small()).unwrap();

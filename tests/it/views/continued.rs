@@ -10,7 +10,7 @@ use crate::mcp::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_is_continued_through_each_door_and_stays_the_same() {
+async fn a_session_is_continued_through_each_interface_and_stays_the_same() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for which in DOORS {

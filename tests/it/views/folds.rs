@@ -40,7 +40,7 @@ async fn monitored(limit: u64) -> House {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_level_that_is_crossed_is_told_once_for_each_crossing() {
+async fn a_level_is_reported_once_for_each_crossing() {
     let house = monitored(1_000).await;
     let none = emit(&house, "s", json!([{"type": "user.message", "content": "go"}])).await;
     assert_eq!(none["next_position"], 1);
@@ -84,7 +84,7 @@ async fn a_level_that_is_crossed_is_told_once_for_each_crossing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_that_report_at_once_are_told_once() {
+async fn reports_at_once_give_one_notice_of_a_crossed_level() {
     let house = monitored(1_000).await;
     emit(&house, "s", json!([report(10)])).await;
     let all = (0..8).map(|_| emit(&house, "s", json!([report(800)])));
@@ -109,7 +109,7 @@ async fn a_stream_of_appends_is_watched_too_and_without_a_limit_nothing_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_compactions_dropped_is_told_and_read_back() {
+async fn the_ranges_that_compactions_dropped_are_listed_and_read_back() {
     over_every_engine(async |house| {
         let said: Vec<Value> =
             (0..20).map(|n| json!({"type": "user.message", "content": format!("w{n}")})).collect();
@@ -196,7 +196,7 @@ async fn busy(house: &House, id: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_continuation_says_all_that_is_needed_to_go_on() {
+async fn a_continuation_has_all_that_is_needed_to_continue() {
     over_every_engine(async |house| {
         busy(house, "s").await;
         let answer = view(house, "s", "continuation?tokens_max=4000").await;

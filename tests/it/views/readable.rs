@@ -74,7 +74,7 @@ fn every_verb_prints_facts_without_json_and_nothing_that_steers_a_terminal() {
 }
 
 #[test]
-fn a_range_without_events_and_a_point_past_the_end_are_told() {
+fn a_range_without_events_and_a_point_past_the_end_are_reported() {
     let place = Place::new();
     written(&place);
     for (arguments, told) in [

@@ -19,7 +19,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn what_is_created_is_private_to_its_user() {
+fn created_files_are_private_to_their_user() {
     let (home, disk) = data_dir();
     disk.create_dir("sub").expect("created");
     disk.create_dir("sub").expect("an existing directory is success");
@@ -100,7 +100,7 @@ fn a_file_that_has_another_name_is_not_written_to() {
 }
 
 #[test]
-fn what_is_not_a_regular_file_is_not_opened() {
+fn only_a_regular_file_is_opened() {
     let (_home, disk) = data_dir();
     disk.create_dir("d").expect("created");
     assert!(disk.open_read("d").is_err());

@@ -185,7 +185,7 @@ fn evicting_keeps_what_is_dirty() {
 }
 
 #[test]
-fn a_full_disk_takes_a_part_and_goes_on_when_there_is_room() {
+fn a_full_disk_takes_a_part_of_a_write_and_all_of_it_when_there_is_room() {
     let (sim, _, file) = with_old(1);
     sim.set_capacity(Some(3000));
     let error = file.write_at(2048, &NEW).expect_err("full");
@@ -198,7 +198,7 @@ fn a_full_disk_takes_a_part_and_goes_on_when_there_is_room() {
 }
 
 #[test]
-fn a_planned_call_fails_once_or_for_ever() {
+fn a_planned_call_fails_once_or_persistently() {
     let (sim, storage, file) = with_old(1);
     sim.fail_call(sim.calls() + 1, Fault::Io, false);
     assert!(file.len().is_ok());

@@ -152,7 +152,7 @@ fn the_newest_of_a_conversation_come_whole_before_what_scores_higher() {
 }
 
 #[test]
-fn what_is_left_is_spent_on_longer_forms() {
+fn the_rest_of_a_budget_is_spent_on_longer_forms() {
     let items = [item(Class::Failure, 0, 300, 900), item(Class::Change, 0, 300, 100)];
     let made = select(&items, &RECIPE, 340, &mut Bytes);
     let forms: Vec<_> = made.chosen.iter().map(|one| (one.item.class, one.form)).collect();

@@ -36,7 +36,7 @@ fn encrypted() -> Frame {
 }
 
 #[test]
-fn what_is_encrypted_reads_back_under_its_key_at_its_place() {
+fn an_encrypted_frame_is_read_with_its_key_at_its_place_alone() {
     let stored = encrypted();
     assert_eq!(stored.header.length as usize, stored.payload.len());
     assert!(!stored.payload.windows(5).any(|part| part == b"agent"));
@@ -45,7 +45,7 @@ fn what_is_encrypted_reads_back_under_its_key_at_its_place() {
 }
 
 #[test]
-fn every_field_that_says_where_a_frame_lies_binds_it() {
+fn an_encrypted_frame_is_bound_to_every_field_of_its_place() {
     type Change = (&'static str, fn(&mut FrameHeader));
     let changes: [Change; 9] = [
         ("kind", |header| header.kind = FrameKind::Block),

@@ -13,14 +13,14 @@ fn manifest() -> Manifest {
 }
 
 #[test]
-fn what_a_backup_says_is_read_back() {
+fn the_manifest_of_a_backup_is_read_back() {
     for wanted in [manifest(), Manifest::default()] {
         assert_eq!(Manifest::decode(&wanted.encode()), Ok(wanted));
     }
 }
 
 #[test]
-fn an_interrupted_or_changed_one_is_told_from_a_whole_one() {
+fn an_interrupted_or_changed_backup_is_no_whole_one() {
     let text = manifest().encode();
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
     for end in &ends[..ends.len() - 1] {

@@ -137,7 +137,7 @@ fn a_cursor_is_where_it_was_put_last_until_it_is_taken_away() {
 }
 
 #[test]
-fn what_is_read_for_a_state_stays_bounded_and_what_is_written_in_proportion() {
+fn reading_a_state_is_bounded_and_writing_it_is_in_proportion() {
     let (mut found, mut written) = (Checkpoints::default(), 0);
     let mut state = object(json!({"kept": "x".repeat(20_000)}));
     for n in 0..5_000_u64 {

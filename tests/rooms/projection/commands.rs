@@ -116,7 +116,7 @@ fn a_run_speaks_for_another_that_it_includes() {
 }
 
 #[test]
-fn files_are_told_where_a_command_plainly_writes_them() {
+fn files_are_recorded_where_a_command_plainly_writes_them() {
     for (line, expected) in [
         ("sed -i 's/a/b/' src/a.rs", "src/a.rs"),
         ("sed -i '' -e 's/a/b; c/' a.rs b.rs", "a.rs b.rs"),
@@ -246,7 +246,7 @@ fn the_failing_tests_come_first_and_then_why() {
 }
 
 #[test]
-fn what_passed_is_no_failure() {
+fn a_command_that_passed_is_no_failure() {
     for text in [
         "test result: ok. 5 passed; 0 failed; 0 ignored",
         "=== 12 passed, 1 skipped in 3.1s ===",

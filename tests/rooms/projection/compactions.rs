@@ -21,7 +21,7 @@ fn pairs(ranges: &[Range]) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn what_was_dropped_is_out_until_it_is_kept_again() {
+fn dropped_events_are_out_of_the_context_until_they_are_kept_again() {
     let told = r#"{"trigger":"auto","kept":[[0,2]],"dropped":[{"from":2,"to":9}],"summary":"s"}"#;
     let later = r#"{"dropped":[[0,1],[9,20]],"kept":[[3,5]]}"#;
     let made = folded(&[

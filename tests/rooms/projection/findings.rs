@@ -21,7 +21,7 @@ fn best(findings: &Findings) -> &Finding {
 }
 
 #[test]
-fn what_recurs_yields_to_what_was_said_once() {
+fn a_recurring_sentence_yields_to_one_said_once() {
     let usual = "Opened the next page of results and read the summary.";
     let told = format!("{usual} Kestrel dives were timed by Osgood in Varna. {usual}");
     let mut steps = vec![(usual, None); 60];

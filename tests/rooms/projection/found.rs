@@ -78,7 +78,7 @@ fn a_result_is_read_up_to_a_bound_however_many_addresses_it_has() {
 }
 
 #[test]
-fn what_a_transcript_tells_was_not_found_here() {
+fn urls_of_a_transcript_were_not_found_in_this_session() {
     let mut findable = Findable::default();
     let call = json!({"name": "search", "call_id": "1"}).to_string();
     let result = json!({"call_id": "1", "content": "https://a.org"}).to_string();
@@ -106,7 +106,7 @@ fn a_page_that_was_fetched_is_one_and_a_file_of_links_is_not() {
 }
 
 #[test]
-fn what_the_log_says_waits_no_longer_and_there_is_an_end_to_what_waits() {
+fn recorded_sources_wait_no_longer_and_waiting_ones_are_bounded() {
     let mut findable = Findable::default();
     for n in 0..100 {
         let links = (0..100).map(|m| format!("https://a.org/{n}/{m}\n")).collect::<String>();

@@ -17,7 +17,7 @@ fn typed(texts: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn an_answer_is_trivial_when_it_only_says_go_on() {
+fn an_answer_is_trivial_when_it_only_says_to_continue() {
     for text in [
         "ok",
         "OK!",

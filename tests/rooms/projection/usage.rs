@@ -38,7 +38,7 @@ fn a_report_is_read_under_the_names_of_each_api() {
 }
 
 #[test]
-fn what_was_told_stands_with_the_least_reported_since() {
+fn a_crossed_level_stands_with_the_least_usage_reported_since() {
     let report = |tokens: u64| format!(r#"{{"usage":{{"total_tokens":{tokens}}}}}"#);
     let (high, low) = (report(90), report(10));
     let crossed = r#"{"level":"threshold","tokens":90,"limit":100}"#;

@@ -187,7 +187,7 @@ fn a_failure_is_mended_by_the_same_or_by_a_run_that_includes_it() {
 }
 
 #[test]
-fn a_command_that_goes_on_is_judged_when_it_ends() {
+fn a_command_that_keeps_running_is_judged_when_it_ends() {
     let starts = "Process running with session ID 73\nOutput:\nstill compiling";
     let poll = json!({ "session_id": 73, "chars": "" });
     let work = folded(&[

@@ -63,7 +63,7 @@ fn a_hostile_query_costs_bounded_work_among_fifty_thousand_passages() {
 }
 
 #[test]
-fn what_is_too_much_is_refused_before_anything_is_read() {
+fn a_query_that_is_too_long_is_refused_when_it_is_parsed() {
     let repeated = |text: &str, bytes: usize| text.repeat(bytes / text.len());
     let numbered = |count: usize, sign: &str| {
         (0..count).map(|n| format!("{sign}w{n}")).collect::<Vec<_>>().join(" ")

@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_left_out_is_as_if_it_had_never_been(texts in texts(), hidden in 0_u8..4) {
+    fn a_session_left_out_of_an_index_leaves_no_trace_in_it(texts in texts(), hidden in 0_u8..4) {
         let events = written(&texts);
         let bytes = built(&events);
         let parts = [Part::read(&bytes).unwrap()];

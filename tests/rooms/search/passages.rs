@@ -13,7 +13,7 @@ fn passages_of(kind: &str, body: &str) -> Vec<(Field, String)> {
 }
 
 #[test]
-fn every_field_of_an_event_is_told_and_nothing_that_only_names_it() {
+fn every_text_field_of_an_event_is_a_passage_and_no_identifier_is() {
     for (kind, body, expected) in [
         (
             "research.step",

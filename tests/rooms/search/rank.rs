@@ -22,7 +22,7 @@ fn ranked(query: &str, texts: &[&str]) -> Vec<usize> {
 }
 
 #[test]
-fn what_is_rare_and_whole_comes_first_and_what_has_no_word_does_not_come() {
+fn rare_and_whole_matches_rank_first_and_a_passage_without_a_word_is_left_out() {
     let texts = [
         "opened the page about the ledger",
         "the harbour ledger was copied by Thorne in 1931",
@@ -45,7 +45,7 @@ fn of_equals_the_newest_comes_first_and_weights_count() {
 }
 
 #[test]
-fn a_text_is_told_once_and_few_of_one_event() {
+fn a_text_is_listed_once_and_an_event_a_few_times() {
     let lines: Vec<String> = (0..9).map(|n| format!("The ledger has a line {n}.")).collect();
     let mut ranking = Ranking::new(Query::parse("ledger").unwrap());
     ranking.add_event(&said(0, &lines.join(" ")));
@@ -63,7 +63,7 @@ fn a_phrase_must_be_there_as_it_is() {
 }
 
 #[test]
-fn a_word_in_most_passages_tells_nothing_apart() {
+fn a_word_in_most_passages_does_not_rank() {
     let mut texts = vec!["the loop again"; 20];
     texts.push("retries again");
     assert_eq!(ranked("retry loop", &texts), [20], "the common word matches nothing");

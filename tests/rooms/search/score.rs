@@ -77,7 +77,7 @@ fn by(position: u64, speaker: &str, text: &str) -> Event {
 }
 
 #[test]
-fn who_is_named_and_what_has_every_word_count() {
+fn a_speaker_who_is_named_and_a_passage_with_every_word_rank_higher() {
     let lines = [
         ("Ana Reyes", "the harbour pier"),
         ("Bo", "the harbour pier"),

@@ -11,7 +11,7 @@ fn is_taken(name: &str, value: impl Into<serde_json::Value>) -> bool {
 }
 
 #[test]
-fn names_of_secrets_tell_of_their_values() {
+fn members_named_like_secrets_have_their_values_removed() {
     for (name, value) in [
         ("password", "hunter2"),
         ("dbPassword", "hunter2"),
@@ -49,7 +49,7 @@ fn names_of_secrets_tell_of_their_values() {
 }
 
 #[test]
-fn other_names_and_other_values_tell_nothing() {
+fn members_with_other_names_or_other_values_are_kept() {
     for (name, value) in [
         ("max_tokens", "4096"),
         ("max_tokens", "4096tokens"),
@@ -91,7 +91,7 @@ fn other_names_and_other_values_tell_nothing() {
 }
 
 #[test]
-fn what_stands_in_a_secrets_place_is_none() {
+fn a_placeholder_in_the_place_of_a_secret_is_kept() {
     for text in [
         "<your key>",
         "${TOKEN}",

@@ -98,7 +98,7 @@ fn every_rule_finds_what_it_is_for_and_takes_out_all_of_it_and_no_more() {
 }
 
 #[test]
-fn what_is_no_secret_is_left() {
+fn text_that_is_no_secret_is_left_as_it_is() {
     for text in [
         "the password is stored hashed, never in plain text",
         "password: string;",
@@ -164,7 +164,7 @@ fn what_is_no_secret_is_left() {
 }
 
 #[test]
-fn json_keeps_every_other_byte_and_a_members_name_tells_of_its_value() {
+fn json_keeps_every_other_byte_and_a_member_named_like_a_secret_loses_its_value() {
     let recogniser = Recogniser::default();
     let token = format!("ghp_{}", drawn(36));
     for (text, expected) in [
@@ -225,7 +225,7 @@ fn json_keeps_every_other_byte_and_a_members_name_tells_of_its_value() {
 }
 
 #[test]
-fn a_members_name_tells_of_no_other_value() {
+fn a_member_named_like_a_secret_removes_no_other_value() {
     let recogniser = Recogniser::default();
     for text in [
         r#"{"password":""}"#,

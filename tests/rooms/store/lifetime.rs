@@ -106,7 +106,7 @@ fn a_clock_that_was_years_ahead_counts_again_when_it_is_right() {
 }
 
 #[test]
-fn what_was_written_within_a_day_that_was_lived_through_is_within_it_however_clocks_jump() {
+fn events_of_the_last_lived_day_are_found_within_it_however_clocks_jump() {
     const DAY: i64 = 24 * HOUR;
     let clock = ManualClock::default();
     let mut count = Count::begin(&clock);

@@ -18,7 +18,7 @@ fn pairs(query: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn a_written_query_is_read_back() {
     let types = vec!["a".to_owned(), "b c".to_owned()];
     let asked = Asked { limit: Some(3), page: Some("p".into()), all: true, types };
     for query in [Asked::default(), asked] {

@@ -16,7 +16,7 @@ fn registered() -> Registered {
 }
 
 #[test]
-fn what_a_request_needs_is_what_its_route_declares() {
+fn a_request_needs_what_its_route_declares() {
     for (method, path, need) in [
         ("GET", "/a", READ.need),
         ("HEAD", "/a", READ.need),

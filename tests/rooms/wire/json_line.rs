@@ -23,7 +23,7 @@ fn a_line_is_a_batch_with_its_session_and_what_it_is_called() {
 }
 
 #[test]
-fn what_is_wrong_with_a_line_is_named_and_does_not_hide_whose_it_is() {
+fn an_error_in_a_line_is_named_and_does_not_hide_its_session() {
     for (rest, code, name) in [
         (r#""events":[{"type":"a.b","id":1}]"#, Code::InvalidRequest, "events[0].id"),
         (r#""events":[1]"#, Code::InvalidRequest, "events[0]"),

@@ -7,7 +7,7 @@ use sessionlog::{
 };
 
 #[test]
-fn what_a_front_end_writes_is_read_back() {
+fn the_headers_that_a_front_end_writes_are_read_back() {
     let id = |text: &str| Some(SessionId::new(text).expect("an id"));
     let remembered = |session, fresh| Some(Remembered { session, fresh });
     for via in [

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_another_shape_is_refused_by_its_place() {
+    fn a_set_of_another_shape_is_refused_by_the_place_that_differs() {
         type Change = fn(&mut Value);
         let changes: [(Change, &str); 7] = [
             (|set| *set = json!({}), ""),

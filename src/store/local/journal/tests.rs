@@ -49,7 +49,7 @@ fn journal_in(home: &TempDir, background: bool) -> Journal<()> {
 }
 
 #[test]
-fn who_waits_for_the_lead_gets_it_though_there_is_always_more_to_write() {
+fn a_thread_that_waits_for_the_lead_gets_it_under_constant_writes() {
     const ROUNDS: usize = 100;
     let home = tempdir().unwrap();
     let journal = journal_in(&home, true);
@@ -118,7 +118,7 @@ fn each_burst_that_the_committer_leads_has_a_watermark_behind_it() {
 }
 
 #[test]
-fn what_is_durable_is_shown_before_a_failure_makes_anything_void() {
+fn durable_rounds_become_visible_before_a_failure_voids_later_ones() {
     let home = tempdir().unwrap();
     let journal = journal_in(&home, false);
     let seen = RefCell::new(Vec::new());

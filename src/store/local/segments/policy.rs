@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_together_is_decided_by_one_rule() {
+    fn segments_are_sealed_together_by_one_rule() {
         // In start 7: what is sealed after a settling, and what when the session is idle.
         for (text, settled, idle) in [
             ("", "", ""),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_not_sealed() {
+    fn segments_with_lost_events_are_not_sealed() {
         for idle in [false, true] {
             let text = "o5:9000 o6:9000 o6:9000 o6:9000 o7:9000";
             check(idle, 7, text, &[], "o5:9000");

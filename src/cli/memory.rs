@@ -1,0 +1,225 @@
+//! `memory` and `mark`: what is remembered, and what is said of single events. It must not decide
+//! where an item is kept.
+
+use serde_json::Value;
+
+use super::{
+    args,
+    failure::{Failure, Outcome},
+    page::{Pages, Query},
+    readable::{Paper, words::many},
+    screen::{Screen, Tone, one_line, printable},
+};
+use crate::{
+    client::Client,
+    event::{EventId, SessionId},
+    verbs::{
+        AtEvent, InMemory, InSession, InWorkspace, NoQuery, Nowhere,
+        memory::{
+            Forget, GetMemory, ListMemory, ListMemoryQuery, ListOfWorkspace, MarkEvent, PageIn,
+            Remember, RememberInWorkspace,
+        },
+    },
+    wire::memory::{
+        MarkRequest, MemoryBlock, MemoryItem, MemoryList, PageInRequest, RememberRequest,
+        Remembered,
+    },
+};
+
+/// Characters of a similar item.
+const LINE_CHARS: usize = 100;
+
+pub(super) async fn run(client: &Client, wanted: args::Memory, screen: &mut Screen) -> Outcome {
+    if let Some(text) = wanted.insert.clone() {
+        return insert(client, wanted, text, screen).await;
+    }
+    let names_item = wanted.forget.is_some() || wanted.show.is_some();
+    let kept_in = match wanted.workspace.as_ref().filter(|_| names_item) {
+        Some(workspace) => Some(notebook(client, workspace).await?),
+        None => wanted.session.clone(),
+    };
+    let place =
+        |item: &EventId| kept_in.clone().map(|session| InMemory { session, item: item.clone() });
+    if let Some(place) = wanted.forget.as_ref().and_then(place) {
+        let gone = client.call::<Forget>(&place, &NoQuery {}, &()).await?;
+        if screen.json {
+            return Ok(screen.print(&gone)?);
+        }
+        let (id, session) = (printable(&gone.memory_id), &gone.session);
+        screen.line(format!("forgotten: {id}, position {} of {session}", gone.position))?;
+        screen.note(format!("To remove its bytes: sessionlog redact {session} {id}"));
+        return Ok(());
+    }
+    if let Some(place) = wanted.show.as_ref().and_then(place) {
+        let found = client.call::<GetMemory>(&place, &NoQuery {}, &()).await?;
+        if screen.json {
+            return Ok(screen.print(&found)?);
+        }
+        let mut paper = Paper::new(screen.columns(), screen.times());
+        tell(&found.item, &mut paper);
+        return Ok(screen.lines(paper.lines())?);
+    }
+    if let Some(query) = wanted.page.clone() {
+        let asked = PageInRequest {
+            session: wanted.session.map(|session| session.to_string()),
+            workspace: wanted.workspace,
+            query: Some(query),
+            tokens_max: wanted.tokens.and_then(|tokens| usize::try_from(tokens).ok()),
+            ..PageInRequest::default()
+        };
+        return page(client, &asked, screen).await;
+    }
+    let found = list(client, wanted).await?;
+    if screen.json {
+        return Ok(screen.print(&found)?);
+    }
+    let mut paper = Paper::new(screen.columns(), screen.times());
+    found.data.iter().for_each(|item| tell(item, &mut paper));
+    screen.lines(paper.lines())?;
+    if found.data.is_empty() {
+        screen.note("Nothing is remembered.");
+    }
+    if found.next_page.is_some() {
+        screen.note("There is more: --limit N shows up to 1 000.");
+    }
+    if found.left_out > 0 {
+        screen.note(format!("{} more: search finds them", many(found.left_out, "item")));
+    }
+    Ok(())
+}
+
+/// The session that keeps the memory of a workspace.
+pub(super) async fn notebook(client: &Client, workspace: &str) -> Outcome<SessionId> {
+    let place = InWorkspace { workspace: workspace.to_owned() };
+    let query = ListMemoryQuery { limit: Some(1), ..ListMemoryQuery::default() };
+    let found = client.call::<ListOfWorkspace>(&place, &query, &()).await?;
+    let id = found.notebook.as_deref().and_then(|id| SessionId::new(id).ok());
+    id.ok_or_else(|| Failure::Usage(format!("{} has no notebook", printable(workspace))))
+}
+
+/// Blocks in full, and the names of those that did not fit.
+async fn page(client: &Client, asked: &PageInRequest, screen: &mut Screen) -> Outcome {
+    let paged = client.call::<PageIn>(&Nowhere {}, &NoQuery {}, asked).await?;
+    if screen.json {
+        return Ok(screen.print(&paged)?);
+    }
+    let mut paper = Paper::new(screen.columns(), screen.times());
+    let place = |block: &MemoryBlock| format!("{} {}", block.session, block.range.from);
+    for block in &paged.blocks {
+        paper.heading(&place(block));
+        let line = format!("{}, {}", block.kind, paper.times.both(&block.at));
+        paper.say(Tone::Faint, "  ", &line);
+        paper.say(Tone::Plain, "    ", block.text.trim());
+    }
+    screen.lines(paper.lines())?;
+    for block in &paged.left_out {
+        screen.note(format!("left out: {}, {}", place(block), many(block.tokens, "token")));
+    }
+    if paged.blocks.is_empty() && paged.left_out.is_empty() {
+        screen.note("Nothing matches.");
+    }
+    Ok(())
+}
+
+async fn list(client: &Client, wanted: args::Memory) -> Outcome<MemoryList> {
+    let query = ListMemoryQuery {
+        kinds: wanted.kind,
+        include_ended: wanted.all,
+        limit: wanted.limit.and_then(|limit| usize::try_from(limit).ok()),
+        page: None,
+    };
+    Ok(match (wanted.workspace, wanted.session) {
+        (Some(workspace), _) => {
+            client.call::<ListOfWorkspace>(&InWorkspace { workspace }, &query, &()).await?
+        }
+        (None, Some(session)) => {
+            client.call::<ListMemory>(&InSession { session }, &query, &()).await?
+        }
+        (None, None) => return Err(no_place()),
+    })
+}
+
+fn no_place() -> Failure {
+    Failure::Usage("a session or --workspace is needed".to_owned())
+}
+
+async fn insert(
+    client: &Client,
+    wanted: args::Memory,
+    text: String,
+    screen: &mut Screen,
+) -> Outcome {
+    let args::Memory { kind, topic, tags, importance, name, supersedes, .. } = wanted;
+    let kind = match kind.as_slice() {
+        [] => "semantic".to_owned(),
+        [kind] => kind.clone(),
+        _ => return Err(Failure::Usage("--kind: one kind goes with --insert".to_owned())),
+    };
+    let asked = RememberRequest { text, kind, topic, tags, importance, name, supersedes };
+    let kept = match (wanted.workspace, wanted.session) {
+        (Some(workspace), _) => {
+            let place = InWorkspace { workspace };
+            client.call::<RememberInWorkspace>(&place, &NoQuery {}, &asked).await?
+        }
+        (None, Some(session)) => {
+            client.call::<Remember>(&InSession { session }, &NoQuery {}, &asked).await?
+        }
+        (None, None) => return Err(no_place()),
+    };
+    if screen.json {
+        return Ok(screen.print(&kept)?);
+    }
+    let Remembered { memory_id, session, position, similar } = kept;
+    screen
+        .line(format!("remembered: {}, position {position} of {session}", printable(&memory_id)))?;
+    for one in similar {
+        let text = one_line(&one.text, LINE_CHARS);
+        screen.note(format!("similar: {}  {text}", printable(&one.memory_id)));
+    }
+    Ok(())
+}
+
+fn tell(item: &MemoryItem, paper: &mut Paper) {
+    let about = item.name.as_deref().or(item.topic.as_deref());
+    let about = about.map(|about| format!("  {}", one_line(about, LINE_CHARS))).unwrap_or_default();
+    paper.heading(&format!("{}{about}", item.memory_id));
+    let mut facts = vec![item.kind.clone(), paper.times.both(&item.at)];
+    facts.extend(item.importance.map(|importance| format!("importance {importance}")));
+    facts.extend((!item.tags.is_empty()).then(|| item.tags.join(", ")));
+    facts.extend(item.from.as_ref().map(|from| format!("from {} {}", from.session, from.position)));
+    paper.say(Tone::Faint, "  ", &facts.join(", "));
+    paper.say(Tone::Plain, "    ", item.text.trim());
+    let ends = [
+        item.superseded_by.as_ref().map(|by| format!("superseded by {by}")),
+        item.forgotten_at.map(|at| format!("forgotten at {at}")),
+        item.ended_at.map(|at| format!("ended at {at}")),
+    ];
+    ends.into_iter().flatten().for_each(|end| paper.say(Tone::Bad, "    ", &end));
+}
+
+pub(super) async fn mark(client: &Client, wanted: args::Mark, screen: &mut Screen) -> Outcome {
+    let args::Mark { session, at, mark, importance, note } = wanted;
+    let event = event_at(client, &session, &at).await?;
+    let place = AtEvent { session, event };
+    let asked = MarkRequest { mark, importance, note };
+    let marked = client.call::<MarkEvent>(&place, &NoQuery {}, &asked).await?;
+    if screen.json {
+        return Ok(screen.print(&marked)?);
+    }
+    let marks: Vec<&str> = marked.marks.iter().map(|one| one.mark.as_str()).collect();
+    let (event, session) = (printable(&marked.event), &marked.session);
+    screen.line(format!("marked {event} of {session}: {}", marks.join(", ")))?;
+    Ok(())
+}
+
+/// The id of the event at a point; `end` is the last event.
+async fn event_at(client: &Client, session: &SessionId, at: &str) -> Outcome<EventId> {
+    let from = if at == "end" { "-1" } else { at };
+    let query = Query { from: Some(from.to_owned()), limit: Some(1), ..Query::default() };
+    let page = Pages::new(client, session, query).next().await?;
+    let event = page.and_then(|page| page.events.into_iter().next());
+    let event: Option<Value> = event.and_then(|event| serde_json::from_str(event.get()).ok());
+    let id = event.as_ref().and_then(|event| event.get("id")).and_then(Value::as_str);
+    let id = id.and_then(|id| EventId::new(id).ok());
+    id.ok_or_else(|| Failure::Usage(format!("{session} has no event at {}", printable(at))))
+}

@@ -1,0 +1,161 @@
+//! What persons and models said of single events: important, wrong, done. Bounded. It must not
+//! change what a marked event means.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::{
+    body::{self, MarkBody},
+    text::clip,
+};
+use crate::event::{Event, EventId, Origin, Position, kinds};
+
+/// Marked events kept; the one that was marked first is forgotten first.
+const EVENTS_MAX: usize = 4_096;
+/// Characters kept of a note.
+const NOTE_CHARS_MAX: usize = 400;
+
+/// What is said of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkKind {
+    /// It matters.
+    Important,
+    /// It is not so.
+    Wrong,
+    /// What it asks for is done.
+    Done,
+}
+
+impl MarkKind {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Important, Self::Wrong, Self::Done];
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Important => "important",
+            Self::Wrong => "wrong",
+            Self::Done => "done",
+        }
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+/// A mark of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// What is said.
+    pub kind: MarkKind,
+    /// Where.
+    pub position: Position,
+    /// Who caused it.
+    pub origin: Origin,
+    /// From 1 to 10, when it was given.
+    pub importance: Option<u8>,
+    /// Why.
+    pub note: Option<Box<str>>,
+}
+
+/// The marks of a session's events.
+#[derive(Clone, Debug, Default)]
+pub struct Marks {
+    of: HashMap<EventId, Vec<Mark>>,
+    order: VecDeque<EventId>,
+}
+
+impl Marks {
+    /// The marks of an event, the latest of each kind, oldest first.
+    #[must_use]
+    pub fn of(&self, id: &EventId) -> &[Mark] {
+        self.of.get(id).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Folds an event, if it marks another.
+    pub(super) fn fold(&mut self, event: &Event) {
+        if event.kind.as_str() != kinds::EVENT_MARKED {
+            return;
+        }
+        let Some(body) = body::read::<MarkBody>(&event.body) else { return };
+        let (Some(kind), Ok(id)) = (MarkKind::named(&body.mark), EventId::new(&body.of)) else {
+            return;
+        };
+        let mark = Mark {
+            kind,
+            position: event.position,
+            origin: event.origin,
+            importance: body.importance.map(|importance| importance.clamp(1, 10)),
+            note: body.note.map(|note| clip(&note, NOTE_CHARS_MAX).into()),
+        };
+        if !self.of.contains_key(&id) {
+            if self.order.len() == EVENTS_MAX
+                && let Some(first) = self.order.pop_front()
+            {
+                self.of.remove(&first);
+            }
+            self.order.push_back(id.clone());
+        }
+        let marks = self.of.entry(id).or_default();
+        marks.retain(|known| known.kind != kind);
+        marks.push(mark);
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        let notes = self
+            .of
+            .values()
+            .flatten()
+            .map(|mark| size_of::<Mark>() + mark.note.as_ref().map_or(0, |note| note.len()));
+        notes.sum::<usize>() + self.order.len() * 200
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::event::{EventType, Timestamp};
+
+    fn marked(at: u64, body: &Value) -> Event {
+        Event {
+            position: Position(at),
+            id: EventId::new(&format!("m{at}")).expect("an id"),
+            kind: EventType::new(kinds::EVENT_MARKED).expect("a type"),
+            origin: Origin::User,
+            created_at: None,
+            processed_at: Timestamp(0),
+            body: Bytes::from(body.to_string()),
+        }
+    }
+
+    #[test]
+    fn the_latest_mark_of_each_kind_counts_and_the_first_marked_events_are_forgotten() {
+        let mut marks = Marks::default();
+        let id = |text: &str| EventId::new(text).expect("an id");
+        for (at, body) in (0..).zip([
+            json!({"of": "a", "mark": "important", "importance": 3}),
+            json!({"of": "a", "mark": "wrong", "note": "it is 8443"}),
+            json!({"of": "a", "mark": "important", "importance": 9}),
+            json!({"of": "a", "mark": "splendid"}),
+            json!({"mark": "wrong"}),
+        ]) {
+            marks.fold(&marked(at, &body));
+        }
+        let found: Vec<(&str, u64, Option<u8>)> = marks
+            .of(&id("a"))
+            .iter()
+            .map(|mark| (mark.kind.as_str(), mark.position.0, mark.importance))
+            .collect();
+        assert_eq!(found, [("wrong", 1, None), ("important", 2, Some(9))]);
+        for n in 0..EVENTS_MAX {
+            marks.fold(&marked(10, &json!({"of": format!("b{n}"), "mark": "done"})));
+        }
+        assert!(marks.of(&id("a")).is_empty() && marks.of.len() == EVENTS_MAX);
+    }
+}

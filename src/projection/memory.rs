@@ -1,0 +1,447 @@
+//! What a session was asked to remember: its items, with those that were superseded, forgotten or
+//! ended, so that a reader learns what became of each. Bounded; the log has what leaves the fold.
+//! It must not judge a text.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::{
+    body::{self, ForgottenBody, MemoryBody, PlaceBody},
+    text::clip,
+};
+use crate::event::{Event, EventId, Position, Range, Timestamp, kinds};
+
+/// Items kept, and bytes of their texts and words; the least important and oldest go first.
+const ITEMS_MAX: usize = 10_000;
+const BYTES_MAX: usize = 8 << 20;
+/// Characters kept of a text, and of a topic, a tag and a name.
+const TEXT_CHARS_MAX: usize = 8_000;
+const NAME_CHARS_MAX: usize = 120;
+/// Tags kept of an item.
+const TAGS_MAX: usize = 32;
+/// Importance of an item that has none, and the most.
+const IMPORTANCE_USUAL: u8 = 5;
+const IMPORTANCE_MAX: u8 = 10;
+/// Items that are named as like another, and the percentage of their words that both have.
+const SIMILAR_MAX: usize = 5;
+const SIMILAR_PERCENT: usize = 60;
+
+/// What kind of memory an item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryKind {
+    /// What happened.
+    Episodic,
+    /// A fact or a preference.
+    Semantic,
+    /// How something is done: a skill.
+    Procedural,
+    /// What matters for the work in hand; it ends when the context is cleared.
+    Working,
+}
+
+impl MemoryKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Episodic, Self::Semantic, Self::Procedural, Self::Working];
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Episodic => "episodic",
+            Self::Semantic => "semantic",
+            Self::Procedural => "procedural",
+            Self::Working => "working",
+        }
+    }
+
+    /// The kind of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
+    /// Whether it holds beyond the session that it was learned in.
+    #[must_use]
+    pub fn is_lasting(self) -> bool {
+        matches!(self, Self::Semantic | Self::Procedural)
+    }
+}
+
+/// What became of an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemoryState {
+    /// It holds.
+    Current,
+    /// Another item took its place.
+    Superseded(EventId),
+    /// It was to be forgotten, at that position.
+    Forgotten(Position),
+    /// It was of the work in hand, and the context was cleared at that position.
+    Ended(Position),
+}
+
+/// Something to remember.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryItem {
+    /// Id of its event.
+    pub id: EventId,
+    /// Its position.
+    pub position: Position,
+    /// When it was written.
+    pub at: Timestamp,
+    /// Its kind.
+    pub kind: MemoryKind,
+    /// The text, up to 8 000 characters; empty once it is forgotten.
+    pub text: Box<str>,
+    /// Its topic.
+    pub topic: Option<Box<str>>,
+    /// Its tags.
+    pub tags: Box<[Box<str>]>,
+    /// From 1 to 10, when it was given.
+    pub importance: Option<u8>,
+    /// Its name.
+    pub name: Option<Box<str>>,
+    /// Where it was written from, when that is another session.
+    pub from: Option<PlaceBody>,
+    /// The positions of the events that it stands for.
+    pub positions: Option<Range>,
+    /// What became of it.
+    pub state: MemoryState,
+    /// Hashes of its different words, sorted.
+    words: Box<[u32]>,
+}
+
+impl MemoryItem {
+    /// Whether it holds.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.state == MemoryState::Current
+    }
+
+    /// What does not hold any more leaves the fold first, then what matters least.
+    fn rank(&self) -> (u8, Position) {
+        let importance = self.importance.unwrap_or(IMPORTANCE_USUAL);
+        (if self.is_current() { importance } else { 0 }, self.position)
+    }
+
+    fn weight(&self) -> usize {
+        let tags: usize = self.tags.iter().map(|tag| tag.len() + size_of::<Box<str>>()).sum();
+        let names = [&self.topic, &self.name].into_iter().flatten().map(|text| text.len());
+        self.text.len()
+            + size_of_val(&*self.words)
+            + tags
+            + names.sum::<usize>()
+            + size_of::<Self>()
+    }
+}
+
+/// The items of a session.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryItems {
+    items: BTreeMap<Position, MemoryItem>,
+    ids: HashMap<EventId, Position>,
+    /// The current item of each name.
+    names: HashMap<Box<str>, Position>,
+    /// All of them, the first to leave first.
+    order: BTreeSet<(u8, Position)>,
+    bytes: usize,
+    left: u64,
+}
+
+impl MemoryItems {
+    /// The items, oldest first, whatever became of them.
+    pub fn all(&self) -> impl DoubleEndedIterator<Item = &MemoryItem> {
+        self.items.values()
+    }
+
+    /// The item of that id.
+    #[must_use]
+    pub fn get(&self, id: &EventId) -> Option<&MemoryItem> {
+        self.items.get(self.ids.get(id)?)
+    }
+
+    /// How many left the fold for want of room.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The current items that say much the same as a text, the most alike first; at most 5.
+    #[must_use]
+    pub fn similar(&self, text: &str) -> Vec<&MemoryItem> {
+        let words = words(text);
+        let current = self.items.values().filter(|item| item.is_current());
+        let mut alike: Vec<(usize, &MemoryItem)> = current
+            .map(|item| (percent_shared(&words, &item.words), item))
+            .filter(|(percent, _)| *percent >= SIMILAR_PERCENT)
+            .collect();
+        alike.sort_by_key(|(percent, item)| std::cmp::Reverse((*percent, item.position)));
+        alike.into_iter().take(SIMILAR_MAX).map(|(_, item)| item).collect()
+    }
+
+    /// Folds an event, if it is of memory.
+    pub(super) fn fold(&mut self, event: &Event) {
+        match event.kind.as_str() {
+            kinds::MEMORY_ITEM => {
+                if let Some(item) = item(event) {
+                    self.add(item, event);
+                }
+            }
+            kinds::MEMORY_FORGOTTEN => {
+                let body = body::read::<ForgottenBody>(&event.body);
+                if let Some(id) = body.and_then(|body| EventId::new(&body.of).ok()) {
+                    self.forget(&id, event.position);
+                }
+            }
+            kinds::CONTEXT_CLEARED => self.end_working(event.position),
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, item: MemoryItem, event: &Event) {
+        let supersedes = body::read::<MemoryBody>(&event.body).and_then(|body| body.supersedes);
+        let supersedes = supersedes.and_then(|id| EventId::new(&id).ok());
+        let named = item.name.as_ref().and_then(|name| self.names.get(name));
+        let explicit = supersedes.and_then(|id| self.ids.get(&id));
+        let replaced: Vec<Position> = named.into_iter().chain(explicit).copied().collect();
+        for at in replaced {
+            self.change(at, MemoryState::Superseded(item.id.clone()));
+        }
+        if let Some(name) = &item.name {
+            self.names.insert(name.clone(), item.position);
+        }
+        self.ids.insert(item.id.clone(), item.position);
+        self.order.insert(item.rank());
+        self.bytes += item.weight();
+        self.items.insert(item.position, item);
+        while self.items.len() > ITEMS_MAX || self.bytes > BYTES_MAX {
+            let Some((_, at)) = self.order.pop_first() else { break };
+            self.drop(at);
+        }
+    }
+
+    fn forget(&mut self, id: &EventId, at: Position) {
+        if let Some(&item) = self.ids.get(id) {
+            self.change(item, MemoryState::Forgotten(at));
+        }
+    }
+
+    fn end_working(&mut self, at: Position) {
+        let is_open = |item: &&MemoryItem| item.kind == MemoryKind::Working && item.is_current();
+        let open: Vec<Position> =
+            self.items.values().filter(is_open).map(|item| item.position).collect();
+        for item in open {
+            self.change(item, MemoryState::Ended(at));
+        }
+    }
+
+    /// Sets what became of an item; one that is forgotten stays forgotten.
+    fn change(&mut self, at: Position, state: MemoryState) {
+        let Some(item) = self.items.get_mut(&at) else { return };
+        if matches!(item.state, MemoryState::Forgotten(_)) {
+            return;
+        }
+        let before = item.weight();
+        self.order.remove(&item.rank());
+        if let Some(name) = item.name.as_ref().filter(|name| self.names.get(*name) == Some(&at)) {
+            self.names.remove(name);
+        }
+        if matches!(state, MemoryState::Forgotten(_)) {
+            (item.text, item.words) = (Box::default(), Box::default());
+        }
+        item.state = state;
+        self.order.insert(item.rank());
+        self.bytes = self.bytes - before + item.weight();
+    }
+
+    /// Drops an item for want of room; its place in the order is gone already.
+    fn drop(&mut self, at: Position) {
+        let Some(item) = self.items.remove(&at) else { return };
+        self.bytes -= item.weight();
+        self.left += 1;
+        self.ids.remove(&item.id);
+        if let Some(name) = item.name.filter(|name| self.names.get(name) == Some(&at)) {
+            self.names.remove(&name);
+        }
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        self.bytes + self.items.len() * 200
+    }
+}
+
+fn item(event: &Event) -> Option<MemoryItem> {
+    let body: MemoryBody = body::read(&event.body)?;
+    let kind = MemoryKind::named(&body.kind)?;
+    let short = |text: &str| -> Box<str> { clip(text, NAME_CHARS_MAX).into() };
+    let range = |range: body::RangeBody| Range::new(Position(range.from), Position(range.to));
+    Some(MemoryItem {
+        id: event.id.clone(),
+        position: event.position,
+        at: event.created_at.unwrap_or(event.processed_at),
+        kind,
+        text: clip(&body.text, TEXT_CHARS_MAX).into(),
+        topic: body.topic.as_deref().map(short),
+        tags: body.tags.iter().take(TAGS_MAX).map(|tag| short(tag)).collect(),
+        importance: body.importance.map(|importance| importance.clamp(1, IMPORTANCE_MAX)),
+        name: body.name.as_deref().map(short),
+        from: body.from,
+        positions: body.positions.filter(|range| range.from < range.to).map(range),
+        state: MemoryState::Current,
+        words: words(&body.text),
+    })
+}
+
+/// Hashes of the different words of a text, sorted.
+fn words(text: &str) -> Box<[u32]> {
+    let beginning = text.char_indices().nth(TEXT_CHARS_MAX).map_or(text.len(), |(at, _)| at);
+    let text = text.get(..beginning).unwrap_or(text);
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let mut hashes: Vec<u32> = words.map(hash).collect();
+    hashes.sort_unstable();
+    hashes.dedup();
+    hashes.into()
+}
+
+/// FNV-1a over the small letters.
+fn hash(word: &str) -> u32 {
+    let letters = word.chars().flat_map(char::to_lowercase);
+    letters.fold(0x811c_9dc5, |hash, letter| (hash ^ u32::from(letter)).wrapping_mul(0x0100_0193))
+}
+
+/// How many of a hundred words that either has both have.
+fn percent_shared(one: &[u32], other: &[u32]) -> usize {
+    let (mut at, mut shared) = (0, 0);
+    for word in one {
+        while other.get(at).is_some_and(|next| next < word) {
+            at += 1;
+        }
+        shared += usize::from(other.get(at) == Some(word));
+    }
+    let either = one.len() + other.len() - shared;
+    (100 * shared).checked_div(either).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::event::{EventType, Origin};
+
+    fn fold(events: &[(&str, Value)]) -> MemoryItems {
+        let mut items = MemoryItems::default();
+        for (at, (kind, body)) in (0..).zip(events) {
+            items.fold(&Event {
+                position: Position(at),
+                id: EventId::new(&format!("e{at}")).expect("an id"),
+                kind: EventType::new(kind).expect("a type"),
+                origin: Origin::Model,
+                created_at: None,
+                processed_at: Timestamp(at.cast_signed()),
+                body: Bytes::from(body.to_string()),
+            });
+        }
+        items
+    }
+
+    fn item(text: &str, more: &[(&str, Value)]) -> (&'static str, Value) {
+        let mut body = json!({"kind": "semantic", "text": text});
+        for (name, value) in more {
+            body[*name] = value.clone();
+        }
+        (kinds::MEMORY_ITEM, body)
+    }
+
+    fn states(items: &MemoryItems) -> Vec<String> {
+        let state = |item: &MemoryItem| match &item.state {
+            MemoryState::Current => "current".to_owned(),
+            MemoryState::Superseded(by) => format!("superseded {by}"),
+            MemoryState::Forgotten(at) => format!("forgotten {at}"),
+            MemoryState::Ended(at) => format!("ended {at}"),
+        };
+        items.all().map(state).collect()
+    }
+
+    #[test]
+    fn an_item_ends_by_its_name_by_its_id_by_a_wish_or_with_its_context() {
+        let items = fold(&[
+            item("port 80", &[("name", json!("port"))]),
+            item("port 81", &[("name", json!("port"))]),
+            item("noon", &[]),
+            item("one o'clock", &[("supersedes", json!("e2"))]),
+            item("secret", &[]),
+            (kinds::MEMORY_FORGOTTEN, json!({"of": "e4"})),
+            item("in hand", &[("kind", json!("working"))]),
+            (kinds::CONTEXT_CLEARED, json!({"by": "user"})),
+            item("in hand again", &[("kind", json!("working"))]),
+        ]);
+        let expected = [
+            "superseded e1",
+            "current",
+            "superseded e3",
+            "current",
+            "forgotten 5",
+            "ended 7",
+            "current",
+        ];
+        assert_eq!(states(&items), expected);
+        let forgotten = items.get(&EventId::new("e4").expect("an id")).expect("it is known");
+        assert_eq!(&*forgotten.text, "", "its words are gone");
+    }
+
+    #[test]
+    fn a_body_that_does_not_fit_is_no_item() {
+        for body in [
+            json!({}),
+            json!({"kind": "other", "text": "x"}),
+            json!({"kind": "semantic", "text": 7}),
+            json!({"kind": "semantic", "text": "x", "importance": 1000}),
+        ] {
+            assert_eq!(fold(&[(kinds::MEMORY_ITEM, body.clone())]).all().count(), 0, "{body}");
+        }
+        let items = fold(&[
+            item("x", &[("supersedes", json!("e0"))]),
+            (kinds::MEMORY_FORGOTTEN, json!({"of": "nothing"})),
+        ]);
+        assert_eq!(states(&items), ["current"], "none supersedes itself");
+    }
+
+    #[test]
+    fn the_least_important_and_oldest_leave_first() {
+        let mut events: Vec<(&str, Value)> = (0..ITEMS_MAX)
+            .map(|n| {
+                item(&format!("fact {n}"), &[("importance", json!(if n == 3 { 1 } else { 5 }))])
+            })
+            .collect();
+        events.push(item("vital", &[("importance", json!(10))]));
+        events.push(item("another", &[]));
+        let items = fold(&events);
+        assert_eq!((items.all().count(), items.left()), (ITEMS_MAX, 2));
+        let gone: Vec<bool> = [0, 1, 3].map(|n| items.items.contains_key(&Position(n))).into();
+        assert_eq!(gone, [false, true, false], "the unimportant one, then the oldest");
+        // Long texts are bounded by their bytes.
+        let long: Vec<(&str, Value)> =
+            (0..2_000).map(|n| item(&format!("{n} {}", "word ".repeat(1_500)), &[])).collect();
+        let items = fold(&long);
+        assert!(items.bytes <= BYTES_MAX && items.left() > 0, "{}", items.bytes);
+        assert_eq!(items.bytes, items.all().map(MemoryItem::weight).sum::<usize>());
+    }
+
+    #[test]
+    fn texts_of_much_the_same_words_are_named_as_similar() {
+        let items = fold(&[
+            item("Staging listens on port 8443 behind the proxy", &[]),
+            item("The proxy of staging logs to a file", &[]),
+        ]);
+        for (text, expected) in [
+            ("staging listens on port 8443, behind THE proxy!", vec![0]),
+            ("Staging listens on port 9000 behind the proxy", vec![0]),
+            ("Deploy on Fridays", vec![]),
+            ("", vec![]),
+        ] {
+            let found: Vec<u64> = items.similar(text).iter().map(|item| item.position.0).collect();
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What a hit says about itself: what speaks against it and what was said of it, as far as the log
+//! of its session knows. Where that is not known, nothing is said. It must not rank.
+
+use super::{Service, is_notebook};
+use crate::{
+    event::{Event, EventId, Position, Range, SessionKey, kinds},
+    projection::{
+        Facts, Mark, MemoryState,
+        body::{self, StepBody},
+    },
+    search::Snippet,
+    store::{Fill, Read, SessionInfo},
+};
+
+/// Events of a session up to which a hit is compared with what came later.
+const FOLDED_MAX: u64 = 2_000;
+/// Files that are named as changed.
+const FILES_MAX: usize = 8;
+/// Events before a result among which its call is looked for, and bytes of their bodies.
+const CALL_EVENTS: u64 = 32;
+const CALL_BYTES: usize = 4 << 20;
+
+/// What speaks against a hit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Doubt {
+    /// Files it names that changed later, and where.
+    pub files_changed: Vec<(String, Position)>,
+    /// Of a step: the step that supersedes it.
+    pub superseded_by: Option<u64>,
+    /// Of an item of memory: the item that supersedes it.
+    pub replaced_by: Option<EventId>,
+    /// Of an item of working memory: where the context was cleared that it was for.
+    pub ended_at: Option<Position>,
+    /// Whether what matches is an approach that its step ruled out.
+    pub rejected: bool,
+    /// Of the result of a command that failed: where its last run succeeded.
+    pub mended_at: Option<Position>,
+}
+
+/// What is known of a hit.
+#[derive(Default)]
+pub(super) struct Standing {
+    /// What speaks against it.
+    pub(super) doubt: Option<Doubt>,
+    /// What is said of it.
+    pub(super) marked: Vec<Mark>,
+    /// Where items of memory are, of it and what is beside it, that were to be forgotten.
+    pub(super) forgotten: Vec<Position>,
+}
+
+impl Service {
+    /// What the log knows of a hit, where it is cheap to know.
+    pub(super) async fn standing(
+        &self,
+        key: &SessionKey,
+        info: &SessionInfo,
+        event: &Event,
+        shown: &Snippet,
+        around: &[Event],
+    ) -> Standing {
+        if info.tail.0 > FOLDED_MAX && !is_notebook(&key.session) {
+            return Standing::default();
+        }
+        let run = if kinds::is_result(event.kind.as_str()) {
+            self.with_its_call(key, event).await
+        } else {
+            Vec::new()
+        };
+        let look = |_: &SessionInfo, facts: &Facts| {
+            let doubt = Doubt::of(facts, event, shown, &run);
+            let is_forgotten = |event: &&Event| {
+                let item = facts.memory.get(&event.id);
+                item.is_some_and(|item| matches!(item.state, MemoryState::Forgotten(_)))
+            };
+            let forgotten = around.iter().filter(is_forgotten).map(|event| event.position);
+            let doubt = (doubt != Doubt::default()).then_some(doubt);
+            let marked = facts.marks.of(&event.id).to_vec();
+            Standing { doubt, marked, forgotten: forgotten.collect() }
+        };
+        self.peek_facts(key, look).await.unwrap_or_default()
+    }
+
+    /// The events that end with a result, among which its call may be.
+    async fn with_its_call(&self, key: &SessionKey, event: &Event) -> Vec<Event> {
+        let from = Position(event.position.0.saturating_sub(CALL_EVENTS));
+        let read = Read {
+            range: Range::new(from, event.position.plus(1)),
+            events_max: CALL_EVENTS as usize + 1,
+            bytes_max: CALL_BYTES,
+            fill: Fill::Backward,
+            allow_gaps: true,
+        };
+        let mut events =
+            self.store.read(key, read).await.map(|slice| slice.events).unwrap_or_default();
+        events.sort_by_key(|event| event.position);
+        let is_whole = events.last().is_some_and(|last| last.position == event.position);
+        if is_whole { events } else { Vec::new() }
+    }
+}
+
+impl Doubt {
+    fn of(facts: &Facts, event: &Event, shown: &Snippet, run: &[Event]) -> Self {
+        let position = event.position;
+        let later = facts.work.files().filter(|file| file.last > position);
+        let named = later.filter(|file| shown.text.contains(&*file.path)).take(FILES_MAX);
+        let steps = facts.research.steps();
+        let step = steps.binary_search_by_key(&position, |step| step.position).ok();
+        let mut doubt = Self {
+            files_changed: named.map(|file| (file.path.to_string(), file.last)).collect(),
+            superseded_by: step.and_then(|at| steps.get(at)?.superseded_by),
+            rejected: is_rejected(event, shown),
+            mended_at: facts.work.mended_after(run),
+            ..Self::default()
+        };
+        match facts.memory.get(&event.id).map(|item| &item.state) {
+            Some(MemoryState::Superseded(by)) => doubt.replaced_by = Some(by.clone()),
+            Some(MemoryState::Ended(at)) => doubt.ended_at = Some(*at),
+            Some(MemoryState::Current | MemoryState::Forgotten(_)) | None => {}
+        }
+        doubt
+    }
+}
+
+/// Whether the words that matched are all in an approach that the step ruled out, and not all in
+/// what it says besides.
+fn is_rejected(event: &Event, shown: &Snippet) -> bool {
+    if event.kind.as_str() != kinds::RESEARCH_STEP || shown.matched.is_empty() {
+        return false;
+    }
+    let Some(step) = body::read::<StepBody>(&event.body) else { return false };
+    let has_all = |text: &str| shown.matched.iter().all(|word| text.contains(word.as_str()));
+    let besides = format!("{}\n{}", step.description, step.reasoning.unwrap_or_default());
+    step.rejected.iter().any(|approach| has_all(approach)) && !has_all(&besides)
+}

@@ -1,0 +1,65 @@
+//! The verb that marks an event: important, wrong, done. It must not change the event.
+
+use super::{Caller, Code, Service, ServiceError, ServiceResult, added::event};
+use crate::{
+    event::{Batch, BatchKey, EventId, SessionId, kinds},
+    projection::{
+        Facts, Mark, MarkKind,
+        body::{self, MarkBody},
+    },
+};
+
+/// Characters of a note.
+const NOTE_CHARS_MAX: usize = 400;
+
+/// A mark to set.
+#[derive(Clone, Debug, Default)]
+pub struct MarkCall {
+    /// `important`, `wrong` or `done`.
+    pub mark: String,
+    /// From 1 to 10.
+    pub importance: Option<u8>,
+    /// Why.
+    pub note: Option<String>,
+    /// A retry with the same key writes nothing more.
+    pub key: Option<BatchKey>,
+}
+
+impl Service {
+    /// Marks an event; durable when this returns. Returns the event's marks, the latest of each
+    /// kind.
+    ///
+    /// # Errors
+    /// `invalid_request`, `event_not_found`, and those of the session and the engine.
+    pub async fn mark_event(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        of: &EventId,
+        call: MarkCall,
+    ) -> ServiceResult<Vec<Mark>> {
+        let MarkCall { mark, importance, note, key } = call;
+        if MarkKind::named(&mark).is_none() {
+            return Err(ServiceError::invalid("mark", "important, wrong or done is expected"));
+        }
+        if importance.is_some_and(|importance| !(1..=10).contains(&importance)) {
+            return Err(ServiceError::invalid("importance", "from 1 to 10"));
+        }
+        if note.as_ref().is_some_and(|note| note.chars().count() > NOTE_CHARS_MAX) {
+            let problem = format!("at most {NOTE_CHARS_MAX} characters");
+            return Err(ServiceError::invalid("note", problem));
+        }
+        let at = caller.key(session);
+        if self.store.find(&at, of).await?.is_none() {
+            let message = format!("session {session} has no event {of}");
+            return Err(ServiceError::new(Code::EventNotFound, message)
+                .action("look for its id among the session's events; it is not a position"));
+        }
+        let body = body::write(&MarkBody { of: of.to_string(), mark, importance, note });
+        let events = [event(kinds::EVENT_MARKED, caller.origin, body)];
+        let batch = Batch { events: events.into(), key, ..Batch::default() };
+        self.append(caller, session, batch, false).await?;
+        let look = |facts: &Facts| facts.marks.of(of).to_vec();
+        self.peek_facts(&at, |_, facts| look(facts)).await
+    }
+}

@@ -1,0 +1,126 @@
+//! The notebook of a workspace: a session of the server's own making that keeps what was learned in
+//! no single session of it. Its id follows from the workspace. It is bound, offered and listed
+//! nowhere, and does not expire. It must not know what it keeps.
+
+use super::{Caller, Code, Service, ServiceError, ServiceResult, store_error::unwritten};
+use crate::{
+    event::{Batch, SessionId, limits},
+    projection::text::clip,
+    store::{Appended, NewSession, StoreError},
+};
+
+/// How the id of a notebook begins, and the hexadecimal digits behind that.
+const PREFIX: &str = "notebook.";
+const DIGITS: usize = 32;
+
+/// Ids that a workspace may have: that of an erased notebook is not free at once.
+const IDS: u8 = 8;
+
+/// An id of a workspace's notebook, in every scope the same.
+fn notebook_of(workspace: &str, number: u8) -> SessionId {
+    let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 notebook of a workspace");
+    let hash = hasher.update(&[number]).update(workspace.as_bytes()).finalize();
+    let digits: String = hash.to_hex().chars().take(DIGITS).collect();
+    SessionId::new(&format!("{PREFIX}{digits}")).expect("digits are characters of an id")
+}
+
+/// Whether an id is one of a notebook.
+#[must_use]
+pub fn is_notebook(session: &SessionId) -> bool {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let digits = session.as_str().strip_prefix(PREFIX);
+    digits.is_some_and(|digits| digits.len() == DIGITS && digits.bytes().all(is_digit))
+}
+
+/// Refuses a client's new session with the id of a notebook.
+///
+/// # Errors
+/// `invalid_request`.
+pub(super) fn refuse_reserved(session: &SessionId) -> ServiceResult<()> {
+    if is_notebook(session) {
+        return Err(ServiceError::invalid("id", "ids of this form are those of notebooks")
+            .action("choose another id, or write to the memory of the workspace"));
+    }
+    Ok(())
+}
+
+impl Service {
+    /// The notebook of a workspace, and whether it is there already.
+    ///
+    /// # Errors
+    /// `limit_reached` when too many were erased lately, and those of the store.
+    pub(super) async fn notebook(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+    ) -> ServiceResult<(SessionId, bool)> {
+        let mut free = None;
+        for number in 0..IDS {
+            let session = notebook_of(workspace, number);
+            match self.store.info(&caller.key(&session)).await {
+                Ok(_) => return Ok((session, true)),
+                Err(StoreError::SessionNotFound { .. }) => free = free.or(Some(session)),
+                Err(StoreError::SessionDeleted { .. } | StoreError::SessionExpired { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let free = free.map(|session| (session, false));
+        free.ok_or_else(|| {
+            let message = format!("{IDS} notebooks of this workspace were erased lately");
+            ServiceError::new(Code::LimitReached, message)
+                .action("wait until the grace period of one has ended")
+        })
+    }
+
+    /// Appends to the notebook of a workspace, which is created with its first batch. A lease is
+    /// one of another session, so none is shown.
+    pub(super) async fn append_to_notebook(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        workspace: &str,
+        batch: Batch,
+    ) -> ServiceResult<Appended> {
+        let caller = &Caller { fence: None, ..caller.clone() };
+        match self.append(caller, session, batch.clone(), false).await {
+            Err(error) if error.code == Code::SessionNotFound => {}
+            appended => return appended,
+        }
+        let title = clip(&format!("Notebook of {workspace}"), limits::TITLE_CHARS_MAX);
+        let new = NewSession {
+            id: Some(session.clone()),
+            title: Some(title),
+            workspace: Some(workspace.to_owned()),
+            ttl_seconds: Some(0),
+            events: batch.clone(),
+            ..NewSession::default()
+        };
+        self.room_for(&caller.scope.tenant, 1, 1, new.text_bytes()).await?;
+        match self.durable(self.store.create(&caller.scope, new)).await {
+            Ok((_, appended)) => Ok(appended),
+            // Another caller created it in between.
+            Err(StoreError::SessionExists { .. }) => {
+                self.append(caller, session, batch, false).await
+            }
+            Err(error) => Err(unwritten(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_workspace_has_a_notebook_of_its_own() {
+        let one = notebook_of("/work/bank", 0);
+        assert!(is_notebook(&one) && one == notebook_of("/work/bank", 0), "{one}");
+        assert_ne!(one, notebook_of("/work/bank/", 0));
+        assert_ne!(one, notebook_of("/work/bank", 1));
+        for other in ["notebook", "notebook.2026", &one.as_str().to_uppercase(), "trip"] {
+            let other = SessionId::new(other).expect("an id");
+            assert!(!is_notebook(&other) && refuse_reserved(&other).is_ok(), "{other}");
+        }
+        assert_eq!(refuse_reserved(&one).expect_err("reserved").code, Code::InvalidRequest);
+    }
+}

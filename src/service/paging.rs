@@ -1,0 +1,241 @@
+//! Paging in: items of memory, ranges of events, or what a query finds, in full and within a budget
+//! of tokens. What does not fit is named. It must not write.
+
+use super::{Caller, Code, MemoryPlace, SearchCall, Service, ServiceError, ServiceResult};
+use crate::{
+    event::{Event, EventId, Range, SessionId, Timestamp},
+    harness::{Counter as _, Tokenizer},
+    projection::{
+        MemoryState,
+        body::{self, MemoryBody},
+    },
+    search::EventText,
+    store::{Fill, Read},
+};
+
+/// Tokens of an answer by default, at least and at most.
+const TOKENS_DEFAULT: usize = 2_000;
+const TOKENS_MIN: usize = 100;
+const TOKENS_MAX: usize = 200_000;
+/// Blocks that one call asks for.
+const BLOCKS_MAX: usize = 100;
+/// Hits of a query that are considered.
+const HITS_MAX: usize = 20;
+/// Events of a range, and bytes of their bodies.
+const EVENTS_MAX: usize = 1_000;
+const EVENTS_BYTES: usize = 2 << 20;
+/// Tokens of the members around a text.
+const FRAME_TOKENS: usize = 40;
+
+/// What to page in: exactly one of ids, ranges and query.
+#[derive(Clone, Debug, Default)]
+pub struct PageInCall {
+    /// Where the ids are looked for, and the session of a range that names none.
+    pub place: Option<MemoryPlace>,
+    /// Ids of items of memory.
+    pub ids: Vec<EventId>,
+    /// Ranges of events.
+    pub ranges: Vec<(Option<SessionId>, Range)>,
+    /// Words to look for.
+    pub query: Option<String>,
+    /// Tokens of all blocks at most; 2 000 by default.
+    pub tokens_max: Option<usize>,
+}
+
+/// A block that is paged in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryBlock {
+    /// The session that has it.
+    pub session: SessionId,
+    /// Its positions.
+    pub range: Range,
+    /// The kind of memory, or the type of the event, or `events`.
+    pub kind: String,
+    /// When it was written, or its first event.
+    pub at: Timestamp,
+    /// Id of the item of memory.
+    pub id: Option<EventId>,
+    /// Its topic.
+    pub topic: Option<String>,
+    /// From 1 to 10.
+    pub importance: Option<u8>,
+    /// The text, whole.
+    pub text: String,
+    /// Tokens of it.
+    pub tokens: usize,
+}
+
+/// What was paged in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PagedIn {
+    /// The blocks, as they were asked for or the best first.
+    pub blocks: Vec<MemoryBlock>,
+    /// What did not fit, without its text.
+    pub left_out: Vec<MemoryBlock>,
+    /// Tokens of the blocks.
+    pub tokens: usize,
+}
+
+impl Service {
+    /// Blocks in full, within the budget.
+    ///
+    /// # Errors
+    /// `invalid_request`, `event_not_found` for an id, those of the sessions and of a search.
+    pub async fn page_in(&self, caller: &Caller, call: PageInCall) -> ServiceResult<PagedIn> {
+        let tokens_max = call.tokens_max.unwrap_or(TOKENS_DEFAULT);
+        if !(TOKENS_MIN..=TOKENS_MAX).contains(&tokens_max) {
+            let problem = format!("from {TOKENS_MIN} to {TOKENS_MAX}, not {tokens_max}");
+            return Err(ServiceError::invalid("tokens_max", problem));
+        }
+        let asked = [!call.ids.is_empty(), !call.ranges.is_empty(), call.query.is_some()];
+        if asked.into_iter().filter(|is| *is).count() != 1 {
+            return Err(ServiceError::invalid("ids", "one of ids, ranges and query is needed"));
+        }
+        let count = call.ids.len().max(call.ranges.len());
+        if count > BLOCKS_MAX {
+            let problem = format!("{count} blocks; {BLOCKS_MAX} are allowed");
+            return Err(ServiceError::invalid("ids", problem));
+        }
+        let mut paged = PagedIn::default();
+        for id in &call.ids {
+            let block = self.item_block(caller, call.place.as_ref(), id).await?;
+            paged.add(block, tokens_max);
+        }
+        for (session, range) in &call.ranges {
+            let own = match &call.place {
+                Some(MemoryPlace::Session(session)) => Some(session),
+                _ => None,
+            };
+            let session = session
+                .as_ref()
+                .or(own)
+                .ok_or_else(|| ServiceError::invalid("ranges", "a range needs its session"))?;
+            let block = self.range_block(caller, session, *range).await?;
+            paged.add(block, tokens_max);
+        }
+        if let Some(words) = call.query {
+            for block in self.found_blocks(caller, call.place, words).await? {
+                paged.add(block, tokens_max);
+            }
+        }
+        Ok(paged)
+    }
+
+    /// The events that a query finds, the best first.
+    async fn found_blocks(
+        &self,
+        caller: &Caller,
+        place: Option<MemoryPlace>,
+        words: String,
+    ) -> ServiceResult<Vec<MemoryBlock>> {
+        let (session, workspace) = match place {
+            Some(MemoryPlace::Session(session)) => (Some(session), None),
+            Some(MemoryPlace::Workspace(workspace)) => (None, Some(workspace)),
+            None => (None, None),
+        };
+        let limit = Some(HITS_MAX);
+        let asked = SearchCall { words, session, workspace, limit, ..SearchCall::default() };
+        let mut blocks = Vec::new();
+        for hit in self.search(caller, asked).await?.hits {
+            let event = self.event_at(&caller.key(&hit.session), hit.position).await?;
+            let Some(event) = event else { continue };
+            let memory = hit.memory;
+            let item = memory.is_some().then(|| body::read::<MemoryBody>(&event.body)).flatten();
+            let said = || EventText::of(&event).text.trim().to_owned();
+            let text = item.map_or_else(said, |item| item.text);
+            let kind = memory.as_ref().map(|memory| memory.kind.as_str().to_owned());
+            blocks.push(MemoryBlock {
+                session: hit.session,
+                range: Range::new(event.position, event.position.plus(1)),
+                kind: kind.unwrap_or_else(|| event.kind.to_string()),
+                at: hit.at,
+                id: memory.as_ref().map(|memory| memory.id.clone()),
+                importance: memory.as_ref().and_then(|memory| memory.importance),
+                topic: memory.and_then(|memory| memory.topic),
+                text,
+                tokens: 0,
+            });
+        }
+        Ok(blocks)
+    }
+
+    async fn item_block(
+        &self,
+        caller: &Caller,
+        place: Option<&MemoryPlace>,
+        id: &EventId,
+    ) -> ServiceResult<MemoryBlock> {
+        let problem = "ids are those of a session or of a workspace: name one";
+        let place = place.ok_or_else(|| ServiceError::invalid("session", problem))?;
+        let kept = self.memory_item(caller, place, id).await?;
+        if matches!(kept.item.state, MemoryState::Forgotten(_)) {
+            let message = format!("the item {id} was forgotten");
+            return Err(ServiceError::new(Code::EventNotFound, message)
+                .action("list the memory of the session for what it keeps"));
+        }
+        let item = kept.item;
+        Ok(MemoryBlock {
+            session: kept.session,
+            range: Range::new(item.position, item.position.plus(1)),
+            kind: item.kind.as_str().to_owned(),
+            at: item.at,
+            id: Some(item.id),
+            topic: item.topic.map(String::from),
+            importance: item.importance,
+            text: item.text.into(),
+            tokens: 0,
+        })
+    }
+
+    async fn range_block(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        range: Range,
+    ) -> ServiceResult<MemoryBlock> {
+        if range.is_empty() || range.to.0 - range.from.0 > EVENTS_MAX as u64 {
+            let problem = format!("a range has 1 to {EVENTS_MAX} events");
+            return Err(ServiceError::invalid("ranges", problem));
+        }
+        let read = Read {
+            range,
+            events_max: EVENTS_MAX,
+            bytes_max: EVENTS_BYTES,
+            fill: Fill::Forward,
+            allow_gaps: false,
+        };
+        let key = caller.key(session);
+        self.store.used(&key).await?;
+        let slice = self.store.read(&key, read).await?;
+        let line = |event: &Event| {
+            let said = EventText::of(event);
+            format!("{} {}: {}\n", event.position, event.kind, said.text.trim())
+        };
+        let at = slice.events.first().map_or_else(|| self.now(), |event| event.processed_at);
+        Ok(MemoryBlock {
+            session: session.clone(),
+            range: slice.covered,
+            kind: "events".to_owned(),
+            at,
+            id: None,
+            topic: None,
+            importance: None,
+            text: slice.events.iter().map(line).collect(),
+            tokens: 0,
+        })
+    }
+}
+
+impl PagedIn {
+    /// Adds a block, or its name when it does not fit any more.
+    fn add(&mut self, mut block: MemoryBlock, tokens_max: usize) {
+        block.tokens = Tokenizer::O200k.count(&block.text) + FRAME_TOKENS;
+        if self.tokens + block.tokens > tokens_max {
+            block.text.clear();
+            self.left_out.push(block);
+        } else {
+            self.tokens += block.tokens;
+            self.blocks.push(block);
+        }
+    }
+}

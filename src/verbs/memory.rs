@@ -1,0 +1,442 @@
+//! The verbs on memory and on marks of events, and the tools by which a model remembers. They must
+//! not decide where an item is kept.
+
+#![allow(missing_docs, reason = "ABOUT says what a verb does")]
+
+use std::io;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Asks, AtEvent, Fencing, InMemory, InSession, InWorkspace, Need, NoQuery, Nowhere, Route, Serve,
+    Verb, VerbCall, Visit, session_id,
+    tools::{ServeTool, Tool, ToolCall, Toolset, renamed},
+};
+use crate::{
+    event::{EventId, Position, Range},
+    projection::MemoryKind,
+    service::{
+        Code, ContinueCall, MarkCall, MemoryPlace, MemoryQuery, PageInCall, RememberCall,
+        ServiceError, ServiceResult,
+    },
+    wire::{
+        memory::{
+            EventMarked, MarkRequest, MemoryForgotten, MemoryItemAnswer, MemoryList, PageInRequest,
+            PagedInAnswer, RememberRequest, Remembered, SkillRequest,
+        },
+        tools::memory::{
+            Direction, MemoryInsert, MemoryInserted, MemoryPageCall, MemoryPaged, SaveSkill,
+        },
+    },
+};
+
+const KEYED: Option<&str> = Some("A retry with the same key answers the same item");
+
+pub(super) fn each(visit: &mut impl Visit) {
+    visit.verb::<Remember>();
+    visit.verb::<RememberInWorkspace>();
+    visit.verb::<KeepSkill>();
+    visit.verb::<ListMemory>();
+    visit.verb::<ListOfWorkspace>();
+    visit.verb::<GetMemory>();
+    visit.verb::<Forget>();
+    visit.verb::<MarkEvent>();
+    visit.verb::<PageIn>();
+    visit.tool(Tool {
+        repeatable: true,
+        ..Tool::own::<MemoryPageCall>(
+        "memory_page",
+        "Page memory in or out",
+        "in: bring blocks that memory_search named back in full, within tokensMax; leftOut names \
+         what did not fit. out: store what the context holds now, as continue_session does.",
+        Toolset::Memory,
+        Need::WRITE,
+    )
+    });
+    visit.tool(written(Tool::own::<MemoryInsert>(
+        "memory_insert",
+        "Remember something",
+        "Remember a fact, a preference or a decision, so that later sessions find it. Write it so \
+         that it is understood alone. semantic and procedural items are kept for the whole \
+         workspace; working ones end when the context is cleared. `similar` names items that say \
+         much the same: replace one with supersedes.",
+        Toolset::Memory,
+        Need::WRITE,
+    )));
+    visit.tool(written(Tool::own::<SaveSkill>(
+        "save_skill",
+        "Remember how something is done",
+        "Keep a way of working that succeeded, under a name, for later sessions of this workspace. \
+         The same name again replaces it.",
+        Toolset::Memory,
+        Need::WRITE,
+    )));
+}
+
+/// The key of a call is that of its item, whose content is compared: nothing else may say by a
+/// digest what is redacted later.
+const fn written(tool: Tool) -> Tool {
+    Tool { plain_key: true, repeatable: false, ..tool }
+}
+
+pub struct Remember;
+
+impl Verb for Remember {
+    const ROUTE: Route = Route::post("/v1/sessions/{session}/memory", "remember", Need::WRITE);
+    const TAG: &'static str = "memory";
+    const ABOUT: &'static str = "Remembers something. A fact or a skill of a session with a \
+                                 workspace goes into the notebook of the workspace, everything \
+                                 else into the session.";
+    const ASKS: Asks = Asks::Body("What to remember");
+    const KEY: Option<&'static str> = KEYED;
+    const FENCE: Fencing = Fencing::WhenHeld;
+    const ANSWERS: &'static str = "Where it is kept, and what says much the same";
+    type Params = InSession;
+    type Query = NoQuery;
+    type Body = RememberRequest;
+    type Answer = Remembered;
+}
+
+impl Serve for Remember {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Remembered> {
+        let place = MemoryPlace::Session(call.params.session);
+        let asked = RememberCall { key: call.key, ..call.body.into() };
+        Ok(call.service.remember(&call.caller, &place, asked).await?.into())
+    }
+}
+
+pub struct RememberInWorkspace;
+
+impl Verb for RememberInWorkspace {
+    const ROUTE: Route =
+        Route::post("/v1/workspaces/{workspace}/memory", "rememberInWorkspace", Need::WRITE);
+    const TAG: &'static str = "memory";
+    const ABOUT: &'static str = "Remembers a fact or a skill in the notebook of a workspace.";
+    const ASKS: Asks = Asks::Body("What to remember; its kind is semantic or procedural");
+    const KEY: Option<&'static str> = KEYED;
+    const ANSWERS: &'static str = "Where it is kept, and what says much the same";
+    type Params = InWorkspace;
+    type Query = NoQuery;
+    type Body = RememberRequest;
+    type Answer = Remembered;
+}
+
+impl Serve for RememberInWorkspace {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Remembered> {
+        let place = MemoryPlace::Workspace(call.params.workspace);
+        let asked = RememberCall { key: call.key, ..call.body.into() };
+        Ok(call.service.remember(&call.caller, &place, asked).await?.into())
+    }
+}
+
+pub struct KeepSkill;
+
+impl Verb for KeepSkill {
+    const ROUTE: Route = Route::post("/v1/sessions/{session}/skills", "saveSkill", Need::WRITE);
+    const TAG: &'static str = "memory";
+    const ABOUT: &'static str = "Remembers how something is done: an item of the kind procedural, \
+                                 which supersedes the one of its name.";
+    const ASKS: Asks = Asks::Body("The skill");
+    const KEY: Option<&'static str> = KEYED;
+    const FENCE: Fencing = Fencing::WhenHeld;
+    const ANSWERS: &'static str = "Where it is kept, and what says much the same";
+    type Params = InSession;
+    type Query = NoQuery;
+    type Body = SkillRequest;
+    type Answer = Remembered;
+}
+
+impl Serve for KeepSkill {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Remembered> {
+        let place = MemoryPlace::Session(call.params.session);
+        let asked = RememberCall { key: call.key, ..call.body.into() };
+        let kept = call.service.remember(&call.caller, &place, asked).await;
+        Ok(kept.map_err(of_the_skill)?.into())
+    }
+}
+
+/// A skill's text is its description and its body.
+fn of_the_skill(mut error: ServiceError) -> ServiceError {
+    if error.hint.field.as_deref() == Some("text") {
+        error.message = error.message.replacen("text", "body", 1);
+        error.hint.field = Some("body".to_owned());
+    }
+    error
+}
+
+pub struct ListMemory;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ListMemoryQuery {
+    /// Only of these kinds: episodic, semantic, procedural, working
+    #[serde(rename = "kinds[]")]
+    pub kinds: Vec<String>,
+    /// Also those that were superseded or ended
+    pub include_ended: bool,
+    /// Items at most: 100 by default, 1 000 at most
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: Option<usize>,
+    /// next_page of the answer before
+    pub page: Option<String>,
+}
+
+impl From<ListMemoryQuery> for MemoryQuery {
+    fn from(query: ListMemoryQuery) -> Self {
+        let ListMemoryQuery { kinds, include_ended, limit, page } = query;
+        Self { kinds, include_ended, limit, page }
+    }
+}
+
+impl Verb for ListMemory {
+    const ROUTE: Route = Route::get("/v1/sessions/{session}/memory", "listMemory", Need::READ);
+    const TAG: &'static str = "memory";
+    const ABOUT: &'static str =
+        "What is remembered in a session and in the notebook of its workspace, newest first.";
+    const ANSWERS: &'static str = "The items, and the next page";
+    type Params = InSession;
+    type Query = ListMemoryQuery;
+    type Body = ();
+    type Answer = MemoryList;
+}
+
+impl Serve for ListMemory {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<MemoryList> {
+        let place = MemoryPlace::Session(call.params.session);
+        Ok(call.service.memory(&call.caller, &place, call.query.into()).await?.into())
+    }
+}
+
+pub struct ListOfWorkspace;
+
+impl Verb for ListOfWorkspace {
+    const ROUTE: Route =
+        Route::get("/v1/workspaces/{workspace}/memory", "listMemoryOfWorkspace", Need::READ);
+    const TAG: &'static str = "memory";
+    const ABOUT: &'static str = "What the notebook of a workspace remembers, newest first.";
+    const ANSWERS: &'static str = "The items, and the next page";
+    type Params = InWorkspace;
+    type Query = ListMemoryQuery;
+    type Body = ();
+    type Answer = MemoryList;
+}
+
+impl Serve for ListOfWorkspace {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<MemoryList> {
+        let place = MemoryPlace::Workspace(call.params.workspace);
+        Ok(call.service.memory(&call.caller, &place, call.query.into()).await?.into())
+    }
+}
+
+pub struct GetMemory;
+
+impl Verb for GetMemory {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/memory/{item}", "getMemory", Need::READ);
+    const TAG: &'static str = "memory";
+    const ABOUT: &'static str = "One item in full, of a session or of the notebook of its workspace, and what became of it.";
+    const ANSWERS: &'static str = "The item";
+    type Params = InMemory;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = MemoryItemAnswer;
+}
+
+impl Serve for GetMemory {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<MemoryItemAnswer> {
+        let InMemory { session, item } = call.params;
+        let place = MemoryPlace::Session(session);
+        Ok(call.service.memory_item(&call.caller, &place, &item).await?.into())
+    }
+}
+
+pub struct Forget;
+
+impl Verb for Forget {
+    const ROUTE: Route =
+        Route::delete("/v1/sessions/{session}/memory/{item}", "forgetMemory", Need::WRITE);
+    const TAG: &'static str = "memory";
+    const ABOUT: &'static str = "Forgets an item: it is listed, found and recalled no more. Its \
+                                 event stays in the log: redact that to remove its bytes.";
+    const FENCE: Fencing = Fencing::WhenHeld;
+    const ANSWERS: &'static str = "The item is forgotten, durable";
+    type Params = InMemory;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = MemoryForgotten;
+}
+
+impl Serve for Forget {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<MemoryForgotten> {
+        let InMemory { session, item } = call.params;
+        let place = MemoryPlace::Session(session);
+        Ok(call.service.forget(&call.caller, &place, &item).await?.into())
+    }
+}
+
+pub struct MarkEvent;
+
+impl Verb for MarkEvent {
+    const ROUTE: Route =
+        Route::post("/v1/sessions/{session}/events/{event}/mark", "markEvent", Need::WRITE);
+    const TAG: &'static str = "memory";
+    const ABOUT: &'static str = "Marks an event as important, wrong or done: a search \
+                                 that finds it shows the mark.";
+    const ASKS: Asks = Asks::Body("The mark");
+    const KEY: Option<&'static str> = Some("A retry with the same key marks it once");
+    const FENCE: Fencing = Fencing::WhenHeld;
+    const ANSWERS: &'static str = "The marks of the event";
+    type Params = AtEvent;
+    type Query = NoQuery;
+    type Body = MarkRequest;
+    type Answer = EventMarked;
+
+    /// Nothing: the event that is written is compared, and may be redacted.
+    fn content(_: &MarkRequest, _: impl io::Write) -> serde_json::Result<()> {
+        Ok(())
+    }
+}
+
+impl Serve for MarkEvent {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<EventMarked> {
+        let AtEvent { session, event } = call.params;
+        let MarkRequest { mark, importance, note } = call.body;
+        let asked = MarkCall { mark, importance, note, key: call.key };
+        let marks = call.service.mark_event(&call.caller, &session, &event, asked).await?;
+        Ok(EventMarked {
+            session: session.to_string(),
+            event: event.to_string(),
+            marks: marks.into_iter().map(Into::into).collect(),
+        })
+    }
+}
+
+/// Where a tool remembers: in the named workspace or session; else in the bound session; else, what
+/// holds beyond a session, in the workspace of the caller's directory.
+async fn place_of(
+    call: &ToolCall<'_>,
+    session: Option<&str>,
+    workspace: Option<String>,
+    is_lasting: bool,
+) -> ServiceResult<MemoryPlace> {
+    let named = call.named(session)?;
+    if let Some(workspace) = workspace {
+        if named.is_some() {
+            return Err(ServiceError::invalid("workspace", "it does not go with sessionId"));
+        }
+        return Ok(MemoryPlace::Workspace(workspace));
+    }
+    match call.service.bound(call.caller, call.via, named.as_ref()).await {
+        Ok((session, _)) => {
+            call.service.bind(call.caller, call.via, &session);
+            Ok(MemoryPlace::Session(session))
+        }
+        Err(error) if error.code == Code::SessionRequired && is_lasting => {
+            call.via.workspace().map(MemoryPlace::Workspace).ok_or(error)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl ServeTool for MemoryInsert {
+    type Answer = MemoryInserted;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<MemoryInserted> {
+        let caller = &call.holding(self.fencing_token);
+        let is_lasting = MemoryKind::named(&self.kind).is_some_and(MemoryKind::is_lasting);
+        let (session, workspace) = (self.session_id.as_deref(), self.workspace.clone());
+        let place = place_of(&call, session, workspace, is_lasting).await?;
+        let asked = RememberCall { key: call.key.cloned(), ..self.into_request().into() };
+        Ok(MemoryInserted::of(call.service.remember(caller, &place, asked).await?))
+    }
+}
+
+impl ServeTool for SaveSkill {
+    type Answer = MemoryInserted;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<MemoryInserted> {
+        let caller = &call.holding(self.fencing_token);
+        let (session, workspace) = (self.session_id.as_deref(), self.workspace.clone());
+        let place = place_of(&call, session, workspace, true).await?;
+        let asked = RememberCall { key: call.key.cloned(), ..self.into_request().into() };
+        let kept = call.service.remember(caller, &place, asked).await;
+        Ok(MemoryInserted::of(kept.map_err(of_the_skill)?))
+    }
+}
+
+pub struct PageIn;
+
+impl Verb for PageIn {
+    const ROUTE: Route = Route::post("/v1/memory/page", "pageIn", Need::READ);
+    const TAG: &'static str = "memory";
+    const ABOUT: &'static str = "Brings blocks back in full within a budget of tokens: items of \
+                                 memory by their ids, ranges of events, or what a query finds. \
+                                 What does not fit is named.";
+    const ASKS: Asks = Asks::Body("Exactly one of ids, ranges and query");
+    const ANSWERS: &'static str = "The blocks, and what did not fit";
+    type Params = Nowhere;
+    type Query = NoQuery;
+    type Body = PageInRequest;
+    type Answer = PagedInAnswer;
+}
+
+impl Serve for PageIn {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<PagedInAnswer> {
+        Ok(call.service.page_in(&call.caller, wanted(call.body)?).await?.into())
+    }
+}
+
+fn wanted(asked: PageInRequest) -> ServiceResult<PageInCall> {
+    let place = match (asked.session, asked.workspace) {
+        (Some(_), Some(_)) => {
+            return Err(ServiceError::invalid("workspace", "it does not go with a session"));
+        }
+        (Some(session), None) => Some(MemoryPlace::Session(session_id(&session)?)),
+        (None, workspace) => workspace.map(MemoryPlace::Workspace),
+    };
+    let id = |id: &String| EventId::new(id).map_err(|error| ServiceError::invalid("ids", error));
+    let ranges = asked.ranges.into_iter().map(|one| {
+        let session = one.session.as_deref().map(session_id).transpose()?;
+        let (from, to) = (Position(one.from), Position(one.to));
+        if from >= to {
+            return Err(ServiceError::invalid("ranges", "a range ends after it begins"));
+        }
+        Ok((session, Range::new(from, to)))
+    });
+    Ok(PageInCall {
+        place,
+        ids: asked.ids.iter().map(id).collect::<ServiceResult<_>>()?,
+        ranges: ranges.collect::<ServiceResult<_>>()?,
+        query: asked.query,
+        tokens_max: asked.tokens_max,
+    })
+}
+
+impl ServeTool for MemoryPageCall {
+    type Answer = MemoryPaged;
+
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<MemoryPaged> {
+        let named = call.named(self.session_id.as_deref())?;
+        if self.direction == Direction::Out {
+            let asked = ContinueCall {
+                session: named,
+                summary: self.summary,
+                page_out: true,
+                key: call.key.cloned(),
+                ..ContinueCall::default()
+            };
+            let paged = call.service.continue_session(call.caller, call.via, asked).await?;
+            return Ok(MemoryPaged::out(paged));
+        }
+        let session = match named {
+            None if self.needs_session() => {
+                Some(call.service.bound(call.caller, call.via, None).await?.0)
+            }
+            named => named,
+        };
+        let asked = wanted(self.into_request(session.map(|session| session.to_string())))?;
+        let paged = call.service.page_in(call.caller, asked).await;
+        Ok(MemoryPaged::back(paged.map_err(renamed)?))
+    }
+}
