@@ -8,13 +8,13 @@ use sessionlog::{
 
 use crate::event;
 
-pub const NOW: Timestamp = Timestamp(1_700_000_000_000_000);
+pub(super) const NOW: Timestamp = Timestamp(1_700_000_000_000_000);
 const WORDS: [&str; 12] = [
     "ledger", "harbour", "museum", "copper", "violin", "granite", "orchard", "lantern", "pepper",
     "saddle", "thimble", "walnut",
 ];
 
-pub fn session(number: u8) -> SessionRef<'static> {
+pub(super) fn session(number: u8) -> SessionRef<'static> {
     SessionRef {
         hash: SessionHash([number; 32]),
         id: ["s0", "s1", "s2", "s3"][usize::from(number % 4)],
@@ -23,7 +23,11 @@ pub fn session(number: u8) -> SessionRef<'static> {
 
 fn said(position: usize, text: &str) -> Event {
     let body = serde_json::json!({ "content": text }).to_string();
-    event(position as u64, if position % 2 == 0 { "user.message" } else { "agent.message" }, body)
+    event(
+        position as u64,
+        if position.is_multiple_of(2) { "user.message" } else { "agent.message" },
+        body,
+    )
 }
 
 /// A part of these texts, each the next event of its session.
@@ -31,7 +35,7 @@ fn part_of(texts: &[(u8, &str)]) -> Vec<u8> {
     built(&numbered(texts))
 }
 
-pub fn numbered(texts: &[(u8, &str)]) -> Vec<(u8, Event)> {
+pub(super) fn numbered(texts: &[(u8, &str)]) -> Vec<(u8, Event)> {
     let mut next = [0_usize; 4];
     let mut events = Vec::new();
     for (of, text) in texts {
@@ -42,17 +46,17 @@ pub fn numbered(texts: &[(u8, &str)]) -> Vec<(u8, Event)> {
     events
 }
 
-pub fn built(events: &[(u8, Event)]) -> Vec<u8> {
+pub(super) fn built(events: &[(u8, Event)]) -> Vec<u8> {
     let mut builder = PartBuilder::new();
     events.iter().for_each(|(of, event)| builder.add_event(session(*of), event));
     builder.finish()
 }
 
-pub fn all(_: SessionRef<'_>, range: Range) -> Vec<Range> {
+pub(super) fn all(_: SessionRef<'_>, range: Range) -> Vec<Range> {
     vec![range]
 }
 
-pub fn query(text: &str) -> SearchQuery {
+pub(super) fn query(text: &str) -> SearchQuery {
     SearchQuery::parse(text, NOW).unwrap()
 }
 
