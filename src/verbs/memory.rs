@@ -418,6 +418,7 @@ impl ServeTool for MemoryPageCall {
 
     async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<MemoryPaged> {
         let named = call.named(self.session_id.as_deref())?;
+        let caller = &call.holding(self.fencing_token);
         if self.direction == Direction::Out {
             let asked = ContinueCall {
                 session: named,
@@ -426,17 +427,17 @@ impl ServeTool for MemoryPageCall {
                 key: call.key.cloned(),
                 ..ContinueCall::default()
             };
-            let paged = call.service.continue_session(call.caller, call.via, asked).await?;
+            let paged = call.service.continue_session(caller, call.via, asked).await?;
             return Ok(MemoryPaged::out(paged));
         }
         let session = match named {
             None if self.needs_session() => {
-                Some(call.service.bound(call.caller, call.via, None).await?.0)
+                Some(call.service.bound(caller, call.via, None).await?.0)
             }
             named => named,
         };
         let asked = wanted(self.into_request(session.map(|session| session.to_string())))?;
-        let paged = call.service.page_in(call.caller, asked).await;
+        let paged = call.service.page_in(caller, asked).await;
         Ok(MemoryPaged::back(paged.map_err(renamed)?))
     }
 }

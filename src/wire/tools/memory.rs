@@ -240,6 +240,8 @@ pub(crate) struct MemoryPageCall {
     workspace: Option<String>,
     /// Left out: the bound session; of a query all sessions.
     pub(crate) session_id: Option<String>,
+    /// Token of the lease, when the session has one.
+    pub(crate) fencing_token: Option<u64>,
 }
 
 impl MemoryPageCall {
