@@ -61,9 +61,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Other", &["demo", "bench", "completions", "man", "help"]),
 ];
 /// Verbs that a person starts with.
-const FIRST: [&str; 11] = [
-    "demo", "install", "import", "sessions", "search", "show", "replay", "view", "history",
-    "serve", "doctor",
+const FIRST: [&str; 10] = [
+    "demo", "install", "import", "sessions", "search", "show", "replay", "view", "serve", "doctor",
 ];
 /// Columns of a verb's name in the list of verbs, and of a whole line.
 const NAME_COLUMNS: usize = 13;

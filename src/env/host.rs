@@ -286,6 +286,10 @@ pub fn close_stdout() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stdout(nothing)?)
 }
 
+/// How often, and after which pause, a directory is removed into which a process still writes.
+const REMOVALS_MAX: usize = 50;
+const REMOVAL_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+
 /// A private directory that is removed with its contents when dropped.
 #[derive(Debug)]
 pub struct Scratch {
@@ -334,8 +338,16 @@ impl Drop for Scratch {
         if self.kept {
             return;
         }
-        // The error is not reported: what remains is in the directory for temporary files.
-        let _ = fs::remove_dir_all(&self.path);
+        // A process that was killed may still finish a call that makes a file. Another error is not
+        // reported: what remains is in the directory for temporary files.
+        for _ in 0..REMOVALS_MAX {
+            match fs::remove_dir_all(&self.path) {
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                    std::thread::sleep(REMOVAL_PAUSE);
+                }
+                _ => return,
+            }
+        }
     }
 }
 

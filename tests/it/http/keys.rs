@@ -20,6 +20,7 @@ fn rows() -> Vec<Row> {
     let fork = "/v1/sessions/s/fork";
     let points = "/v1/sessions/s/checkpoints";
     let wake = "/v1/sessions/w/wake";
+    let (memory, skills) = ("/v1/sessions/s/memory", "/v1/sessions/s/skills");
     let event = |n: u64| json!({"type": "user.message", "n": n});
     let create = json!({"title": "a", "initial_events": [event(1), event(2)]});
     let mut rows = vec![
@@ -62,6 +63,32 @@ fn rows() -> Vec<Row> {
             vec![
                 (wake, json!({"ttl_seconds": 61})),
                 (wake, json!({"ttl_seconds": 60, "steal": true})),
+            ],
+        ),
+        (
+            "remember",
+            (memory, json!({"text": "a", "kind": "episodic"})),
+            vec![
+                (memory, json!({"text": "b", "kind": "episodic"})),
+                (memory, json!({"text": "a", "kind": "working"})),
+            ],
+        ),
+        (
+            "rememberInWorkspace",
+            ("/v1/workspaces/w/memory", json!({"text": "a", "kind": "semantic"})),
+            vec![("/v1/workspaces/w/memory", json!({"text": "b", "kind": "semantic"}))],
+        ),
+        (
+            "saveSkill",
+            (skills, json!({"name": "a", "description": "b", "body": "c"})),
+            vec![(skills, json!({"name": "a", "description": "b", "body": "d"}))],
+        ),
+        (
+            "markEvent",
+            ("/v1/sessions/s/events/s-1/mark", json!({"mark": "done"})),
+            vec![
+                ("/v1/sessions/s/events/s-1/mark", json!({"mark": "wrong"})),
+                ("/v1/sessions/s/events/s-2/mark", json!({"mark": "done"})),
             ],
         ),
         (
@@ -121,7 +148,15 @@ async fn keyed(at: &At, key: &str, call: &(&str, Value)) -> (u16, String, Value)
     let reply = request.json(&call.1).send().await.unwrap();
     let status = reply.status().as_u16();
     let answer: Value = reply.json().await.unwrap();
-    let ids = ["id", "fencing_token", "checkpointId", "first_position", "sessionId"];
+    let ids = [
+        "id",
+        "memory_id",
+        "position",
+        "fencing_token",
+        "checkpointId",
+        "first_position",
+        "sessionId",
+    ];
     let lease = &answer["lease"]["fencing_token"];
     let made = &answer["as_checkpoint"]["id"];
     let same: Vec<&Value> = ids.iter().map(|id| &answer[*id]).chain([lease, made]).collect();
@@ -129,11 +164,14 @@ async fn keyed(at: &At, key: &str, call: &(&str, Value)) -> (u16, String, Value)
     (status, code.to_owned(), json!(same))
 }
 
+fn message(session: &str, n: usize) -> Value {
+    json!({"id": format!("{session}-{n}"), "type": "user.message", "n": n})
+}
+
 /// The sessions and checkpoints that the rows name.
 async fn furnished(at: &At) {
     for (session, events) in [("s", 9), ("w", 1)] {
-        let events: Vec<Value> =
-            (0..events).map(|n| json!({"type": "user.message", "n": n})).collect();
+        let events: Vec<Value> = (0..events).map(|n| message(session, n)).collect();
         let new = json!({"id": session, "initial_events": events});
         assert_eq!(keyed(at, session, &("/v1/sessions", new)).await.0, 201);
     }

@@ -71,6 +71,13 @@ async fn an_approach_that_was_ruled_out_says_so() {
         append(house, "one", step).await;
         let found = search(house, json!({"q": "tantivy encrypted directory"})).await;
         assert_eq!(at(&found, 0)["stale"], json!({"rejected": true}), "{found}");
+        // An approach that was ruled out in part only: the step says the same of what it keeps.
+        let step = json!([{"type": "research.step", "number": 2,
+            "description": "We use sqlite in WAL mode on a local disk",
+            "rejected": ["sqlite in WAL mode on a network disk"]}]);
+        append(house, "one", step).await;
+        let found = search(house, json!({"q": "sqlite WAL mode"})).await;
+        assert_eq!(at(&found, 1).get("stale"), None, "{found}");
         for words in ["sorted files merge", "merge tantivy"] {
             let found = search(house, json!({"q": words})).await;
             assert_eq!(at(&found, 0).get("stale"), None, "{words}: {found}");
@@ -103,6 +110,10 @@ async fn a_failure_that_was_mended_says_so_until_it_fails_again() {
         assert_eq!(at(&found, 3).get("stale"), None, "a success is not mended: {found}");
         append(house, "one", run("c3", "error: it is back", true)).await;
         assert_eq!(stale().await, None, "it fails again");
+        append(house, "one", run("c4", "Ended after 3 s", false)).await;
+        assert_eq!(stale().await, Some(json!({"mended_at": 7})));
+        let found = search(house, json!({"q": "Finished"})).await;
+        assert_eq!(at(&found, 3).get("stale"), None, "an earlier success is not mended: {found}");
     })
     .await;
 }

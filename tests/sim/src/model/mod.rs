@@ -132,8 +132,14 @@ impl Model {
 
     fn emit(&self, session: &mut Session, batch: Batch) -> StoreResult<Appended> {
         let tail = session.info.tail;
-        if let Some((known, answer)) = batch.key.as_ref().and_then(|key| session.batches.get(key)) {
-            if same_batch(known, answer, &batch) {
+        let key = batch.key.as_ref();
+        let known = key.and_then(|key| {
+            session.batches.iter().find(|(known, _)| known.as_str() == key.as_str())
+        });
+        if let Some((first, (known, answer))) = known {
+            let retries = |key: &BatchKey| BatchKey::retries(first.digest(), key.digest());
+            let same_call = key.and_then(retries) != Some(false);
+            if same_call && same_batch(known, answer, &batch) {
                 return Ok(Appended { repeated: true, ..answer.clone() });
             }
             let what = batch.key.as_ref().map(ToString::to_string).unwrap_or_default();
