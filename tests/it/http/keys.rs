@@ -20,7 +20,6 @@ fn rows() -> Vec<Row> {
     let fork = "/v1/sessions/s/fork";
     let points = "/v1/sessions/s/checkpoints";
     let wake = "/v1/sessions/w/wake";
-    let (memory, skills) = ("/v1/sessions/s/memory", "/v1/sessions/s/skills");
     let event = |n: u64| json!({"type": "user.message", "n": n});
     let create = json!({"title": "a", "initial_events": [event(1), event(2)]});
     let mut rows = vec![
@@ -66,6 +65,21 @@ fn rows() -> Vec<Row> {
             ],
         ),
         (
+            "emitEvent",
+            ("/v1/sessions/s/events", json!({"events": [event(1)]})),
+            vec![("/v1/sessions/s/events", json!({"events": [event(2)]}))],
+        ),
+    ];
+    rows.extend(tools());
+    rows.extend(remembered());
+    rows
+}
+
+/// The operations of memory and marks.
+fn remembered() -> Vec<Row> {
+    let (memory, skills) = ("/v1/sessions/s/memory", "/v1/sessions/s/skills");
+    vec![
+        (
             "remember",
             (memory, json!({"text": "a", "kind": "episodic"})),
             vec![
@@ -91,14 +105,7 @@ fn rows() -> Vec<Row> {
                 ("/v1/sessions/s/events/s-2/mark", json!({"mark": "done"})),
             ],
         ),
-        (
-            "emitEvent",
-            ("/v1/sessions/s/events", json!({"events": [event(1)]})),
-            vec![("/v1/sessions/s/events", json!({"events": [event(2)]}))],
-        ),
-    ];
-    rows.extend(tools());
-    rows
+    ]
 }
 
 /// The tools that keep it.
