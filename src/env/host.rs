@@ -286,9 +286,8 @@ pub fn close_stdout() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stdout(nothing)?)
 }
 
-/// How often, and after which pause, a directory is removed into which a process still writes.
-const REMOVALS_MAX: usize = 50;
-const REMOVAL_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+/// How often a directory is removed into which a process still writes.
+const REMOVALS_MAX: usize = 1_000;
 
 /// A private directory that is removed with its contents when dropped.
 #[derive(Debug)]
@@ -343,7 +342,7 @@ impl Drop for Scratch {
         for _ in 0..REMOVALS_MAX {
             match fs::remove_dir_all(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                    std::thread::sleep(REMOVAL_PAUSE);
+                    std::thread::yield_now();
                 }
                 _ => return,
             }
