@@ -23,7 +23,7 @@ use super::{
     connect,
     failure::{Failure, Outcome},
     mcp, signals,
-    values::Environment,
+    values::{Environment, duration_argument},
 };
 use crate::{
     client::Client,
@@ -59,7 +59,7 @@ pub(super) struct Proxy {
     #[arg(long, value_name = "NAME")]
     pub(super) name: Option<String>,
     /// How old an answer of a read-only tool may be to be given again; 0s: never
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration_argument)]
     pub(super) cache_age: Duration,
     /// The same for one tool, as TOOL=5m or TOOL=off; may be given several times
     #[arg(long, value_name = "TOOL=DURATION", value_parser = tool_age)]
@@ -288,14 +288,9 @@ fn header(text: &str) -> Result<(String, String), String> {
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || "it must be a duration, such as 500ms, 60s or 4h".to_owned();
-    super::values::duration(text).ok_or_else(wrong)
-}
-
 /// How old an answer of one tool may be.
 fn tool_age(text: &str) -> Result<(String, Option<Duration>), String> {
     let (tool, age) = text.split_once('=').ok_or("it must be TOOL=DURATION or TOOL=off")?;
-    let age = if age == "off" { None } else { Some(duration(age)?) };
+    let age = if age == "off" { None } else { Some(duration_argument(age)?) };
     Ok((tool.to_owned(), age.filter(|age| !age.is_zero())))
 }

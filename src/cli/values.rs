@@ -140,6 +140,11 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
     number.checked_mul(millis).map(Duration::from_millis)
 }
 
+/// The same as an argument on the command line.
+pub(super) fn duration_argument(text: &str) -> Result<Duration, String> {
+    duration(text).ok_or_else(|| "it must be a duration, such as 500ms, 60s or 4h".to_owned())
+}
+
 /// Parses a number of bytes with a unit: `4096`, `32KiB`, `8MiB`, `1GiB`.
 pub(super) fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

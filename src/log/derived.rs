@@ -11,7 +11,7 @@
 //! description: bincode of About
 //! with a cipher: both in pieces of 65 536 bytes and a rest, each with a tag 16 behind it, under
 //!   the file's own random key; the nonce is the piece's number u64 and zeros: the description is
-//!   piece 0, or more of it, and the body goes on from there. Associated data:
+//!   piece 0, or more of it, and the body continues from there. Associated data:
 //!   "sessionlog v1 derived" store id 16, name u64, number u64, bytes of the description u32, bytes
 //!   of the body u64
 //! the file's key: under the store's own, "sessionlog v1 derived key" store id 16, zero 8, name u64

@@ -17,6 +17,8 @@ pub struct Snippet {
     pub text: String,
     /// The words that matched, as written there, each once.
     pub matched: Vec<String>,
+    /// Where words that matched are in `text`, in bytes, ascending and apart.
+    pub marks: Vec<Range<usize>>,
 }
 
 /// At most `bytes_max` bytes of a passage, and two ellipses.
@@ -25,7 +27,8 @@ pub fn snippet(query: &Query, text: &str, bytes_max: usize) -> Snippet {
     let marks = marks(query, text);
     let shown = window(text, &marks, bytes_max);
     let mut matched: Vec<String> = Vec::new();
-    for mark in marks.iter().filter(|mark| shown.start <= mark.start && mark.end <= shown.end) {
+    let is_shown = |mark: &&Range<usize>| shown.start <= mark.start && mark.end <= shown.end;
+    for mark in marks.iter().filter(is_shown) {
         let word = text.get(mark.clone()).unwrap_or_default();
         let known = matched.iter().any(|known| known == word);
         if !known && matched.len() < MATCHED_MAX && word.len() <= MATCHED_BYTES_MAX {
@@ -35,9 +38,14 @@ pub fn snippet(query: &Query, text: &str, bytes_max: usize) -> Snippet {
     let part = text.get(shown.clone()).unwrap_or_default();
     let mut made = String::with_capacity(part.len() + 2 * ELLIPSIS.len_utf8());
     made.extend((shown.start > 0).then_some(ELLIPSIS));
+    // A mark is a word: it is never in the white space that is trimmed.
+    let begin = shown.start + part.len() - part.trim_start().len();
+    let place = |at: usize| made.len() + at - begin;
+    let marks = marks.iter().filter(is_shown).map(|mark| place(mark.start)..place(mark.end));
+    let marks = marks.collect();
     made.push_str(part.trim());
     made.extend((shown.end < text.len()).then_some(ELLIPSIS));
-    Snippet { text: made, matched }
+    Snippet { text: made, matched, marks }
 }
 
 /// Byte ranges of the query's words; an identifier of several words is one range.

@@ -1,6 +1,8 @@
 //! The verb that marks an event: important, wrong, done. It must not change the event.
 
-use super::{Caller, Code, Service, ServiceError, ServiceResult, added::event};
+use super::{
+    Caller, Code, Service, ServiceError, ServiceResult, added::event, memory::check_importance,
+};
 use crate::{
     event::{Batch, BatchKey, EventId, SessionId, kinds},
     projection::{
@@ -42,9 +44,7 @@ impl Service {
         if MarkKind::named(&mark).is_none() {
             return Err(ServiceError::invalid("mark", "important, wrong or done is expected"));
         }
-        if importance.is_some_and(|importance| !(1..=10).contains(&importance)) {
-            return Err(ServiceError::invalid("importance", "from 1 to 10"));
-        }
+        check_importance(importance)?;
         if note.as_ref().is_some_and(|note| note.chars().count() > NOTE_CHARS_MAX) {
             let problem = format!("at most {NOTE_CHARS_MAX} characters");
             return Err(ServiceError::invalid("note", problem));

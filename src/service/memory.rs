@@ -378,11 +378,19 @@ impl RememberCall {
             return Err(ServiceError::invalid("text", problem)
                 .action("keep the text in a file or an event, and remember where it is"));
         }
-        if importance.is_some_and(|importance| !(1..=IMPORTANCE_MAX).contains(&importance)) {
-            return Err(ServiceError::invalid("importance", "from 1 to 10"));
-        }
+        check_importance(importance)?;
         let (positions, from) = (None, None);
         Ok(MemoryBody { kind, text, tags, topic, importance, name, supersedes, positions, from })
+    }
+}
+
+/// Refuses what is no importance, of an item or of a mark.
+pub(super) fn check_importance(importance: Option<u8>) -> ServiceResult<()> {
+    match importance {
+        Some(importance) if !(1..=IMPORTANCE_MAX).contains(&importance) => {
+            Err(ServiceError::invalid("importance", "from 1 to 10"))
+        }
+        _ => Ok(()),
     }
 }
 

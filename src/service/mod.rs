@@ -52,6 +52,8 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::Semaphore;
+
 pub use audit::Audit;
 pub use checkpoints::{CheckpointAt, CheckpointPage, CheckpointState, NewCheckpoint, Resumed};
 pub use continuing::{ContinueCall, Continued};
@@ -150,7 +152,8 @@ pub struct Service {
     bindings: Arc<bind::Bindings>,
     ledger: Arc<quota::Ledger>,
     indexing: Arc<indexing::Indexing>,
-    searches: Arc<search::Searches>,
+    /// A permit for each search that may rank.
+    searches: Arc<Semaphore>,
 }
 
 impl Service {
@@ -168,7 +171,7 @@ impl Service {
             bindings: Arc::default(),
             ledger: Arc::default(),
             indexing: Arc::default(),
-            searches: Arc::default(),
+            searches: Arc::new(Semaphore::new(search::AT_ONCE)),
         }
     }
 

@@ -9,8 +9,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Semaphore;
-
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, Window,
     doubt::Doubt,
@@ -42,7 +40,7 @@ const AROUND_MAX: u64 = 5;
 const SNIPPET_BYTES: usize = 600;
 const BESIDE_BYTES: usize = 240;
 /// Searches that rank at once.
-const AT_ONCE: usize = 8;
+pub(super) const AT_ONCE: usize = 8;
 /// How long a search catches up with what was written before it.
 const CATCH_UP: Duration = Duration::from_millis(50);
 /// Bytes that a token takes in an answer, about, and of a hit's members beside its texts.
@@ -174,15 +172,6 @@ pub struct SearchResult {
     pub next_page: Option<String>,
 }
 
-/// Searches that may rank at once.
-pub(super) struct Searches(Arc<Semaphore>);
-
-impl Default for Searches {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(AT_ONCE)))
-    }
-}
-
 /// Positions of a session and of those it reads from, that belong to one search.
 type Family = HashMap<SessionId, Position>;
 
@@ -278,7 +267,7 @@ impl Service {
         family: Option<Family>,
         wanted: usize,
     ) -> ServiceResult<Ranked> {
-        let Ok(permit) = Arc::clone(&self.searches.0).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&self.searches).try_acquire_owned() else {
             let message = format!("{AT_ONCE} searches are under way");
             return Err(ServiceError::new(Code::LimitReached, message).action("try again shortly"));
         };
@@ -452,22 +441,8 @@ fn memory_of(event: &Event) -> Option<MemoryOf> {
 
 /// Where the words that matched are in a snippet, in characters.
 fn marks(shown: &Snippet) -> Vec<(u64, u64)> {
-    let is_inside = |text: &str| text.chars().next().is_some_and(char::is_alphanumeric);
-    let count = |text: &str| text.chars().count() as u64;
-    let mut found: Vec<(u64, u64)> = Vec::new();
-    for word in &shown.matched {
-        for (at, _) in shown.text.match_indices(word.as_str()) {
-            let (before, rest) = shown.text.split_at(at);
-            let after = rest.get(word.len()..).unwrap_or_default();
-            if !before.ends_with(char::is_alphanumeric) && !is_inside(after) {
-                let from = count(before);
-                found.push((from, from + count(word)));
-            }
-        }
-    }
-    found.sort_unstable();
-    found.dedup();
-    found
+    let count = |end: usize| shown.text.get(..end).unwrap_or_default().chars().count() as u64;
+    shown.marks.iter().map(|mark| (count(mark.start), count(mark.end))).collect()
 }
 
 fn open_page(page: &str) -> ServiceResult<usize> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::super::{common::session, complete::ids, values::duration};
+use super::super::{common::session, complete::ids, values::duration_argument};
 use crate::event::SessionId;
 
 #[derive(Debug, Args)]
@@ -57,10 +57,6 @@ pub(crate) struct Search {
     #[arg(long)]
     pub(crate) newest: bool,
     /// Wait up to this long for events that are not indexed yet; default 10s
-    #[arg(long, value_name = "DURATION", value_parser = waited)]
+    #[arg(long, value_name = "DURATION", value_parser = duration_argument)]
     pub(crate) wait: Option<Duration>,
-}
-
-fn waited(text: &str) -> Result<Duration, String> {
-    duration(text).ok_or_else(|| "a duration such as 5s is expected".to_owned())
 }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::scope::{BehindSession, Coverage};
 use self::scope::{PASSAGES_MAX, SLICE_EVENTS, Wanted};
-pub(super) use self::scope::{PartBytes, ScopeIndex, opened};
+pub(super) use self::scope::{PartBytes, ScopeIndex};
 use super::{Service, ServiceResult};
 use crate::{
     env::sync::{Mutex, MutexGuard},
@@ -103,9 +103,7 @@ impl Indexing {
             noted: watch::Sender::new(0),
         }
     }
-}
 
-impl Indexing {
     pub(super) fn is_enabled(&self) -> bool {
         self.options.enabled
     }
@@ -155,8 +153,11 @@ impl Indexing {
 impl Service {
     /// Follows the store until it is stopped, so that a search finds little to catch up with.
     pub async fn follow_index(self, stop: CancellationToken) {
+        if !self.indexing.is_enabled() {
+            return;
+        }
         let mut moved = self.store.moved_watch();
-        while self.indexing.is_enabled() {
+        loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 changed = moved.changed() => if changed.is_err() { return },
@@ -272,14 +273,16 @@ impl Service {
         index: &ScopeIndex,
         bytes: PartBytes,
     ) -> Option<Arc<dyn Mapped>> {
-        opened(bytes, |name| match self.store.open_derived(name) {
-            Ok(mapped) if !mapped.is_hurt() => Some(mapped),
-            _ => {
-                index.lose(name);
-                self.indexing.lost.fetch_add(1, Ordering::Relaxed);
-                None
-            }
-        })
+        let name = match bytes {
+            PartBytes::Fresh(bytes) => return Some(bytes),
+            PartBytes::File(name) => name,
+        };
+        let mapped = self.store.open_derived(name).ok().filter(|mapped| !mapped.is_hurt());
+        if mapped.is_none() {
+            index.lose(name);
+            self.indexing.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        mapped
     }
 
     /// Makes parts of about the same size one, as long as there are such.

@@ -10,7 +10,7 @@ use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Position, Range, Scope, SessionHash, SessionId, SessionKey},
     search::{Part, SessionRef, merge},
-    store::{DerivedFile, DerivedName, Held, Mapped, Moved, Survival},
+    store::{DerivedFile, DerivedName, Held, Moved, Survival},
 };
 
 /// Events that one part is made of.
@@ -60,7 +60,7 @@ struct State {
     behind: BTreeSet<SessionHash>,
     events_behind: u64,
     parts: Vec<IndexPart>,
-    /// What the files hold that were there at the start, by session.
+    /// What the files that were there at the start hold of sessions that are not noted yet.
     held: HashMap<SessionHash, Vec<(Range, u64)>>,
     /// Whether a caller has searched it.
     is_wanted: bool,
@@ -223,7 +223,7 @@ impl ScopeIndex {
         let mut state = self.state();
         let Moved { key, hash, base, tail, rewritten, workspace, is_archived, survival } = moved;
         if !state.sessions.contains_key(&hash) {
-            let indexed_to = state.held_to(hash, base, rewritten);
+            let indexed_to = state.take_held(hash, base, rewritten);
             let (workspace, is_alive) = (None, false);
             let tail = indexed_to;
             let new = Followed {
@@ -399,9 +399,10 @@ impl State {
         }
     }
 
-    /// How far the files hold a session, from its first own position on.
-    fn held_to(&self, hash: SessionHash, base: Position, rewritten: u64) -> Position {
-        let held = self.held.get(&hash).map(Vec::as_slice).unwrap_or_default();
+    /// How far the files hold a session, from its first own position on: asked once, when the
+    /// session is noted first.
+    fn take_held(&mut self, hash: SessionHash, base: Position, rewritten: u64) -> Position {
+        let held = self.held.remove(&hash).unwrap_or_default();
         let mut to = base;
         while let Some((range, _)) =
             held.iter().find(|(range, of)| *of == rewritten && range.contains(to))
@@ -438,16 +439,5 @@ impl State {
             let replaces = std::mem::take(&mut part.replaces);
             *part = IndexPart { replaces, ..IndexPart::fresh(merge(&[old], &keep)) };
         }
-    }
-}
-
-/// The bytes of a part, open.
-pub(crate) fn opened(
-    bytes: PartBytes,
-    open: impl FnOnce(DerivedName) -> Option<Arc<dyn Mapped>>,
-) -> Option<Arc<dyn Mapped>> {
-    match bytes {
-        PartBytes::Fresh(bytes) => Some(bytes),
-        PartBytes::File(name) => open(name),
     }
 }

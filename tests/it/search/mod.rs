@@ -261,7 +261,7 @@ async fn a_query_that_cannot_be_answered_is_refused_by_the_name_of_its_parameter
         (json!({"q": "x", "order": "best"}), "order"),
         (json!({"q": "x", "page": "abc"}), "page"),
         (json!({"q": "x", "wait_ms": 60_001}), "wait_ms"),
-        (json!({"q": "x", "origin": "nobody"}), "origin"),
+        (json!({"q": "x", "origin": "robot"}), "origin"),
         (json!({"q": "x", "before": "noon"}), "created_at[lt]"),
         (json!({"q": "x", "types": ["A B"]}), "types[]"),
     ] {

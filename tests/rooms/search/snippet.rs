@@ -17,6 +17,8 @@ fn a_sentence_that_fits_is_shown_as_it_is_with_what_matched() {
     let found = shown("retries flush ledger loop", text, 400);
     assert_eq!(found.text, text);
     assert_eq!(found.matched, ["Retry", "loop", "flush", "ledger", "loops"]);
+    let marked: Vec<&str> = found.marks.iter().map(|mark| &found.text[mark.clone()]).collect();
+    assert_eq!(marked, found.matched);
     let found = shown("flushledgerv2", text, 400);
     assert_eq!(found.matched, ["flush_ledger_v2"]);
 }
@@ -30,6 +32,8 @@ fn of_a_long_text_the_part_with_most_matches_is_shown() {
     assert!(found.text.starts_with('…') && found.text.ends_with('…'));
     assert!(found.text.len() <= 80 + 2 * ELLIPSIS.len_utf8());
     assert_eq!(found.matched, ["retry", "loop"]);
+    let marked: Vec<&str> = found.marks.iter().map(|mark| &found.text[mark.clone()]).collect();
+    assert_eq!(marked, ["retry", "loop"], "{found:?}");
 }
 
 #[test]

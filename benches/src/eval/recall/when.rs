@@ -1,42 +1,16 @@
 //! The times of conversations. It must not take what is no time.
 
 use ::sessionlog::event::Timestamp;
-
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
+use jiff::{civil::DateTime, tz::TimeZone};
 
 /// `1:56 pm on 8 May, 2023` as RFC 3339; what is RFC 3339 stays as it is.
 pub(super) fn read(text: &str) -> Option<String> {
     if is_instant(text) {
         return Some(text.to_owned());
     }
-    let lower = text.to_lowercase();
-    let words: Vec<&str> = lower.split([' ', ',']).filter(|word| !word.is_empty()).collect();
-    let [clock, half, "on", day, month, year] = words[..] else { return None };
-    let (hour, minute) = clock.split_once(':')?;
-    let (hour, minute): (u8, u8) = (hour.parse().ok()?, minute.parse().ok()?);
-    let hour = match half {
-        _ if !(1..=12).contains(&hour) => return None,
-        "am" => hour % 12,
-        "pm" => hour % 12 + 12,
-        _ => return None,
-    };
-    let month = MONTHS.iter().position(|name| *name == month)? + 1;
-    let (day, year): (u8, u16) = (day.parse().ok()?, year.parse().ok()?);
-    let made = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:00Z");
-    is_instant(&made).then_some(made)
+    let text = text.replace(',', " ");
+    let time = DateTime::strptime("%I:%M %p on %d %B %Y", text).ok()?;
+    Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp().to_string())
 }
 
 /// Whether it is RFC 3339.
