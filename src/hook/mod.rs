@@ -138,10 +138,8 @@ impl Hook {
         }
         if let Some(client) = self.client.as_ref().ok().filter(|_| wants) {
             let left = wait.saturating_sub(self.clock.monotonic().saturating_sub(begun));
-            let asked = {
-                let budgets = [self.tokens_max, self.recall_max];
-                recovery::recover(client, budgets, payload, workspace.as_deref())
-            };
+            let budgets = [self.tokens_max, self.recall_max];
+            let asked = recovery::recover(client, budgets, payload, workspace.as_deref());
             match tokio::time::timeout(left, asked).await {
                 Ok(Ok(text)) => done.answer = text.map(|text| answer(payload, &text)),
                 Ok(Err(error)) => done.trouble = Some(format!("no context for the model: {error}")),
