@@ -70,8 +70,9 @@ fn rows() -> Vec<Row> {
             vec![("/v1/sessions/s/events", json!({"events": [event(2)]}))],
         ),
     ];
-    rows.extend(tools());
     rows.extend(remembered());
+    // Last, because `continue_session` answers with the tail: no row after it appends to `s`.
+    rows.extend(tools());
     rows
 }
 
