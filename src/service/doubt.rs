@@ -101,7 +101,9 @@ impl Service {
 impl Doubt {
     fn of(facts: &Facts, event: &Event, shown: &Snippet, run: &[Event]) -> Self {
         let position = event.position;
-        let later = facts.work.files().filter(|file| file.last > position);
+        // A call says what was asked for, which stays true; its own result is a later change.
+        let is_call = kinds::is_call(event.kind.as_str());
+        let later = facts.work.files().filter(|file| !is_call && file.last > position);
         let named = later.filter(|file| shown.text.contains(&*file.path)).take(FILES_MAX);
         let steps = facts.research.steps();
         let step = steps.binary_search_by_key(&position, |step| step.position).ok();

@@ -135,6 +135,8 @@ async fn a_hit_names_the_files_that_changed_later() {
         let changed = json!({"files_changed": [{"path": "src/ledger.rs", "position": 2}]});
         assert_eq!(at(&found, 0)["stale"], changed, "{found}");
         assert_eq!(at(&found, 3).get("stale"), None, "{found}");
+        let found = search(house, json!({"q": "ledger.rs"})).await;
+        assert_eq!(at(&found, 1).get("stale"), None, "its own edit: {found}");
     })
     .await;
 }
