@@ -17,7 +17,7 @@ use super::{
     page,
 };
 use crate::{
-    event::{Event, EventId, EventType, Position, Range, SessionId, Timestamp, kinds},
+    event::{Event, EventId, EventType, Position, Range, SessionHash, SessionId, Timestamp, kinds},
     harness::{fit, json_bytes},
     projection::{
         Mark, MemoryKind,
@@ -177,7 +177,8 @@ type Family = HashMap<SessionId, Position>;
 
 impl Service {
     /// Events of the caller's sessions that match, best or newest first. An event is found in the
-    /// session that wrote it, also by a search in a fork that has it from there.
+    /// session that wrote it, also by a search in a fork that has it from there; once that session
+    /// is deleted or expired, in its oldest fork that has the event.
     ///
     /// # Errors
     /// `invalid_request` for a query that does not parse (field `q`), a limit out of bounds or a
@@ -275,7 +276,7 @@ impl Service {
         let service = self.clone();
         let ranked = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            let below = |session: SessionRef<'_>| {
+            let served = |session: SessionHash| {
                 let admits = |id: &SessionId, workspace: Option<&str>, is_archived: bool| {
                     let is_wanted = query.filters.admits_session(id.as_str(), workspace);
                     let is_wanted = is_wanted && (archived || !is_archived);
@@ -285,11 +286,12 @@ impl Service {
                     };
                     below.filter(|_| is_wanted)
                 };
-                index.session(session.hash, admits)?
+                index.served(session, admits)
             };
             let keep = |session: SessionRef<'_>, range: Range| {
-                let kept = below(session).map(|to| Range::new(range.from, range.to.min(to)));
-                kept.filter(|range| !range.is_empty()).into_iter().collect()
+                let kept = served(session.hash).into_iter();
+                let kept = kept.map(|(_, of)| (of.from.max(range.from), of.to.min(range.to)));
+                kept.filter(|(from, to)| from < to).map(|(from, to)| Range::new(from, to)).collect()
             };
             let order = if newest_first { Order::Time } else { Order::Score };
             loop {
@@ -298,7 +300,12 @@ impl Service {
                     bytes.filter_map(|bytes| service.open_part(&index, bytes)).collect();
                 let parts: Vec<Part<'_>> =
                     bytes.iter().filter_map(|bytes| Part::trusted(bytes.bytes()).ok()).collect();
-                let ranked = rank(&parts, &query, &keep, order, wanted);
+                let mut ranked = rank(&parts, &query, &keep, order, wanted);
+                for hit in &mut ranked.hits {
+                    let servers = served(hit.hash).into_iter();
+                    let mut servers = servers.filter(|(_, range)| range.contains(hit.position));
+                    hit.session = servers.next().map_or(hit.session.clone(), |(id, _)| id);
+                }
                 // What was computed from a file that the disk lost is void; the file goes.
                 if bytes.iter().all(|bytes| !bytes.is_hurt()) {
                     return ranked;

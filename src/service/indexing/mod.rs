@@ -303,7 +303,8 @@ impl Service {
         }
     }
 
-    /// Makes parts files: the large ones, and the largest when all together are too many bytes.
+    /// Makes parts files: the large ones, and the largest when all together are too many bytes. A
+    /// large one that cannot be kept, as on a full disk, stays in memory while there is room.
     async fn keep_some(&self) -> ServiceResult<()> {
         loop {
             let all = self.indexing.all();
@@ -312,7 +313,14 @@ impl Service {
             let least = if is_full { 0 } else { PASSAGES_MAX };
             let mut is_kept = false;
             for index in all {
-                is_kept |= self.keep_one(&index, least).await?;
+                match self.keep_one(&index, least).await {
+                    Ok(kept) => is_kept |= kept,
+                    Err(error) if is_full => return Err(error),
+                    Err(error) => {
+                        tracing::warn!(%error, "a part of the search index is in memory alone");
+                        return Ok(());
+                    }
+                }
             }
             if !is_kept {
                 return Ok(());
@@ -354,14 +362,14 @@ impl Service {
                 fill: Fill::Forward,
                 allow_gaps: true,
             };
-            let slice = match self.store.read(&one.key, read).await {
+            let slice = match self.store.read(&one.from, read).await {
                 Ok(slice) => slice,
                 Err(
                     StoreError::SessionNotFound { .. }
                     | StoreError::SessionDeleted { .. }
                     | StoreError::SessionExpired { .. },
                 ) => {
-                    index.hide(one.hash);
+                    index.hide(one.from_hash);
                     continue;
                 }
                 Err(error) => return Err(error.into()),
@@ -378,7 +386,7 @@ impl Service {
         let made = tokio::task::spawn_blocking(move || {
             let mut builder = PartBuilder::new();
             for (one, events) in &slices {
-                let session = SessionRef { hash: one.hash, id: one.key.session.as_str() };
+                let session = SessionRef { hash: one.hash, id: one.session.as_str() };
                 events.iter().for_each(|event| builder.add_event(session, event));
                 builder.cover(session, one.range);
             }

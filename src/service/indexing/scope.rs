@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     env::sync::{Mutex, MutexGuard},
-    event::{Position, Range, Scope, SessionHash, SessionId, SessionKey},
+    event::{Position, Range, Scope, SessionHash, SessionId, SessionKey, Timestamp},
     search::{Part, SessionRef, merge},
     store::{DerivedFile, DerivedName, Held, Moved, Survival},
 };
@@ -56,6 +56,8 @@ pub(crate) struct ScopeIndex {
 #[derive(Default)]
 struct State {
     sessions: HashMap<SessionHash, Followed>,
+    /// The forks of each session that has any.
+    forks: HashMap<SessionHash, Vec<SessionHash>>,
     /// Those with events that are not in the index.
     behind: BTreeSet<SessionHash>,
     events_behind: u64,
@@ -74,13 +76,22 @@ struct Followed {
     is_archived: bool,
     /// Its first own position: what is below is its parent's.
     base: Position,
+    parent: Option<SessionHash>,
     tail: Position,
+    created_at: Timestamp,
     /// What is below is in the index.
     indexed_to: Position,
+    /// Events that it counts as behind.
+    behind: u64,
     /// How often something of it was taken away.
     rewritten: u64,
-    /// Whether it answers.
-    is_alive: bool,
+    survival: Survival,
+}
+
+impl Followed {
+    fn is_alive(&self) -> bool {
+        self.survival == Survival::Alive
+    }
 }
 
 /// Where the bytes of a part are.
@@ -102,10 +113,22 @@ struct IndexPart {
     replaces: Vec<DerivedName>,
 }
 
+/// A living session that serves what another one wrote, or it itself.
+struct Server<'a> {
+    hash: SessionHash,
+    session: &'a Followed,
+    /// It has what is below.
+    below: Position,
+}
+
 /// Events to read for the next part.
 pub(super) struct Wanted {
-    pub(super) key: SessionKey,
+    /// The session that wrote them.
+    pub(super) session: SessionId,
     pub(super) hash: SessionHash,
+    /// The session that serves them: the one that wrote them, or a fork of it.
+    pub(super) from: SessionKey,
+    pub(super) from_hash: SessionHash,
     pub(super) rewritten: u64,
     pub(super) range: Range,
 }
@@ -164,17 +187,28 @@ impl ScopeIndex {
         self.state().parts.iter().map(|part| part.bytes.clone()).collect()
     }
 
-    /// Looks at a session whose events may be shown: its name, its workspace, whether it is
-    /// archived.
-    pub(crate) fn session<T>(
+    /// The sessions that serve what a session wrote, and which positions of it: itself, or, of one
+    /// that is deleted or expired, of each position the oldest of its forks that has it. `look` is
+    /// given a session's name, its workspace and whether it is archived, and says below which
+    /// position it is wanted.
+    pub(crate) fn served(
         &self,
         hash: SessionHash,
-        look: impl FnOnce(&SessionId, Option<&str>, bool) -> T,
-    ) -> Option<T> {
+        look: impl Fn(&SessionId, Option<&str>, bool) -> Option<Position>,
+    ) -> Vec<(SessionId, Range)> {
         let state = self.state();
-        let session = state.sessions.get(&hash).filter(|session| session.is_alive)?;
-        let (id, workspace) = (&session.key.session, session.workspace.as_deref());
-        Some(look(id, workspace, session.is_archived))
+        let mut from = Position::ZERO;
+        let mut served = Vec::new();
+        for Server { session, below, .. } in state.servers(hash) {
+            let id = &session.key.session;
+            let wanted = look(id, session.workspace.as_deref(), session.is_archived);
+            let to = wanted.map_or(from, |to| to.min(below));
+            if from < to {
+                served.push((id.clone(), Range::new(from, to)));
+                from = to;
+            }
+        }
+        served
     }
 
     pub(crate) fn coverage(&self) -> Coverage {
@@ -221,22 +255,27 @@ impl ScopeIndex {
     /// Notes how a session is now.
     pub(super) fn note(&self, moved: Moved) {
         let mut state = self.state();
-        let Moved { key, hash, base, tail, rewritten, workspace, is_archived, survival } = moved;
+        let Moved { key, hash, base, parent, tail, created_at, .. } = moved;
+        let Moved { rewritten, workspace, is_archived, survival, .. } = moved;
         if !state.sessions.contains_key(&hash) {
             let indexed_to = state.take_held(hash, base, rewritten);
-            let (workspace, is_alive) = (None, false);
-            let tail = indexed_to;
             let new = Followed {
                 key,
-                workspace,
+                workspace: None,
                 is_archived,
                 base,
-                tail,
+                parent,
+                tail: indexed_to,
+                created_at,
                 indexed_to,
+                behind: 0,
                 rewritten,
-                is_alive,
+                survival: Survival::Deleted,
             };
             state.sessions.insert(hash, new);
+            if let Some(parent) = parent {
+                state.forks.entry(parent).or_default().push(hash);
+            }
         }
         let is_rewritten =
             state.sessions.get(&hash).is_some_and(|session| session.rewritten != rewritten);
@@ -247,7 +286,7 @@ impl ScopeIndex {
             }
             session.tail = tail.max(session.indexed_to);
             (session.workspace, session.is_archived) = (workspace, is_archived);
-            session.is_alive = survival == Survival::Alive;
+            session.survival = survival;
         });
         if is_rewritten {
             state.drop_passages(hash);
@@ -264,13 +303,18 @@ impl ScopeIndex {
         }
         for hash in &state.behind {
             let Some(session) = state.sessions.get(hash).filter(|_| left > 0) else { break };
-            let to = session.tail.min(session.indexed_to.plus(left));
-            left -= to.0 - session.indexed_to.0;
+            let from = session.indexed_to;
+            let server = state.servers(*hash).into_iter().find(|server| from < server.below);
+            let Some(server) = server else { continue };
+            let to = session.tail.min(server.below).min(from.plus(left));
+            left -= to.0 - from.0;
             wanted.push(Wanted {
-                key: session.key.clone(),
+                session: session.key.session.clone(),
                 hash: *hash,
+                from: server.session.key.clone(),
+                from_hash: server.hash,
                 rewritten: session.rewritten,
-                range: Range::new(session.indexed_to, to),
+                range: Range::new(from, to),
             });
         }
         wanted
@@ -299,7 +343,7 @@ impl ScopeIndex {
 
     /// A session does not answer any more: the store reports when it does again.
     pub(super) fn hide(&self, hash: SessionHash) {
-        self.state().change(hash, |session| session.is_alive = false);
+        self.state().change(hash, |session| session.survival = Survival::Deleted);
     }
 
     /// A file is gone: its sessions are read again.
@@ -384,19 +428,57 @@ impl ScopeIndex {
 }
 
 impl State {
-    /// Changes what is known of a session, and whether it counts as behind. What is hidden is not
-    /// read, and is not behind.
+    /// The living sessions that serve what a session wrote: itself, or else forks, the oldest
+    /// first.
+    fn servers(&self, hash: SessionHash) -> Vec<Server<'_>> {
+        let mut living = Vec::new();
+        let mut left = vec![(hash, Position(u64::MAX))];
+        while let Some((hash, below)) = left.pop() {
+            let Some(session) = self.sessions.get(&hash) else { continue };
+            match session.survival {
+                Survival::Alive => living.push(Server { hash, session, below }),
+                Survival::Erased => {}
+                Survival::Deleted | Survival::Expired => {
+                    let forks = self.forks.get(&hash).into_iter().flatten();
+                    left.extend(forks.filter_map(|fork| {
+                        Some((*fork, self.sessions.get(fork)?.base.min(below)))
+                    }));
+                }
+            }
+        }
+        living.sort_by_key(|one| (one.session.created_at, &one.session.key.session));
+        living
+    }
+
+    /// Changes what is known of a session, and whether it counts as behind, and those that it
+    /// serves.
     fn change(&mut self, hash: SessionHash, change: impl FnOnce(&mut Followed)) {
         let Some(session) = self.sessions.get_mut(&hash) else { return };
-        let lacks = |session: &Followed| session.tail.0 - session.indexed_to.0;
-        if self.behind.remove(&hash) {
-            self.events_behind -= lacks(session);
-        }
+        let was_alive = session.is_alive();
         change(session);
-        if session.is_alive && session.indexed_to < session.tail {
-            self.behind.insert(hash);
-            self.events_behind += lacks(session);
+        let (is_alive, mut above) = (session.is_alive(), session.parent);
+        self.count(hash);
+        while let Some(hash) = above.filter(|_| was_alive != is_alive) {
+            self.count(hash);
+            let parent = self.sessions.get(&hash);
+            above = parent.filter(|parent| !parent.is_alive()).and_then(|parent| parent.parent);
         }
+    }
+
+    /// Counts what the index lacks of a session. What no living session serves is not read, and is
+    /// not behind.
+    fn count(&mut self, hash: SessionHash) {
+        let to = self.servers(hash).into_iter().map(|server| server.below).max();
+        let Some(session) = self.sessions.get_mut(&hash) else { return };
+        let to = to.map_or(session.indexed_to, |below| below.min(session.tail));
+        let behind = to.0.saturating_sub(session.indexed_to.0);
+        self.events_behind = self.events_behind - session.behind + behind;
+        session.behind = behind;
+        if behind > 0 {
+            self.behind.insert(hash)
+        } else {
+            self.behind.remove(&hash)
+        };
     }
 
     /// How far the files hold a session, from its first own position on: asked once, when the

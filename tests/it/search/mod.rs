@@ -221,6 +221,35 @@ async fn a_fork_finds_its_past_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_event_of_a_deleted_session_is_found_in_its_oldest_fork_that_has_it() {
+    over_every_engine(async |house| {
+        talk(house, "trunk", "w", &["An osprey above", "the river bank", "a heron", "an owl"])
+            .await;
+        for (fork, at) in [("early", "2"), ("late", "3")] {
+            let new = json!({"id": fork, "at": at});
+            assert!(house.post("/v1/sessions/trunk/fork", &new).await.status < 300);
+        }
+        let place = async |words: &str, session: Option<&str>| {
+            let found = search(house, json!({"q": format!("+{words}"), "session": session})).await;
+            places(&found).join(", ")
+        };
+        // Deleted before it was searched: the index reads it as its forks have it.
+        assert_eq!(house.call("DELETE", "/v1/sessions/trunk", &[], None).await.status, 200);
+        assert_eq!(place("osprey", None).await, "early 0");
+        assert_eq!(place("osprey", Some("late")).await, "late 0");
+        assert_eq!(place("heron", None).await, "late 2");
+        assert_eq!(place("heron", Some("early")).await, "");
+        assert_eq!(place("owl", None).await, "", "no fork has it");
+        assert_eq!(house.call("DELETE", "/v1/sessions/early", &[], None).await.status, 200);
+        assert_eq!(place("osprey", None).await, "late 0");
+        assert_eq!(house.post("/v1/sessions/trunk/restore", &json!({})).await.status, 200);
+        assert_eq!(place("osprey", None).await, "trunk 0");
+        assert_eq!(place("owl", None).await, "trunk 3");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn another_scope_is_never_counted() {
     let walled = Walled::plain().await;
     let ada = walled.token(("acme", "ada"), &[Grant::Read, Grant::Write]);
