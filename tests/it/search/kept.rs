@@ -180,7 +180,7 @@ fn a_failure_at_any_call_leaves_an_index_that_catches_up() {
 }
 
 #[test]
-fn the_index_goes_on_in_memory_when_the_disk_is_full() {
+fn a_full_disk_leaves_a_large_part_of_the_index_in_memory() {
     runtime().block_on(async {
         let sim = machine(74, false);
         let desk = Desk::open(&sim.env());
