@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, Window,
-    doubt::Doubt,
+    doubt::{Doubt, READS_MAX},
     indexing::{Coverage, ScopeIndex},
     memory::kinds_of,
     page,
@@ -155,6 +155,8 @@ pub struct Hit {
     pub marked: Vec<Mark>,
     /// What speaks against it, where something does.
     pub doubt: Option<Doubt>,
+    /// Whether too much came later in its session to be looked at: something may speak against it.
+    pub unchecked: bool,
 }
 
 /// What was found.
@@ -170,6 +172,13 @@ pub struct SearchResult {
     pub limited: bool,
     /// The cursor of the next page.
     pub next_page: Option<String>,
+}
+
+/// What one search has looked at for its hits.
+struct Looked {
+    infos: HashMap<SessionId, Option<SessionInfo>>,
+    /// Reads that are left to bring facts up to now.
+    reads: usize,
 }
 
 /// Positions of a session and of those it reads from, that belong to one search.
@@ -213,7 +222,8 @@ impl Service {
         (result.limited, result.coverage) = (ranked.limited, index.coverage());
         let until = self.monotonic() + VERIFIED_FOR;
         let mut bytes_left = asked.tokens_max.map_or(usize::MAX, |tokens| tokens * TOKEN_BYTES);
-        let (mut infos, mut texts) = (HashMap::new(), HashMap::<u64, usize>::new());
+        let mut looked = Looked { infos: HashMap::new(), reads: READS_MAX };
+        let mut texts = HashMap::<u64, usize>::new();
         let is_cut = ranked.hits.len() == wanted && wanted < RANKED_MAX;
         for (at, found) in ranked.hits.into_iter().enumerate().skip(skip) {
             let next_page = || Some(page::seal("q", &[&at.to_string()]));
@@ -225,7 +235,7 @@ impl Service {
                 (result.limited, result.next_page) = (true, next_page());
                 break;
             }
-            let shown = self.shown(caller, &query, &found, asked.around, &mut infos).await?;
+            let shown = self.shown(caller, &query, &found, asked.around, &mut looked).await?;
             let Some((text, hit)) = shown else { continue };
             if let Some(first) = texts.get(&text).and_then(|first| result.hits.get_mut(*first)) {
                 first.repeated += 1;
@@ -323,14 +333,16 @@ impl Service {
         query: &SearchQuery,
         found: &search::Hit,
         around: u64,
-        infos: &mut HashMap<SessionId, Option<SessionInfo>>,
+        looked: &mut Looked,
     ) -> ServiceResult<Option<(u64, Hit)>> {
         let session = found.session.clone();
         let key = caller.key(&session);
-        if !infos.contains_key(&session) {
-            infos.insert(session.clone(), self.store.info(&key).await.ok());
+        if !looked.infos.contains_key(&session) {
+            looked.infos.insert(session.clone(), self.store.info(&key).await.ok());
         }
-        let Some(info) = infos.get(&session).and_then(Option::as_ref) else { return Ok(None) };
+        let Some(info) = looked.infos.get(&session).and_then(Option::as_ref) else {
+            return Ok(None);
+        };
         let (from, to) = (found.position.0.saturating_sub(around), found.position.0 + 1 + around);
         let read = Read {
             range: Range::new(Position(from), Position(to).min(info.tail)),
@@ -348,7 +360,8 @@ impl Service {
         }
         let passage = said.piece(found.piece);
         let shown = snippet(query.words(), passage, SNIPPET_BYTES);
-        let standing = self.standing(&key, info, event, &shown, &slice.events).await;
+        let around = &slice.events;
+        let standing = self.standing(&key, event, &shown, around, &mut looked.reads).await;
         if standing.forgotten.contains(&event.position) {
             return Ok(None);
         }
@@ -379,6 +392,7 @@ impl Service {
             memory: memory_of(event),
             marked: standing.marked,
             doubt: standing.doubt,
+            unchecked: standing.unchecked,
             text: shown.text,
             repeated: 0,
             session,

@@ -145,6 +145,10 @@ pub struct Hit {
     /// What speaks against it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stale: Option<Doubt>,
+    /// Whether too much came later in its session to be looked at: neither marks nor what speaks
+    /// against it are known. The next search looks further.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unchecked: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -248,6 +252,7 @@ impl From<service::Hit> for Hit {
             memory: hit.memory.map(Memory::from),
             marks: hit.marked.into_iter().map(Mark::from).collect(),
             stale: hit.doubt.map(Doubt::from),
+            unchecked: hit.unchecked,
         }
     }
 }

@@ -81,6 +81,9 @@ pub(crate) struct MemoryBlock {
     /// What speaks against it.
     #[serde(skip_serializing_if = "none")]
     stale: Option<Doubt>,
+    /// Too much came later to look: something may speak against it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unchecked: bool,
 }
 
 /// What was found in past sessions.
@@ -121,6 +124,7 @@ impl From<Hit> for MemoryBlock {
             around: hit.around.into_iter().map(line).collect(),
             marks: hit.marked.into_iter().map(Mark::from).collect(),
             stale: hit.doubt.map(Doubt::from),
+            unchecked: hit.unchecked,
         }
     }
 }
