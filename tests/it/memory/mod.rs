@@ -489,3 +489,27 @@ async fn blocks_are_paged_in_within_their_budget_and_the_rest_is_named() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_names_the_items_written_from_the_session_or_redacts_them() {
+    over_every_engine(async |house| {
+        for id in ["one", "two", "three"] {
+            session(house, id, "w").await;
+            insert(house, id, semantic(&format!("The wolpertinger of {id}"))).await;
+        }
+        let erased = house.post("/v1/sessions/one/erase", &json!({})).await.json();
+        assert_eq!(erased["memory"].as_array().unwrap().len(), 1, "{erased}");
+        assert_eq!(erased["memory"][0]["redacted"], false, "{erased}");
+        let named = erased["memory"][0]["memory_id"].as_str().unwrap();
+        let item = house.get(&format!("/v1/sessions/two/memory/{named}")).await.json();
+        assert_eq!(item["text"], "The wolpertinger of one");
+        let erased = house.post("/v1/sessions/two/erase?with_memory=true", &json!({})).await;
+        assert_eq!(erased.json()["memory"][0]["redacted"], true, "{}", erased.text);
+        let left = list(house, "/v1/workspaces/w/memory").await;
+        assert_eq!(texts(&left), ["The wolpertinger of three", "The wolpertinger of one"]);
+        let erased = house.post("/v1/sessions/three/erase?with_memory=true", &json!({})).await;
+        let items = erased.json()["memory"].as_array().unwrap().len();
+        assert_eq!(items, 1, "those of others are not named: {}", erased.text);
+    })
+    .await;
+}

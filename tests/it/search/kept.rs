@@ -134,7 +134,7 @@ fn no_word_is_in_the_index_of_an_encrypted_store_nor_one_that_was_erased_in_any(
             };
             assert_eq!(has("wolperting"), !encrypted, "the index is in a file");
             let session = SessionId::new("secret").unwrap();
-            desk.service.erase_session(&caller(), &session).await.unwrap();
+            desk.service.erase_session(&caller(), &session, false).await.unwrap();
             assert!(!has("wolperting"), "encrypted: {encrypted}");
             assert_eq!(places(&desk.search("wolpertinger").await), []);
             assert_eq!(places(&desk.search("heron 9").await)[0], ("other".to_owned(), 9));
