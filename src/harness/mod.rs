@@ -12,6 +12,7 @@ mod message;
 mod outcomes;
 mod overview;
 mod phases;
+mod recall;
 mod render;
 mod said;
 pub mod select;
@@ -39,10 +40,11 @@ pub use overview::{
     overview,
 };
 pub use phases::{Level, Levelled, Named, PhaseView, levelled};
+pub use recall::{NOTICE, Passage, TRUST, at_work, framed, recalled, speaks_of_it, words};
 pub use render::{LeftOut, PlanView, Quote, ResultView, Why};
 pub use said::{Block, Call, Image, READ_TYPES, ToolResult};
 pub use step::{StepPlace, StepView, page};
 pub use summary::{summary, summary_in_lines};
 pub use tokens::{Counter, Tokenizer};
 pub use transform::{Compress, Filter, Transform, TransformError};
-pub use window::{Plan, Reason, Shape, Shown, WINDOW_TOKENS_MIN, Window, window};
+pub use window::{Plan, Reason, Recalled, Shape, Shown, WINDOW_TOKENS_MIN, Window, window};

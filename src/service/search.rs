@@ -17,7 +17,9 @@ use super::{
     page,
 };
 use crate::{
-    event::{Event, EventId, EventType, Position, Range, SessionHash, SessionId, Timestamp, kinds},
+    event::{
+        Event, EventId, EventType, Origin, Position, Range, SessionHash, SessionId, Timestamp, kinds,
+    },
     harness::{fit, json_bytes},
     projection::{
         Mark, MemoryKind,
@@ -66,6 +68,8 @@ pub struct SearchCall {
     pub words: String,
     /// Only this session; of a fork also what it has of its parents.
     pub session: Option<SessionId>,
+    /// Only what is below this position; then the search waits for this of `session` alone.
+    pub below: Option<Position>,
     /// Only sessions of this workspace.
     pub workspace: Option<String>,
     /// Only these types; empty for all.
@@ -137,6 +141,8 @@ pub struct Hit {
     pub at: Timestamp,
     /// The speaker.
     pub who: Option<String>,
+    /// What caused it.
+    pub origin: Origin,
     /// How well it fits.
     pub score: f32,
     /// What the score is made of.
@@ -168,6 +174,8 @@ pub struct SearchResult {
     pub coverage: Coverage,
     /// Whether it is known what was written before the search; else more may be missing.
     pub is_noted: bool,
+    /// Whether the index lacks something of `session` that was to be searched.
+    pub lacks_session: bool,
     /// Whether a check ended at its limit, so that more may match.
     pub limited: bool,
     /// The cursor of the next page.
@@ -210,11 +218,16 @@ impl Service {
         }
         let skip = asked.page.as_deref().map(open_page).transpose()?.unwrap_or(0);
         let family = match &asked.session {
-            Some(session) => Some(self.line_of(caller, session).await?),
+            Some(session) => Some(self.line_of(caller, session, asked.below).await?),
             None => None,
         };
-        let (index, is_noted) = self.caught_up(&caller.scope, CATCH_UP + asked.wait).await;
-        let mut result = SearchResult { is_noted, ..SearchResult::default() };
+        let lacks = |index: &ScopeIndex| family.as_ref().is_some_and(|line| index.lacks(line));
+        let has_enough =
+            |index: &ScopeIndex| index.is_caught_up() || asked.below.is_some() && !lacks(index);
+        let wait = CATCH_UP + asked.wait;
+        let (index, is_noted) = self.caught_up(&caller.scope, wait, has_enough).await;
+        let lacks_session = !is_noted || lacks(&index);
+        let mut result = SearchResult { is_noted, lacks_session, ..SearchResult::default() };
         let spare = if query.needs_text() { VERIFIED_MAX } else { SPARE };
         let wanted = (skip + REPEATS * limit + spare).min(RANKED_MAX);
         let ranked = self.ranked_events(Arc::clone(&index), query.clone(), &asked, family, wanted);
@@ -257,9 +270,15 @@ impl Service {
     }
 
     /// A session and those it reads from, each with the position below which it has their events.
-    async fn line_of(&self, caller: &Caller, session: &SessionId) -> ServiceResult<Family> {
+    async fn line_of(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        below: Option<Position>,
+    ) -> ServiceResult<Family> {
         let key = caller.key(session);
         let tail = self.store.info(&key).await?.tail;
+        let tail = below.map_or(tail, |below| below.min(tail));
         let family = self.store.family(&key, ANCESTORS_MAX).await?;
         let mut line = Family::from([(session.clone(), tail)]);
         let mut below = tail;
@@ -385,6 +404,7 @@ impl Service {
             kind: event.kind.clone(),
             at: event.created_at.unwrap_or(event.processed_at),
             who: said.speaker,
+            origin: event.origin,
             score: found.score,
             why: found.why,
             marks: marks(&shown),

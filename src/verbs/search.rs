@@ -189,6 +189,7 @@ impl SearchQuery {
             Some(_) => return Err(ServiceError::invalid("order", "score or time is expected")),
         };
         Ok(SearchCall {
+            below: None,
             words: self.q,
             session: self.session.as_deref().map(session_id).transpose()?,
             workspace: self.workspace,

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{TRUST, convert::origin, types::Range};
+use super::{TRUST, types::Range};
 use crate::{
     projection::{self, MemoryState, text::one_line},
     service::{self, KeptItem, MemoryPage, MemoryWritten, RememberCall},
@@ -418,7 +418,7 @@ impl From<projection::Mark> for Mark {
         Self {
             mark: mark.kind.as_str().to_owned(),
             position: mark.position.0,
-            origin: origin(mark.origin).to_owned(),
+            origin: mark.origin.as_str().to_owned(),
             importance: mark.importance,
             note: mark.note.map(String::from),
         }

@@ -123,6 +123,8 @@ pub struct Hit {
     /// The speaker: `user`, `agent`, `tool`, or the name that the event gives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
+    /// What caused it: `user`, `model`, `tool`, `web`, `harness` or `import`.
+    pub origin: String,
     /// How well it fits; the hits are in this order unless the newest come first.
     pub score: f64,
     /// What the score is made of.
@@ -224,7 +226,7 @@ impl From<service::Why> for Why {
 }
 
 /// With three digits behind the point: more would say what a ranking does not know.
-fn rounded(score: f32) -> f64 {
+pub(super) fn rounded(score: f32) -> f64 {
     (f64::from(score) * 1_000.0).round() / 1_000.0
 }
 
@@ -244,6 +246,7 @@ impl From<service::Hit> for Hit {
             kind: hit.kind.to_string(),
             at: hit.at.to_string(),
             who: hit.who,
+            origin: hit.origin.as_str().to_owned(),
             score: rounded(hit.score),
             why: hit.why.into(),
             snippet: Snippet { text: hit.text, marks: hit.marks },

@@ -28,7 +28,7 @@ pub(super) use self::{
         Verify,
     },
     values::Order,
-    views::{Diff, Fork, Rewind, View, WhichView, WindowFormat, WindowPlan},
+    views::{Diff, Fork, Recall, Rewind, View, WhichView, WindowFormat, WindowPlan},
     work::{Checkpoints, Cursors, History, Wake},
 };
 

@@ -170,9 +170,14 @@ impl Service {
         }
     }
 
-    /// The index of a scope, once everything that was acknowledged before is in it, or once `wait`
-    /// is over; and whether it is known what was acknowledged.
-    pub(super) async fn caught_up(&self, scope: &Scope, wait: Duration) -> (Arc<ScopeIndex>, bool) {
+    /// The index of a scope, once it has enough of what was acknowledged before, or once `wait` is
+    /// over; and whether it is known what was acknowledged.
+    pub(super) async fn caught_up(
+        &self,
+        scope: &Scope,
+        wait: Duration,
+        has_enough: impl Fn(&ScopeIndex) -> bool,
+    ) -> (Arc<ScopeIndex>, bool) {
         let index = self.indexing.of(scope);
         index.want();
         let mut noted = self.indexing.noted.subscribe();
@@ -180,7 +185,7 @@ impl Service {
         let mut over = std::pin::pin!(tokio::time::sleep(wait));
         loop {
             let is_noted = *noted.borrow_and_update() >= turn;
-            if is_noted && index.is_caught_up() {
+            if is_noted && has_enough(&index) {
                 return (index, true);
             }
             tokio::select! {

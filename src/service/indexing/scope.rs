@@ -236,8 +236,15 @@ impl ScopeIndex {
         self.state().is_wanted = true;
     }
 
-    pub(super) fn is_caught_up(&self) -> bool {
+    pub(crate) fn is_caught_up(&self) -> bool {
         self.state().behind.is_empty()
+    }
+
+    /// Whether it lacks something of these sessions, each below a position.
+    pub(crate) fn lacks(&self, sessions: &HashMap<SessionId, Position>) -> bool {
+        let state = self.state();
+        let mut behind = state.behind.iter().filter_map(|hash| state.sessions.get(hash));
+        behind.any(|one| sessions.get(&one.key.session).is_some_and(|to| one.indexed_to < *to))
     }
 
     /// Takes a file that was there at the start, before any session of it is noted.
