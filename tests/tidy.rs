@@ -108,6 +108,8 @@ const CONFINED: &[(&str, &[&str])] = &[
             "service/admit.rs",
             "service/memory.rs",
             "service/notebook.rs",
+            "service/restoring.rs",
+            "service/saving.rs",
         ],
     ),
     // How words are compared.

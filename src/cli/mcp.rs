@@ -29,7 +29,7 @@ pub(super) struct Mcp {
     /// Session for tool calls that name none
     #[arg(long, value_name = "S", value_parser = session, add = ids())]
     pub(super) session: Option<SessionId>,
-    /// Tool sets to offer, comma-separated: research (default), events, memory
+    /// Tool sets to offer, comma-separated: research (default), events, memory, workspace
     #[arg(long, value_name = "A,B")]
     pub(super) toolsets: Option<String>,
 }

@@ -18,6 +18,7 @@ mod demo;
 mod events;
 mod failure;
 mod fork;
+mod handoff;
 mod health;
 mod hook;
 mod inspect;
@@ -273,6 +274,7 @@ async fn ask(
         Verb::Cursors(wanted) => work::cursors(&client, wanted, screen).await,
         Verb::Memory(wanted) => memory::run(&client, wanted, screen).await,
         Verb::Mark(wanted) => memory::mark(&client, wanted, screen).await,
+        Verb::Handoff(wanted) => handoff::run(&client, wanted, environment, screen).await,
         Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
         Verb::History(wanted) => work::history(&client, &wanted, screen).await,
         Verb::Why(wanted) => why::run(&client, &wanted, screen).await,
@@ -359,6 +361,7 @@ impl Verb {
             Self::Checkpoints(verb) => Some(&mut verb.session),
             Self::Cursors(verb) => Some(&mut verb.session),
             Self::Memory(verb) => verb.session.as_mut(),
+            Self::Handoff(verb) => verb.session_mut(),
             Self::Mark(verb) => Some(&mut verb.session),
             Self::Wake(verb) => Some(&mut verb.session),
             Self::Rename(verb) => Some(&mut verb.session),

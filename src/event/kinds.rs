@@ -40,6 +40,14 @@ register! {
     MEMORY_FORGOTTEN = "memory.forgotten",
     EVENT_MARKED = "event.marked",
 
+    // What is handed from a session to the one that continues it.
+    CONTEXT_ITEM = "context.item",
+    FILE_REFERENCED = "file.referenced",
+    FILE_CHECKED = "file.checked",
+    WORKSPACE_STATE = "workspace.state",
+    SESSION_SAVED = "session.saved",
+    SESSION_RESTORED = "session.restored",
+
     // The context of a model.
     CONTEXT_COMPACTED = "context.compacted",
     AGENT_THREAD_CONTEXT_COMPACTED = "agent.thread_context_compacted",

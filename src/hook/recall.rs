@@ -72,6 +72,7 @@ fn holds(hit: &Hit) -> bool {
     is_said
         && speaks_of_it(&hit.snippet.text, &hit.snippet.marks, hit.why.words)
         && hit.stale.is_none()
+        && !hit.unchecked
         && hit.marks.iter().all(|mark| mark.mark != "wrong")
 }
 

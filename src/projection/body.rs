@@ -316,12 +316,85 @@ pub struct MarkBody {
     pub of: String,
     /// `important`, `wrong` or `done`.
     pub mark: String,
+    /// The position of the event, by which views know what is marked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
     /// 1 to 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub importance: Option<u8>,
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// `context.item`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextItemBody {
+    /// The client's name for it: a later item of that name takes its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<String>,
+    /// `code`, `file`, `data`, `concept`, `task` or another.
+    pub category: String,
+    /// What it says.
+    pub content: String,
+    /// 1 to 10.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub importance: Option<u8>,
+}
+
+/// `file.referenced`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileBody {
+    /// Its path.
+    pub path: String,
+    /// Hash of its bytes, as `blake3:` and hexadecimal digits, or in the client's own form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    /// When it was changed last: RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified_at: Option<String>,
+    /// Its size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+/// `session.saved`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedBody {
+    /// Tokens of the conversation, as the client counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Context items of the same call.
+    pub items: u64,
+    /// File references of the same call.
+    pub files: u64,
+    /// The conversation, in the client's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+}
+
+/// `session.restored`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoredBody {
+    /// The session that this one continues, and the position up to which it was read.
+    pub from: PlaceBody,
+    /// Tokens that the answer might have.
+    pub tokens_max: u64,
+    /// What of it was given, in the order of choice.
+    pub chosen: Vec<GivenBody>,
+    /// How its parts are weighed.
+    pub weights: std::collections::BTreeMap<String, u64>,
+}
+
+/// An item that a restore gave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenBody {
+    /// Its class, and the position or place of it.
+    pub id: String,
+    /// Its score; 0 for an indispensable item.
+    pub score: u64,
+    /// `line`, `short`, `bare`, `squeezed` or `whole`.
+    pub form: String,
 }
 
 /// `context.compacted`.

@@ -211,11 +211,12 @@ fn asked(types: &[&str]) -> SearchCall {
     SearchCall { types, limit: Some(CANDIDATES), ..SearchCall::default() }
 }
 
-/// Whether a hit speaks of the work in hand, and nothing speaks against it.
+/// Whether a hit speaks of the work in hand, and it is known that nothing speaks against it.
 fn holds(hit: &Hit) -> bool {
     let is_wrong = hit.marked.iter().any(|mark| mark.kind == MarkKind::Wrong);
     speaks_of_it(&hit.text, &hit.marks, f64::from(hit.why.words))
         && hit.doubt.is_none()
+        && !hit.unchecked
         && !is_wrong
 }
 

@@ -18,7 +18,8 @@ use super::{
 };
 use crate::{
     event::{
-        Event, EventId, EventType, Origin, Position, Range, SessionHash, SessionId, Timestamp, kinds,
+        Event, EventId, EventType, Origin, Position, Range, SessionHash, SessionId, Timestamp,
+        kinds,
     },
     harness::{fit, json_bytes},
     projection::{

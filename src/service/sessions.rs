@@ -12,6 +12,7 @@ use super::{
     store_error::unwritten,
 };
 use crate::{
+    env::sync::Mutex,
     event::{Batch, SessionId, Timestamp, limits},
     store::{Appended, Change, Listed, Listing, NewSession, Only, SessionInfo, StoreError},
 };
@@ -131,6 +132,42 @@ impl Service {
         let next_page =
             next.map(|(at, session)| page::seal("s", &[&at.0.to_string(), session.as_str()]));
         Ok(SessionPage { sessions, next_page })
+    }
+
+    /// Sessions from an offset on, the newest first, and how many there are.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub async fn counted_sessions(
+        &self,
+        caller: &Caller,
+        workspace: Option<String>,
+        offset: usize,
+        limit: usize,
+    ) -> ServiceResult<(Vec<SessionInfo>, usize)> {
+        let seen = Arc::new(Mutex::from((Vec::new(), 0)));
+        let mut after = None;
+        loop {
+            let found = Arc::clone(&seen);
+            let count = move |info: &SessionInfo| {
+                if !is_notebook(&info.key.session) {
+                    let mut found = found.lock();
+                    if found.1 >= offset && found.0.len() < limit {
+                        found.0.push(info.clone());
+                    }
+                    found.1 += 1;
+                }
+                false
+            };
+            let only = Some(Only(Arc::new(count)));
+            let workspace = workspace.clone();
+            let listing = Listing { only, workspace, after, ..Listing::default() };
+            let page = self.store.list(&caller.scope, listing).await?;
+            after = page.next;
+            if after.is_none() {
+                return Ok(std::mem::take(&mut *seen.lock()));
+            }
+        }
     }
 
     /// A session's record.

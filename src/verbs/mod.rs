@@ -6,6 +6,7 @@ pub mod admin;
 pub mod browser;
 pub mod events;
 pub mod forks;
+pub mod handoff;
 pub mod hosted;
 pub mod memory;
 mod place;
@@ -198,6 +199,7 @@ pub fn each(visit: &mut impl Visit) {
     search::each(visit);
     memory::each(visit);
     forks::each(visit);
+    handoff::each(visit);
     work::each(visit);
     views::each(visit);
     hosted::each(visit);

@@ -215,10 +215,32 @@ impl ServeTool for ListSessions {
     type Answer = SessionsAnswer;
 
     async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<SessionsAnswer> {
+        let limit = bounded("limit", self.limit, PAGE_MAX, PAGE_MAX)?;
+        if self.workspace.is_some() && self.workspace_id.is_some() {
+            return Err(ServiceError::invalid("workspaceId", "it does not go with workspace"));
+        }
+        let is_counted = self.workspace_id.is_some() || self.offset.is_some();
+        let workspace = self.workspace.or(self.workspace_id);
+        if is_counted && self.cursor.is_some() {
+            return Err(ServiceError::invalid("cursor", "it does not go with this call")
+                .action("send offset or cursor, and workspace with a cursor"));
+        }
+        if is_counted {
+            let offset = self.offset.unwrap_or(0);
+            let found = call.service.counted_sessions(call.caller, workspace, offset, limit);
+            let (sessions, total) = found.await?;
+            return Ok(SessionsAnswer {
+                sessions: sessions.iter().map(SessionOut::from).collect(),
+                total: Some(total as u64),
+                next_cursor: None,
+                trust: TRUST,
+                notice: NOTICE,
+            });
+        }
         let query = SessionQuery {
-            limit: Some(bounded("limit", self.limit, PAGE_MAX, PAGE_MAX)?),
+            limit: Some(limit),
             page: self.cursor,
-            workspace: self.workspace,
+            workspace,
             ..SessionQuery::default()
         };
         let page = call.service.list_sessions(call.caller, query).await.map_err(|mut error| {
@@ -229,6 +251,7 @@ impl ServeTool for ListSessions {
         })?;
         Ok(SessionsAnswer {
             sessions: page.sessions.iter().map(SessionOut::from).collect(),
+            total: None,
             next_cursor: page.next_page,
             trust: TRUST,
             notice: NOTICE,

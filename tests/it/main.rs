@@ -156,6 +156,9 @@ mod search;
 // What is remembered beyond a conversation.
 #[cfg(feature = "cli")]
 mod memory;
+// A session handed to the one that continues it.
+#[cfg(feature = "cli")]
+mod handoff;
 // The HTTP interface: routes, refusals, tails, limits.
 #[cfg(feature = "cli")]
 mod http;

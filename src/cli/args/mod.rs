@@ -2,6 +2,7 @@
 //! (config does) nor act on anything.
 
 mod events;
+mod handoff;
 mod memory;
 mod programs;
 mod search;
@@ -17,6 +18,7 @@ use super::{common::Common, mcp::Mcp, proxy::Proxy};
 
 pub(super) use self::{
     events::{Append, Events, Export, Format, Import, OneEvent, Replay},
+    handoff::{ChainOf, Handoff, HandoffVerb, RestoreWork, SaveWork},
     memory::{Mark, Memory},
     programs::{
         AgentName, Bench, Completions, Demo, Install, InstallScope, Man, Pause, Serve, Unpause,
@@ -119,6 +121,8 @@ pub(super) enum Verb {
     Memory(Memory),
     /// Mark an event as important, wrong or done
     Mark(Mark),
+    /// Save a session, restore one in a session that continues it, list the chain of both
+    Handoff(Handoff),
     /// Take a session's write lease and show what is unfinished
     Wake(Wake),
     /// Give a session another title

@@ -12,8 +12,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-pub use self::arguments::{bounded, point, renamed};
 use self::way_out::RefusedCall;
+pub use self::{
+    arguments::{bounded, point, renamed},
+    derived::Camel,
+};
 use super::{
     Asks, Media, Need, NoQuery, OfTool, OwnerInfo, RequestHeader, Route, Serve, Verb, Visit,
 };
@@ -40,11 +43,13 @@ pub enum Toolset {
     Events,
     /// What outlives a context window.
     Memory,
+    /// What one session hands to the next.
+    Workspace,
 }
 
 impl Toolset {
     /// Every toolset.
-    pub const ALL: [Self; 3] = [Self::Research, Self::Events, Self::Memory];
+    pub const ALL: [Self; 4] = [Self::Research, Self::Events, Self::Memory, Self::Workspace];
 
     /// Its name.
     #[must_use]
@@ -53,6 +58,7 @@ impl Toolset {
             Self::Research => "research",
             Self::Events => "events",
             Self::Memory => "memory",
+            Self::Workspace => "workspace",
         }
     }
 
@@ -202,7 +208,7 @@ impl Tool {
     pub fn hints(&self) -> [(&'static str, bool); 4] {
         [
             ("readOnlyHint", self.is_read_only()),
-            ("destructiveHint", false),
+            ("destructiveHint", self.need == Need::DELETE),
             ("idempotentHint", self.repeatable),
             ("openWorldHint", false),
         ]

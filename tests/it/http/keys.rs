@@ -71,6 +71,7 @@ fn rows() -> Vec<Row> {
         ),
     ];
     rows.extend(remembered());
+    rows.extend(handed_on());
     // Last, because `continue_session` answers with the tail: no row after it appends to `s`.
     rows.extend(tools());
     rows
@@ -105,6 +106,26 @@ fn remembered() -> Vec<Row> {
                 ("/v1/sessions/s/events/s-1/mark", json!({"mark": "wrong"})),
                 ("/v1/sessions/s/events/s-2/mark", json!({"mark": "done"})),
             ],
+        ),
+    ]
+}
+
+/// The operations that hand a session on.
+fn handed_on() -> Vec<Row> {
+    let (save, restore) = ("/v1/workspaces/shop/save", "/v1/workspaces/shop/restore");
+    vec![
+        (
+            "saveSession",
+            (save, json!({"conversation_context": "a"})),
+            vec![
+                (save, json!({"conversation_context": "b"})),
+                (save, json!({"conversation_context": "a", "token_count": 1})),
+            ],
+        ),
+        (
+            "restoreWork",
+            (restore, json!({"tokens_max": 1_000})),
+            vec![(restore, json!({"tokens_max": 2_000})), (restore, json!({"create": false}))],
         ),
     ]
 }
