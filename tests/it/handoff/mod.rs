@@ -220,11 +220,8 @@ async fn what_was_taken_back_is_not_given_as_current_and_what_stands_is() {
         all.push(json!({"type": "research.gap_closed", "gap_id": "g1"}));
         all.push(answered("The heron ledger nests in Riga7."));
         let ids = append(house, "one", json!(all)).await;
-        let wrong = house.post(
-            &format!("/v1/sessions/one/events/{}/mark", ids.last().unwrap()),
-            &json!({"mark": "wrong"}),
-        );
-        assert_eq!(wrong.await.status, 200);
+        let path = format!("/v1/sessions/one/events/{}/mark", ids.last().unwrap());
+        assert_eq!(house.post(&path, &json!({"mark": "wrong"})).await.status, 200);
         let item = |text: &str, importance: u8| {
             json!({"context_items": [{"id": "port", "category": "data", "content": text,
                 "importance": importance}], "session_id": "one"})
