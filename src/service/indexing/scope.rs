@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Events that one part is made of.
-pub(super) const SLICE_EVENTS: usize = 1_000;
+pub(super) const SLICE_EVENTS: usize = 8_192;
 /// Events of a scope that may wait before it is indexed without having been searched.
 const WAITING_MAX: u64 = 4_096;
 /// How many parts of about the same size become one, and the passages of a part that stays.
@@ -60,6 +60,8 @@ struct State {
     behind: BTreeSet<SessionHash>,
     events_behind: u64,
     parts: Vec<IndexPart>,
+    /// Of each session with any: after the last event that says something of earlier ones.
+    settled_from: HashMap<SessionHash, Position>,
     /// What the files that were there at the start hold of sessions that are not noted yet.
     held: HashMap<SessionHash, Vec<(Range, u64)>>,
     /// Whether a caller has searched it.
@@ -206,15 +208,26 @@ impl ScopeIndex {
         self.state().behind.is_empty()
     }
 
+    /// Whether nothing in a session that ends at `tail` can say something of an event from that
+    /// position on.
+    pub(crate) fn is_settled(&self, hash: SessionHash, from: Position, tail: Position) -> bool {
+        let state = self.state();
+        let known = state.sessions.get(&hash);
+        let is_known = known.is_some_and(|one| one.base <= from && one.indexed_to >= tail);
+        is_known && state.settled_from.get(&hash).is_none_or(|settled| *settled <= from)
+    }
+
     /// Takes a file that was there at the start, before any session of it is noted.
-    pub(super) fn adopt(&self, file: &DerivedFile, passages: usize) {
+    pub(super) fn adopt(&self, file: &DerivedFile, part: &Part<'_>) {
         let mut state = self.state();
+        state.settle(part);
         for held in file.holds.iter() {
             state.held.entry(held.hash).or_default().push((held.range, held.rewritten));
         }
         let mut sessions: Vec<SessionHash> = file.holds.iter().map(|held| held.hash).collect();
         sessions.dedup();
         let (bytes, sessions) = (PartBytes::File(file.name), sessions.into());
+        let passages = part.len();
         state.parts.push(IndexPart { bytes, passages, sessions, replaces: Vec::new() });
     }
 
@@ -293,6 +306,9 @@ impl ScopeIndex {
                 session.indexed_to = session.indexed_to.max(to);
                 session.tail = session.tail.max(to);
             });
+        }
+        if let Ok(part) = Part::trusted(&part) {
+            state.settle(&part);
         }
         state.parts.push(IndexPart::fresh(part));
     }
@@ -384,6 +400,14 @@ impl ScopeIndex {
 }
 
 impl State {
+    /// Notes from where on the sessions of a part are settled.
+    fn settle(&mut self, part: &Part<'_>) {
+        for (hash, from) in part.settled().filter(|(_, from)| *from > Position::ZERO) {
+            let settled = self.settled_from.entry(hash).or_default();
+            *settled = from.max(*settled);
+        }
+    }
+
     /// Changes what is known of a session, and whether it counts as behind. What is hidden is not
     /// read, and is not behind.
     fn change(&mut self, hash: SessionHash, change: impl FnOnce(&mut Followed)) {
