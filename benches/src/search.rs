@@ -64,8 +64,8 @@ const FREQUENT: u64 = 200;
 const QUERIES: usize = 400;
 const FOUND: usize = 100;
 const DATA_DIR: &str = "search";
-/// Appends to each of two servers in turn, and turns: fewer events than are followed of a scope that
-/// no caller has searched, so that what is measured is what an append itself does.
+/// Appends to each of two servers in turn, and turns: fewer events than are followed of a scope
+/// that no caller has searched, so that what is measured is what an append itself does.
 const APPENDS: usize = 100;
 const TURNS: usize = 40;
 /// Turns before those that count.

@@ -83,9 +83,9 @@ pub fn is_result(kind: &str) -> bool {
     )
 }
 
-/// Whether an event of the type may say something of earlier ones, or is of those of which something
-/// is said: a file changed, a command succeeded at last, a step or an item is replaced, an event is
-/// wrong.
+/// Whether an event of the type may say something of earlier ones, or is of those of which
+/// something is said: a file changed, a command succeeded at last, a step or an item is replaced,
+/// an event is wrong.
 #[must_use]
 pub fn says_of_earlier(kind: &str) -> bool {
     const OTHERS: [&str; 5] =

@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! header    magic, format u16, lexicon u16, checksum of what follows u32, then the counts below
-//! sessions  hash [32], first passage u32, first range u32, position u64 from which on no event says
-//!           something of earlier ones; ascending by hash
+//! sessions  hash [32], first passage u32, first range u32, position u64 from which on no event
+//!           says something of earlier ones; ascending by hash
 //! ranges    from u64, to u64: positions whose events were added
 //! columns   of each passage position, milliseconds and 2^63, piece, type, speaker, origin, column
 //!           by column: least u64, width u8, then of each how much more it is, in so many bytes;
@@ -15,9 +15,9 @@
 //! names     end u32: where in the text the name ends; types, speakers, sessions
 //! text      the names
 //! blocks    byte in the terms u32, byte in the postings u32: of every 32nd term
-//! terms     of each: 16 times the bytes shared with the one before (0 at the start of a block) plus
-//!           the bytes of the rest, both up to 15, u8; how many more than 15 of either; the rest;
-//!           passages; from 16 passages on, bytes of postings; numbers as varints
+//! terms     of each: 16 times the bytes shared with the one before (0 at the start of a block)
+//!           plus the bytes of the rest, both up to 15, u8; how many more than 15 of either; the
+//!           rest; passages; from 16 passages on, bytes of postings; numbers as varints
 //! postings  of each passage: how many passages after the one before, times 2, plus 1 where a
 //!           second varint says how often it has the term, which else is once
 //! ```
