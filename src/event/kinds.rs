@@ -90,3 +90,13 @@ pub fn is_result(kind: &str) -> bool {
         AGENT_TOOL_RESULT | AGENT_MCP_TOOL_RESULT | USER_TOOL_RESULT | USER_CUSTOM_TOOL_RESULT
     )
 }
+
+/// Whether an event of the type may say something of earlier ones, or is of those of which
+/// something is said: a file changed, a command succeeded at last, a step or an item is replaced,
+/// an event is wrong.
+#[must_use]
+pub fn says_of_earlier(kind: &str) -> bool {
+    const OTHERS: [&str; 5] =
+        [RESEARCH_STEP, MEMORY_ITEM, MEMORY_FORGOTTEN, CONTEXT_CLEARED, EVENT_MARKED];
+    is_call(kind) || is_result(kind) || OTHERS.contains(&kind)
+}

@@ -219,6 +219,14 @@ impl SearchQuery {
         &self.words
     }
 
+    /// What a passage gets for words that stand in it side by side as in the query, for
+    /// [`Why::row`](super::Why::row): 1 for all. The square of their share, since a few stand so
+    /// by chance, in a question most of all.
+    #[must_use]
+    pub fn row(&self, passage: &str) -> f32 {
+        self.words.run(passage).powi(2) as f32
+    }
+
     /// Whether a hit is one only if [`fits`](Self::fits) says so: the index has no phrases.
     #[must_use]
     pub fn needs_text(&self) -> bool {

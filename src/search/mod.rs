@@ -3,6 +3,7 @@
 //! Pure functions: no I/O, no clock, no failure but a query or bytes that are none. It must not
 //! read a store or depend on where passages come from: a caller passes them in.
 
+mod best;
 mod bm25;
 mod build;
 mod dates;
@@ -22,6 +23,7 @@ mod stop_words;
 mod terms;
 mod text;
 
+pub use best::{Order, Why};
 pub use build::{PartBuilder, merge};
 pub use grammar::{Choice, Filters, Member, SearchQuery};
 pub use part::{Part, PartError, SessionRef};
@@ -29,6 +31,6 @@ pub use passages::{Field, Passage, passages};
 pub use query::{Fault, Query, QueryError};
 pub use rank::{Best, Match, Ranking, weight};
 pub use runs::Keep;
-pub use score::{Hit, Order, Ranked, Why, rank};
+pub use score::{Hit, Ranked, rank};
 pub use snippet::{Snippet, snippet};
 pub use text::EventText;

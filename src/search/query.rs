@@ -184,6 +184,11 @@ impl Query {
         row
     }
 
+    /// How much of the query stands in the text side by side and in the given order, from 0 to 1.
+    pub(super) fn run(&self, text: &str) -> f64 {
+        share_of(longest_run(&self.row(text), &self.given), self.given.len())
+    }
+
     /// Whether each phrase, or with `any` one of them, is in the text.
     pub(super) fn has_phrases(&self, text: &str, any: bool) -> bool {
         let row = if self.phrases.is_empty() { Vec::new() } else { self.row(text) };
@@ -224,6 +229,27 @@ pub(super) fn is_quote(character: char) -> bool {
 /// Whether the words of a phrase are in a text, one after the other.
 pub(super) fn is_in(row: &[Option<usize>], phrase: &[usize]) -> bool {
     row.windows(phrase.len().max(1)).any(|part| part.iter().flatten().eq(phrase))
+}
+
+/// The share of a query of so many words that a run of them is: 1 for all, nothing for one.
+pub(super) fn share_of(run: u32, given: usize) -> f64 {
+    if given > 1 && run > 1 { f64::from(run - 1) / (given - 1) as f64 } else { 0.0 }
+}
+
+/// The length of the longest run of consecutive words in the order of the query.
+pub(super) fn longest_run(row: &[Option<usize>], given: &[usize]) -> u32 {
+    let mut longest = 0;
+    // By index in `given`: the length of the run that ends there, before and at this word.
+    let (mut before, mut now) = (vec![0; given.len() + 1], vec![0; given.len() + 1]);
+    for word in row {
+        let places = now.iter_mut().skip(1).zip(before.iter()).zip(given);
+        for ((now, before), given) in places {
+            *now = if *word == Some(*given) { before + 1 } else { 0 };
+            longest = longest.max(*now);
+        }
+        std::mem::swap(&mut before, &mut now);
+    }
+    longest
 }
 
 /// Whether one of two words begins the other: `config` and `configuration`, `Anlage` and `Anlagen`.

@@ -2,7 +2,7 @@
 //! other things and what cannot be read; and its pieces, each of which is found alone. It must not
 //! know what a query is.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 
 use serde_json::{Map, Value};
 
@@ -47,8 +47,8 @@ impl EventText {
         }
         let mut text = String::new();
         strings(None, &body, &mut |_, said| {
-            text.push_str(&said.to_string());
-            text.push('\n');
+            // A string takes whatever is written to it.
+            let _ = writeln!(text, "{said}");
         });
         let member = |name: &str| body.get(name).and_then(Value::as_str);
         let named = ["speaker", "author"].iter().find_map(|name| member(name));

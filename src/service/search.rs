@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, Window,
-    doubt::{Doubt, READS_MAX},
+    doubt::{Doubt, READS_MAX, Standing},
     indexing::{Coverage, ScopeIndex},
     memory::kinds_of,
     page,
@@ -59,6 +59,8 @@ const SPARE: usize = 20;
 /// Candidates that are read, and for how long, where a text must be there exactly.
 const VERIFIED_MAX: usize = 200;
 const VERIFIED_FOR: Duration = Duration::from_millis(100);
+/// The first hits whose texts are read for words in a row, before a page is cut from them.
+const IN_ROW_MAX: usize = 50;
 /// Sessions that a fork reads from, as far as it is searched.
 const ANCESTORS_MAX: usize = 100;
 
@@ -230,9 +232,12 @@ impl Service {
         let lacks_session = !is_noted || lacks(&index);
         let mut result = SearchResult { is_noted, lacks_session, ..SearchResult::default() };
         let spare = if query.needs_text() { VERIFIED_MAX } else { SPARE };
-        let wanted = (skip + REPEATS * limit + spare).min(RANKED_MAX);
+        let wanted = (skip + REPEATS * limit + spare).clamp(IN_ROW_MAX, RANKED_MAX);
         let ranked = self.ranked_events(Arc::clone(&index), query.clone(), &asked, family, wanted);
-        let ranked = ranked.await?;
+        let mut ranked = ranked.await?;
+        if !asked.newest_first {
+            self.add_rows(caller, &query, &mut ranked.hits).await;
+        }
         (result.limited, result.coverage) = (ranked.limited, index.coverage());
         let until = self.monotonic() + VERIFIED_FOR;
         let mut bytes_left = asked.tokens_max.map_or(usize::MAX, |tokens| tokens * TOKEN_BYTES);
@@ -249,7 +254,8 @@ impl Service {
                 (result.limited, result.next_page) = (true, next_page());
                 break;
             }
-            let shown = self.shown(caller, &query, &found, asked.around, &mut looked).await?;
+            let around = asked.around;
+            let shown = self.shown(caller, &query, &index, &found, around, &mut looked).await?;
             let Some((text, hit)) = shown else { continue };
             if let Some(first) = texts.get(&text).and_then(|first| result.hits.get_mut(*first)) {
                 first.repeated += 1;
@@ -319,8 +325,8 @@ impl Service {
                 index.served(session, admits)
             };
             let keep = |session: SessionRef<'_>, range: Range| {
-                let kept = served(session.hash).into_iter();
-                let kept = kept.map(|(_, of)| (of.from.max(range.from), of.to.min(range.to)));
+                let kept = served(session.hash).into_iter().map(|one| one.range);
+                let kept = kept.map(|of| (of.from.max(range.from), of.to.min(range.to)));
                 kept.filter(|(from, to)| from < to).map(|(from, to)| Range::new(from, to)).collect()
             };
             let order = if newest_first { Order::Time } else { Order::Score };
@@ -332,9 +338,10 @@ impl Service {
                     bytes.iter().filter_map(|bytes| Part::trusted(bytes.bytes()).ok()).collect();
                 let mut ranked = rank(&parts, &query, &keep, order, wanted);
                 for hit in &mut ranked.hits {
-                    let servers = served(hit.hash).into_iter();
-                    let mut servers = servers.filter(|(_, range)| range.contains(hit.position));
-                    hit.session = servers.next().map_or(hit.session.clone(), |(id, _)| id);
+                    let mut servers = served(hit.hash).into_iter();
+                    if let Some(one) = servers.find(|one| one.range.contains(hit.position)) {
+                        (hit.hash, hit.session) = (one.hash, one.session);
+                    }
                 }
                 // What was computed from a file that the disk lost is void; the file goes.
                 if bytes.iter().all(|bytes| !bytes.is_hurt()) {
@@ -345,12 +352,36 @@ impl Service {
         ranked.await.map_err(|error| ServiceError::new(Code::InternalError, error.to_string()))
     }
 
+    /// Adds to the first hits what they get for words in a row, and puts them in their order.
+    async fn add_rows(&self, caller: &Caller, query: &SearchQuery, hits: &mut [search::Hit]) {
+        let first = hits.len().min(IN_ROW_MAX);
+        let (first, _) = hits.split_at_mut(first);
+        for hit in first.iter_mut().filter(|hit| hit.why.words > 0.0) {
+            let read = Read {
+                range: Range::new(hit.position, hit.position.plus(1)),
+                events_max: 1,
+                bytes_max: EVENTS_BYTES,
+                fill: Fill::Forward,
+                allow_gaps: true,
+            };
+            let Ok(slice) = self.store.read(&caller.key(&hit.session), read).await else {
+                continue;
+            };
+            if let Some(event) = slice.events.first() {
+                hit.why.row = query.row(EventText::of(event).piece(hit.piece));
+                hit.score = hit.why.sum();
+            }
+        }
+        first.sort_by(|one, other| other.score.total_cmp(&one.score));
+    }
+
     /// A hit with its text from the log, and a number that is the same for the same passage; `None`
     /// when the log does not serve it any more.
     async fn shown(
         &self,
         caller: &Caller,
         query: &SearchQuery,
+        index: &ScopeIndex,
         found: &search::Hit,
         around: u64,
         looked: &mut Looked,
@@ -381,7 +412,11 @@ impl Service {
         let passage = said.piece(found.piece);
         let shown = snippet(query.words(), passage, SNIPPET_BYTES);
         let around = &slice.events;
-        let standing = self.standing(&key, event, &shown, around, &mut looked.reads).await;
+        let standing = if index.is_settled(found.hash, Position(from), info.tail) {
+            Standing::default()
+        } else {
+            self.standing(&key, event, &shown, around, &mut looked.reads).await
+        };
         if standing.forgotten.contains(&event.position) {
             return Ok(None);
         }

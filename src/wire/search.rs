@@ -20,6 +20,8 @@ pub struct Why {
     pub who: f64,
     /// Whether the passage alone has every word.
     pub whole: f64,
+    /// Words that stand side by side as in the query.
+    pub row: f64,
 }
 
 /// The part of an event that matches.
@@ -219,9 +221,10 @@ impl Complete {
 
 impl From<service::Why> for Why {
     fn from(why: service::Why) -> Self {
-        let service::Why { words, near, session, who, whole } = why;
-        let [words, near, session, who, whole] = [words, near, session, who, whole].map(rounded);
-        Self { words, near, session, who, whole }
+        let service::Why { words, near, session, who, whole, row } = why;
+        let [words, near, session] = [words, near, session].map(rounded);
+        let [who, whole, row] = [who, whole, row].map(rounded);
+        Self { words, near, session, who, whole, row }
     }
 }
 

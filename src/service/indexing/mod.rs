@@ -264,10 +264,9 @@ impl Service {
     fn adopt_files(&self) {
         for file in self.store.derived().unwrap_or_default() {
             let Some(scope) = labelled(&file.label) else { continue };
-            let part = self.store.open_derived(file.name).ok();
-            let passages = part.and_then(|bytes| Some(Part::read(bytes.bytes()).ok()?.len()));
-            if let Some(passages) = passages {
-                self.indexing.of(&scope).adopt(&file, passages);
+            let Ok(bytes) = self.store.open_derived(file.name) else { continue };
+            if let Ok(part) = Part::read(bytes.bytes()) {
+                self.indexing.of(&scope).adopt(&file, &part);
             }
         }
     }

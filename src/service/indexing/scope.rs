@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Events that one part is made of.
-pub(super) const SLICE_EVENTS: usize = 1_000;
+pub(super) const SLICE_EVENTS: usize = 8_192;
 /// Events of a scope that may wait before it is indexed without having been searched.
 const WAITING_MAX: u64 = 4_096;
 /// How many parts of about the same size become one, and the passages of a part that stays.
@@ -62,6 +62,8 @@ struct State {
     behind: BTreeSet<SessionHash>,
     events_behind: u64,
     parts: Vec<IndexPart>,
+    /// Of each session with any: after the last event that says something of earlier ones.
+    settled_from: HashMap<SessionHash, Position>,
     /// What the files that were there at the start hold of sessions that are not noted yet.
     held: HashMap<SessionHash, Vec<(Range, u64)>>,
     /// Whether a caller has searched it.
@@ -111,6 +113,13 @@ struct IndexPart {
     sessions: Arc<[SessionHash]>,
     /// Files with the same passages, which go once this part is a file.
     replaces: Vec<DerivedName>,
+}
+
+/// Positions of what a session wrote, and the living session that serves them.
+pub(crate) struct Served {
+    pub(crate) hash: SessionHash,
+    pub(crate) session: SessionId,
+    pub(crate) range: Range,
 }
 
 /// A living session that serves what another one wrote, or it itself.
@@ -195,16 +204,16 @@ impl ScopeIndex {
         &self,
         hash: SessionHash,
         look: impl Fn(&SessionId, Option<&str>, bool) -> Option<Position>,
-    ) -> Vec<(SessionId, Range)> {
+    ) -> Vec<Served> {
         let state = self.state();
         let mut from = Position::ZERO;
         let mut served = Vec::new();
-        for Server { session, below, .. } in state.servers(hash) {
+        for Server { hash, session, below } in state.servers(hash) {
             let id = &session.key.session;
             let wanted = look(id, session.workspace.as_deref(), session.is_archived);
             let to = wanted.map_or(from, |to| to.min(below));
             if from < to {
-                served.push((id.clone(), Range::new(from, to)));
+                served.push(Served { hash, session: id.clone(), range: Range::new(from, to) });
                 from = to;
             }
         }
@@ -247,15 +256,26 @@ impl ScopeIndex {
         behind.any(|one| sessions.get(&one.key.session).is_some_and(|to| one.indexed_to < *to))
     }
 
+    /// Whether nothing in a session that ends at `tail` can say something of an event from that
+    /// position on.
+    pub(crate) fn is_settled(&self, hash: SessionHash, from: Position, tail: Position) -> bool {
+        let state = self.state();
+        let known = state.sessions.get(&hash);
+        let is_known = known.is_some_and(|one| one.base <= from && one.indexed_to >= tail);
+        is_known && state.settled_from.get(&hash).is_none_or(|settled| *settled <= from)
+    }
+
     /// Takes a file that was there at the start, before any session of it is noted.
-    pub(super) fn adopt(&self, file: &DerivedFile, passages: usize) {
+    pub(super) fn adopt(&self, file: &DerivedFile, part: &Part<'_>) {
         let mut state = self.state();
+        state.settle(part);
         for held in file.holds.iter() {
             state.held.entry(held.hash).or_default().push((held.range, held.rewritten));
         }
         let mut sessions: Vec<SessionHash> = file.holds.iter().map(|held| held.hash).collect();
         sessions.dedup();
         let (bytes, sessions) = (PartBytes::File(file.name), sessions.into());
+        let passages = part.len();
         state.parts.push(IndexPart { bytes, passages, sessions, replaces: Vec::new() });
     }
 
@@ -344,6 +364,9 @@ impl ScopeIndex {
                 session.indexed_to = session.indexed_to.max(to);
                 session.tail = session.tail.max(to);
             });
+        }
+        if let Ok(part) = Part::trusted(&part) {
+            state.settle(&part);
         }
         state.parts.push(IndexPart::fresh(part));
     }
@@ -435,6 +458,14 @@ impl ScopeIndex {
 }
 
 impl State {
+    /// Notes from where on the sessions of a part are settled.
+    fn settle(&mut self, part: &Part<'_>) {
+        for (hash, from) in part.settled().filter(|(_, from)| *from > Position::ZERO) {
+            let settled = self.settled_from.entry(hash).or_default();
+            *settled = from.max(*settled);
+        }
+    }
+
     /// The living sessions that serve what a session wrote: itself, or else forks, the oldest
     /// first.
     fn servers(&self, hash: SessionHash) -> Vec<Server<'_>> {

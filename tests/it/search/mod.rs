@@ -165,6 +165,41 @@ async fn pages_and_surroundings_show_each_hit_once_within_their_limits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn words_in_a_row_come_first_in_the_same_order_on_every_page() {
+    over_every_engine(async |house| {
+        let lines = [
+            "old red gate stands",
+            "gate old stands red",
+            "stands gate old red",
+            "red stands old gate",
+            "gate stands red old",
+            "stands old, red gate",
+            "stands red old gate",
+        ];
+        talk(house, "gate", "/work/farm", &lines).await;
+        let found = search(house, json!({"q": "old red gate stands"})).await;
+        // All say the same words; the first has no neighbour before it, and is the oldest.
+        assert_eq!(places(&found)[..2], ["gate 0", "gate 5"], "{found}");
+        let rows = |at: usize| found["hits"][at]["why"]["row"].as_f64().unwrap();
+        assert_eq!((rows(0), rows(1)), (1.0, 0.444), "{found}");
+        let score = |at: usize| found["hits"][at]["score"].as_f64().unwrap();
+        assert!((1..lines.len()).all(|at| score(at - 1) >= score(at)), "{found}");
+        let mut asked = json!({"q": "old red gate stands", "limit": 1});
+        let mut pages = Vec::new();
+        loop {
+            let page = search(house, asked.clone()).await;
+            pages.extend(places(&page));
+            let Some(next) = page["next_page"].as_str() else { break };
+            asked["page"] = json!(next);
+        }
+        assert_eq!(pages, places(&found));
+        let newest = search(house, json!({"q": "old red gate stands", "order": "time"})).await;
+        assert_eq!(places(&newest)[0], "gate 6", "{newest}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn redacted_events_and_archived_or_deleted_sessions_are_not_found() {
     over_every_engine(async |house| {
         three(house).await;
