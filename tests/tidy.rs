@@ -106,6 +106,7 @@ const CONFINED: &[(&str, &[&str])] = &[
             "hook/",
             "import/",
             "service/admit.rs",
+            "service/graph/",
             "service/memory.rs",
             "service/notebook.rs",
         ],

@@ -39,6 +39,8 @@ register! {
     MEMORY_ITEM = "memory.item",
     MEMORY_FORGOTTEN = "memory.forgotten",
     EVENT_MARKED = "event.marked",
+    GRAPH_ENTITY_UPSERTED = "graph.entity_upserted",
+    GRAPH_RELATIONSHIP_CREATED = "graph.relationship_created",
 
     // The context of a model.
     CONTEXT_COMPACTED = "context.compacted",

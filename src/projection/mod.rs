@@ -16,6 +16,7 @@ mod effects;
 mod findings;
 mod found;
 mod git;
+mod graph;
 mod instructions;
 mod marks;
 mod memory;
@@ -44,6 +45,7 @@ pub use conversation::{Conversation, Line};
 pub use edits::{Edit, Edits};
 pub use findings::{Finding, Findings, Said, Signature};
 pub use found::{Findable, FoundSource};
+pub use graph::{ENTITIES_MAX, Entity, GRAPH_BYTES_MAX, Graph, RELATIONS_MAX, Relation};
 pub use instructions::{Instructions, Word};
 pub use marks::{Mark, MarkKind, Marks};
 pub use memory::{MemoryItem, MemoryItems, MemoryKind, MemoryState};
@@ -91,6 +93,8 @@ pub struct Facts {
     pub memory: MemoryItems,
     /// What is said of single events.
     pub marks: Marks,
+    /// Its entities and relations.
+    pub graph: Graph,
     /// Sources in results that the log does not contain yet.
     pub findable: Findable,
     calls: calls::Calls,
@@ -104,6 +108,7 @@ impl Facts {
         self.times = Some((first, event.processed_at));
         self.memory.fold(event);
         self.marks.fold(event);
+        self.graph.fold(event);
         let mut made = None;
         if !self.research.fold(event, &mut self.findings) {
             self.outcomes.fold(event);
@@ -174,6 +179,7 @@ impl Facts {
             + self.remembered.weight()
             + self.memory.weight()
             + self.marks.weight()
+            + self.graph.weight()
             + self.findable.weight()
     }
 }

@@ -156,6 +156,9 @@ mod search;
 // What is remembered beyond a conversation.
 #[cfg(feature = "cli")]
 mod memory;
+// Entities and relations of a workspace.
+#[cfg(feature = "cli")]
+mod graph;
 // The HTTP interface: routes, refusals, tails, limits.
 #[cfg(feature = "cli")]
 mod http;

@@ -2,6 +2,7 @@
 //! (config does) nor act on anything.
 
 mod events;
+mod graph;
 mod memory;
 mod programs;
 mod search;
@@ -17,6 +18,7 @@ use super::{common::Common, mcp::Mcp, proxy::Proxy};
 
 pub(super) use self::{
     events::{Append, Events, Export, Format, Import, OneEvent, Replay},
+    graph::Graph,
     memory::{Mark, Memory},
     programs::{
         AgentName, Bench, Completions, Demo, Install, InstallScope, Man, Pause, Serve, Unpause,
@@ -117,6 +119,8 @@ pub(super) enum Verb {
     Cursors(Cursors),
     /// List what is remembered in a session or a workspace, add to it or forget an item
     Memory(Memory),
+    /// Show the entities and relations of a workspace, or write one
+    Graph(Graph),
     /// Mark an event as important, wrong or done
     Mark(Mark),
     /// Take a session's write lease and show what is unfinished

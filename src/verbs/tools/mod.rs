@@ -40,11 +40,13 @@ pub enum Toolset {
     Events,
     /// What outlives a context window.
     Memory,
+    /// Entities and relations of a workspace.
+    Graph,
 }
 
 impl Toolset {
     /// Every toolset.
-    pub const ALL: [Self; 3] = [Self::Research, Self::Events, Self::Memory];
+    pub const ALL: [Self; 4] = [Self::Research, Self::Events, Self::Memory, Self::Graph];
 
     /// Its name.
     #[must_use]
@@ -53,6 +55,7 @@ impl Toolset {
             Self::Research => "research",
             Self::Events => "events",
             Self::Memory => "memory",
+            Self::Graph => "graph",
         }
     }
 
