@@ -3,12 +3,17 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use sessionlog::access::Grant;
+use sessionlog::{
+    access::Grant,
+    event::{Scope, SessionId},
+    store::NewSession,
+};
 
 use crate::{
     access::house::Walled,
     cli::with_trip,
-    http::house::{House, Reply, over_every_engine},
+    engines,
+    http::house::{House, Plan, Reply, over_every_engine},
     memory::session,
 };
 
@@ -200,17 +205,24 @@ async fn a_relation_is_written_once_and_found_from_either_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_continues_another_is_related_to_it() {
-    over_every_engine(async |house| {
-        session(house, "first", "/work/bank").await;
+    for engine in engines::all() {
+        let store = engine.store.clone();
+        let house = House::over(store.clone(), engine.clock.clone(), Plan::default()).await;
+        // As the server links them: no client may.
         for (id, before, workspace) in [
-            ("second", "first", "/work/bank"),
-            ("third", "second", "/work/bank"),
-            ("far", "first", "/f"),
+            ("first", None, "/work/bank"),
+            ("second", Some("first"), "/work/bank"),
+            ("third", Some("second"), "/work/bank"),
+            ("far", Some("first"), "/far"),
         ] {
-            let new = json!({"id": id, "workspace": workspace,
-                "metadata": {"sessionlog.continues": before}});
-            let made = house.post("/v1/sessions", &new).await;
-            assert_eq!(made.status, 201, "{}", made.text);
+            let link = before.map(|before| ("sessionlog.continues".to_owned(), before.to_owned()));
+            let new = NewSession {
+                id: Some(SessionId::new(id).unwrap()),
+                workspace: Some(workspace.to_owned()),
+                metadata: link.into_iter().collect(),
+                ..NewSession::default()
+            };
+            store.create(&Scope::local(), new).await.unwrap();
         }
         for (asked, expected) in [
             (json!({}), vec!["second>first", "third>second"]),
@@ -219,20 +231,20 @@ async fn a_session_that_continues_another_is_related_to_it() {
             (json!({"from_id": "third"}), vec!["third>second"]),
             (json!({"types": ["USES"]}), vec![]),
         ] {
-            let found = query(house, "relationships", asked.clone()).await;
+            let found = query(&house, "relationships", asked.clone()).await;
             assert_eq!(edges(&found), expected, "{asked}");
         }
         // One that a caller wrote, too, is there once.
-        relate(house, "second", "SESSION_CONTINUES", "first").await;
-        let found = query(house, "relationships", json!({"entity_id": "first"})).await;
-        assert_eq!(
-            (&found["total"], &found["relationships"][0]["source"]),
-            (&json!(1), &json!("told"))
-        );
-        let found = query(house, "relationships", json!({"from_id": "third"})).await;
-        assert_eq!(found["relationships"][0]["source"], "extracted", "{found}");
-    })
-    .await;
+        relate(&house, "second", "SESSION_CONTINUES", "first").await;
+        for (asked, source) in [("second", "told"), ("third", "extracted")] {
+            let found = query(&house, "relationships", json!({"from_id": asked})).await;
+            assert_eq!(found["total"], 1, "{found}");
+            assert_eq!(found["relationships"][0]["source"], source, "{found}");
+        }
+        house.stop.cancel();
+        house.served.await.unwrap();
+        store.close().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -242,8 +254,8 @@ async fn what_does_not_fit_is_refused_by_the_name_of_its_member_and_nothing_is_w
     for (path, properties, expected) in [
         ("9task/a", json!({}), "type"),
         ("a-b/a", json!({}), "type"),
-        (&format!("{}/a", "x".repeat(65)), json!({}), "type"),
-        (&format!("task/{}", "x".repeat(513)), json!({}), "id"),
+        (&*format!("{}/a", "x".repeat(65)), json!({}), "type"),
+        (&*format!("task/{}", "x".repeat(513)), json!({}), "id"),
         ("task/a%0Ab", json!({}), "id"),
         ("task/a", json!({"text": "x".repeat(64 << 10)}), "properties"),
         ("task/a", json!({"deep": deep}), "properties"),
@@ -358,9 +370,10 @@ async fn another_scope_has_another_graph() {
         "workspace": "/work/bank"});
     let kept = walled.post(&ada, "/v1/tools/upsert_entity", &upsert).await;
     assert_eq!(kept.status, 200, "{}", kept.text);
-    let new = json!({"id": "hers", "workspace": "/work/bank",
-        "metadata": {"sessionlog.continues": "other"}});
-    walled.post(&ada, "/v1/sessions", &new).await;
+    walled.post(&ada, "/v1/sessions", &json!({"id": "hers", "workspace": "/work/bank"})).await;
+    let edge = json!({"type": "USES", "from_id": "hers", "to_id": "t"});
+    let made = walled.post(&ada, &format!("{BANK}/relationships"), &edge).await;
+    assert_eq!(made.status, 200, "{}", made.text);
     for of in ["entities", "relationships"] {
         let path = format!("{BANK}/{of}/query");
         assert_eq!(walled.post(&ada, &path, &json!({})).await.json()["total"], 1);

@@ -123,7 +123,7 @@ fn connected() -> Vec<Row> {
             vec![
                 (one, json!({"properties": {"n": 2}})),
                 (other, json!({"properties": {"n": 1}})),
-                (relations, relation("w")),
+                (relations, relation("g")),
             ],
         ),
         (
