@@ -107,6 +107,7 @@ const CONFINED: &[(&str, &[&str])] = &[
             "hook/",
             "import/",
             "service/admit.rs",
+            "service/graph/",
             "service/memory.rs",
             "service/notebook.rs",
             "service/restoring.rs",

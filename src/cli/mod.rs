@@ -18,6 +18,7 @@ mod demo;
 mod events;
 mod failure;
 mod fork;
+mod graph;
 mod handoff;
 mod health;
 mod hook;
@@ -273,6 +274,7 @@ async fn ask(
         Verb::Checkpoints(wanted) => work::checkpoints(&client, wanted, screen).await,
         Verb::Cursors(wanted) => work::cursors(&client, wanted, screen).await,
         Verb::Memory(wanted) => memory::run(&client, wanted, screen).await,
+        Verb::Graph(wanted) => graph::run(&client, wanted, screen).await,
         Verb::Mark(wanted) => memory::mark(&client, wanted, screen).await,
         Verb::Handoff(wanted) => handoff::run(&client, wanted, environment, screen).await,
         Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
@@ -334,6 +336,7 @@ impl Verb {
             | Self::Search(_)
             | Self::Show(_)
             | Self::Memory(_)
+            | Self::Graph(_)
             | Self::View(_)
             | Self::Rewind(_)
             | Self::Diff(_)

@@ -39,6 +39,8 @@ register! {
     MEMORY_ITEM = "memory.item",
     MEMORY_FORGOTTEN = "memory.forgotten",
     EVENT_MARKED = "event.marked",
+    GRAPH_ENTITY_UPSERTED = "graph.entity_upserted",
+    GRAPH_RELATIONSHIP_CREATED = "graph.relationship_created",
 
     // What is handed from a session to the one that continues it.
     CONTEXT_ITEM = "context.item",

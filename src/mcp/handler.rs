@@ -48,6 +48,9 @@ const INSTRUCTIONS_OF: [(Toolset, &str); 4] = [
         " Call continue_session when the context window is nearly full, or was lost.",
     ),
     (
+        Toolset::Graph,
+        " upsert_entity and create_relationship keep what is connected with what in this \
+         workspace; query_entities and query_relationships find it again.",
         Toolset::Workspace,
         " restore_session continues earlier work of this workspace; save_session before you stop.",
     ),

@@ -327,6 +327,32 @@ pub struct MarkBody {
     pub note: Option<String>,
 }
 
+/// `graph.entity_upserted`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntityBody {
+    /// Its type.
+    pub entity_type: String,
+    /// Its id, one of its type.
+    pub entity_id: String,
+    /// What changes of its properties: a merge patch (RFC 7396).
+    #[serde(default)]
+    pub properties: serde_json::Map<String, serde_json::Value>,
+}
+
+/// `graph.relationship_created`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelationBody {
+    /// Its type.
+    pub relation_type: String,
+    /// Id of the entity that it begins at.
+    pub from_id: String,
+    /// Id of the entity that it leads to.
+    pub to_id: String,
+    /// Its properties.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub properties: serde_json::Map<String, serde_json::Value>,
+}
+
 /// `context.item`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextItemBody {

@@ -18,6 +18,7 @@ mod facts;
 mod find;
 mod flow;
 mod fork;
+mod graph;
 mod history;
 mod indexing;
 mod line;
@@ -69,6 +70,10 @@ pub use error::{Candidate, Code, Hint, Next, NextCall, ServiceError, ServiceResu
 pub use find::{FindResult, FoundLine};
 pub use flow::{Answered, Asked, Flow};
 pub use fork::ForkCall;
+pub use graph::{
+    Ends, EntityCall, EntityRow, GraphFilter, GraphPage, GraphQuery, GraphSort, GraphSource,
+    GraphWritten, RelationCall, RelationRow,
+};
 pub use history::{History, Left, StartFrom};
 pub use indexing::{BehindSession, Coverage, IndexCounts, SearchOptions};
 pub use line::ChainLink;

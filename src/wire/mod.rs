@@ -7,6 +7,7 @@ pub mod backup;
 pub mod convert;
 pub mod find;
 pub mod fork;
+pub mod graph;
 pub mod handoff;
 pub mod hosted;
 pub mod json;
