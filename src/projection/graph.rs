@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_the_bound_is_counted_and_not_kept() {
+    fn events_beyond_the_bound_are_counted_and_not_kept() {
         let mut graph = Graph::default();
         let kept = with_more(ENTITIES_MAX);
         let upsert = |graph: &mut Graph, n: usize| {

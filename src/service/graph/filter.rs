@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_refused_by_its_place() {
+    fn a_condition_that_compares_nothing_is_refused_by_its_place() {
         let many = |n: usize, one: Value| Value::Array(vec![one; n]);
         let filter = |op: &str, value: Value| json!([{"field": "n", "op": op, "value": value}]);
         for (filters, sort, field) in [

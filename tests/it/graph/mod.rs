@@ -248,7 +248,7 @@ async fn a_session_that_continues_another_is_related_to_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_fit_is_refused_by_the_name_of_its_member_and_nothing_is_written() {
+async fn a_bad_call_is_refused_by_the_name_of_its_member_and_writes_nothing() {
     let house = House::plain().await;
     let deep = (0..40).fold(json!(1), |inner, _| json!({"in": inner}));
     for (path, properties, expected) in [
@@ -322,9 +322,9 @@ async fn the_first_entity_beyond_the_limit_is_refused_and_known_ones_still_chang
             json!({"type": "graph.entity_upserted", "entity_type": "task", "entity_id": id})
         };
         let events: Vec<Value> = (batch * 1_000..(batch + 1) * 1_000).map(event).collect();
-        let sent =
-            house.post(&format!("/v1/sessions/{notebook}/events"), &json!({"events": events}));
-        assert_eq!(sent.await.status, 200);
+        let (path, events) = (format!("/v1/sessions/{notebook}/events"), json!({"events": events}));
+        let sent = house.post(&path, &events).await;
+        assert_eq!(sent.status, 200, "{}", sent.text);
     }
     let refused = put(&house, "task/beyond", json!({})).await;
     assert_eq!((refused.status, &*refused.code()), (429, "limit_reached"), "{}", refused.text);
@@ -387,9 +387,9 @@ async fn another_scope_has_another_graph() {
     }
     let reads = walled.token(("acme", "ada"), &[Grant::Read]);
     assert_eq!(walled.post(&reads, "/v1/tools/upsert_entity", &upsert).await.status, 403);
-    let found =
-        walled.post(&reads, "/v1/tools/query_entities", &json!({"workspace": "/work/bank"}));
-    assert_eq!(found.await.json()["total"], 1);
+    let asked = json!({"workspace": "/work/bank"});
+    let found = walled.post(&reads, "/v1/tools/query_entities", &asked).await;
+    assert_eq!(found.json()["total"], 1, "{}", found.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
