@@ -38,6 +38,7 @@ register! {
     OUTCOME_RECORDED = "outcome.recorded",
     MEMORY_ITEM = "memory.item",
     MEMORY_FORGOTTEN = "memory.forgotten",
+    MEMORY_PAGED_IN = "memory.paged_in",
     EVENT_MARKED = "event.marked",
 
     // The context of a model.

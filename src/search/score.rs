@@ -54,13 +54,15 @@ pub struct Why {
     pub who: f32,
     /// 0.5 when it has every word.
     pub whole: f32,
+    /// How near its meaning is, where an embedder says so: 0.5 for the nearest.
+    pub meaning: f32,
 }
 
 impl Why {
     /// The score.
     #[must_use]
     pub fn sum(&self) -> f32 {
-        self.words + self.near + self.session + self.who + self.whole
+        self.words + self.near + self.session + self.who + self.whole + self.meaning
     }
 }
 
@@ -476,6 +478,7 @@ impl<'a, 'p> Scope<'a, 'p> {
                     session,
                     who: if is(&named, usize::from(row.speaker)) { WHO } else { 0.0 },
                     whole: if is_whole { WHOLE as f32 } else { 0.0 },
+                    meaning: 0.0,
                 };
                 let candidate = Candidate::new(order, run, passage, &row, why);
                 match &mut event {

@@ -6,10 +6,11 @@ use std::{
     sync::Arc,
 };
 
+use super::holding::Holding;
 use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Position, Range, Scope, SessionHash, SessionId, SessionKey},
-    search::{Part, SessionRef, merge},
+    search::SessionRef,
     store::{DerivedFile, DerivedName, Held, Moved, Survival},
 };
 
@@ -49,7 +50,8 @@ pub struct BehindSession {
 
 /// The index of one scope.
 pub(crate) struct ScopeIndex {
-    pub(super) scope: Scope,
+    pub(crate) scope: Scope,
+    pub(super) holding: Holding,
     state: Mutex<State>,
 }
 
@@ -103,11 +105,11 @@ struct IndexPart {
 }
 
 /// Events to read for the next part.
-pub(super) struct Wanted {
-    pub(super) key: SessionKey,
-    pub(super) hash: SessionHash,
-    pub(super) rewritten: u64,
-    pub(super) range: Range,
+pub(crate) struct Wanted {
+    pub(crate) key: SessionKey,
+    pub(crate) hash: SessionHash,
+    pub(crate) rewritten: u64,
+    pub(crate) range: Range,
 }
 
 /// A part that is to become a file.
@@ -117,11 +119,9 @@ pub(super) struct ToKeep {
 }
 
 impl IndexPart {
-    fn fresh(bytes: Vec<u8>) -> Self {
-        let (passages, sessions) = match Part::trusted(&bytes) {
-            Ok(part) => (part.len(), part.sessions().map(|session| session.hash).collect()),
-            Err(_) => (0, Arc::default()),
-        };
+    fn fresh(bytes: Vec<u8>, holding: &Holding) -> Self {
+        let (passages, holds) = holding.holds(&bytes).unwrap_or_default();
+        let sessions = holds.into_iter().map(|(hash, _)| hash).collect();
         let bytes = PartBytes::Fresh(Arc::new(bytes));
         Self { bytes, passages, sessions, replaces: Vec::new() }
     }
@@ -150,8 +150,8 @@ impl IndexPart {
 }
 
 impl ScopeIndex {
-    pub(super) fn new(scope: Scope) -> Self {
-        Self { scope, state: Mutex::default() }
+    pub(crate) fn new(scope: Scope, holding: Holding) -> Self {
+        Self { scope, holding, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -198,7 +198,7 @@ impl ScopeIndex {
         (state.parts.iter().map(|part| part.passages).sum(), state.parts.len())
     }
 
-    pub(super) fn want(&self) {
+    pub(crate) fn want(&self) {
         self.state().is_wanted = true;
     }
 
@@ -214,7 +214,7 @@ impl ScopeIndex {
     }
 
     /// Takes a file that was there at the start, before any session of it is noted.
-    pub(super) fn adopt(&self, file: &DerivedFile, passages: usize) {
+    pub(crate) fn adopt(&self, file: &DerivedFile, passages: usize) {
         let mut state = self.state();
         for held in file.holds.iter() {
             state.held.entry(held.hash).or_default().push((held.range, held.rewritten));
@@ -226,7 +226,7 @@ impl ScopeIndex {
     }
 
     /// Notes how a session is now.
-    pub(super) fn note(&self, moved: Moved) {
+    pub(crate) fn note(&self, moved: Moved) {
         let mut state = self.state();
         let Moved { key, hash, base, tail, rewritten, workspace, is_archived, survival } = moved;
         if !state.sessions.contains_key(&hash) {
@@ -257,12 +257,12 @@ impl ScopeIndex {
             session.is_alive = survival == Survival::Alive;
         });
         if is_rewritten {
-            state.drop_passages(hash);
+            state.drop_passages(hash, &self.holding);
         }
     }
 
     /// What to read for the next part, when it is time to.
-    pub(super) fn next(&self) -> Vec<Wanted> {
+    pub(crate) fn next(&self) -> Vec<Wanted> {
         let state = self.state();
         let mut left = SLICE_EVENTS as u64;
         let mut wanted = Vec::new();
@@ -285,7 +285,7 @@ impl ScopeIndex {
 
     /// Takes a part of events that were read, unless something of one of their sessions was taken
     /// away meanwhile: then all are read again.
-    pub(super) fn add(&self, part: Vec<u8>, read: &[Wanted]) {
+    pub(crate) fn add(&self, part: Vec<u8>, read: &[Wanted]) {
         let mut state = self.state();
         let is_current = |one: &Wanted| {
             let session = state.sessions.get(&one.hash);
@@ -301,7 +301,7 @@ impl ScopeIndex {
                 session.tail = session.tail.max(to);
             });
         }
-        state.parts.push(IndexPart::fresh(part));
+        state.parts.push(IndexPart::fresh(part, &self.holding));
     }
 
     /// A session does not answer any more: the store reports when it does again.
@@ -337,7 +337,7 @@ impl ScopeIndex {
         if state.parts.iter().filter(|part| is_old(part)).count() < old.len() {
             return;
         }
-        let mut new = IndexPart::fresh(merged);
+        let mut new = IndexPart::fresh(merged, &self.holding);
         for part in state.parts.iter().filter(|part| is_old(part)) {
             new.replaces.extend(part.file());
             new.replaces.extend_from_slice(&part.replaces);
@@ -359,13 +359,13 @@ impl ScopeIndex {
         let fresh = state.parts.iter().filter(|part| part.passages >= least);
         let fresh = fresh.filter_map(|part| Some((part.passages, part.fresh_bytes()?)));
         let (_, bytes) = fresh.max_by_key(|(passages, _)| *passages)?;
-        let part = Part::trusted(bytes).ok()?;
-        let holds = part.holds().flat_map(|(session, ranges)| {
-            let known = state.sessions.get(&session.hash);
+        let (_, holds) = self.holding.holds(bytes)?;
+        let holds = holds.into_iter().flat_map(|(hash, ranges)| {
+            let known = state.sessions.get(&hash);
             let held = known.map(move |known| {
                 ranges.into_iter().map(move |range| Held {
                     key: known.key.clone(),
-                    hash: session.hash,
+                    hash,
                     range,
                     rewritten: known.rewritten,
                 })
@@ -430,7 +430,7 @@ impl State {
 
     /// Makes the parts in memory that hold something of a session anew without it. The store has
     /// destroyed the files that do.
-    fn drop_passages(&mut self, hash: SessionHash) {
+    fn drop_passages(&mut self, hash: SessionHash, holding: &Holding) {
         let is_gone = |part: &IndexPart| part.file().is_some() && part.sessions.contains(&hash);
         while let Some(at) = self.parts.iter().position(is_gone) {
             self.lose(at);
@@ -438,13 +438,13 @@ impl State {
         for part in self.parts.iter_mut().filter(|part| part.sessions.contains(&hash)) {
             let Some(bytes) = part.fresh_bytes() else { continue };
             let bytes = Arc::clone(bytes);
-            let Ok(old) = Part::trusted(&bytes) else { continue };
             let keep = |session: SessionRef<'_>, range| match session.hash == hash {
                 true => Vec::new(),
                 false => vec![range],
             };
+            let Some(left) = holding.merged(&[&bytes], &keep) else { continue };
             let replaces = std::mem::take(&mut part.replaces);
-            *part = IndexPart { replaces, ..IndexPart::fresh(merge(&[old], &keep)) };
+            *part = IndexPart { replaces, ..IndexPart::fresh(left, holding) };
         }
     }
 }
