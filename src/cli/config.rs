@@ -21,7 +21,7 @@ use super::{
     settings::{SETTINGS, Setting},
     values::{
         ConfigError, DEFAULT, ENVIRONMENT, Environment, FILE, FLAG, SettingValue, Typed, duration,
-        size,
+        server, size,
     },
 };
 use crate::{
@@ -365,11 +365,6 @@ fn place(text: &str, base: Option<&Path>, environment: &Environment) -> PathBuf 
     }
     let path = base.map_or_else(|| PathBuf::from(text), |base| base.join(text));
     std::path::absolute(&path).unwrap_or(path)
-}
-
-pub(super) fn server(text: &str) -> Option<Url> {
-    let url = Url::parse(text).ok()?;
-    (matches!(url.scheme(), "http" | "https") && url.host().is_some()).then_some(url)
 }
 
 /// Whether it is the number of a level: these are not accepted.

@@ -6,10 +6,9 @@ use std::{path::PathBuf, sync::Arc};
 use url::Url;
 
 use super::{
-    config::server,
     failure::{Failure, Outcome},
     secrets::SecretsSource,
-    values::{ConfigError, Typed},
+    values::{ConfigError, Typed, server},
 };
 use crate::{
     client::{EmbedderOptions, HttpEmbedder},

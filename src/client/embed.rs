@@ -100,11 +100,10 @@ impl HttpEmbedder {
         }
         let http = builder.build().map_err(|error| ClientError::Setup(error.to_string()))?;
         // Vectors of another model, or of another server's model of that name, are no like.
-        let numbers = options.numbers.map_or(String::new(), |numbers| numbers.to_string());
-        let digest =
-            blake3::hash([options.url.as_str(), &options.model, &numbers].join("\n").as_bytes());
-        let digits: String = digest.to_hex().chars().take(16).collect();
-        Ok(Self { http, name: format!("{} {digits}", options.model), options })
+        let (server, path) = (options.url.origin().ascii_serialization(), options.url.path());
+        let numbers = options.numbers.map_or(String::new(), |numbers| format!(" {numbers}"));
+        let name = format!("{} {server}{path}{numbers}", options.model).replace('\n', " ");
+        Ok(Self { http, name, options })
     }
 
     async fn ask(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, EmbedError> {

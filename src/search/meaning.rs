@@ -19,7 +19,7 @@
 use std::collections::{BTreeMap, BinaryHeap, HashSet};
 
 use super::{
-    part::{PartError, SessionRef, section, table, take},
+    part::{PartError, SessionRef, checksum, section, table, take},
     runs::Keep,
 };
 use crate::event::{Position, Range, SessionHash, SessionId};
@@ -142,7 +142,7 @@ impl MeaningBuilder {
         for part in [sessions, ranges, rows, names, signs, numbers] {
             bytes.extend(part);
         }
-        let sum = crc32fast::hash(bytes.get(CHECKED_FROM..).unwrap_or_default());
+        let sum = checksum(bytes.get(CHECKED_FROM..).unwrap_or_default());
         let place = bytes.get_mut(CHECKED_FROM - 4..CHECKED_FROM);
         place.expect("the header was written").copy_from_slice(&sum.to_le_bytes());
         bytes
@@ -229,7 +229,7 @@ impl<'a> Meaning<'a> {
         let found = Self::trusted(bytes)?;
         let body = bytes.get(CHECKED_FROM..).unwrap_or_default();
         let sum = bytes.get(CHECKED_FROM - 4..CHECKED_FROM).unwrap_or_default();
-        let is_whole = sum == crc32fast::hash(body).to_le_bytes();
+        let is_whole = sum == checksum(body).to_le_bytes();
         if is_whole { Ok(found) } else { Err(PartError::Damaged) }
     }
 
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_is_found_by_what_is_near_and_kept() {
+    fn vectors_are_found_by_what_is_near_and_kept() {
         let bytes = two();
         let part = Meaning::read(&bytes).expect("whole");
         assert_eq!((part.model(), part.len()), ("model", 3));

@@ -412,6 +412,11 @@ fn varint(rest: &mut &[u8]) -> Option<u32> {
     }
 }
 
+/// The checksum of bytes.
+pub(super) fn checksum(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
+}
+
 pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (head, tail) = rest.split_first_chunk::<N>()?;
     *rest = tail;

@@ -195,8 +195,7 @@ pub struct Complete {
     /// Those sessions, up to 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub behind: Vec<Behind>,
-    /// With an embedder: `used`, or `absent` where it did not answer in time; words alone rank
-    /// then.
+    /// With an embedder: `used`, or `absent` where it did not answer: then words alone rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meaning: Option<String>,
     /// With an embedder: what has no vector yet, or a failure.

@@ -9,6 +9,10 @@ use crate::{
 /// What the label of a derived file begins with that is a part of an index.
 const WORDS: &str = "search/1";
 const VECTORS: &str = "vectors/1";
+/// Passages of a part that stays as it is.
+pub(super) const PASSAGES_MAX: usize = 32_768;
+/// Passages of words from which a file is worth it.
+const FILE_PASSAGES_MIN: usize = 512;
 
 /// What a part has of its passages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +24,15 @@ pub(crate) enum Holding {
 }
 
 impl Holding {
+    /// Passages of a part that becomes a file at once, and of the smallest that does at a stop:
+    /// words are soon read anew, vectors are asked for again.
+    pub(super) fn kept_from(&self) -> [usize; 2] {
+        match self {
+            Self::Words => [PASSAGES_MAX, FILE_PASSAGES_MIN],
+            Self::Vectors(_) => [FILE_PASSAGES_MIN, 1],
+        }
+    }
+
     /// The label of the files of a scope.
     pub(super) fn label(&self, scope: &Scope) -> Vec<u8> {
         let (tenant, user) = (scope.tenant.as_str(), scope.user.as_str());

@@ -17,8 +17,8 @@ use std::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use self::scope::SLICE_EVENTS;
 pub use self::scope::{BehindSession, Coverage};
-use self::scope::{PASSAGES_MAX, SLICE_EVENTS};
 pub(super) use self::{
     holding::Holding,
     scope::{PartBytes, ScopeIndex, Wanted},
@@ -345,9 +345,9 @@ impl Service {
             let all = self.all_indexes();
             let bytes: usize = all.iter().map(|index| index.fresh_bytes()).sum();
             let is_full = bytes > self.indexing.options.memory_bytes_max;
-            let least = if is_full { 0 } else { PASSAGES_MAX };
             let mut is_kept = false;
             for index in all {
+                let least = if is_full { 0 } else { index.holding.kept_from()[0] };
                 is_kept |= self.keep_one(&index, least).await?;
             }
             if !is_kept {

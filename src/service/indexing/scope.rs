@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::holding::Holding;
+use super::holding::{Holding, PASSAGES_MAX};
 use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Position, Range, Scope, SessionHash, SessionId, SessionKey},
@@ -18,11 +18,8 @@ use crate::{
 pub(super) const SLICE_EVENTS: usize = 1_000;
 /// Events of a scope that may wait before it is indexed without having been searched.
 const WAITING_MAX: u64 = 4_096;
-/// How many parts of about the same size become one, and the passages of a part that stays.
+/// How many parts of about the same size become one.
 const TIER: usize = 8;
-pub(super) const PASSAGES_MAX: usize = 32_768;
-/// Passages of the smallest part that is worth a file: fewer are read anew.
-const FILE_PASSAGES_MIN: usize = 512;
 /// Sessions that are named as behind.
 const NAMED_MAX: usize = 20;
 
@@ -355,7 +352,8 @@ impl ScopeIndex {
     /// The largest part of at least so many passages that is in memory alone.
     pub(super) fn to_keep(&self, passages_min: usize) -> Option<ToKeep> {
         let state = self.state();
-        let least = passages_min.max(FILE_PASSAGES_MIN);
+        let [_, least] = self.holding.kept_from();
+        let least = passages_min.max(least);
         let fresh = state.parts.iter().filter(|part| part.passages >= least);
         let fresh = fresh.filter_map(|part| Some((part.passages, part.fresh_bytes()?)));
         let (_, bytes) = fresh.max_by_key(|(passages, _)| *passages)?;

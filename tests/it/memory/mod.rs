@@ -370,7 +370,7 @@ async fn a_model_remembers_and_finds_by_tools() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_model_is_given_is_noted_in_its_session_and_found_nowhere() {
+async fn blocks_given_to_a_model_are_noted_in_its_session_and_found_nowhere() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         session(house, "other", "/work/bank").await;

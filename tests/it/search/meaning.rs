@@ -194,7 +194,7 @@ async fn a_search_finds_by_meaning_what_has_none_of_its_words() {
         (json!({"q": "car", "workspace": "/work/b"}), vec![]),
         (json!({"q": "car", "types": ["agent.message"]}), vec![]),
         (json!({"q": "car", "origin": "tool"}), vec![]),
-        (json!({"q": "car", "before": "2001-01-01"}), vec![]),
+        (json!({"q": "car", "before": "2001-01-01T00:00:00Z"}), vec![]),
         (json!({"q": "car +bicycle"}), vec![]),
         (json!({"q": "car -tyres"}), vec![]),
     ] {
