@@ -15,6 +15,7 @@ mod config;
 mod connect;
 mod consent;
 mod demo;
+mod embedder;
 mod events;
 mod failure;
 mod fork;

@@ -38,6 +38,7 @@ register! {
     OUTCOME_RECORDED = "outcome.recorded",
     MEMORY_ITEM = "memory.item",
     MEMORY_FORGOTTEN = "memory.forgotten",
+    MEMORY_PAGED_IN = "memory.paged_in",
     EVENT_MARKED = "event.marked",
     GRAPH_ENTITY_UPSERTED = "graph.entity_upserted",
     GRAPH_RELATIONSHIP_CREATED = "graph.relationship_created",

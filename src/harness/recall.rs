@@ -4,8 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     tokens::Counter,
@@ -54,19 +53,6 @@ pub struct Passage {
     pub text: String,
     /// How well it fits.
     pub score: f32,
-}
-
-/// A passage in the frame.
-#[derive(Serialize)]
-struct Framed<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    session: Option<&'a str>,
-    position: u64,
-    at: String,
-    origin: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    by: Option<&'a str>,
-    text: &'a str,
 }
 
 /// The different words of some texts, in their order, as far as a query takes them.
@@ -162,15 +148,14 @@ pub fn recalled(
 
 fn message(passages: &[Passage]) -> String {
     let framed_one = |one: &Passage| {
-        let framed = Framed {
-            session: one.session.as_ref().map(SessionId::as_str),
-            position: one.position.0,
-            at: one.at.to_string(),
-            origin: one.origin.as_str(),
-            by: one.who.as_deref(),
-            text: &one.text,
-        };
-        serde_json::to_value(framed).unwrap_or_default()
+        let mut framed = json!({
+            "position": one.position.0, "at": one.at.to_string(), "origin": one.origin.as_str(),
+            "by": one.who, "text": one.text,
+        });
+        if let (Some(members), Some(session)) = (framed.as_object_mut(), &one.session) {
+            members.insert("session".to_owned(), json!(session.as_str()));
+        }
+        framed
     };
     let data: Vec<Value> = passages.iter().map(framed_one).collect();
     framed(&format!("{HEAD} {NOTICE}"), &Value::Array(data), TAIL)
@@ -186,8 +171,6 @@ pub fn framed(head: &str, data: &Value, tail: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

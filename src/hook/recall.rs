@@ -66,6 +66,21 @@ pub(super) async fn recalled(
     recalled
 }
 
+/// The event that says which passages a model is given; `None` without any.
+pub(super) fn paged_in(recalled: &[Value]) -> Option<Value> {
+    let block = |one: &Value| {
+        let at = one.get("position")?.as_u64()?;
+        let positions = json!({ "from": at, "to": at + 1 });
+        Some(json!({ "session": one.get("session")?, "positions": positions }))
+    };
+    let blocks: Vec<Value> = recalled.iter().filter_map(block).collect();
+    let bytes: usize = recalled.iter().map(|one| one.to_string().len()).sum();
+    let tokens = bytes / TOKEN_BYTES;
+    let kind = kinds::MEMORY_PAGED_IN;
+    (!blocks.is_empty())
+        .then(|| json!({ "type": kind, "blocks": blocks, "tokens": tokens, "by": "hook" }))
+}
+
 /// Whether a hit shares enough words with the task, and nothing speaks against it.
 fn holds(hit: &Hit) -> bool {
     let is_said = !matches!(&*hit.origin, "tool" | "web");

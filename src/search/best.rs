@@ -29,13 +29,16 @@ pub struct Why {
     pub whole: f32,
     /// Up to 1 for words that stand side by side as in the query: added by what reads the text.
     pub row: f32,
+    /// How near its meaning is, where an embedder says so: 0.5 for the nearest.
+    pub meaning: f32,
 }
 
 impl Why {
     /// The score.
     #[must_use]
     pub fn sum(&self) -> f32 {
-        self.words + self.near + self.session + self.who + self.whole + self.row
+        let words = self.words + self.near + self.session + self.who + self.whole;
+        words + self.row + self.meaning
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     stop_words::is_stop_word,
     terms::{is_number, stem, terms},
 };
-use crate::event::Timestamp;
+use crate::event::{Event, Timestamp};
 
 /// English endings that the stemmer cuts off: a word's beginning may have lost one in the index.
 const ENDINGS: [&str; 14] =
@@ -237,6 +237,21 @@ impl SearchQuery {
     #[must_use]
     pub fn fits(&self, text: &str) -> bool {
         self.words.has_phrases(text, false) && !self.excluded.has_phrases(text, true)
+    }
+
+    /// Whether an event that was not found by its words may be a hit: the filters admit it, and no
+    /// word is needed or excluded.
+    #[must_use]
+    pub fn admits(&self, event: &Event, speaker: Option<&str>) -> bool {
+        let at = event.created_at.unwrap_or(event.processed_at);
+        let filters = &self.filters;
+        self.must.is_empty()
+            && self.must_not.is_empty()
+            && filters.admits_kind(event.kind.as_str())
+            && filters.admits_speaker(speaker)
+            && filters.origins.admits(|name| name == event.origin.as_str())
+            && filters.after.is_none_or(|after| at >= after)
+            && filters.before.is_none_or(|before| at < before)
     }
 
     /// Limits the answer by a member's value, given in the query or beside it; with `is_not` to

@@ -528,20 +528,25 @@ fn varint(rest: &mut &[u8]) -> Option<u32> {
     }
 }
 
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+/// The checksum of bytes.
+pub(super) fn checksum(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
+}
+
+pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (head, tail) = rest.split_first_chunk::<N>()?;
     *rest = tail;
     Some(*head)
 }
 
-fn section<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
+pub(super) fn section<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
     let (head, tail) = rest.split_at_checked(bytes)?;
     *rest = tail;
     Some(head)
 }
 
 /// The rows of a table that has nothing else.
-fn table<const N: usize>(bytes: &[u8]) -> Option<&[[u8; N]]> {
+pub(super) fn table<const N: usize>(bytes: &[u8]) -> Option<&[[u8; N]]> {
     let (rows, rest) = bytes.as_chunks::<N>();
     rest.is_empty().then_some(rows)
 }

@@ -448,6 +448,7 @@ impl<'a, 'p> Scope<'a, 'p> {
                     who,
                     whole,
                     row: 0.0,
+                    meaning: 0.0,
                 };
                 let passage = run.passages.start + at;
                 let is = |of: Option<&Vec<bool>>, at: usize| of.and_then(|of| of.get(at)).copied();

@@ -42,7 +42,8 @@ impl EventText {
     #[must_use]
     pub fn of(event: &Event) -> Self {
         let Some(body) = body::read_tree::<Value>(&event.body) else { return Self::default() };
-        if is_own(&body) {
+        // What was given to a model is in the log where it was said.
+        if is_own(&body) || event.kind.as_str() == kinds::MEMORY_PAGED_IN {
             return Self::default();
         }
         let mut text = String::new();

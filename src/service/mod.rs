@@ -12,6 +12,7 @@ mod cursors;
 mod diff;
 mod directory;
 mod doubt;
+mod embedding;
 mod emit;
 mod error;
 mod facts;
@@ -65,6 +66,7 @@ pub use continuing::{ContinueCall, Continued};
 pub use cursors::CursorAt;
 pub use diff::Difference;
 pub use doubt::Doubt;
+pub use embedding::{EmbedError, Embedder, MeaningOf, VectorsBehind};
 pub use emit::Emitted;
 pub use error::{Candidate, Code, Hint, Next, NextCall, ServiceError, ServiceResult};
 pub use find::{FindResult, FoundLine};
@@ -166,6 +168,8 @@ pub struct Service {
     bindings: Arc<bind::Bindings>,
     ledger: Arc<quota::Ledger>,
     indexing: Arc<indexing::Indexing>,
+    /// Vectors, where an embedder makes some.
+    embedding: Option<Arc<embedding::Embedding>>,
     /// A permit for each search that may rank.
     searches: Arc<Semaphore>,
 }
@@ -185,6 +189,7 @@ impl Service {
             bindings: Arc::default(),
             ledger: Arc::default(),
             indexing: Arc::default(),
+            embedding: None,
             searches: Arc::new(Semaphore::new(search::AT_ONCE)),
         }
     }

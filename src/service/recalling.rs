@@ -1,6 +1,6 @@
 //! What a window shows of the log beside its newest messages: passages of the session's own line,
-//! and of other sessions of its workspace when they are asked for, found by the words of the work in
-//! hand. A window never waits long for the index, and never fails for it. It must not write.
+//! and of other sessions of its workspace when they are asked for, found by the words of the work
+//! in hand. A window never waits long for the index, and never fails for it. It must not write.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::{
     projection::MarkKind,
 };
 
-/// Part of the budget that recall takes by default, one in so many, and tokens of it at least and at
-/// most. Of a smaller part the frame around the passages takes too much.
+/// Part of the budget that recall takes by default, one in so many, and tokens of it at least and
+/// at most. Of a smaller part the frame around the passages takes too much.
 const PART: usize = 10;
 const TOKENS_MIN: usize = 400;
 const TOKENS_MAX: usize = 4_000;
@@ -208,7 +208,7 @@ pub(super) fn usual(tokens_max: usize) -> usize {
 
 fn asked(types: &[&str]) -> SearchCall {
     let types = types.iter().filter_map(|kind| EventType::new(kind).ok()).collect();
-    SearchCall { types, limit: Some(CANDIDATES), ..SearchCall::default() }
+    SearchCall { types, limit: Some(CANDIDATES), words_alone: true, ..SearchCall::default() }
 }
 
 /// Whether a hit speaks of the work in hand, and it is known that nothing speaks against it.

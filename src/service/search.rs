@@ -12,7 +12,8 @@ use std::{
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, Window,
     doubt::{Doubt, READS_MAX, Standing},
-    indexing::{Coverage, ScopeIndex},
+    embedding::{MeaningOf, VectorsBehind},
+    indexing::{Coverage, ScopeIndex, Served},
     memory::kinds_of,
     page,
 };
@@ -27,7 +28,7 @@ use crate::{
         body::{self, MemoryBody},
     },
     search::{
-        self, EventText, Member, Order, Part, Ranked, SearchQuery, SessionRef, Snippet, rank,
+        self, EventText, Member, Near, Order, Part, Ranked, SearchQuery, SessionRef, Snippet, rank,
         snippet,
     },
     store::{Fill, Mapped, Read, SessionInfo},
@@ -63,6 +64,9 @@ const VERIFIED_FOR: Duration = Duration::from_millis(100);
 const IN_ROW_MAX: usize = 50;
 /// Sessions that a fork reads from, as far as it is searched.
 const ANCESTORS_MAX: usize = 100;
+/// What the passage that is nearest in meaning has for it, and passages that have something.
+const MEANING: f32 = 0.5;
+const NEAR_MAX: usize = 100;
 
 /// What to search for.
 #[derive(Clone, Debug, Default)]
@@ -99,6 +103,8 @@ pub struct SearchCall {
     pub tokens_max: Option<usize>,
     /// How long to wait for what is not in the index yet, beyond the usual.
     pub wait: Duration,
+    /// Not by meaning, whatever embedder there is.
+    pub words_alone: bool,
 }
 
 /// An event beside a hit.
@@ -179,6 +185,8 @@ pub struct SearchResult {
     pub is_noted: bool,
     /// Whether the index lacks something of `session` that was to be searched.
     pub lacks_session: bool,
+    /// Where there is an embedder: whether meanings ranked, and how far the vectors are.
+    pub meaning: Option<(MeaningOf, VectorsBehind)>,
     /// Whether a check ended at its limit, so that more may match.
     pub limited: bool,
     /// The cursor of the next page.
@@ -211,15 +219,7 @@ impl Service {
                 .action("the operator turns it on by the setting search"));
         }
         let query = asked.parsed(self.now())?;
-        let limit = asked.limit.unwrap_or(HITS_DEFAULT);
-        if limit == 0 || limit > HITS_MAX {
-            let problem = format!("from 1 to {HITS_MAX}, not {limit}");
-            return Err(ServiceError::invalid("limit", problem));
-        }
-        if asked.around > AROUND_MAX {
-            return Err(ServiceError::invalid("around", format!("at most {AROUND_MAX}")));
-        }
-        let skip = asked.page.as_deref().map(open_page).transpose()?.unwrap_or(0);
+        let (limit, skip) = asked.bounds()?;
         let family = match &asked.session {
             Some(session) => Some(self.line_of(caller, session, asked.below).await?),
             None => None,
@@ -228,23 +228,31 @@ impl Service {
         let has_enough =
             |index: &ScopeIndex| index.is_caught_up() || asked.below.is_some() && !lacks(index);
         let wait = CATCH_UP + asked.wait;
-        let (index, is_noted) = self.caught_up(&caller.scope, wait, has_enough).await;
+        let caught_up = self.caught_up(&caller.scope, wait, has_enough);
+        let ((index, is_noted), vector) = tokio::join!(caught_up, self.meant_by(&asked));
         let lacks_session = !is_noted || lacks(&index);
         let mut result = SearchResult { is_noted, lacks_session, ..SearchResult::default() };
+        result.meaning = vector.as_ref().and_then(|vector| {
+            let meaning = if vector.is_some() { MeaningOf::Used } else { MeaningOf::Absent };
+            Some((meaning, self.embedding.as_ref()?.behind(&caller.scope)))
+        });
+        let vector = vector.flatten();
         let spare = if query.needs_text() { VERIFIED_MAX } else { SPARE };
         let wanted = (skip + REPEATS * limit + spare).clamp(IN_ROW_MAX, RANKED_MAX);
-        let ranked = self.ranked_events(Arc::clone(&index), query.clone(), &asked, family, wanted);
-        let mut ranked = ranked.await?;
+        let of = (Arc::clone(&index), vector);
+        let ranked = self.ranked_events(of, query.clone(), &asked, family, wanted).await?;
+        let (mut ranked, near) = ranked;
         if !asked.newest_first {
             self.add_rows(caller, &query, &mut ranked.hits).await;
         }
         (result.limited, result.coverage) = (ranked.limited, index.coverage());
+        let is_cut = ranked.hits.len() == wanted && wanted < RANKED_MAX;
+        let found = Found::of(ranked.hits, near);
         let until = self.monotonic() + VERIFIED_FOR;
         let mut bytes_left = asked.tokens_max.map_or(usize::MAX, |tokens| tokens * TOKEN_BYTES);
         let mut looked = Looked { infos: HashMap::new(), reads: READS_MAX };
         let mut texts = HashMap::<u64, usize>::new();
-        let is_cut = ranked.hits.len() == wanted && wanted < RANKED_MAX;
-        for (at, found) in ranked.hits.into_iter().enumerate().skip(skip) {
+        for (at, found) in found.into_iter().enumerate().skip(skip) {
             let next_page = || Some(page::seal("q", &[&at.to_string()]));
             if result.hits.len() == limit {
                 result.next_page = next_page();
@@ -296,14 +304,25 @@ impl Service {
         Ok(line)
     }
 
+    /// The vector of what is asked for; `None` where none is wanted, an empty one where there is
+    /// none in time.
+    async fn meant_by(&self, asked: &SearchCall) -> Option<Option<Vec<f32>>> {
+        let words = plain(&asked.words);
+        let wants = !asked.words_alone && !asked.newest_first && !words.is_empty();
+        match self.embedding.is_some() && wants {
+            true => Some(self.meant(words).await),
+            false => None,
+        }
+    }
+
     async fn ranked_events(
         &self,
-        index: Arc<ScopeIndex>,
+        (index, vector): (Arc<ScopeIndex>, Option<Vec<f32>>),
         query: SearchQuery,
         asked: &SearchCall,
         family: Option<Family>,
         wanted: usize,
-    ) -> ServiceResult<Ranked> {
+    ) -> ServiceResult<(Ranked, Vec<Near>)> {
         let Ok(permit) = Arc::clone(&self.searches).try_acquire_owned() else {
             let message = format!("{AT_ONCE} searches are under way");
             return Err(ServiceError::new(Code::LimitReached, message).action("try again shortly"));
@@ -337,16 +356,19 @@ impl Service {
                 let parts: Vec<Part<'_>> =
                     bytes.iter().filter_map(|bytes| Part::trusted(bytes.bytes()).ok()).collect();
                 let mut ranked = rank(&parts, &query, &keep, order, wanted);
-                for hit in &mut ranked.hits {
-                    let mut servers = served(hit.hash).into_iter();
-                    if let Some(one) = servers.find(|one| one.range.contains(hit.position)) {
-                        (hit.hash, hit.session) = (one.hash, one.session);
-                    }
-                }
                 // What was computed from a file that the disk lost is void; the file goes.
-                if bytes.iter().all(|bytes| !bytes.is_hurt()) {
-                    return ranked;
+                if bytes.iter().any(|bytes| bytes.is_hurt()) {
+                    continue;
                 }
+                let near = vector.map(|vector| service.near(&index.scope, &vector, &keep));
+                let mut near = near.unwrap_or_default();
+                for hit in &mut ranked.hits {
+                    serve_from(served(hit.hash), hit.position, (&mut hit.hash, &mut hit.session));
+                }
+                for one in &mut near {
+                    serve_from(served(one.hash), one.position, (&mut one.hash, &mut one.session));
+                }
+                return (ranked, near);
             }
         });
         ranked.await.map_err(|error| ServiceError::new(Code::InternalError, error.to_string()))
@@ -382,7 +404,7 @@ impl Service {
         caller: &Caller,
         query: &SearchQuery,
         index: &ScopeIndex,
-        found: &search::Hit,
+        found: &Found,
         around: u64,
         looked: &mut Looked,
     ) -> ServiceResult<Option<(u64, Hit)>> {
@@ -406,7 +428,8 @@ impl Service {
         let at = |event: &&Event| event.position == found.position;
         let Some(event) = slice.events.iter().find(at) else { return Ok(None) };
         let said = EventText::of(event);
-        if said.text.is_empty() || !query.fits(&said.text) {
+        let admits = found.is_by_words || query.admits(event, said.speaker.as_deref());
+        if said.text.is_empty() || !query.fits(&said.text) || !admits {
             return Ok(None);
         }
         let passage = said.piece(found.piece);
@@ -466,6 +489,19 @@ impl Hit {
 }
 
 impl SearchCall {
+    /// Hits of the page, and those before it.
+    fn bounds(&self) -> ServiceResult<(usize, usize)> {
+        let limit = self.limit.unwrap_or(HITS_DEFAULT);
+        if limit == 0 || limit > HITS_MAX {
+            let problem = format!("from 1 to {HITS_MAX}, not {limit}");
+            return Err(ServiceError::invalid("limit", problem));
+        }
+        if self.around > AROUND_MAX {
+            return Err(ServiceError::invalid("around", format!("at most {AROUND_MAX}")));
+        }
+        Ok((limit, self.page.as_deref().map(open_page).transpose()?.unwrap_or(0)))
+    }
+
     fn parsed(&self, now: Timestamp) -> ServiceResult<SearchQuery> {
         if !self.kinds.is_empty() && !self.types.is_empty() {
             return Err(ServiceError::invalid("kinds", "they do not go with types"));
@@ -504,6 +540,71 @@ impl SearchCall {
             || !self.kinds.is_empty()
             || self.session.is_some()
             || self.window.from.or(self.window.to).is_some()
+    }
+}
+
+/// What ranks: an event by its words, by its meaning, or by both.
+struct Found {
+    hash: SessionHash,
+    session: SessionId,
+    position: Position,
+    piece: u16,
+    score: f32,
+    why: search::Why,
+    /// Whether the words of the query found it, which looks at the filters.
+    is_by_words: bool,
+}
+
+impl Found {
+    /// What words found and what is near in meaning, in one order.
+    fn of(hits: Vec<search::Hit>, near: Vec<Near>) -> Vec<Self> {
+        let mut places = HashMap::new();
+        let mut all: Vec<Self> = Vec::new();
+        for hit in hits {
+            places.insert((hit.hash, hit.position), all.len());
+            let search::Hit { hash, session, position, piece, score, why, .. } = hit;
+            all.push(Self { hash, session, position, piece, score, why, is_by_words: true });
+        }
+        let most = near.first().map_or(0.0, |near| near.cosine);
+        let least = near.last().map_or(0.0, |near| near.cosine);
+        for near in near.into_iter().take(NEAR_MAX) {
+            let share = (near.cosine - least) / (most - least).max(f32::EPSILON);
+            let meaning = if most > least { MEANING * share } else { MEANING };
+            let Near { hash, session, position, piece, .. } = near;
+            let at = *places.entry((hash, position)).or_insert_with(|| {
+                let (why, score) = (search::Why::default(), 0.0);
+                all.push(Self { hash, session, position, piece, score, why, is_by_words: false });
+                all.len() - 1
+            });
+            // Of an event the nearest piece counts, which comes first.
+            if let Some(one) = all.get_mut(at).filter(|one| one.why.meaning == 0.0) {
+                one.why.meaning = meaning;
+                one.score += meaning;
+            }
+        }
+        if all.iter().any(|one| one.why.meaning > 0.0) {
+            all.sort_by(|one, other| other.score.total_cmp(&one.score));
+        }
+        all
+    }
+}
+
+/// The words of a query without what directs the search.
+fn plain(words: &str) -> String {
+    let is_plain = |word: &&str| !word.starts_with('-') && !word.contains(':');
+    let words = words.split_whitespace().filter(is_plain);
+    let plain: Vec<&str> = words.map(|word| word.trim_matches(['"', '+', '*'])).collect();
+    plain.join(" ").trim().to_owned()
+}
+
+/// Puts the session that serves a position in the place of the one that wrote it.
+fn serve_from(
+    servers: Vec<Served>,
+    position: Position,
+    (hash, session): (&mut SessionHash, &mut SessionId),
+) {
+    if let Some(one) = servers.into_iter().find(|one| one.range.contains(position)) {
+        (*hash, *session) = (one.hash, one.session);
     }
 }
 

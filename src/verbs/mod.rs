@@ -4,6 +4,7 @@
 
 pub mod admin;
 pub mod browser;
+pub mod embedding;
 pub mod events;
 pub mod forks;
 pub mod graph;

@@ -190,6 +190,7 @@ impl SearchQuery {
         };
         Ok(SearchCall {
             below: None,
+            words_alone: false,
             words: self.q,
             session: self.session.as_deref().map(session_id).transpose()?,
             workspace: self.workspace,

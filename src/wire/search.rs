@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{TRUST, memory::Mark, types::Range};
-use crate::service::{self, Coverage, SearchResult};
+use crate::service::{self, Coverage, MeaningOf, SearchResult};
 
 /// What a hit's score is made of. The best passage has 1 for its words.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,6 +22,9 @@ pub struct Why {
     pub whole: f64,
     /// Words that stand side by side as in the query.
     pub row: f64,
+    /// How near its meaning is, where the server has an embedder.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub meaning: f64,
 }
 
 /// The part of an event that matches.
@@ -160,6 +163,21 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_nothing(number: &f64) -> bool {
+    *number == 0.0
+}
+
+/// How far the vectors are that an embedder makes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VectorsBehind {
+    /// Events that were not looked at yet.
+    pub events: u64,
+    /// Why the embedder's latest attempt failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
 /// A session of which not every event is in the index yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Behind {
@@ -183,6 +201,12 @@ pub struct Complete {
     /// Those sessions, up to 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub behind: Vec<Behind>,
+    /// With an embedder: `used`, or `absent` where it did not answer: then words alone rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meaning: Option<String>,
+    /// With an embedder: what has no vector yet, or a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vectors_behind: Option<VectorsBehind>,
 }
 
 /// What was found.
@@ -203,8 +227,15 @@ pub struct SearchAnswer {
 }
 
 impl Complete {
-    /// Of an index that lacks so much; `is_noted` is whether all that was written is known.
-    pub(crate) fn of(coverage: Coverage, is_noted: bool) -> Self {
+    /// What an index lacks, and the vectors.
+    pub(crate) fn of(
+        coverage: Coverage,
+        is_noted: bool,
+        meaning: Option<(MeaningOf, service::VectorsBehind)>,
+    ) -> Self {
+        let (meaning, vectors) = meaning.unzip();
+        let is_of_note = |one: &service::VectorsBehind| one.events > 0 || one.problem.is_some();
+        let vectors = vectors.filter(is_of_note);
         let behind = coverage.behind.into_iter().map(|one| Behind {
             session: one.session.to_string(),
             indexed_to: one.indexed_to.0,
@@ -215,16 +246,20 @@ impl Complete {
             sessions_behind: coverage.sessions_behind,
             events_behind: coverage.events_behind,
             behind: behind.collect(),
+            meaning: meaning.map(|meaning| meaning.as_str().to_owned()),
+            vectors_behind: vectors.map(|service::VectorsBehind { events, problem }| {
+                VectorsBehind { events, problem }
+            }),
         }
     }
 }
 
 impl From<service::Why> for Why {
     fn from(why: service::Why) -> Self {
-        let service::Why { words, near, session, who, whole, row } = why;
+        let service::Why { words, near, session, who, whole, row, meaning } = why;
         let [words, near, session] = [words, near, session].map(rounded);
-        let [who, whole, row] = [who, whole, row].map(rounded);
-        Self { words, near, session, who, whole, row }
+        let [who, whole, row, meaning] = [who, whole, row, meaning].map(rounded);
+        Self { words, near, session, who, whole, row, meaning }
     }
 }
 
@@ -282,7 +317,7 @@ impl From<SearchResult> for SearchAnswer {
     fn from(found: SearchResult) -> Self {
         Self {
             hits: found.hits.into_iter().map(Hit::from).collect(),
-            complete: Complete::of(found.coverage, found.is_noted),
+            complete: Complete::of(found.coverage, found.is_noted, found.meaning),
             limited: found.limited,
             next_page: found.next_page,
             trust: TRUST.to_owned(),

@@ -6,10 +6,11 @@ use std::{
     sync::Arc,
 };
 
+use super::holding::{Holding, PASSAGES_MAX};
 use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Position, Range, Scope, SessionHash, SessionId, SessionKey, Timestamp},
-    search::{Part, SessionRef, merge},
+    search::SessionRef,
     store::{DerivedFile, DerivedName, Held, Moved, Survival},
 };
 
@@ -17,11 +18,8 @@ use crate::{
 pub(super) const SLICE_EVENTS: usize = 8_192;
 /// Events of a scope that may wait before it is indexed without having been searched.
 const WAITING_MAX: u64 = 4_096;
-/// How many parts of about the same size become one, and the passages of a part that stays.
+/// How many parts of about the same size become one.
 const TIER: usize = 8;
-pub(super) const PASSAGES_MAX: usize = 32_768;
-/// Passages of the smallest part that is worth a file: fewer are read anew.
-const FILE_PASSAGES_MIN: usize = 512;
 /// Sessions that are named as behind.
 const NAMED_MAX: usize = 20;
 
@@ -49,7 +47,8 @@ pub struct BehindSession {
 
 /// The index of one scope.
 pub(crate) struct ScopeIndex {
-    pub(super) scope: Scope,
+    pub(crate) scope: Scope,
+    pub(super) holding: Holding,
     state: Mutex<State>,
 }
 
@@ -131,15 +130,15 @@ struct Server<'a> {
 }
 
 /// Events to read for the next part.
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// The session that wrote them.
-    pub(super) session: SessionId,
-    pub(super) hash: SessionHash,
+    pub(crate) session: SessionId,
+    pub(crate) hash: SessionHash,
     /// The session that serves them: the one that wrote them, or a fork of it.
-    pub(super) from: SessionKey,
-    pub(super) from_hash: SessionHash,
-    pub(super) rewritten: u64,
-    pub(super) range: Range,
+    pub(crate) from: SessionKey,
+    pub(crate) from_hash: SessionHash,
+    pub(crate) rewritten: u64,
+    pub(crate) range: Range,
 }
 
 /// A part that is to become a file.
@@ -149,11 +148,9 @@ pub(super) struct ToKeep {
 }
 
 impl IndexPart {
-    fn fresh(bytes: Vec<u8>) -> Self {
-        let (passages, sessions) = match Part::trusted(&bytes) {
-            Ok(part) => (part.len(), part.sessions().map(|session| session.hash).collect()),
-            Err(_) => (0, Arc::default()),
-        };
+    fn fresh(bytes: Vec<u8>, holding: &Holding) -> Self {
+        let (passages, holds) = holding.holds(&bytes).unwrap_or_default();
+        let sessions = holds.into_iter().map(|(hash, _)| hash).collect();
         let bytes = PartBytes::Fresh(Arc::new(bytes));
         Self { bytes, passages, sessions, replaces: Vec::new() }
     }
@@ -182,8 +179,8 @@ impl IndexPart {
 }
 
 impl ScopeIndex {
-    pub(super) fn new(scope: Scope) -> Self {
-        Self { scope, state: Mutex::default() }
+    pub(crate) fn new(scope: Scope, holding: Holding) -> Self {
+        Self { scope, holding, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -241,7 +238,7 @@ impl ScopeIndex {
         (state.parts.iter().map(|part| part.passages).sum(), state.parts.len())
     }
 
-    pub(super) fn want(&self) {
+    pub(crate) fn want(&self) {
         self.state().is_wanted = true;
     }
 
@@ -266,21 +263,25 @@ impl ScopeIndex {
     }
 
     /// Takes a file that was there at the start, before any session of it is noted.
-    pub(super) fn adopt(&self, file: &DerivedFile, part: &Part<'_>) {
+    pub(crate) fn adopt(
+        &self,
+        file: &DerivedFile,
+        passages: usize,
+        settled: Vec<(SessionHash, Position)>,
+    ) {
         let mut state = self.state();
-        state.settle(part);
+        state.settle(settled);
         for held in file.holds.iter() {
             state.held.entry(held.hash).or_default().push((held.range, held.rewritten));
         }
         let mut sessions: Vec<SessionHash> = file.holds.iter().map(|held| held.hash).collect();
         sessions.dedup();
         let (bytes, sessions) = (PartBytes::File(file.name), sessions.into());
-        let passages = part.len();
         state.parts.push(IndexPart { bytes, passages, sessions, replaces: Vec::new() });
     }
 
     /// Notes how a session is now.
-    pub(super) fn note(&self, moved: Moved) {
+    pub(crate) fn note(&self, moved: Moved) {
         let mut state = self.state();
         let Moved { key, hash, base, parent, tail, created_at, .. } = moved;
         let Moved { rewritten, workspace, is_archived, survival, .. } = moved;
@@ -316,12 +317,12 @@ impl ScopeIndex {
             session.survival = survival;
         });
         if is_rewritten {
-            state.drop_passages(hash);
+            state.drop_passages(hash, &self.holding);
         }
     }
 
     /// What to read for the next part, when it is time to.
-    pub(super) fn next(&self) -> Vec<Wanted> {
+    pub(crate) fn next(&self) -> Vec<Wanted> {
         let state = self.state();
         let mut left = SLICE_EVENTS as u64;
         let mut wanted = Vec::new();
@@ -349,7 +350,7 @@ impl ScopeIndex {
 
     /// Takes a part of events that were read, unless something of one of their sessions was taken
     /// away meanwhile: then all are read again.
-    pub(super) fn add(&self, part: Vec<u8>, read: &[Wanted]) {
+    pub(crate) fn add(&self, part: Vec<u8>, read: &[Wanted]) {
         let mut state = self.state();
         let is_current = |one: &Wanted| {
             let session = state.sessions.get(&one.hash);
@@ -365,10 +366,8 @@ impl ScopeIndex {
                 session.tail = session.tail.max(to);
             });
         }
-        if let Ok(part) = Part::trusted(&part) {
-            state.settle(&part);
-        }
-        state.parts.push(IndexPart::fresh(part));
+        state.settle(self.holding.settled(&part));
+        state.parts.push(IndexPart::fresh(part, &self.holding));
     }
 
     /// A session does not answer any more: the store reports when it does again.
@@ -404,7 +403,7 @@ impl ScopeIndex {
         if state.parts.iter().filter(|part| is_old(part)).count() < old.len() {
             return;
         }
-        let mut new = IndexPart::fresh(merged);
+        let mut new = IndexPart::fresh(merged, &self.holding);
         for part in state.parts.iter().filter(|part| is_old(part)) {
             new.replaces.extend(part.file());
             new.replaces.extend_from_slice(&part.replaces);
@@ -422,17 +421,18 @@ impl ScopeIndex {
     /// The largest part of at least so many passages that is in memory alone.
     pub(super) fn to_keep(&self, passages_min: usize) -> Option<ToKeep> {
         let state = self.state();
-        let least = passages_min.max(FILE_PASSAGES_MIN);
+        let [_, least] = self.holding.kept_from();
+        let least = passages_min.max(least);
         let fresh = state.parts.iter().filter(|part| part.passages >= least);
         let fresh = fresh.filter_map(|part| Some((part.passages, part.fresh_bytes()?)));
         let (_, bytes) = fresh.max_by_key(|(passages, _)| *passages)?;
-        let part = Part::trusted(bytes).ok()?;
-        let holds = part.holds().flat_map(|(session, ranges)| {
-            let known = state.sessions.get(&session.hash);
+        let (_, holds) = self.holding.holds(bytes)?;
+        let holds = holds.into_iter().flat_map(|(hash, ranges)| {
+            let known = state.sessions.get(&hash);
             let held = known.map(move |known| {
                 ranges.into_iter().map(move |range| Held {
                     key: known.key.clone(),
-                    hash: session.hash,
+                    hash,
                     range,
                     rewritten: known.rewritten,
                 })
@@ -459,8 +459,8 @@ impl ScopeIndex {
 
 impl State {
     /// Notes from where on the sessions of a part are settled.
-    fn settle(&mut self, part: &Part<'_>) {
-        for (hash, from) in part.settled().filter(|(_, from)| *from > Position::ZERO) {
+    fn settle(&mut self, settled: Vec<(SessionHash, Position)>) {
+        for (hash, from) in settled.into_iter().filter(|(_, from)| *from > Position::ZERO) {
             let settled = self.settled_from.entry(hash).or_default();
             *settled = from.max(*settled);
         }
@@ -543,7 +543,7 @@ impl State {
 
     /// Makes the parts in memory that hold something of a session anew without it. The store has
     /// destroyed the files that do.
-    fn drop_passages(&mut self, hash: SessionHash) {
+    fn drop_passages(&mut self, hash: SessionHash, holding: &Holding) {
         let is_gone = |part: &IndexPart| part.file().is_some() && part.sessions.contains(&hash);
         while let Some(at) = self.parts.iter().position(is_gone) {
             self.lose(at);
@@ -551,13 +551,13 @@ impl State {
         for part in self.parts.iter_mut().filter(|part| part.sessions.contains(&hash)) {
             let Some(bytes) = part.fresh_bytes() else { continue };
             let bytes = Arc::clone(bytes);
-            let Ok(old) = Part::trusted(&bytes) else { continue };
             let keep = |session: SessionRef<'_>, range| match session.hash == hash {
                 true => Vec::new(),
                 false => vec![range],
             };
+            let Some(left) = holding.merged(&[&bytes], &keep) else { continue };
             let replaces = std::mem::take(&mut part.replaces);
-            *part = IndexPart { replaces, ..IndexPart::fresh(merge(&[old], &keep)) };
+            *part = IndexPart { replaces, ..IndexPart::fresh(left, holding) };
         }
     }
 }

@@ -2,6 +2,7 @@
 //! hidden, erased, redacted or another's is not; filters, pages, refusals.
 
 mod kept;
+mod meaning;
 
 use serde_json::{Value, json};
 use sessionlog::{
