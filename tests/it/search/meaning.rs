@@ -370,7 +370,7 @@ fn the_vectors_of_what_was_erased_or_redacted_are_in_no_file() {
         assert!(!searched(&service, "wolpertinger 7").await.is_empty());
         assert!(has());
         let session = SessionId::new("secret").unwrap();
-        service.erase_session(&caller(), &session).await.unwrap();
+        service.erase_session(&caller(), &session, false).await.unwrap();
         assert!(!has(), "an erasure answered before the vectors were gone");
         let found = searched(&service, "wolpertinger").await;
         assert!(found.iter().all(|(session, _)| session == "other"), "{found:?}");
