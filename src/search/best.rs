@@ -52,13 +52,17 @@ pub(super) struct Candidate {
     pub(super) session: usize,
     pub(super) position: u64,
     pub(super) why: Why,
+    /// Words of the query that it has.
+    pub(super) held: usize,
 }
 
 impl Candidate {
-    /// By the indexes of its part, of the passage in it, and of its session.
+    /// By the indexes of its part, of the passage in it, and of its session, with how many of the
+    /// words of the query it has.
     pub(super) fn new(
         order: Order,
         [part, passage, session]: [usize; 3],
+        held: usize,
         row: &Row,
         why: Why,
     ) -> Self {
@@ -68,7 +72,7 @@ impl Candidate {
             Order::Score => [score, row.at_ms, place, at],
             Order::Time => [row.at_ms, place, at, score],
         };
-        Self { key, part, passage, session, position: row.position, why }
+        Self { key, part, passage, session, position: row.position, why, held }
     }
 }
 

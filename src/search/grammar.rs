@@ -15,6 +15,9 @@ use crate::event::{Event, Timestamp};
 const ENDINGS: [&str; 14] =
     ["e", "y", "s", "ed", "es", "ing", "ion", "ions", "ional", "ive", "able", "al", "ly", "ment"];
 
+/// The share of a query that stands in a row, from which on it counts.
+const ROW_MIN: f64 = 0.5;
+
 /// Members of a query that have a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
@@ -220,11 +223,17 @@ impl SearchQuery {
     }
 
     /// What a passage gets for words that stand in it side by side as in the query, for
-    /// [`Why::row`](super::Why::row): 1 for all. The square of their share, since a few stand so
-    /// by chance, in a question most of all.
+    /// [`Why::row`](super::Why::row): 1 for all, nothing for less than half. The square of their
+    /// share, since a few stand so by chance, in a question most of all.
     #[must_use]
     pub fn row(&self, passage: &str) -> f32 {
-        self.words.run(passage).powi(2) as f32
+        let share = self.words.run(passage);
+        if share >= ROW_MIN { share.powi(2) as f32 } else { 0.0 }
+    }
+
+    /// Whether a passage that lacks that many words of the query may get something for a row.
+    pub(super) fn may_have_row(&self, lacking: usize) -> bool {
+        self.words.run_most(lacking) >= ROW_MIN
     }
 
     /// Whether a hit is one only if [`fits`](Self::fits) says so: the index has no phrases.

@@ -62,6 +62,8 @@ pub struct Query {
     words: Vec<Word>,
     /// The words in the given order, as indexes into `words`.
     given: Vec<usize>,
+    /// Identifiers of several words, which `given` has by their words alone.
+    wholes: usize,
     /// Words in a row, by their places in `words`.
     phrases: Vec<Vec<usize>>,
     /// By a first byte: the length of the shortest stem of a word that begins with it.
@@ -115,7 +117,7 @@ impl Query {
     /// No word yet.
     pub(super) fn empty() -> Self {
         let (words, given, phrases) = (Vec::new(), Vec::new(), Vec::new());
-        Self { words, given, phrases, first_bytes: [None; 256] }
+        Self { words, given, wholes: 0, phrases, first_bytes: [None; 256] }
     }
 
     /// Adds the words of a text; those of a phrase must be found in a row.
@@ -123,7 +125,9 @@ impl Query {
         let mut phrase = Vec::new();
         terms(text, |term| {
             let at = self.add(term.word);
-            if !term.whole {
+            if term.whole {
+                self.wholes += 1;
+            } else {
                 self.given.push(at);
                 phrase.push(at);
             }
@@ -187,6 +191,12 @@ impl Query {
     /// How much of the query stands in the text side by side and in the given order, from 0 to 1.
     pub(super) fn run(&self, text: &str) -> f64 {
         share_of(longest_run(&self.row(text), &self.given), self.given.len())
+    }
+
+    /// How much of the query may so stand in a text that lacks that many of its words.
+    pub(super) fn run_most(&self, lacking: usize) -> f64 {
+        let run = self.given.len().saturating_sub(lacking.saturating_sub(self.wholes));
+        share_of(u32::try_from(run).unwrap_or(u32::MAX), self.given.len())
     }
 
     /// Whether each phrase, or with `any` one of them, is in the text.

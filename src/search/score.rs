@@ -54,6 +54,8 @@ pub struct Hit {
     pub score: f32,
     /// What makes the score.
     pub why: Why,
+    /// Whether its text may have words in a row as in the query: see [`SearchQuery::row`].
+    pub may_have_row: bool,
 }
 
 /// What a query finds.
@@ -463,7 +465,8 @@ impl<'a, 'p> Scope<'a, 'p> {
                 if is(named.get(run.part), usize::from(row.speaker)) != Some(true) {
                     why.who = 0.0;
                 }
-                let candidate = Candidate::new(order, [run.part, passage, run.session], &row, why);
+                let places = [run.part, passage, run.session];
+                let candidate = Candidate::new(order, places, held, &row, why);
                 match &mut event {
                     Some(event) if event.position == row.position => {
                         if candidate.why.sum() > event.why.sum() {
@@ -475,7 +478,12 @@ impl<'a, 'p> Scope<'a, 'p> {
             }
             best.extend(event);
         }
-        best.into_sorted().filter_map(|candidate| self.hit(&candidate)).collect()
+        let hit = |found: Candidate| {
+            let lacking = sums.needed.saturating_sub(found.held);
+            let may_have_row = found.why.words > 0.0 && query.may_have_row(lacking);
+            Some(Hit { may_have_row, ..self.hit(&found)? })
+        };
+        best.into_sorted().filter_map(hit).collect()
     }
 
     /// Fills `beside` with the sums of a run's passages, and those of the two before and the two
@@ -514,6 +522,7 @@ impl<'a, 'p> Scope<'a, 'p> {
             who: part.speaker(row.speaker).map(str::to_owned),
             score: found.why.sum(),
             why: found.why,
+            may_have_row: false,
         })
     }
 }

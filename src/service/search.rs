@@ -378,7 +378,7 @@ impl Service {
     async fn add_rows(&self, caller: &Caller, query: &SearchQuery, hits: &mut [search::Hit]) {
         let first = hits.len().min(IN_ROW_MAX);
         let (first, _) = hits.split_at_mut(first);
-        for hit in first.iter_mut().filter(|hit| hit.why.words > 0.0) {
+        for hit in first.iter_mut().filter(|hit| hit.may_have_row) {
             let read = Read {
                 range: Range::new(hit.position, hit.position.plus(1)),
                 events_max: 1,
