@@ -333,7 +333,9 @@ impl<'a> Part<'a> {
 
     /// The passages of a session within a range, as indexes.
     pub(super) fn passages_in(&self, session: usize, range: Range) -> std::ops::Range<usize> {
-        let ([from, _], [to, _]) = (self.starts(session), self.starts(session + 1));
+        // Damaged bytes may name passages that are not there.
+        let [from, to] = [self.starts(session), self.starts(session + 1)]
+            .map(|[passage, _]| passage.min(self.len()));
         let [positions, ..] = &self.columns;
         let before = |position: Position| {
             let (mut from, mut to) = (from, to.max(from));
