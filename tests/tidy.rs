@@ -101,6 +101,7 @@ const CONFINED: &[(&str, &[&str])] = &[
         "blake3",
         &[
             "access/token.rs",
+            "env/look.rs",
             "event/id.rs",
             "log/",
             "hook/",

@@ -133,7 +133,11 @@ fn service(
 ) -> Service {
     let research = ResearchOptions { steps_max: config.max_steps, ..ResearchOptions::default() };
     let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
-    service.with_quotas(quotas).with_monitor(config.monitor).with_search(config.search)
+    service
+        .with_quotas(quotas)
+        .with_monitor(config.monitor)
+        .with_search(config.search)
+        .with_restoring(config.restore)
 }
 
 /// The routes of every interface, over one set of verbs.

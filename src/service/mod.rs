@@ -80,7 +80,7 @@ pub use paging::{MemoryBlock, PageInCall, PagedIn};
 pub use quota::Quotas;
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
 pub use research::{ResearchOptions, StepAnswer};
-pub use restoring::{RestoreCall, RestoredSession};
+pub use restoring::{RestoreCall, RestoreOptions, RestoredSession};
 pub use retention::Retention;
 pub use saving::{SaveCall, SavedSession};
 pub use search::{Beside, Hit, MemoryOf, SearchCall, SearchResult};
@@ -157,6 +157,7 @@ pub struct Service {
     facts: Arc<facts::FactsCache>,
     bindings: Arc<bind::Bindings>,
     ledger: Arc<quota::Ledger>,
+    restoring: RestoreOptions,
     indexing: Arc<indexing::Indexing>,
     /// A permit for each search that may rank.
     searches: Arc<Semaphore>,
@@ -176,6 +177,7 @@ impl Service {
             facts: Arc::new(facts::FactsCache::new(options.facts_bytes_max)),
             bindings: Arc::default(),
             ledger: Arc::default(),
+            restoring: RestoreOptions::default(),
             indexing: Arc::default(),
             searches: Arc::new(Semaphore::new(search::AT_ONCE)),
         }
@@ -194,6 +196,13 @@ impl Service {
     #[must_use]
     pub fn with_monitor(mut self, monitor: Monitor) -> Self {
         self.monitor = monitor;
+        self
+    }
+
+    /// The same verbs with other defaults of a restore.
+    #[must_use]
+    pub fn with_restoring(mut self, options: RestoreOptions) -> Self {
+        self.restoring = options;
         self
     }
 
