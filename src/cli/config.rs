@@ -13,6 +13,7 @@ use url::Url;
 
 use super::{
     common::Common,
+    embedder::EmbedderSource,
     interfaces::Interfaces,
     keys::{self, KeySource},
     layers::{self, text_of},
@@ -20,7 +21,7 @@ use super::{
     settings::{SETTINGS, Setting},
     values::{
         ConfigError, DEFAULT, ENVIRONMENT, Environment, FILE, FLAG, SettingValue, Typed, duration,
-        size,
+        server, size,
     },
 };
 use crate::{
@@ -64,6 +65,8 @@ pub(super) struct Config {
     pub(super) restore: RestoreOptions,
     /// Directories below which files of a restore are looked at, beside a workspace's own.
     pub(super) files_roots: Vec<PathBuf>,
+    /// What makes vectors for it.
+    pub(super) embedder: EmbedderSource,
     /// Bounds of a model's context window.
     pub(super) monitor: Monitor,
     /// Tokens that a hook pages back in at most.
@@ -206,6 +209,7 @@ impl Config {
             search: search(&typed)?,
             restore: restore(&typed)?,
             files_roots: roots,
+            embedder: EmbedderSource::parse(&typed, path("embedder_key_file"))?,
             monitor: monitor(&typed)?,
             hook_wait: lasts(&typed, "hook_wait", "1500ms")?,
             hook_tokens: tokens("hook_tokens")?,
@@ -386,11 +390,6 @@ fn place(text: &str, base: Option<&Path>, environment: &Environment) -> PathBuf 
     }
     let path = base.map_or_else(|| PathBuf::from(text), |base| base.join(text));
     std::path::absolute(&path).unwrap_or(path)
-}
-
-fn server(text: &str) -> Option<Url> {
-    let url = Url::parse(text).ok()?;
-    (matches!(url.scheme(), "http" | "https") && url.host().is_some()).then_some(url)
 }
 
 /// Whether it is the number of a level: these are not accepted.

@@ -15,9 +15,11 @@ mod config;
 mod connect;
 mod consent;
 mod demo;
+mod embedder;
 mod events;
 mod failure;
 mod fork;
+mod graph;
 mod handoff;
 mod health;
 mod hook;
@@ -273,6 +275,7 @@ async fn ask(
         Verb::Checkpoints(wanted) => work::checkpoints(&client, wanted, screen).await,
         Verb::Cursors(wanted) => work::cursors(&client, wanted, screen).await,
         Verb::Memory(wanted) => memory::run(&client, wanted, screen).await,
+        Verb::Graph(wanted) => graph::run(&client, wanted, screen).await,
         Verb::Mark(wanted) => memory::mark(&client, wanted, screen).await,
         Verb::Handoff(wanted) => handoff::run(&client, wanted, (config, environment), screen).await,
         Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
@@ -334,6 +337,7 @@ impl Verb {
             | Self::Search(_)
             | Self::Show(_)
             | Self::Memory(_)
+            | Self::Graph(_)
             | Self::View(_)
             | Self::Rewind(_)
             | Self::Diff(_)

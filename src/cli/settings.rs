@@ -169,6 +169,16 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new("search_memory", "SIZE", "memory for the search index that is in no file yet")
         .or("64MiB")
         .nowhere(),
+    Setting::new("embedder_url", "URL", "address of a /v1/embeddings; what was said is sent to it")
+        .nowhere(),
+    Setting::new("embedder_model", "NAME", "model of the embedder").nowhere(),
+    Setting::new("embedder_key_file", "FILE", "file with its key; readable only by you").nowhere(),
+    Setting::new("embedder_dims", "N", "numbers of a vector, 0 for what the model gives")
+        .or("0")
+        .nowhere(),
+    Setting::new("embed", "WHAT", "what is sent: said (by people and agents), or all")
+        .or("said")
+        .nowhere(),
     Setting::new(
         "owner_idle",
         "DURATION",

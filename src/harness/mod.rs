@@ -13,6 +13,7 @@ mod outcomes;
 mod overview;
 mod phases;
 mod priority;
+mod recall;
 mod render;
 mod restore;
 mod said;
@@ -42,6 +43,7 @@ pub use overview::{
 };
 pub use phases::{Level, Levelled, Named, PhaseView, levelled};
 pub use priority::Parts;
+pub use recall::{NOTICE, Passage, TRUST, at_work, framed, recalled, speaks_of_it, words};
 pub use render::{LeftOut, PlanView, Quote, ResultView, Why};
 pub use restore::{
     Asked, CONTEXT_ITEMS_MAX, GivenFile, GivenItem, PRIORITY_THRESHOLD, Preserved, RESTORE_TOKENS,
@@ -53,4 +55,4 @@ pub use step::{StepPlace, StepView, page};
 pub use summary::{summary, summary_in_lines};
 pub use tokens::{Counter, Tokenizer};
 pub use transform::{Compress, Filter, Transform, TransformError};
-pub use window::{Plan, Reason, Shape, Shown, WINDOW_TOKENS_MIN, Window, window};
+pub use window::{Plan, Reason, Recalled, Shape, Shown, WINDOW_TOKENS_MIN, Window, window};

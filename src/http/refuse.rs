@@ -56,6 +56,7 @@ fn status_of(code: Code) -> StatusCode {
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
         Code::Forbidden => StatusCode::FORBIDDEN,
         Code::SessionNotFound
+        | Code::EntityNotFound
         | Code::EventNotFound
         | Code::StepNotFound
         | Code::PointNotFound

@@ -302,6 +302,33 @@ pub struct PlaceBody {
     pub position: u64,
 }
 
+/// `memory.paged_in`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PagedInBody {
+    /// What a model was given.
+    pub blocks: Vec<PagedBlockBody>,
+    /// Tokens of it, about.
+    pub tokens: u64,
+    /// By what: `model`, which asked for it, `window` or `hook`.
+    pub by: String,
+    /// The words it was found by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
+}
+
+/// A block that a model was given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PagedBlockBody {
+    /// Its session, when that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Its positions.
+    pub positions: RangeBody,
+    /// Id of the item of memory that it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<String>,
+}
+
 /// `memory.forgotten`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgottenBody {
@@ -325,6 +352,32 @@ pub struct MarkBody {
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// `graph.entity_upserted`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntityBody {
+    /// Its type.
+    pub entity_type: String,
+    /// Its id, one of its type.
+    pub entity_id: String,
+    /// What changes of its properties: a merge patch (RFC 7396).
+    #[serde(default)]
+    pub properties: serde_json::Map<String, serde_json::Value>,
+}
+
+/// `graph.relationship_created`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelationBody {
+    /// Its type.
+    pub relation_type: String,
+    /// Id of the entity that it begins at.
+    pub from_id: String,
+    /// Id of the entity that it leads to.
+    pub to_id: String,
+    /// Its properties.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub properties: serde_json::Map<String, serde_json::Value>,
 }
 
 /// `context.item`.

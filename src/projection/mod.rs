@@ -16,6 +16,7 @@ mod effects;
 mod findings;
 mod found;
 mod git;
+mod graph;
 mod instructions;
 mod marks;
 mod memory;
@@ -45,6 +46,7 @@ pub use conversation::{Conversation, Line};
 pub use edits::{Edit, Edits};
 pub use findings::{Finding, Findings, Said, Signature};
 pub use found::{Findable, FoundSource};
+pub use graph::{ENTITIES_MAX, Entity, GRAPH_BYTES_MAX, Graph, RELATIONS_MAX, Relation};
 pub use instructions::{Instructions, Word};
 pub use marks::{Mark, MarkKind, Marks};
 pub use memory::{MemoryItem, MemoryItems, MemoryKind, MemoryState};
@@ -93,6 +95,8 @@ pub struct Facts {
     pub memory: MemoryItems,
     /// What is said of single events.
     pub marks: Marks,
+    /// Its entities and relations.
+    pub graph: Graph,
     /// What it was saved with.
     pub saved: Saved,
     /// The sessions that these facts are of, where they are of several that continue one another:
@@ -156,6 +160,7 @@ impl Facts {
         let first = self.times.map_or(event.processed_at, |(first, _)| first);
         self.times = Some((first, event.processed_at));
         self.memory.fold(event);
+        self.graph.fold(event);
         self.marks.fold(event, base);
         let context = self.saved.context().map(|said| said.position);
         if let Some(words) = self.saved.fold(event) {
@@ -233,6 +238,7 @@ impl Facts {
             + self.remembered.weight()
             + self.memory.weight()
             + self.marks.weight()
+            + self.graph.weight()
             + self.saved.weight()
             + self.findable.weight()
     }

@@ -10,7 +10,7 @@ use crate::event::json;
 
 /// Our server, and the tools it offers.
 const OWN_SERVER: &str = "sessionlog";
-const OWN_TOOLS: [&str; 16] = [
+const OWN_TOOLS: [&str; 20] = [
     "sequential_search",
     "get_research_session",
     "add_sources",
@@ -27,6 +27,10 @@ const OWN_TOOLS: [&str; 16] = [
     "memory_page",
     "memory_insert",
     "save_skill",
+    "upsert_entity",
+    "create_relationship",
+    "query_entities",
+    "query_relationships",
 ];
 
 /// Tools that change files, by the words of their names.

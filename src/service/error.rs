@@ -39,6 +39,8 @@ codes! {
     CheckpointNotFound = "checkpoint_not_found",
     /// The storage has no space left.
     DiskFull = "disk_full",
+    /// No such entity of a graph.
+    EntityNotFound = "entity_not_found",
     /// No such event.
     EventNotFound = "event_not_found",
     /// The credential is missing a grant.

@@ -258,17 +258,16 @@ impl Service {
         Ok(facts)
     }
 
-    /// Brings the facts of a session up to now if so many reads do; whether they did.
-    pub(super) async fn reach(&self, key: &SessionKey, reads_max: usize) -> ServiceResult<bool> {
+    /// Brings the facts of a session up to now if the reads that are left do, and takes off those
+    /// that it made; whether they did. What was folded is kept for the next call.
+    pub(super) async fn reach(&self, key: &SessionKey, reads: &mut usize) -> ServiceResult<bool> {
         let slot = self.slot(key);
         let mut info = self.found(key, self.store.info(key).await)?;
         let mut kept = self.kept(&slot, key, &mut info).await?;
-        let mut reached = false;
-        for _ in 0..reads_max {
+        let mut reached = kept.facts.position >= info.tail;
+        while !reached && *reads > 0 {
+            *reads -= 1;
             reached = self.fold_some(key, &mut kept.facts, info.tail).await?;
-            if reached {
-                break;
-            }
         }
         self.facts.weigh(key, kept.weight());
         Ok(reached)

@@ -12,12 +12,14 @@ mod cursors;
 mod diff;
 mod directory;
 mod doubt;
+mod embedding;
 mod emit;
 mod error;
 mod facts;
 mod find;
 mod flow;
 mod fork;
+mod graph;
 mod history;
 mod indexing;
 mod line;
@@ -30,8 +32,9 @@ mod page;
 mod paging;
 mod point;
 mod quota;
+mod recalling;
 mod recover;
-mod redact;
+mod removal;
 mod research;
 mod restoring;
 mod retention;
@@ -63,11 +66,16 @@ pub use continuing::{ContinueCall, Continued};
 pub use cursors::CursorAt;
 pub use diff::Difference;
 pub use doubt::Doubt;
+pub use embedding::{EmbedError, Embedder, MeaningOf, VectorsBehind};
 pub use emit::Emitted;
 pub use error::{Candidate, Code, Hint, Next, NextCall, ServiceError, ServiceResult};
 pub use find::{FindResult, FoundLine};
 pub use flow::{Answered, Asked, Flow};
 pub use fork::ForkCall;
+pub use graph::{
+    Ends, EntityCall, EntityRow, GraphFilter, GraphPage, GraphQuery, GraphSort, GraphSource,
+    GraphWritten, RelationCall, RelationRow,
+};
 pub use history::{History, Left, StartFrom};
 pub use indexing::{BehindSession, Coverage, IndexCounts, SearchOptions};
 pub use line::ChainLink;
@@ -78,7 +86,9 @@ pub use notebook::is_notebook;
 pub use notes::State;
 pub use paging::{MemoryBlock, PageInCall, PagedIn};
 pub use quota::Quotas;
+pub use recalling::{RecallFrom, RecallView, Unrecalled};
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
+pub use removal::ItemOf;
 pub use research::{ResearchOptions, StepAnswer};
 pub use restoring::{RestoreCall, RestoreOptions, RestoredSession};
 pub use retention::Retention;
@@ -159,6 +169,8 @@ pub struct Service {
     ledger: Arc<quota::Ledger>,
     restoring: RestoreOptions,
     indexing: Arc<indexing::Indexing>,
+    /// Vectors, where an embedder makes some.
+    embedding: Option<Arc<embedding::Embedding>>,
     /// A permit for each search that may rank.
     searches: Arc<Semaphore>,
 }
@@ -179,6 +191,7 @@ impl Service {
             ledger: Arc::default(),
             restoring: RestoreOptions::default(),
             indexing: Arc::default(),
+            embedding: None,
             searches: Arc::new(Semaphore::new(search::AT_ONCE)),
         }
     }

@@ -262,18 +262,6 @@ impl Service {
         }
     }
 
-    /// Erases a session: once this returns, no caller can read it.
-    ///
-    /// # Errors
-    /// `session_not_found`, `session_held`; after another error a retry completes it.
-    pub async fn erase_session(&self, caller: &Caller, session: &SessionId) -> ServiceResult<()> {
-        let erased = self.durable(self.store.erase(&caller.key(session))).await;
-        // Facts of its forks contain its events.
-        self.forget_facts();
-        self.forget_indexed().await;
-        erased.map_err(unwritten)
-    }
-
     /// Creates the session with a batch as its first events, unless it exists by now.
     pub(super) async fn create_with(
         &self,

@@ -4,8 +4,10 @@
 
 pub mod admin;
 pub mod browser;
+pub mod embedding;
 pub mod events;
 pub mod forks;
+pub mod graph;
 pub mod handoff;
 pub mod hosted;
 pub mod memory;
@@ -28,8 +30,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 
 pub use place::{
-    AtEvent, AtStep, InCheckpoint, InCursor, InMemory, InSession, InThread, InWorkspace, Nowhere,
-    OfResource, OfTool, Parts, PathParams, session_id,
+    AtEntity, AtEvent, AtStep, InCheckpoint, InCursor, InMemory, InSession, InThread, InWorkspace,
+    Nowhere, OfResource, OfTool, Parts, PathParams, session_id,
 };
 pub use query::{NoQuery, read as read_query, write as write_query};
 pub use written::Written;
@@ -198,6 +200,7 @@ pub fn each(visit: &mut impl Visit) {
     events::each(visit);
     search::each(visit);
     memory::each(visit);
+    graph::each(visit);
     forks::each(visit);
     handoff::each(visit);
     work::each(visit);

@@ -147,6 +147,31 @@ impl PathParams for InWorkspace {
     }
 }
 
+/// An entity of a workspace.
+#[derive(Clone, Debug, JsonSchema)]
+pub struct AtEntity {
+    /// The workspace: a directory or another name, percent-encoded
+    #[schemars(length(min = 1, max = 512))]
+    pub workspace: String,
+    /// The entity's type
+    #[schemars(rename = "type", regex(pattern = "^[A-Za-z][A-Za-z0-9_]{0,63}$"))]
+    pub kind: String,
+    /// The entity's id, one of its type, percent-encoded
+    #[schemars(length(min = 1, max = 512))]
+    pub id: String,
+}
+
+impl PathParams for AtEntity {
+    fn read(parts: &Parts) -> ServiceResult<Self> {
+        let text = |name: &str| part(parts, name).to_owned();
+        Ok(Self { workspace: text("workspace"), kind: text("type"), id: text("id") })
+    }
+
+    fn parts(&self) -> Vec<(&'static str, &str)> {
+        vec![("workspace", &self.workspace), ("type", &self.kind), ("id", &self.id)]
+    }
+}
+
 /// An item of a session's memory.
 #[derive(Clone, Debug, JsonSchema)]
 pub struct InMemory {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     event::{Batch, Origin},
-    service::{NewSession, ServiceError, ServiceResult, SessionQuery, Wanted},
+    service::{ItemOf, NewSession, ServiceError, ServiceResult, SessionQuery, Wanted},
     wire::{
         NOTICE, TRUST, hosted, json,
         tools::{
@@ -380,6 +380,13 @@ impl Serve for Delete {
 
 pub struct Erase;
 
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct EraseQuery {
+    #[doc = "Redact first the items of memory that were written from it and are kept in notebooks"]
+    pub with_memory: bool,
+}
+
 impl Verb for Erase {
     const ROUTE: Route = Route::post("/v1/sessions/{session}/erase", "eraseSession", Need::DELETE);
     const TAG: &'static str = "sessions";
@@ -387,17 +394,24 @@ impl Verb for Erase {
                                  and it cannot be restored.";
     const ANSWERS: &'static str = "The session is erased";
     type Params = InSession;
-    type Query = NoQuery;
+    type Query = EraseQuery;
     type Body = ();
-    type Answer = types::SessionDeleted;
+    type Answer = types::SessionErased;
 }
 
 impl Serve for Erase {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::SessionDeleted> {
-        let session = call.params.session;
-        call.service.erase_session(&call.caller, &session).await?;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::SessionErased> {
+        let (session, redacted) = (call.params.session, call.query.with_memory);
+        let items = call.service.erase_session(&call.caller, &session, redacted).await?;
         let kind = "session_erased".to_owned();
-        Ok(types::SessionDeleted { id: session.to_string(), kind, restorable_until: None })
+        let item = |item: ItemOf| types::ItemOf {
+            memory_id: item.id.to_string(),
+            notebook: item.notebook.to_string(),
+            position: item.position.0,
+            redacted,
+        };
+        let memory = items.into_iter().map(item).collect();
+        Ok(types::SessionErased { id: session.to_string(), kind, memory })
     }
 }
 

@@ -156,6 +156,9 @@ mod search;
 // What is remembered beyond a conversation.
 #[cfg(feature = "cli")]
 mod memory;
+// Entities and relations of a workspace.
+#[cfg(feature = "cli")]
+mod graph;
 // A session handed to the one that continues it.
 #[cfg(feature = "cli")]
 mod handoff;

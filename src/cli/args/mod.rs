@@ -2,6 +2,7 @@
 //! (config does) nor act on anything.
 
 mod events;
+mod graph;
 mod handoff;
 mod memory;
 mod programs;
@@ -18,6 +19,7 @@ use super::{common::Common, mcp::Mcp, proxy::Proxy};
 
 pub(super) use self::{
     events::{Append, Events, Export, Format, Import, OneEvent, Replay},
+    graph::Graph,
     handoff::{ChainOf, Handoff, HandoffVerb, RestoreWork, SaveWork},
     memory::{Mark, Memory},
     programs::{
@@ -30,7 +32,7 @@ pub(super) use self::{
         Verify,
     },
     values::Order,
-    views::{Diff, Fork, Rewind, View, WhichView, WindowFormat, WindowPlan},
+    views::{Diff, Fork, Recall, Rewind, View, WhichView, WindowFormat, WindowPlan},
     work::{Checkpoints, Cursors, History, Wake},
 };
 
@@ -119,6 +121,8 @@ pub(super) enum Verb {
     Cursors(Cursors),
     /// List what is remembered in a session or a workspace, add to it or forget an item
     Memory(Memory),
+    /// Show the entities and relations of a workspace, or write one
+    Graph(Graph),
     /// Mark an event as important, wrong or done
     Mark(Mark),
     /// Save a session, restore one in a session that continues it, list the chain of both

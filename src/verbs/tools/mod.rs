@@ -43,13 +43,16 @@ pub enum Toolset {
     Events,
     /// What outlives a context window.
     Memory,
+    /// Entities and relations of a workspace.
+    Graph,
     /// What one session hands to the next.
     Workspace,
 }
 
 impl Toolset {
     /// Every toolset.
-    pub const ALL: [Self; 4] = [Self::Research, Self::Events, Self::Memory, Self::Workspace];
+    pub const ALL: [Self; 5] =
+        [Self::Research, Self::Events, Self::Memory, Self::Graph, Self::Workspace];
 
     /// Its name.
     #[must_use]
@@ -58,6 +61,7 @@ impl Toolset {
             Self::Research => "research",
             Self::Events => "events",
             Self::Memory => "memory",
+            Self::Graph => "graph",
             Self::Workspace => "workspace",
         }
     }

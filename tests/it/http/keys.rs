@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::house::{PATIENCE, over_every_engine};
@@ -71,6 +72,7 @@ fn rows() -> Vec<Row> {
         ),
     ];
     rows.extend(remembered());
+    rows.extend(connected());
     rows.extend(handed_on());
     // Last, because `continue_session` answers with the tail: no row after it appends to `s`.
     rows.extend(tools());
@@ -106,6 +108,29 @@ fn remembered() -> Vec<Row> {
                 ("/v1/sessions/s/events/s-1/mark", json!({"mark": "wrong"})),
                 ("/v1/sessions/s/events/s-2/mark", json!({"mark": "done"})),
             ],
+        ),
+    ]
+}
+
+/// The operations of the graph of a workspace, whose notebook the first of them creates.
+fn connected() -> Vec<Row> {
+    let (one, other) = ("/v1/workspaces/g/entities/task/a", "/v1/workspaces/g/entities/task/b");
+    let relations = "/v1/workspaces/g/relationships";
+    let relation = |to: &str| json!({"type": "USES", "from_id": "s", "to_id": to});
+    vec![
+        (
+            "upsertEntity",
+            (one, json!({"properties": {"n": 1}})),
+            vec![
+                (one, json!({"properties": {"n": 2}})),
+                (other, json!({"properties": {"n": 1}})),
+                (relations, relation("g")),
+            ],
+        ),
+        (
+            "createRelationship",
+            (relations, relation("w")),
+            vec![(relations, relation("g")), (one, json!({"properties": {"n": 1}}))],
         ),
     ]
 }
@@ -173,8 +198,10 @@ fn at(url: &str) -> At {
 
 /// A call with a key: the status, the code, and what was made.
 async fn keyed(at: &At, key: &str, call: &(&str, Value)) -> (u16, String, Value) {
-    let request = at.0.post(format!("{}{}", at.1, call.0)).header("idempotency-key", key);
-    let reply = request.json(&call.1).send().await.unwrap();
+    let method = if call.0.contains("/entities/") { Method::PUT } else { Method::POST };
+    let request = at.0.request(method, format!("{}{}", at.1, call.0));
+    let request = request.header("idempotency-key", key).json(&call.1);
+    let reply = request.send().await.unwrap();
     let status = reply.status().as_u16();
     let answer: Value = reply.json().await.unwrap();
     let ids = [

@@ -1,0 +1,90 @@
+//! The arguments of the verb on the graph of a workspace. It must not act on them.
+
+use clap::Args;
+use serde_json::{Map, Value};
+
+use crate::wire::graph::{Filter, Sort};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog graph ~/work/bank                               the entities of a workspace
+  sessionlog graph ~/work/bank --upsert task/42 --properties '{\"state\": \"open\"}'
+  sessionlog graph ~/work/bank --relate 42 CONCERNS src/ledger.rs
+  sessionlog graph ~/work/bank --type task --where 'state eq open' --sort created_at:desc
+  sessionlog graph ~/work/bank --of 42                       the relations of an entity
+
+A condition of --where is FIELD OP VALUE: eq, ne, lt, lte, gt, gte, in, contains or exists, and a
+value as JSON or as plain text. A field is type, id, created_at or another member, else a
+property.")]
+pub(crate) struct Graph {
+    /// The workspace: a directory or another name
+    #[arg(value_name = "W")]
+    pub(crate) workspace: String,
+    /// Create the entity TYPE/ID, or change its properties
+    #[arg(long, value_name = "TYPE/ID", value_parser = entity)]
+    pub(crate) upsert: Option<(String, String)>,
+    /// Relate two entities, sessions or the workspace itself
+    #[arg(long, num_args = 3, value_names = ["FROM", "TYPE", "TO"], conflicts_with = "upsert")]
+    pub(crate) relate: Option<Vec<String>>,
+    /// With --upsert, what changes, null removing a property; with --relate, of the relation
+    #[arg(long, value_name = "JSON", value_parser = object, conflicts_with = "relations")]
+    pub(crate) properties: Option<Map<String, Value>>,
+    /// List relations
+    #[arg(long, conflicts_with_all = ["upsert", "relate"])]
+    pub(crate) relations: bool,
+    /// List the relations of this entity, whichever end it is
+    #[arg(long, value_name = "ID", conflicts_with_all = ["upsert", "relate"])]
+    pub(crate) of: Option<String>,
+    /// List the relations that begin at this entity
+    #[arg(long, value_name = "ID", conflicts_with_all = ["upsert", "relate"])]
+    pub(crate) from: Option<String>,
+    /// List the relations that lead to this entity
+    #[arg(long, value_name = "ID", conflicts_with_all = ["upsert", "relate"])]
+    pub(crate) to: Option<String>,
+    /// Only of these types
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
+    pub(crate) types: Vec<String>,
+    /// Only where this holds; several must all hold
+    #[arg(long = "where", value_name = "CONDITION", value_parser = condition)]
+    pub(crate) filters: Vec<Filter>,
+    /// In this order: FIELD, or FIELD:desc
+    #[arg(long, value_name = "FIELD", value_parser = order)]
+    pub(crate) sort: Vec<Sort>,
+    /// Maximum number; default 100
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) limit: Option<u64>,
+    /// How many to pass over
+    #[arg(long, value_name = "N")]
+    pub(crate) offset: Option<u64>,
+}
+
+fn entity(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('/').filter(|(kind, id)| !kind.is_empty() && !id.is_empty());
+    let (kind, id) = pair.ok_or("it is not TYPE/ID")?;
+    Ok((kind.to_owned(), id.to_owned()))
+}
+
+fn object(text: &str) -> Result<Map<String, Value>, String> {
+    serde_json::from_str(text).map_err(|error| format!("it is no JSON object: {error}"))
+}
+
+fn condition(text: &str) -> Result<Filter, String> {
+    let mut parts = text.trim().splitn(3, char::is_whitespace);
+    let field = parts.next().filter(|field| !field.is_empty()).ok_or("it is FIELD OP VALUE")?;
+    let op = parts.next().ok_or("it is FIELD OP VALUE, such as `state eq open`")?;
+    let value = parts.next().map(str::trim).unwrap_or_default();
+    let value = match value {
+        "" => Value::Null,
+        text => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
+    };
+    Ok(Filter { field: field.to_owned(), op: op.to_owned(), value })
+}
+
+fn order(text: &str) -> Result<Sort, String> {
+    let (field, order) = match text.rsplit_once(':') {
+        Some((field, order @ ("asc" | "desc"))) => (field, Some(order.to_owned())),
+        _ => (text, None),
+    };
+    Ok(Sort { field: field.to_owned(), order })
+}

@@ -1,0 +1,322 @@
+//! The entities and relations that callers wrote: what each is by now, in a session that keeps a
+//! graph. Bounded; what does not fit is counted and stays in the log. It must not judge whether the
+//! end of a relation is there.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::{Map, Value};
+
+use super::{
+    body::{self, EntityBody, RelationBody},
+    checkpoints::merge,
+};
+use crate::event::{Event, Position, Timestamp, kinds};
+
+/// Entities of a graph.
+pub const ENTITIES_MAX: usize = 100_000;
+/// Relations of a graph.
+pub const RELATIONS_MAX: usize = 200_000;
+/// Bytes of a graph in memory.
+pub const GRAPH_BYTES_MAX: usize = 96 << 20;
+/// A fold keeps a part of this size more than a verb takes: what was on its way when the limit was
+/// reached was acknowledged.
+const ON_THE_WAY: usize = 16;
+/// Bytes of an entry of a map, and of its counted text, beside the text.
+const ENTRY_BYTES: usize = 120;
+
+/// An entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entity {
+    /// Its type.
+    pub kind: Arc<str>,
+    /// Its id, one of its type.
+    pub id: Arc<str>,
+    /// Its properties: the text of a JSON object.
+    pub properties: Box<str>,
+    /// When it was written first.
+    pub created_at: Timestamp,
+    /// When it was written last.
+    pub updated_at: Timestamp,
+    /// Position of its first event.
+    pub first: Position,
+    /// Position of its latest event.
+    pub position: Position,
+}
+
+impl Entity {
+    /// Its properties with a merge patch (RFC 7396), as text.
+    #[must_use]
+    pub fn patched(known: Option<&Self>, patch: Map<String, Value>) -> Box<str> {
+        let known = known.and_then(|known| serde_json::from_str(&known.properties).ok());
+        let mut properties: Map<String, Value> = known.unwrap_or_default();
+        merge(&mut properties, patch);
+        text(&properties)
+    }
+
+    fn weight(&self) -> usize {
+        self.id.len() + self.properties.len() + size_of::<Self>() + ENTRY_BYTES
+    }
+}
+
+/// A relation of two entities.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relation {
+    /// Its id.
+    pub id: Box<str>,
+    /// Its type.
+    pub kind: Box<str>,
+    /// Id of the entity that it begins at.
+    pub from: Box<str>,
+    /// Id of the entity that it leads to.
+    pub to: Box<str>,
+    /// Its properties: the text of a JSON object.
+    pub properties: Box<str>,
+    /// When it was written.
+    pub at: Timestamp,
+    /// Position of its event; none of a relation that no caller wrote.
+    pub position: Option<Position>,
+}
+
+impl Relation {
+    fn weight(&self) -> usize {
+        let texts = [&self.id, &self.kind, &self.from, &self.to, &self.properties];
+        let texts = texts.into_iter().map(|text| text.len()).sum::<usize>();
+        texts + self.id.len() + size_of::<Self>() + ENTRY_BYTES
+    }
+}
+
+/// The entities and relations of a session.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    /// By id, then by type.
+    entities: BTreeMap<(Arc<str>, Arc<str>), Arc<Entity>>,
+    /// By id.
+    relations: BTreeMap<Box<str>, Arc<Relation>>,
+    bytes: usize,
+    left: u64,
+}
+
+impl Graph {
+    /// The entity of that type and id.
+    #[must_use]
+    pub fn entity(&self, kind: &str, id: &str) -> Option<&Arc<Entity>> {
+        self.entities.get(&(id.into(), kind.into()))
+    }
+
+    /// Whether there is an entity of that id, whatever its type.
+    #[must_use]
+    pub fn has(&self, id: &str) -> bool {
+        let from = (id.into(), "".into());
+        self.entities.range(from..).next().is_some_and(|((known, _), _)| **known == *id)
+    }
+
+    /// The entities, by id.
+    pub fn entities(&self) -> impl Iterator<Item = &Arc<Entity>> {
+        self.entities.values()
+    }
+
+    /// The relation of that id.
+    #[must_use]
+    pub fn relation(&self, id: &str) -> Option<&Arc<Relation>> {
+        self.relations.get(id)
+    }
+
+    /// The relations, by id.
+    pub fn relations(&self) -> impl Iterator<Item = &Arc<Relation>> {
+        self.relations.values()
+    }
+
+    /// Whether it takes no further entity.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.entities.len() >= ENTITIES_MAX || self.bytes >= GRAPH_BYTES_MAX
+    }
+
+    /// Whether it takes no further relation.
+    #[must_use]
+    pub fn is_full_of_relations(&self) -> bool {
+        self.relations.len() >= RELATIONS_MAX || self.bytes >= GRAPH_BYTES_MAX
+    }
+
+    /// How many events did not fit.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Folds an event, if it is of a graph.
+    pub(super) fn fold(&mut self, event: &Event) {
+        match event.kind.as_str() {
+            kinds::GRAPH_ENTITY_UPSERTED => {
+                if let Some(body) = body::read_tree::<EntityBody>(&event.body) {
+                    self.upsert(body, event);
+                }
+            }
+            kinds::GRAPH_RELATIONSHIP_CREATED => {
+                if let Some(body) = body::read_tree::<RelationBody>(&event.body) {
+                    self.relate(body, event);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn upsert(&mut self, body: EntityBody, event: &Event) {
+        let key: (Arc<str>, Arc<str>) = (body.entity_id.into(), body.entity_type.into());
+        let known = self.entities.get(&key);
+        let at = event.created_at.unwrap_or(event.processed_at);
+        let entity = Entity {
+            kind: Arc::clone(&key.1),
+            id: Arc::clone(&key.0),
+            properties: Entity::patched(known.map(AsRef::as_ref), body.properties),
+            created_at: known.map_or(at, |known| known.created_at),
+            updated_at: at,
+            first: known.map_or(event.position, |known| known.first),
+            position: event.position,
+        };
+        let bytes = self.bytes - known.map_or(0, |known| known.weight()) + entity.weight();
+        let entities = self.entities.len() + usize::from(known.is_none());
+        if entities > with_more(ENTITIES_MAX) || bytes > with_more(GRAPH_BYTES_MAX) {
+            self.left += 1;
+            return;
+        }
+        self.bytes = bytes;
+        self.entities.insert(key, Arc::new(entity));
+    }
+
+    /// The same relation again changes nothing.
+    fn relate(&mut self, body: RelationBody, event: &Event) {
+        let id: Box<str> = event.id.as_str().into();
+        if self.relations.contains_key(&id) {
+            return;
+        }
+        let relation = Relation {
+            id: id.clone(),
+            kind: body.relation_type.into(),
+            from: body.from_id.into(),
+            to: body.to_id.into(),
+            properties: text(&body.properties),
+            at: event.created_at.unwrap_or(event.processed_at),
+            position: Some(event.position),
+        };
+        let bytes = self.bytes + relation.weight();
+        if self.relations.len() >= with_more(RELATIONS_MAX) || bytes > with_more(GRAPH_BYTES_MAX) {
+            self.left += 1;
+            return;
+        }
+        self.bytes = bytes;
+        self.relations.insert(id, Arc::new(relation));
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        self.bytes
+    }
+}
+
+fn with_more(most: usize) -> usize {
+    most + most / ON_THE_WAY
+}
+
+/// The text of an object.
+fn text(properties: &Map<String, Value>) -> Box<str> {
+    serde_json::to_string(properties).unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::json;
+
+    use super::*;
+    use crate::event::{EventId, EventType, Origin};
+
+    fn fold(graph: &mut Graph, at: u64, kind: &str, body: &Value) {
+        graph.fold(&Event {
+            position: Position(at),
+            id: EventId::new(&format!("e{at}")).expect("an id"),
+            kind: EventType::new(kind).expect("a type"),
+            origin: Origin::Model,
+            created_at: None,
+            processed_at: Timestamp(at.cast_signed()),
+            body: Bytes::from(body.to_string()),
+        });
+    }
+
+    fn folded(events: &[(&str, Value)]) -> Graph {
+        let mut graph = Graph::default();
+        for (at, (kind, body)) in (0..).zip(events) {
+            fold(&mut graph, at, kind, body);
+        }
+        graph
+    }
+
+    fn entity(kind: &str, id: &str, properties: Value) -> (&'static str, Value) {
+        let body = json!({"entity_type": kind, "entity_id": id, "properties": properties});
+        (kinds::GRAPH_ENTITY_UPSERTED, body)
+    }
+
+    #[test]
+    fn an_entity_is_what_its_patches_make_of_it() {
+        let graph = folded(&[
+            entity("file_reference", "a", json!({"path": "/a", "hash": "1", "in": {"x": 1}})),
+            entity("context_item", "a", json!({})),
+            entity("file_reference", "a", json!({"hash": null, "in": {"y": 2}, "n": 3})),
+        ]);
+        let found = graph.entity("file_reference", "a").expect("it is there");
+        assert_eq!(&*found.properties, r#"{"path":"/a","in":{"x":1,"y":2},"n":3}"#);
+        assert_eq!((found.first, found.position), (Position(0), Position(2)));
+        assert_eq!((found.created_at, found.updated_at), (Timestamp(0), Timestamp(2)));
+        assert_eq!(graph.entities().count(), 2, "another type is another entity");
+        assert!(graph.has("a") && !graph.has("") && !graph.has("b"));
+        assert_eq!(graph.bytes, graph.entities().map(|one| one.weight()).sum::<usize>());
+    }
+
+    #[test]
+    fn a_body_that_does_not_fit_is_nothing() {
+        let graph = folded(&[
+            (kinds::GRAPH_ENTITY_UPSERTED, json!({"entity_type": "a"})),
+            (kinds::GRAPH_ENTITY_UPSERTED, json!({"entity_type": 1, "entity_id": "b"})),
+            entity("a", "b", json!([1])),
+            (kinds::GRAPH_RELATIONSHIP_CREATED, json!({"relation_type": "A", "from_id": "b"})),
+        ]);
+        assert_eq!((graph.entities().count(), graph.relations().count(), graph.left()), (0, 0, 0));
+    }
+
+    #[test]
+    fn events_beyond_the_bound_are_counted_and_not_kept() {
+        let mut graph = Graph::default();
+        let kept = with_more(ENTITIES_MAX);
+        let upsert = |graph: &mut Graph, n: usize| {
+            let (kind, body) = entity("t", &n.to_string(), json!({}));
+            fold(graph, n as u64, kind, &body);
+        };
+        (0..ENTITIES_MAX - 1).for_each(|n| upsert(&mut graph, n));
+        assert!(!graph.is_full());
+        (ENTITIES_MAX - 1..kept + 2).for_each(|n| upsert(&mut graph, n));
+        assert!(graph.is_full());
+        assert_eq!((graph.entities.len(), graph.left()), (kept, 2));
+        // One that is known still changes.
+        let (kind, body) = entity("t", "7", json!({"n": 1}));
+        fold(&mut graph, 900_000, kind, &body);
+        assert_eq!(&*graph.entity("t", "7").expect("it is there").properties, r#"{"n":1}"#);
+        // Large ones are bounded by their bytes.
+        let large = json!({"text": "x".repeat(4 << 20)});
+        let many: Vec<_> = (0..40).map(|n| entity("t", &n.to_string(), large.clone())).collect();
+        let graph = folded(&many);
+        assert!(graph.is_full() && graph.bytes <= with_more(GRAPH_BYTES_MAX), "{}", graph.bytes);
+        assert!(graph.left() > 0 && graph.entities.len() + graph.left() as usize == 40);
+    }
+
+    #[test]
+    fn a_relation_is_kept_once_by_its_id() {
+        let mut graph = Graph::default();
+        let body = json!({"relation_type": "USES", "from_id": "a", "to_id": "b"});
+        for _ in 0..2 {
+            fold(&mut graph, 3, kinds::GRAPH_RELATIONSHIP_CREATED, &body);
+        }
+        assert_eq!(graph.relations().count(), 1);
+        let relation = graph.relation("e3").expect("it is there");
+        assert_eq!((&*relation.kind, &*relation.properties), ("USES", "{}"));
+        assert_eq!(graph.weight(), relation.weight());
+    }
+}

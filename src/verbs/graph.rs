@@ -1,0 +1,252 @@
+//! The verbs on the graph of a workspace, on HTTP and as tools. They must not decide what an entity
+//! is.
+
+#![allow(missing_docs, reason = "ABOUT says what a verb does")]
+
+use std::io;
+
+use super::{
+    Asks, AtEntity, InWorkspace, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit,
+    tools::{ServeTool, Tool, ToolCall, Toolset},
+};
+use crate::{
+    service::{Code, EntityCall, RelationCall, ServiceError, ServiceResult},
+    wire::{
+        graph::{
+            EntityList, EntityQueryRequest, RelateRequest, RelationQueryRequest, RelationshipList,
+            UpsertRequest, Written,
+        },
+        tools::graph::{
+            CreateRelationship, EntitiesFound, GraphKept, QueryEntities, QueryRelationships,
+            RelationshipsFound, UpsertEntity,
+        },
+    },
+};
+
+/// Bytes that an answer may take in memory: a page of properties, as values.
+const ANSWER_BYTES: usize = 16 << 20;
+
+pub(super) fn each(visit: &mut impl Visit) {
+    visit.verb::<PutEntity>();
+    visit.verb::<Relate>();
+    visit.verb::<FindEntities>();
+    visit.verb::<FindRelationships>();
+    visit.tool(written(Tool::own::<UpsertEntity>(
+        "upsert_entity",
+        "Create or change an entity",
+        "Keep a thing of this workspace with its properties: a file, a decision, a task, a person. \
+         The same type and id again change the properties that are sent.",
+        Toolset::Graph,
+        Need::WRITE,
+    )));
+    visit.tool(written(Tool::own::<CreateRelationship>(
+        "create_relationship",
+        "Connect two entities",
+        "Keep how two entities of this workspace are related. The same again changes nothing.",
+        Toolset::Graph,
+        Need::WRITE,
+    )));
+    visit.tool(Tool::own::<QueryEntities>(
+        "query_entities",
+        "Find entities",
+        "Entities of this workspace by type, properties and time, with paging.",
+        Toolset::Graph,
+        Need::READ,
+    ));
+    visit.tool(Tool::own::<QueryRelationships>(
+        "query_relationships",
+        "Find relations",
+        "Relations of this workspace: entity_id alone gives all edges of an entity. Sessions that \
+         continue another are related by SESSION_CONTINUES.",
+        Toolset::Graph,
+        Need::READ,
+    ));
+}
+
+/// The same call again changes nothing more, and its key is that of its event, whose content is
+/// compared.
+const fn written(tool: Tool) -> Tool {
+    Tool { plain_key: true, repeatable: true, ..tool }
+}
+
+pub struct PutEntity;
+
+impl Verb for PutEntity {
+    const ROUTE: Route =
+        Route::put("/v1/workspaces/{workspace}/entities/{type}/{id}", "upsertEntity", Need::WRITE);
+    const TAG: &'static str = "graph";
+    const ABOUT: &'static str = "Creates an entity of a workspace, or changes its properties by a \
+                                 merge patch. It is kept in the notebook of the workspace.";
+    const ASKS: Asks = Asks::Maybe("What changes of its properties");
+    const KEY: Option<&'static str> = Some("A retry with the same key writes it once");
+    const ANSWERS: &'static str = "Where it was written, durable";
+    type Params = AtEntity;
+    type Query = NoQuery;
+    type Body = UpsertRequest;
+    type Answer = Written;
+
+    /// Nothing: the event that is written is compared, and may be redacted.
+    fn content(_: &UpsertRequest, _: impl io::Write) -> serde_json::Result<()> {
+        Ok(())
+    }
+}
+
+impl Serve for PutEntity {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written> {
+        let AtEntity { workspace, kind, id } = call.params;
+        let asked = EntityCall { kind, id, properties: call.body.properties, key: call.key };
+        Ok(call.service.upsert_entity(&call.caller, &workspace, asked).await?.into())
+    }
+}
+
+pub struct Relate;
+
+impl Verb for Relate {
+    const ROUTE: Route =
+        Route::post("/v1/workspaces/{workspace}/relationships", "createRelationship", Need::WRITE);
+    const TAG: &'static str = "graph";
+    const ABOUT: &'static str = "Creates a relation of two entities of a workspace. Its id follows \
+                                 from its type, ends and properties: the same again is the same. \
+                                 The sessions of the caller and the workspace itself are entities.";
+    const ASKS: Asks = Asks::Body("The relation");
+    const KEY: Option<&'static str> = Some("A retry with the same key writes it once");
+    const ANSWERS: &'static str = "Where it was written, durable";
+    type Params = InWorkspace;
+    type Query = NoQuery;
+    type Body = RelateRequest;
+    type Answer = Written;
+
+    /// Nothing: the event that is written is compared, and may be redacted.
+    fn content(_: &RelateRequest, _: impl io::Write) -> serde_json::Result<()> {
+        Ok(())
+    }
+}
+
+impl Serve for Relate {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written> {
+        let asked = RelationCall { key: call.key, ..call.body.into() };
+        let workspace = &call.params.workspace;
+        Ok(call.service.create_relationship(&call.caller, workspace, asked).await?.into())
+    }
+}
+
+pub struct FindEntities;
+
+impl Verb for FindEntities {
+    const ROUTE: Route =
+        Route::post("/v1/workspaces/{workspace}/entities/query", "queryEntities", Need::READ);
+    const TAG: &'static str = "graph";
+    const ABOUT: &'static str = "Entities of a workspace by their types, members and properties; \
+                                 none where nothing was written yet.";
+    const ASKS: Asks = Asks::Maybe("Which entities, in which order");
+    const ANSWERS: &'static str = "The entities, and how many there are";
+    type Params = InWorkspace;
+    type Query = NoQuery;
+    type Body = EntityQueryRequest;
+    type Answer = EntityList;
+
+    fn answer_bytes(_: &NoQuery) -> Option<usize> {
+        Some(ANSWER_BYTES)
+    }
+}
+
+impl Serve for FindEntities {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<EntityList> {
+        let workspace = &call.params.workspace;
+        Ok(call.service.query_entities(&call.caller, workspace, call.body.into()).await?.into())
+    }
+}
+
+pub struct FindRelationships;
+
+impl Verb for FindRelationships {
+    const ROUTE: Route = Route::post(
+        "/v1/workspaces/{workspace}/relationships/query",
+        "queryRelationships",
+        Need::READ,
+    );
+    const TAG: &'static str = "graph";
+    const ABOUT: &'static str = "Relations of a workspace by their ends, types and properties. \
+                                 `entity_id` alone finds the relations of an entity in either \
+                                 direction. A session that continues another is related to it by \
+                                 `SESSION_CONTINUES`.";
+    const ASKS: Asks = Asks::Maybe("Which relations, in which order");
+    const ANSWERS: &'static str = "The relations, and how many there are";
+    type Params = InWorkspace;
+    type Query = NoQuery;
+    type Body = RelationQueryRequest;
+    type Answer = RelationshipList;
+
+    fn answer_bytes(_: &NoQuery) -> Option<usize> {
+        Some(ANSWER_BYTES)
+    }
+}
+
+impl Serve for FindRelationships {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<RelationshipList> {
+        let (ends, query) = call.body.parts();
+        let workspace = &call.params.workspace;
+        let found = call.service.query_relationships(&call.caller, workspace, ends, query).await?;
+        Ok(found.into())
+    }
+}
+
+/// The workspace of a call: the one it names, that of the bound session, that of the caller's
+/// directory.
+async fn workspace_of(call: &ToolCall<'_>, named: Option<String>) -> ServiceResult<String> {
+    if let Some(workspace) = named {
+        return Ok(workspace);
+    }
+    let bound = match call.service.bound(call.caller, call.via, None).await {
+        Ok((session, _)) => call.service.get_session(call.caller, &session).await?.workspace,
+        Err(error) if error.code == Code::SessionRequired => None,
+        Err(error) => return Err(error),
+    };
+    bound.or_else(|| call.via.workspace()).ok_or_else(|| {
+        ServiceError::invalid("workspace", "no session with a workspace is bound")
+            .action("name the workspace, for example the root of the repository")
+    })
+}
+
+impl ServeTool for UpsertEntity {
+    type Answer = GraphKept;
+
+    async fn serve_tool(mut self, call: ToolCall<'_>) -> ServiceResult<GraphKept> {
+        let workspace = workspace_of(&call, self.workspace.take()).await?;
+        let caller = &call.holding(self.fencing_token);
+        let asked = EntityCall { key: call.key.cloned(), ..self.into_call() };
+        Ok(call.service.upsert_entity(caller, &workspace, asked).await?.into())
+    }
+}
+
+impl ServeTool for CreateRelationship {
+    type Answer = GraphKept;
+
+    async fn serve_tool(mut self, call: ToolCall<'_>) -> ServiceResult<GraphKept> {
+        let workspace = workspace_of(&call, self.workspace.take()).await?;
+        let caller = &call.holding(self.fencing_token);
+        let asked = RelationCall { key: call.key.cloned(), ..self.into_call() };
+        Ok(call.service.create_relationship(caller, &workspace, asked).await?.into())
+    }
+}
+
+impl ServeTool for QueryEntities {
+    type Answer = EntitiesFound;
+
+    async fn serve_tool(mut self, call: ToolCall<'_>) -> ServiceResult<EntitiesFound> {
+        let workspace = workspace_of(&call, self.workspace.take()).await?;
+        let found = call.service.query_entities(call.caller, &workspace, self.into_query()).await?;
+        Ok(found.into())
+    }
+}
+
+impl ServeTool for QueryRelationships {
+    type Answer = RelationshipsFound;
+
+    async fn serve_tool(mut self, call: ToolCall<'_>) -> ServiceResult<RelationshipsFound> {
+        let workspace = workspace_of(&call, self.workspace.take()).await?;
+        let (ends, query) = self.into_query();
+        let found = call.service.query_relationships(call.caller, &workspace, ends, query).await?;
+        Ok(found.into())
+    }
+}

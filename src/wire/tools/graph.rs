@@ -1,0 +1,200 @@
+//! Arguments and answers of the tools of a graph, under the names of the reference: `from_id` and
+//! `to_id`. They must not cut anything.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{NOTICE, parts::none};
+use crate::{
+    service::{Ends, EntityRow},
+    service::{EntityCall, GraphPage, GraphQuery, GraphWritten, RelationCall, RelationRow},
+    wire::graph::{
+        Entity, EntityList, EntityQueryRequest, Filter, RelationQueryRequest, Relationship,
+        RelationshipList, Sort,
+    },
+};
+
+/// Bytes of properties in an answer, about: a model reads them.
+const ANSWER_BYTES: usize = 32 << 10;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UpsertEntity {
+    /// session, conversation, context_item, file_reference, workspace_state or any other name.
+    #[serde(rename = "type")]
+    kind: String,
+    /// Its id, one of its type.
+    id: String,
+    /// What changes: a merge patch; null removes a property.
+    #[serde(default)]
+    properties: Map<String, Value>,
+    /// Left out: the workspace of the bound session, else of your directory.
+    #[serde(alias = "workspaceId")]
+    pub(crate) workspace: Option<String>,
+    /// Token of the lease, when the session has one.
+    #[serde(rename = "fencingToken")]
+    pub(crate) fencing_token: Option<u64>,
+}
+
+impl UpsertEntity {
+    pub(crate) fn into_call(self) -> EntityCall {
+        let Self { kind, id, properties, .. } = self;
+        EntityCall { kind, id, properties, key: None }
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateRelationship {
+    /// Id of the entity it begins at; sessions and the workspace are there without being written.
+    #[serde(alias = "fromId")]
+    from_id: String,
+    /// Id of the entity it leads to.
+    #[serde(alias = "toId")]
+    to_id: String,
+    /// Such as SESSION_CONTINUES or CONVERSATION_REFERENCES_FILE.
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    properties: Map<String, Value>,
+    /// Left out: the workspace of the bound session, else of your directory.
+    #[serde(alias = "workspaceId")]
+    pub(crate) workspace: Option<String>,
+    /// Token of the lease, when the session has one.
+    #[serde(rename = "fencingToken")]
+    pub(crate) fencing_token: Option<u64>,
+}
+
+impl CreateRelationship {
+    pub(crate) fn into_call(self) -> RelationCall {
+        let Self { kind, from_id, to_id, properties, .. } = self;
+        RelationCall { kind, from: from_id, to: to_id, properties, key: None }
+    }
+}
+
+/// What was written.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct GraphKept {
+    id: String,
+    /// The notebook of the workspace.
+    session_id: String,
+    position: u64,
+}
+
+impl From<GraphWritten> for GraphKept {
+    fn from(written: GraphWritten) -> Self {
+        let GraphWritten { id, session, position } = written;
+        Self { id, session_id: session.to_string(), position: position.0 }
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct QueryEntities {
+    /// Left out: all types.
+    #[serde(default)]
+    types: Vec<String>,
+    /// All of them hold. A field is type, id, created_at, updated_at or a property.
+    #[serde(default)]
+    filters: Vec<Filter>,
+    #[serde(default)]
+    sort: Vec<Sort>,
+    /// Default 100.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: usize,
+    /// Left out: the workspace of the bound session, else of your directory.
+    #[serde(alias = "workspaceId")]
+    pub(crate) workspace: Option<String>,
+}
+
+impl QueryEntities {
+    pub(crate) fn into_query(self) -> GraphQuery {
+        let Self { types, filters, sort, limit, offset, .. } = self;
+        let asked = EntityQueryRequest { types, filters, sort, limit, offset };
+        GraphQuery { bytes_max: ANSWER_BYTES, ..asked.into() }
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct QueryRelationships {
+    /// Edges of this entity in either direction.
+    #[serde(alias = "entityId")]
+    entity_id: Option<String>,
+    /// Only edges that begin here.
+    #[serde(alias = "fromId")]
+    from_id: Option<String>,
+    /// Only edges that lead here.
+    #[serde(alias = "toId")]
+    to_id: Option<String>,
+    /// Left out: all types.
+    #[serde(default)]
+    types: Vec<String>,
+    /// All of them hold. A field is type, id, from_id, to_id, created_at or a property.
+    #[serde(default)]
+    filters: Vec<Filter>,
+    #[serde(default)]
+    sort: Vec<Sort>,
+    /// Default 100.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: usize,
+    /// Left out: the workspace of the bound session, else of your directory.
+    #[serde(alias = "workspaceId")]
+    pub(crate) workspace: Option<String>,
+}
+
+impl QueryRelationships {
+    pub(crate) fn into_query(self) -> (Ends, GraphQuery) {
+        let Self { entity_id, from_id, to_id, types, filters, sort, limit, offset, .. } = self;
+        let asked =
+            RelationQueryRequest { entity_id, from_id, to_id, types, filters, sort, limit, offset };
+        let (ends, query) = asked.parts();
+        (ends, GraphQuery { bytes_max: ANSWER_BYTES, ..query })
+    }
+}
+
+/// Entities that were found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EntitiesFound {
+    entities: Vec<Entity>,
+    /// On all pages.
+    total: u64,
+    /// offset of the next page.
+    #[serde(rename = "nextOffset", skip_serializing_if = "none")]
+    next_offset: Option<u64>,
+    trust: String,
+    notice: &'static str,
+}
+
+impl From<GraphPage<EntityRow>> for EntitiesFound {
+    fn from(page: GraphPage<EntityRow>) -> Self {
+        let EntityList { entities, total, next_offset, trust, .. } = page.into();
+        Self { entities, total, next_offset, trust, notice: NOTICE }
+    }
+}
+
+/// Relations that were found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RelationshipsFound {
+    relationships: Vec<Relationship>,
+    /// On all pages.
+    total: u64,
+    /// offset of the next page.
+    #[serde(rename = "nextOffset", skip_serializing_if = "none")]
+    next_offset: Option<u64>,
+    trust: String,
+    notice: &'static str,
+}
+
+impl From<GraphPage<RelationRow>> for RelationshipsFound {
+    fn from(page: GraphPage<RelationRow>) -> Self {
+        let RelationshipList { relationships, total, next_offset, trust, .. } = page.into();
+        Self { relationships, total, next_offset, trust, notice: NOTICE }
+    }
+}
