@@ -102,6 +102,7 @@ const CONFINED: &[(&str, &[&str])] = &[
         "blake3",
         &[
             "access/token.rs",
+            "env/look.rs",
             "event/id.rs",
             "log/",
             "hook/",

@@ -1,10 +1,13 @@
 //! `handoff`: saves a session, restores one in a session that continues it, lists the chain. It
 //! must not choose a session or what is given of it.
 
-use std::io::Read as _;
+use std::{io::Read as _, path::Path};
+
+use serde_json::json;
 
 use super::{
     args::{self, HandoffVerb},
+    config::Config,
     connect,
     failure::{Failure, Outcome},
     readable::{Paper, words::many},
@@ -12,13 +15,18 @@ use super::{
     values::Environment,
 };
 use crate::{
-    client::Client,
-    env::files,
+    client::{Client, Request},
+    env::{
+        files,
+        look::{Roots, Seen},
+    },
     verbs::{
         InWorkspace, NoQuery,
         handoff::{ChainQuery, GetChain, RestoreWork, Save},
     },
-    wire::handoff::{NewFile, RestoreRequest, RestoredAnswer, SaveRequest},
+    wire::handoff::{
+        NewFile, RestoreRequest, RestoredAnswer, SaveRequest, SeenFile, hash_files, look_at,
+    },
 };
 
 /// Characters of a title in a table.
@@ -29,13 +37,36 @@ const FROM_BYTES_MAX: u64 = 16 << 20;
 pub(super) async fn run(
     client: &Client,
     wanted: args::Handoff,
-    environment: &Environment,
+    settings: Settings<'_>,
     screen: &mut Screen,
 ) -> Outcome {
     match wanted.verb {
-        HandoffVerb::Save(wanted) => save(client, wanted, environment, screen).await,
-        HandoffVerb::Restore(wanted) => restore(client, wanted, environment, screen).await,
-        HandoffVerb::Chain(wanted) => chain(client, wanted, environment, screen).await,
+        HandoffVerb::Save(wanted) => save(client, wanted, settings, screen).await,
+        HandoffVerb::Restore(wanted) => restore(client, wanted, settings, screen).await,
+        HandoffVerb::Chain(wanted) => chain(client, wanted, settings, screen).await,
+    }
+}
+
+/// The configuration, and the environment.
+type Settings<'a> = (&'a Config, &'a Environment);
+
+/// The directories below which files of a workspace are looked at: none unless it is that of the
+/// working directory.
+fn roots(workspace: &str, (config, environment): Settings<'_>) -> Option<Roots> {
+    let project = connect::project(environment)?;
+    let top = project.root.as_deref().unwrap_or(&project.directory);
+    let mut own = project.directory.ancestors().take_while(|path| path.starts_with(top));
+    let is_own = own.any(|path| path == Path::new(workspace));
+    is_own.then(|| Roots::of(Path::new(workspace), &config.files_roots))
+}
+
+/// What is seen of a file: nothing without directories.
+fn seen(roots: &Roots, path: &str) -> SeenFile {
+    match roots.look(path) {
+        Seen::Hash(hash) => SeenFile::Hash(hash),
+        Seen::NotHashed => SeenFile::NotHashed,
+        Seen::Gone => SeenFile::Gone,
+        Seen::Denied => SeenFile::Denied,
     }
 }
 
@@ -54,10 +85,10 @@ fn workspace(named: Option<String>, environment: &Environment) -> Outcome<InWork
 async fn save(
     client: &Client,
     wanted: args::SaveWork,
-    environment: &Environment,
+    settings: Settings<'_>,
     screen: &mut Screen,
 ) -> Outcome {
-    let place = workspace(wanted.workspace, environment)?;
+    let place = workspace(wanted.workspace, settings.1)?;
     let mut asked: SaveRequest = match &wanted.from {
         None => SaveRequest::default(),
         Some(path) => {
@@ -79,6 +110,11 @@ async fn save(
         .iter()
         .map(|path| NewFile { path: path.display().to_string(), ..NewFile::default() });
     asked.file_references.extend(files);
+    if let Some(roots) = roots(&place.workspace, settings) {
+        let mut tree = serde_json::to_value(&asked).map_err(std::io::Error::from)?;
+        hash_files(&mut tree, false, &mut |path| seen(&roots, path));
+        asked = serde_json::from_value(tree).map_err(std::io::Error::from)?;
+    }
     let saved = client.call::<Save>(&place, &NoQuery {}, &asked).await?;
     if screen.json {
         return Ok(screen.print(&saved)?);
@@ -92,10 +128,10 @@ async fn save(
 async fn restore(
     client: &Client,
     wanted: args::RestoreWork,
-    environment: &Environment,
+    settings: Settings<'_>,
     screen: &mut Screen,
 ) -> Outcome {
-    let place = workspace(wanted.workspace, environment)?;
+    let place = workspace(wanted.workspace, settings.1)?;
     let asked = RestoreRequest {
         session_id: wanted.session.map(|session| session.to_string()),
         successor_id: None,
@@ -107,7 +143,10 @@ async fn restore(
         create: wanted.look.then_some(false),
         explain: wanted.explain,
     };
-    let found = client.call::<RestoreWork>(&place, &NoQuery {}, &asked).await?;
+    let mut found = client.call::<RestoreWork>(&place, &NoQuery {}, &asked).await?;
+    if let Some(roots) = roots(&place.workspace, settings) {
+        found = looked(client, &found, &roots).await?;
+    }
     if screen.json {
         return Ok(screen.print(&found)?);
     }
@@ -120,6 +159,17 @@ async fn restore(
         screen.note(format!("{session} continues {} ({tokens})", found.continues));
     }
     Ok(())
+}
+
+/// The answer with what is seen of its files; each look is recorded in the session that continues.
+async fn looked(client: &Client, found: &RestoredAnswer, roots: &Roots) -> Outcome<RestoredAnswer> {
+    let mut tree = serde_json::to_value(found).map_err(std::io::Error::from)?;
+    let looks = look_at(&mut tree, false, &mut |path| seen(roots, path));
+    if let Some(session) = found.session_id.as_deref().filter(|_| !looks.is_empty()) {
+        let request = Request::post(format!("/v1/sessions/{session}/events"));
+        client.text(request.json(&json!({ "events": looks }))).await?;
+    }
+    Ok(serde_json::from_value(tree).map_err(std::io::Error::from)?)
 }
 
 /// What is given, as a text to read or to put before a model.
@@ -152,10 +202,10 @@ fn tell(found: &RestoredAnswer, paper: &mut Paper) {
 async fn chain(
     client: &Client,
     wanted: args::ChainOf,
-    environment: &Environment,
+    settings: Settings<'_>,
     screen: &mut Screen,
 ) -> Outcome {
-    let place = workspace(wanted.workspace, environment)?;
+    let place = workspace(wanted.workspace, settings.1)?;
     let query = ChainQuery { session: wanted.session.map(|session| session.to_string()) };
     let found = client.call::<GetChain>(&place, &query, &()).await?;
     if screen.json {

@@ -277,7 +277,7 @@ async fn ask(
         Verb::Memory(wanted) => memory::run(&client, wanted, screen).await,
         Verb::Graph(wanted) => graph::run(&client, wanted, screen).await,
         Verb::Mark(wanted) => memory::mark(&client, wanted, screen).await,
-        Verb::Handoff(wanted) => handoff::run(&client, wanted, environment, screen).await,
+        Verb::Handoff(wanted) => handoff::run(&client, wanted, (config, environment), screen).await,
         Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
         Verb::History(wanted) => work::history(&client, &wanted, screen).await,
         Verb::Why(wanted) => why::run(&client, &wanted, screen).await,
@@ -301,7 +301,7 @@ async fn ask(
         Verb::Import(import) => transfer::import(&client, import, screen).await,
         Verb::Export(export) => transfer::export(&client, export, config, screen).await,
         Verb::Proxy(wanted) => proxy::run(client, wanted, config, environment).await,
-        Verb::Mcp(wanted) => mcp::run(client, wanted, environment, screen).await,
+        Verb::Mcp(wanted) => mcp::run(client, wanted, config, environment, screen).await,
         Verb::Audit(wanted) => tokens::audit(&client, wanted, screen).await,
         Verb::Backup(Backup { verb: BackupVerb::Create(wanted) }) => {
             backup::create(&client, config, &wanted.to, screen).await

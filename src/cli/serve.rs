@@ -136,7 +136,7 @@ fn service(
     let research = ResearchOptions { steps_max: config.max_steps, ..ResearchOptions::default() };
     let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
     let service = service.with_quotas(quotas).with_monitor(config.monitor);
-    let service = service.with_search(config.search);
+    let service = service.with_search(config.search).with_restoring(config.restore);
     match embedder.filter(|_| config.search.enabled) {
         Some(embedder) => service.with_embedder(embedder, config.embedder.all),
         None => service,

@@ -411,6 +411,13 @@ pub struct FileBody {
     pub bytes: Option<u64>,
 }
 
+/// `workspace.state`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StateBody {
+    /// Any object.
+    pub state: serde_json::Map<String, serde_json::Value>,
+}
+
 /// `session.saved`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedBody {

@@ -90,7 +90,7 @@ pub use recalling::{RecallFrom, RecallView, Unrecalled};
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
 pub use removal::ItemOf;
 pub use research::{ResearchOptions, StepAnswer};
-pub use restoring::{RestoreCall, RestoredSession};
+pub use restoring::{RestoreCall, RestoreOptions, RestoredSession};
 pub use retention::Retention;
 pub use saving::{SaveCall, SavedSession};
 pub use search::{Beside, Hit, MemoryOf, SearchCall, SearchResult};
@@ -167,6 +167,7 @@ pub struct Service {
     facts: Arc<facts::FactsCache>,
     bindings: Arc<bind::Bindings>,
     ledger: Arc<quota::Ledger>,
+    restoring: RestoreOptions,
     indexing: Arc<indexing::Indexing>,
     /// Vectors, where an embedder makes some.
     embedding: Option<Arc<embedding::Embedding>>,
@@ -188,6 +189,7 @@ impl Service {
             facts: Arc::new(facts::FactsCache::new(options.facts_bytes_max)),
             bindings: Arc::default(),
             ledger: Arc::default(),
+            restoring: RestoreOptions::default(),
             indexing: Arc::default(),
             embedding: None,
             searches: Arc::new(Semaphore::new(search::AT_ONCE)),
@@ -207,6 +209,13 @@ impl Service {
     #[must_use]
     pub fn with_monitor(mut self, monitor: Monitor) -> Self {
         self.monitor = monitor;
+        self
+    }
+
+    /// The same verbs with other defaults of a restore.
+    #[must_use]
+    pub fn with_restoring(mut self, options: RestoreOptions) -> Self {
+        self.restoring = options;
         self
     }
 

@@ -69,6 +69,21 @@ pub struct RestoreCall {
     pub key: Option<BatchKey>,
 }
 
+/// What a restore gives when its caller does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestoreOptions {
+    /// The least priority of a context item.
+    pub threshold: u8,
+    /// Context items at most.
+    pub items_max: usize,
+}
+
+impl Default for RestoreOptions {
+    fn default() -> Self {
+        Self { threshold: PRIORITY_THRESHOLD, items_max: CONTEXT_ITEMS_MAX }
+    }
+}
+
 /// A restored session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoredSession {
@@ -112,7 +127,7 @@ impl Service {
         call: RestoreCall,
     ) -> ServiceResult<RestoredSession> {
         check_workspace(workspace)?;
-        let asked = asked(workspace, &call)?;
+        let asked = asked(workspace, &call, self.restoring)?;
         let Choice { info, at, mut notices } = self.to_restore(caller, workspace, &call).await?;
         let asked = Asked { session: info.key.session.to_string(), ..asked };
         let look =
@@ -189,6 +204,12 @@ impl Service {
     ) -> bool {
         let info = self.store.info(&caller.key(session)).await;
         info.is_ok_and(|info| info.workspace.as_deref() == Some(workspace))
+    }
+
+    /// Whether nothing was recorded in a session since it was saved.
+    pub async fn is_just_saved(&self, caller: &Caller, session: &SessionId) -> bool {
+        let info = self.store.info(&caller.key(session)).await;
+        info.is_ok_and(|info| saved_at(&info) == Some(info.tail))
     }
 
     /// Whether nothing was done in a session yet.
@@ -413,17 +434,17 @@ fn successor_of(session: &SessionId, number: u32) -> SessionId {
 }
 
 /// What is asked of harness, within its bounds.
-fn asked(workspace: &str, call: &RestoreCall) -> ServiceResult<Asked> {
+fn asked(workspace: &str, call: &RestoreCall, usual: RestoreOptions) -> ServiceResult<Asked> {
     let tokens_max = call.tokens_max.unwrap_or(RESTORE_TOKENS);
     if tokens_max < RESTORE_TOKENS_MIN {
         let problem = format!("at least {RESTORE_TOKENS_MIN}");
         return Err(ServiceError::invalid("tokens_max", problem));
     }
-    let threshold = call.threshold.unwrap_or(PRIORITY_THRESHOLD);
+    let threshold = call.threshold.unwrap_or(usual.threshold);
     if threshold > THRESHOLD_MAX {
         return Err(ServiceError::invalid("priority_threshold", "from 0 to 10"));
     }
-    let items_max = call.items_max.unwrap_or(CONTEXT_ITEMS_MAX);
+    let items_max = call.items_max.unwrap_or(usual.items_max);
     if items_max > ITEMS_MAX {
         return Err(ServiceError::invalid("max_context_items", format!("at most {ITEMS_MAX}")));
     }

@@ -3,7 +3,6 @@
 //! the workspace. The log has everything else, so that a bare call is enough. It must not read a
 //! file.
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
@@ -13,7 +12,7 @@ use super::{
 use crate::{
     event::{Batch, BatchKey, NewEvent, NewNote, Position, SessionId, kinds, limits},
     projection::{
-        body::{self, ContextItemBody, FileBody, SavedBody},
+        body::{self, ContextItemBody, FileBody, SavedBody, StateBody},
         checkpoints::Trigger,
         text::one_line,
     },
@@ -208,16 +207,13 @@ impl SaveCall {
 
     /// The events of the call: what was saved, and last that it was.
     fn events(&self, caller: &Caller) -> Vec<NewEvent> {
-        #[derive(Serialize)]
-        struct StateBody<'a> {
-            state: &'a Map<String, Value>,
-        }
         let made = |kind, body| event(kind, caller.origin, body);
         let items = self.items.iter().map(|item| made(kinds::CONTEXT_ITEM, body::write(item)));
         let files = self.files.iter().map(|file| made(kinds::FILE_REFERENCED, body::write(file)));
         let state = self.state.as_ref();
-        let state =
-            state.map(|state| made(kinds::WORKSPACE_STATE, body::write(&StateBody { state })));
+        let state = state.map(|state| {
+            made(kinds::WORKSPACE_STATE, body::write(&StateBody { state: state.clone() }))
+        });
         let said = SavedBody {
             tokens: self.tokens,
             items: self.items.len() as u64,

@@ -224,7 +224,12 @@ impl ServeTool for RestoreSession {
         if let Some((bound, by)) = bound {
             // What a connection used before is no session in which it is at work now, unless
             // nothing was done in it yet.
-            let is_own = by != BoundBy::Connection || call.service.is_unused(caller, &bound).await;
+            let is_own = match by {
+                BoundBy::Connection => call.service.is_unused(caller, &bound).await,
+                // The caller that saved it last has left it.
+                BoundBy::Directory => !call.service.is_just_saved(caller, &bound).await,
+                _ => true,
+            };
             successor = is_own.then_some(bound);
         }
         let explain = self.explain.unwrap_or_default();

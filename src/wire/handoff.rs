@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{TRUST, types::Session, views::WhyOut};
 use crate::{
+    event::kinds,
     harness::{GivenFile, GivenItem, Preserved},
     projection::{
         FileState,
@@ -278,6 +279,8 @@ pub struct RestoredAnswer {
     pub session_id: Option<String>,
     /// The session that was read.
     pub continues: String,
+    /// Its workspace.
+    pub workspace: String,
     /// Up to where it was read.
     pub position: u64,
     /// Where it was saved last.
@@ -330,6 +333,7 @@ impl RestoredAnswer {
         Self {
             session_id: made.session.map(|session| session.to_string()),
             continues: made.from.to_string(),
+            workspace: made.workspace,
             position: made.position.0,
             saved_at: made.saved_at.map(|at| at.0),
             context: given.context,
@@ -344,6 +348,79 @@ impl RestoredAnswer {
             why: given.why.into_iter().map(Into::into).collect(),
             notices: made.notices,
             trust: TRUST.to_owned(),
+        }
+    }
+}
+
+/// What a front end saw of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SeenFile {
+    /// It is there, with this hash.
+    Hash(String),
+    /// It is there.
+    NotHashed,
+    /// It is not there.
+    Gone,
+    /// It may not be looked at.
+    Denied,
+}
+
+/// Says of each file of a restored answer what a front end sees of it now; returns the events that
+/// record these looks. `camel`: the answer is that of a tool.
+pub fn look_at(
+    answer: &mut Value,
+    camel: bool,
+    look: &mut dyn FnMut(&str) -> SeenFile,
+) -> Vec<Value> {
+    let (list, now) =
+        if camel { ("fileReferences", "hashNow") } else { ("file_references", "hash_now") };
+    let files = answer.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+    let mut looks = Vec::new();
+    for file in files.filter_map(Value::as_object_mut) {
+        let text = |name: &str| file.get(name).and_then(Value::as_str).map(str::to_owned);
+        let (Some(path), hash) = (text("path"), text("hash")) else { continue };
+        let seen = look(&path);
+        let (status, hash_now) = match seen {
+            SeenFile::Hash(now) => (compared(hash.as_deref(), &now), Some(now)),
+            SeenFile::NotHashed => ("unchecked", None),
+            SeenFile::Gone => ("gone", None),
+            SeenFile::Denied => ("denied", None),
+        };
+        file.insert("status".to_owned(), status.into());
+        let mut event = Map::new();
+        event.insert("type".to_owned(), kinds::FILE_CHECKED.into());
+        event.insert("path".to_owned(), path.into());
+        event.insert("status".to_owned(), status.into());
+        event.extend(hash.map(|hash| ("hash".to_owned(), hash.into())));
+        if let Some(hash) = hash_now {
+            event.insert("hash_now".to_owned(), hash.clone().into());
+            file.insert(now.to_owned(), hash.into());
+        }
+        looks.push(Value::Object(event));
+    }
+    looks
+}
+
+/// What a file is now, by the hash that was saved of it; hashes of other forms are not compared.
+fn compared(hash: Option<&str>, now: &str) -> &'static str {
+    let form = |hash: &str| hash.split_once(':').map(|(form, _)| form.to_owned());
+    match hash {
+        Some(hash) if hash == now => "same",
+        Some(hash) if form(hash) == form(now) => "changed",
+        _ => "unchecked",
+    }
+}
+
+/// Gives each file of a call that saves the hash that a front end sees, where the client gave
+/// none. `camel`: the call is that of a tool.
+pub fn hash_files(asked: &mut Value, camel: bool, look: &mut dyn FnMut(&str) -> SeenFile) {
+    let list = if camel { "fileReferences" } else { "file_references" };
+    let files = asked.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+    for file in files.filter_map(Value::as_object_mut) {
+        let path = file.get("path").and_then(Value::as_str).map(str::to_owned);
+        let Some(path) = path.filter(|_| !file.contains_key("hash")) else { continue };
+        if let SeenFile::Hash(hash) = look(&path) {
+            file.insert("hash".to_owned(), hash.into());
         }
     }
 }

@@ -110,3 +110,103 @@ fn a_session_is_handed_on_from_the_command_line() {
     let refused = place.run(&["handoff", "restore", "nowhere"]);
     assert_eq!(refused.code, 4, "{refused:?}");
 }
+
+#[test]
+fn a_front_end_looks_at_files_below_the_workspace_and_records_each_look() {
+    let place = Place::new();
+    for directory in ["shop/.git", "shop/src", "shared"] {
+        std::fs::create_dir_all(place.path(directory)).unwrap();
+    }
+    for (name, text) in [
+        ("shop/src/same.py", "a"),
+        ("shop/src/changed.py", "b"),
+        ("shop/src/gone.py", "c"),
+        ("shop/src/key.pem", "d"),
+        ("shared/lib.py", "e"),
+        ("secret", "f"),
+    ] {
+        place.write(name, text);
+    }
+    let shop = std::fs::canonicalize(place.path("shop")).unwrap();
+    let (shop_name, shared) = (shop.to_str().unwrap(), place.path("shared"));
+    let shared = shared.to_str().unwrap();
+    std::os::unix::fs::symlink(place.path("secret"), shop.join("src/link.py")).unwrap();
+    std::os::unix::fs::symlink(shop.join("src/same.py"), shop.join("src/inner.py")).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.current_dir(&shop).env("SESSIONLOG_FILES_ROOTS", shared);
+        crate::program::ran(command.spawn().unwrap())
+    };
+    let lib = format!("{shared}/lib.py");
+    let secret = place.path("secret").display().to_string();
+    let files = [
+        ("src/same.py", "same"),
+        ("src/changed.py", "changed"),
+        ("src/gone.py", "gone"),
+        ("src/key.pem", "unchecked"),
+        ("src/link.py", "denied"),
+        ("src/inner.py", "same"),
+        ("src", "denied"),
+        (lib.as_str(), "same"),
+        (secret.as_str(), "denied"),
+        ("/etc/hostname", "denied"),
+    ];
+    let mut arguments = vec!["handoff", "save", "--context", "Half done"];
+    files.iter().for_each(|(path, _)| arguments.extend(["--file", path]));
+    let saved = run(&arguments).ok();
+    assert!(saved.contains("10 files"), "{saved}");
+    place.write("shop/src/changed.py", "b2");
+    std::fs::remove_file(place.path("shop/src/gone.py")).unwrap();
+    let found = run(&["--json", "handoff", "restore", "--tokens", "8000"]).json();
+    let given = found["file_references"].as_array().unwrap();
+    for (path, status) in files {
+        let file = given.iter().find(|file| file["path"] == path);
+        let file = file.unwrap_or_else(|| panic!("{path}: {found}"));
+        assert_eq!(file["status"], status, "{file}");
+        let hashes = [&file["hash"], &file["hash_now"]].map(|hash| hash.is_string());
+        match status {
+            "same" | "changed" => assert_eq!(hashes, [true, true], "{file}"),
+            "gone" => assert_eq!(hashes, [true, false], "{file}"),
+            _ => assert_eq!(hashes, [false, false], "nothing of it is known: {file}"),
+        }
+    }
+    let next = found["session_id"].as_str().unwrap();
+    let events = place.events(next);
+    let looks: Vec<&Value> =
+        events.iter().filter(|event| event["type"] == "file.checked").collect();
+    assert_eq!(looks.len(), 10, "{events:?}");
+    assert!(looks.iter().any(|look| look["path"] == "src/link.py" && look["status"] == "denied"));
+    // Another workspace than that of the directory, and no front end: nothing is looked at.
+    let far = json!({"file_references": [{"path": "src/same.py"}], "conversation_context": "c"});
+    let far_file = place.write("far.json", &far.to_string());
+    run(&["handoff", "save", "far", "--from", far_file.to_str().unwrap()]).ok();
+    let far = run(&["--json", "handoff", "restore", "far"]).json();
+    assert_eq!(far["file_references"][0]["status"], "unchecked", "{far}");
+    let look = ["--json", "handoff", "restore", shop_name, "--look"];
+    let looked = run(&look).json();
+    assert_eq!(looked.get("session_id"), None);
+    assert_eq!(place.events(next).len(), events.len(), "only looking writes nothing");
+}
+
+#[test]
+fn settings_say_what_a_restore_gives_by_itself() {
+    let place = Place::new();
+    let items: Vec<Value> = (1..=10)
+        .map(|n| json!({"category": "data", "content": format!("item {n}"), "importance": n}))
+        .collect();
+    let file = place.write("items.json", &json!({"context_items": items}).to_string());
+    let saved = ["handoff", "save", "shop", "--from", file.to_str().unwrap()];
+    place.run(&saved).ok();
+    let look = ["--json", "handoff", "restore", "shop", "--look"];
+    let count = |found: Value| found["context_items"].as_array().unwrap().len();
+    assert_eq!(count(place.run(&look).json()), 8, "3 and more");
+    place.kill_owner();
+    let set = |more: &[&str]| {
+        place.run(&[&["--context-threshold", "9", "--context-items", "1"], more].concat())
+    };
+    assert_eq!(count(set(&look).json()), 1);
+    let asked = [&look[..], &["--threshold", "9", "--items", "50"]].concat();
+    assert_eq!(count(set(&asked).json()), 2, "an argument stands for the setting");
+    let refused = place.run(&["--context-threshold", "11", "sessions"]);
+    assert!(refused.err.contains("context_threshold"), "{refused:?}");
+}

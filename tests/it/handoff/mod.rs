@@ -205,7 +205,7 @@ async fn content_without_a_session_begins_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_taken_back_is_not_given_as_current_and_what_stands_is() {
+async fn a_restore_gives_what_stands_and_nothing_that_was_taken_back() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let mut all = work();
@@ -221,7 +221,8 @@ async fn what_was_taken_back_is_not_given_as_current_and_what_stands_is() {
         all.push(answered("The heron ledger nests in Riga7."));
         let ids = append(house, "one", json!(all)).await;
         let path = format!("/v1/sessions/one/events/{}/mark", ids.last().unwrap());
-        assert_eq!(house.post(&path, &json!({"mark": "wrong"})).await.status, 200);
+        let marked = house.post(&path, &json!({"mark": "wrong"})).await;
+        assert_eq!(marked.status, 200, "{}", marked.text);
         let item = |text: &str, importance: u8| {
             json!({"context_items": [{"id": "port", "category": "data", "content": text,
                 "importance": importance}], "session_id": "one"})
@@ -441,6 +442,48 @@ async fn a_budget_is_never_exceeded_and_bad_input_is_named() {
             assert_eq!((refused.status, refused.code().as_str()), (404, "session_not_found"));
         }
         assert_eq!(house.get("/v1/workspaces/nowhere/chain").await.code(), "session_not_found");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_is_shortened_only_as_far_as_the_budget_asks() {
+    over_every_engine(async |house| {
+        session(house, "one", "/work/bank").await;
+        let line =
+            "// adds the rate of the year to the price of the shop\nlet  price  =  base;\n\n\n";
+        let code = format!("{}let rate = 19;", line.repeat(40));
+        let items = json!([{"category": "code", "content": code, "importance": 9}]);
+        ok(house, "/save", json!({"session_id": "one", "context_items": items})).await;
+        let mut forms = Vec::new();
+        for tokens in [700, 1_000, 1_500, 1_900, 2_200, 2_700, 8_000] {
+            let asked = json!({"tokens_max": tokens, "create": false});
+            let found = ok(house, "/restore", asked).await;
+            let item = &found["context_items"][0];
+            let content = item["content"].as_str().unwrap_or_default();
+            let form = item["form"].as_str().unwrap_or("whole").to_owned();
+            match form.as_str() {
+                "whole" => assert_eq!(content, code),
+                "squeezed" => assert!(content.contains("// adds") && !content.contains("  ")),
+                "bare" => assert!(!content.contains("// adds") && content.contains("price = base")),
+                _ => assert!(content.len() < code.len() / 3, "{form}"),
+            }
+            forms.push(form);
+            let whole = json!({"tokens_max": tokens, "create": false, "summarize": false});
+            let whole = ok(house, "/restore", whole).await;
+            let items = whole["context_items"].as_array().unwrap();
+            assert!(items.iter().all(|item| item["content"] == code.as_str()), "{tokens}");
+        }
+        let mut order = forms.clone();
+        order.dedup();
+        let known = ["line", "short", "bare", "squeezed", "whole"];
+        let places: Vec<usize> =
+            order.iter().map(|form| known.iter().position(|one| one == form).unwrap()).collect();
+        assert!(places.is_sorted(), "{forms:?}");
+        assert!(
+            order.contains(&"bare".to_owned()) && order.contains(&"whole".to_owned()),
+            "{forms:?}"
+        );
     })
     .await;
 }
