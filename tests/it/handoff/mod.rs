@@ -3,6 +3,8 @@
 
 mod doors;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -176,6 +178,7 @@ async fn a_call_without_content_is_enough_because_the_log_has_everything() {
         let saved = ok(house, "/save", json!({})).await;
         assert_eq!((&saved["session_id"], &saved["items"]), (&json!("one"), &json!(0)), "{saved}");
         // One that is saved comes before one that was written to later.
+        house.clock.advance(Duration::from_secs(60));
         session(house, "two", "/work/bank").await;
         append(house, "two", json!([said("Paint the door of the shop green")])).await;
         let found = ok(house, "/restore", json!({"create": false})).await;
