@@ -4,14 +4,18 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    dates, entities,
+    dates,
+    entities::{self, EntityKind},
     part::{BLOCK_TERMS, NONE, Part, Postings, Row, Sections, SessionRef, Terms, put_varint},
     runs::{Keep, Runs},
     stop_words::is_stop_word,
     terms::stem,
     text::{EventText, pieces},
 };
-use crate::event::{Event, Origin, Range, SessionHash, Timestamp};
+use crate::{
+    event::{Event, Origin, Range, SessionHash, Timestamp},
+    projection::commands_of,
+};
 
 /// Texts with their numbers, in the order in which they came.
 #[derive(Debug, Default)]
@@ -247,8 +251,13 @@ fn named(said: &EventText, at: Timestamp) -> Vec<(usize, String)> {
             found.span.terms(day, &mut |term| named.push((found.bytes.start, term.to_owned())));
         }
     }
-    entities::find(&said.text, |place, term| named.push((place, term.to_owned())));
+    entities::find(&said.text, &mut |place, term| named.push((place, term.to_owned())));
     named.extend(said.kind.as_deref().map(|kind| (0, entities::kind(kind))));
+    named.extend(said.named.iter().map(|(kind, name)| (0, kind.term(name))));
+    for (place, line) in entities::prompts(&said.text) {
+        let commands = commands_of(line).into_iter();
+        named.extend(commands.map(|name| (place, EntityKind::Command.term(&name))));
+    }
     named.sort();
     named
 }

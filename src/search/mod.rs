@@ -10,6 +10,7 @@ mod entities;
 mod grammar;
 mod irregular;
 mod letters;
+mod named;
 mod part;
 mod passages;
 mod pieces;
@@ -23,7 +24,9 @@ mod terms;
 mod text;
 
 pub use build::{PartBuilder, merge};
+pub use entities::EntityKind;
 pub use grammar::{Choice, Filters, Member, SearchQuery};
+pub use named::{Counted, Named, NamedIn, Naming, OfDay, by_day, named, naming};
 pub use part::{Part, PartError, SessionRef};
 pub use passages::{Field, Passage, passages};
 pub use query::{Fault, Query, QueryError};
