@@ -183,10 +183,29 @@ fn ticks_of(pid: u32) -> Option<u64> {
     Some(number(fields.next())? + number(fields.next())?)
 }
 
+/// Processor seconds that the threads which a process has now have used, to the microsecond.
+pub(super) fn busy(pid: u32) -> f64 {
+    let threads = files::list(Path::new(&format!("/proc/{pid}/task"))).unwrap_or_default();
+    let of_thread = |thread: &PathBuf| {
+        let text = files::read_text(&thread.join("schedstat"), PROC_BYTES_MAX).ok()?;
+        number(text.split_whitespace().next())
+    };
+    Duration::from_nanos(threads.iter().filter_map(of_thread).sum()).as_secs_f64()
+}
+
+/// Bytes of a process that are no file's: beside the page cache.
+pub(super) fn own_bytes(pid: u32) -> Option<u64> {
+    status_bytes(pid, "RssAnon:")
+}
+
 /// Resident bytes of a process.
 pub(super) fn resident_bytes(pid: u32) -> Option<u64> {
+    status_bytes(pid, "VmRSS:")
+}
+
+fn status_bytes(pid: u32, name: &str) -> Option<u64> {
     let text = proc(&format!("/proc/{pid}/status"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     number(line.split_whitespace().next()).map(|kib| kib * 1024)
 }
 

@@ -35,8 +35,17 @@ pub(super) const PROBE: Probe = Probe {
         figure("search.followed", "events indexed in a second by a server that starts", "events/s"),
         figure("search.processor", "processor time of that, for each event", "µs"),
         figure("search.bytes", "bytes of the index on disk, for each byte of bodies", "bytes/byte"),
-        figure("search.memory", "resident memory above that of an empty server", "MiB"),
+        figure(
+            "search.memory",
+            "memory beside the page cache, above that of an empty server",
+            "MiB",
+        ),
         figure("search.found", "from an acknowledgement to the answer that finds it, p99", "ms"),
+        figure(
+            "search.append",
+            "processor time of an append with searching on, for each of one with it off",
+            "ratio",
+        ),
     ],
     run,
 };
@@ -55,16 +64,22 @@ const FREQUENT: u64 = 200;
 const QUERIES: usize = 400;
 const FOUND: usize = 100;
 const DATA_DIR: &str = "search";
+/// Appends to each of two servers in turn, and turns: fewer events than are followed of a scope
+/// that no caller has searched, so that what is measured is what an append itself does.
+const APPENDS: usize = 100;
+const TURNS: usize = 40;
+/// Turns before those that count.
+const FIRST_TURNS: usize = 8;
 
 fn run(site: &mut Site) -> Outcome<ProbeResult> {
     let events = site.settings.sessions * EVENTS_EACH;
     site.notes.push(format!("search: {events} events of {EVENT_WORDS} words"));
     let empty = {
         let server = Server::start(site, &site.path("empty"))?;
-        machine::resident_bytes(server.process.pid()).unwrap_or_default()
+        machine::own_bytes(server.process.pid()).unwrap_or_default()
     };
     let bodies = site.runtime.block_on(fill(site, events))?;
-    let mut found = vec![Vec::new(); 7];
+    let mut found = vec![Vec::new(); 8];
     let mut put = |at: usize, value: f64| found.get_mut(at).into_iter().for_each(|f| f.push(value));
     for round in 0..site.settings.rounds {
         stop_here(site)?;
@@ -98,12 +113,13 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
         times.sort_by(f64::total_cmp);
         put(0, median(&times));
         put(1, percentile(&times));
-        let resident = machine::resident_bytes(server.process.pid()).unwrap_or_default();
+        let resident = machine::own_bytes(server.process.pid()).unwrap_or_default();
         put(5, float(resident.saturating_sub(empty)) / float(1 << 20));
         put(6, percentile(&soon(site, &mut client)?));
         drop(client);
         server.process.stop()?;
         put(4, float(directory_bytes(&derived)) / float(bodies));
+        put(7, beside(site, round)?);
     }
     let sessions = site.settings.sessions;
     let other = || format!("with --sessions {sessions}; the target speaks of {SESSIONS}");
@@ -227,6 +243,58 @@ fn soon(site: &Site, client: &mut Connection) -> Outcome<Vec<f64>> {
     }
     times.sort_by(f64::total_cmp);
     Ok(times)
+}
+
+/// Processor time of an append to a server that can be searched over that of one that cannot, the
+/// median of many turns, in each of which both are appended to.
+fn beside(site: &mut Site, round: u32) -> Outcome<f64> {
+    let [on, off] = ["on", "off"].map(|which| site.path(&format!("search-{which}-{round}")));
+    let servers = [Server::start(site, &on)?, Server::unsearched(site, &off)?];
+    let mut numbers = Numbers::from(11);
+    let mut clients = Vec::new();
+    for server in &servers {
+        let mut client = site.wait(Connection::open(server.address, Protocol::Http))??;
+        let create = post_json("/v1/sessions", &json!({"id": "one"}).to_string());
+        site.wait(ask(&mut client, create))??;
+        clients.push(client);
+    }
+    let mut ratios = Vec::new();
+    for turn in 0..TURNS {
+        stop_here(site)?;
+        let mut busy = [0.0; 2];
+        // Each of the two goes first as often.
+        for which in [turn % 2, (turn + 1) % 2] {
+            let (Some(server), Some(client), Some(busy)) =
+                (servers.get(which), clients.get_mut(which), busy.get_mut(which))
+            else {
+                continue;
+            };
+            let before = machine::busy(server.process.pid());
+            for _ in 0..APPENDS {
+                let event = json!({"type": "user.message", "content": text(&mut numbers)});
+                let body = json!({"events": [event]}).to_string();
+                site.wait(ask(client, post_json("/v1/sessions/one/events", &body)))??;
+            }
+            *busy = machine::busy(server.process.pid()) - before;
+        }
+        let [on, off] = busy;
+        ratios.extend((turn >= FIRST_TURNS && off > 0.0).then_some(on / off));
+    }
+    ratios.sort_by(f64::total_cmp);
+    // Ranks within which the true median is in 95 of 100 cases.
+    let spread = (float(ratios.len() as u64)).sqrt();
+    let rank = |share: f64| {
+        let at = (float(ratios.len() as u64) / 2.0 + share * spread).max(0.0);
+        ratios.get(at as usize).or(ratios.last()).copied().unwrap_or_default()
+    };
+    let middle = median(&ratios);
+    let (least, most) = (rank(-1.0), rank(1.0));
+    site.notes.push(format!("search.append: {middle:.3}, within {least:.3} to {most:.3}"));
+    drop(clients);
+    for server in servers {
+        server.process.stop()?;
+    }
+    Ok(middle)
 }
 
 fn directory_bytes(directory: &std::path::Path) -> u64 {

@@ -61,7 +61,12 @@ pub(super) struct Server {
 impl Server {
     /// Starts it on that data directory and waits until it listens.
     pub(super) fn start(site: &Site, data_dir: &Path) -> Outcome<Self> {
-        Self::start_with(site, data_dir, &[])
+        Self::start_with(site, data_dir, &[], &[])
+    }
+
+    /// Starts it on that data directory, where sessions cannot be searched.
+    pub(super) fn unsearched(site: &Site, data_dir: &Path) -> Outcome<Self> {
+        Self::start_with(site, data_dir, &[], &[("SESSIONLOG_SEARCH", "off")])
     }
 
     /// Starts a server that requires a token, on its own data directory.
@@ -77,7 +82,7 @@ impl Server {
         let made = access::create(&tokens, new, site.clock.now(), &SystemEntropy);
         let (token, _) = made.map_err(io::Error::other)?;
         let arguments = [OsStr::new("--tokens-file"), tokens.as_os_str()];
-        let server = Self::start_with(site, &site.path("guarded"), &arguments)?;
+        let server = Self::start_with(site, &site.path("guarded"), &arguments, &[])?;
         Ok(Self { credential: format!("authorization: Bearer {token}\r\n"), ..server })
     }
 
@@ -93,12 +98,19 @@ impl Server {
             site,
             &site.path("encrypted"),
             &[OsStr::new("--key-file"), path.as_os_str()],
+            &[],
         )
     }
 
-    fn start_with(site: &Site, data_dir: &Path, arguments: &[&OsStr]) -> Outcome<Self> {
+    fn start_with(
+        site: &Site,
+        data_dir: &Path,
+        arguments: &[&OsStr],
+        settings: &[(&str, &str)],
+    ) -> Outcome<Self> {
         let mut command = sessionlog();
         without_settings(&mut command);
+        command.envs(settings.iter().copied());
         command.arg("serve").arg("--data-dir").arg(data_dir);
         command.arg("--config").arg(site.configuration());
         command.args(arguments);

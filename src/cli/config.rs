@@ -13,6 +13,7 @@ use url::Url;
 
 use super::{
     common::Common,
+    embedder::EmbedderSource,
     interfaces::Interfaces,
     keys::{self, KeySource},
     layers::{self, text_of},
@@ -20,14 +21,14 @@ use super::{
     settings::{SETTINGS, Setting},
     values::{
         ConfigError, DEFAULT, ENVIRONMENT, Environment, FILE, FLAG, SettingValue, Typed, duration,
-        size,
+        server, size,
     },
 };
 use crate::{
     env::LockRule,
     hook::Gate,
     secrets::Recogniser,
-    service::{Monitor, SearchOptions},
+    service::{Monitor, RestoreOptions, SearchOptions},
     store::{Lifetimes, local::Options},
 };
 
@@ -60,6 +61,12 @@ pub(super) struct Config {
     pub(super) max_steps: u64,
     /// Searching all sessions.
     pub(super) search: SearchOptions,
+    /// What a restore gives of context items when its caller does not say.
+    pub(super) restore: RestoreOptions,
+    /// Directories below which files of a restore are looked at, beside a workspace's own.
+    pub(super) files_roots: Vec<PathBuf>,
+    /// What makes vectors for it.
+    pub(super) embedder: EmbedderSource,
     /// Bounds of a model's context window.
     pub(super) monitor: Monitor,
     /// Tokens that a hook pages back in at most.
@@ -172,6 +179,10 @@ impl Config {
             let base = file.as_deref().and_then(Path::parent);
             Some(place(text, base.filter(|_| found.source.starts_with(FILE)), environment))
         };
+        let roots = one("files_roots").and_then(|found| found.value.clone()).into_iter();
+        let roots = roots.flat_map(|text| text.split(':').map(str::to_owned).collect::<Vec<_>>());
+        let roots = roots.filter(|text| !text.is_empty());
+        let roots: Vec<PathBuf> = roots.map(|text| place(&text, None, environment)).collect();
         let interfaces = Interfaces::parse(&typed, &path)?;
         let secrets = SecretsSource { rules: rules(&typed)?, file: path("secrets_file") };
         let gate = gate(&typed, environment)?;
@@ -196,6 +207,9 @@ impl Config {
             checkpoint_every: lasts(&typed, "checkpoint_interval", "600s")?,
             max_steps: number("max_steps", "a whole number, 0 for no limit")?,
             search: search(&typed)?,
+            restore: restore(&typed)?,
+            files_roots: roots,
+            embedder: EmbedderSource::parse(&typed, path("embedder_key_file"))?,
             monitor: monitor(&typed)?,
             hook_wait: lasts(&typed, "hook_wait", "1500ms")?,
             hook_tokens: tokens("hook_tokens")?,
@@ -294,6 +308,21 @@ fn monitor(typed: &Typed<'_>) -> Result<Monitor, ConfigError> {
     })
 }
 
+/// The settings of a restore.
+fn restore(typed: &Typed<'_>) -> Result<RestoreOptions, ConfigError> {
+    let threshold = typed("context_threshold", "a whole number from 0 to 10", &|text| {
+        text.parse::<u8>().is_ok_and(|threshold| threshold <= 10)
+    })?;
+    let items = typed("context_items", "a whole number up to 500", &|text| {
+        text.parse::<usize>().is_ok_and(|items| items <= 500)
+    })?;
+    let usual = RestoreOptions::default();
+    Ok(RestoreOptions {
+        threshold: threshold.parse().unwrap_or(usual.threshold),
+        items_max: items.parse().unwrap_or(usual.items_max),
+    })
+}
+
 /// The settings of searching.
 fn search(typed: &Typed<'_>) -> Result<SearchOptions, ConfigError> {
     let enabled = typed("search", "on or off", &|text| matches!(text, "on" | "off"))?;
@@ -361,11 +390,6 @@ fn place(text: &str, base: Option<&Path>, environment: &Environment) -> PathBuf 
     }
     let path = base.map_or_else(|| PathBuf::from(text), |base| base.join(text));
     std::path::absolute(&path).unwrap_or(path)
-}
-
-fn server(text: &str) -> Option<Url> {
-    let url = Url::parse(text).ok()?;
-    (matches!(url.scheme(), "http" | "https") && url.host().is_some()).then_some(url)
 }
 
 /// Whether it is the number of a level: these are not accepted.

@@ -27,7 +27,7 @@ use crate::{
 
 /// Settings that an owner is started with in any case, and what only a front end uses: they are
 /// not handed on again.
-const REPLACED: [&str; 11] = [
+const REPLACED: [&str; 12] = [
     "data_dir",
     "owner_idle",
     "log",
@@ -39,6 +39,7 @@ const REPLACED: [&str; 11] = [
     "secrets_file",
     "record",
     "exclude",
+    "files_roots",
 ];
 
 /// What tells a store, or what is left of one.

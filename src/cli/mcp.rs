@@ -11,6 +11,7 @@ use clap::Args;
 use super::{
     common::session,
     complete::ids,
+    config::Config,
     connect,
     failure::{Failure, Outcome},
     screen::Screen,
@@ -29,7 +30,7 @@ pub(super) struct Mcp {
     /// Session for tool calls that name none
     #[arg(long, value_name = "S", value_parser = session, add = ids())]
     pub(super) session: Option<SessionId>,
-    /// Tool sets to offer, comma-separated: research (default), events, memory
+    /// Tool sets to offer, comma-separated: research (default), events, memory, workspace
     #[arg(long, value_name = "A,B")]
     pub(super) toolsets: Option<String>,
 }
@@ -40,6 +41,7 @@ const CLAUDE_CODE_SESSION: &str = "CLAUDE_CODE_SESSION_ID";
 pub(super) async fn run(
     client: Client,
     wanted: Mcp,
+    config: &Config,
     environment: &Environment,
     screen: &Screen,
 ) -> Outcome {
@@ -63,6 +65,7 @@ pub(super) async fn run(
         directory: project.as_ref().map(|project| text(&project.directory)),
         root: project.as_ref().and_then(|project| project.root.as_ref()).map(text),
         toolsets,
+        files_roots: config.files_roots.clone(),
     };
     stdio(client, options).await.map_err(|error| Failure::Refused {
         code: "invalid_request",

@@ -15,10 +15,12 @@ mod config;
 mod connect;
 mod consent;
 mod demo;
+mod embedder;
 mod events;
 mod failure;
 mod fork;
 mod graph;
+mod handoff;
 mod health;
 mod hook;
 mod inspect;
@@ -275,6 +277,7 @@ async fn ask(
         Verb::Memory(wanted) => memory::run(&client, wanted, screen).await,
         Verb::Graph(wanted) => graph::run(&client, wanted, screen).await,
         Verb::Mark(wanted) => memory::mark(&client, wanted, screen).await,
+        Verb::Handoff(wanted) => handoff::run(&client, wanted, (config, environment), screen).await,
         Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
         Verb::History(wanted) => work::history(&client, &wanted, screen).await,
         Verb::Why(wanted) => why::run(&client, &wanted, screen).await,
@@ -298,7 +301,7 @@ async fn ask(
         Verb::Import(import) => transfer::import(&client, import, screen).await,
         Verb::Export(export) => transfer::export(&client, export, config, screen).await,
         Verb::Proxy(wanted) => proxy::run(client, wanted, config, environment).await,
-        Verb::Mcp(wanted) => mcp::run(client, wanted, environment, screen).await,
+        Verb::Mcp(wanted) => mcp::run(client, wanted, config, environment, screen).await,
         Verb::Audit(wanted) => tokens::audit(&client, wanted, screen).await,
         Verb::Backup(Backup { verb: BackupVerb::Create(wanted) }) => {
             backup::create(&client, config, &wanted.to, screen).await
@@ -362,6 +365,7 @@ impl Verb {
             Self::Checkpoints(verb) => Some(&mut verb.session),
             Self::Cursors(verb) => Some(&mut verb.session),
             Self::Memory(verb) => verb.session.as_mut(),
+            Self::Handoff(verb) => verb.session_mut(),
             Self::Mark(verb) => Some(&mut verb.session),
             Self::Wake(verb) => Some(&mut verb.session),
             Self::Rename(verb) => Some(&mut verb.session),

@@ -30,6 +30,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "checkpoints",
             "cursors",
             "mark",
+            "handoff",
             "wake",
             "rename",
             "tag",

@@ -106,6 +106,9 @@ fn tell(hit: &Hit, paper: &mut Paper) {
     if let Some(doubt) = &hit.stale {
         paper.say(Tone::Bad, "    ", &doubts(doubt));
     }
+    if hit.unchecked {
+        paper.say(Tone::Faint, "    ", "not compared with what came later: search again");
+    }
 }
 
 /// What speaks against a hit, in a line.

@@ -39,7 +39,7 @@ use crate::{
     http::{App, Exporter, HttpOptions, Listener, ServeOptions},
     import::{self, Chat, Members, Program, TranscriptLines},
     mcp::{self, McpHttpOptions},
-    service::{Quotas, ResearchOptions, Service},
+    service::{Embedder, Quotas, ResearchOptions, Service},
     store::{Lifetimes, Store},
     verbs::OwnerInfo,
     wire::json,
@@ -87,6 +87,7 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
         network = Network::open(config).await?;
     }
     let quotas = config.interfaces.quotas()?;
+    let embedder = config.embedder.open(&config.secrets)?;
     // Checked before the log file: with a wrong key no byte is written.
     let opening = Opening::check(config)?;
     log_to(config, on_demand)?;
@@ -107,7 +108,7 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
         stopping.cancel();
     });
     let mut listeners = vec![Listener::Unix(UnixListener::from_std(local)?)];
-    let service = service(&opening.env, Arc::clone(&store), config, quotas);
+    let service = service(&opening.env, Arc::clone(&store), config, quotas, embedder);
     let router = router(service.clone(), config, &network, &stop);
     let idle = on_demand.then_some(config.owner_idle);
     announce(config, &network, screen)?;
@@ -130,10 +131,16 @@ fn service(
     store: Arc<dyn Store>,
     config: &Config,
     quotas: PerTenant<Quotas>,
+    embedder: Option<Arc<dyn Embedder>>,
 ) -> Service {
     let research = ResearchOptions { steps_max: config.max_steps, ..ResearchOptions::default() };
     let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
-    service.with_quotas(quotas).with_monitor(config.monitor).with_search(config.search)
+    let service = service.with_quotas(quotas).with_monitor(config.monitor);
+    let service = service.with_search(config.search).with_restoring(config.restore);
+    match embedder.filter(|_| config.search.enabled) {
+        Some(embedder) => service.with_embedder(embedder, config.embedder.all),
+        None => service,
+    }
 }
 
 /// The routes of every interface, over one set of verbs.

@@ -309,10 +309,22 @@ pub(super) async fn erase(client: &Client, wanted: &args::Erase, screen: &mut Sc
         consent::ask(false, &warning, "Erase it permanently?", &unchanged, screen)?;
     }
     let place = InSession { session: id.clone() };
-    let erased = client.call::<sessions::Erase>(&place, &NoQuery {}, &()).await?;
+    let query = sessions::EraseQuery { with_memory: wanted.with_memory };
+    let erased = client.call::<sessions::Erase>(&place, &query, &()).await?;
     if screen.json {
         return Ok(screen.print(&erased)?);
     }
     screen.line(format!("erased {id}"))?;
+    let items = counted(erased.memory.len(), "item");
+    match erased.memory.first() {
+        Some(item) if item.redacted => {
+            screen.line(format!("removed the text of {items} of memory written from it"))?;
+        }
+        Some(item) => screen.line(format!(
+            "{items} of memory written from it stay: `sessionlog redact {} {}` removes the first",
+            item.notebook, item.memory_id
+        ))?,
+        None => {}
+    }
     Ok(())
 }

@@ -67,6 +67,12 @@ pub(super) const SETTINGS: &[Setting] = &[
         "paths that hook and proxy never record, A,B: ~, *, ? and **; each with all below it",
     )
     .everywhere(),
+    Setting::new(
+        "files_roots",
+        "A:B",
+        "directories, beside a workspace's own, below which files of a restore are looked at",
+    )
+    .nowhere(),
     Setting::new("log", "LEVEL", "log level: off, error, warn, info, debug or trace")
         .or("info")
         .everywhere(),
@@ -153,9 +159,25 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .or("10s")
     .nowhere(),
+    Setting::new("context_threshold", "N", "least importance of a context item in a restore, 0 to 10")
+        .or("3")
+        .nowhere(),
+    Setting::new("context_items", "N", "maximum number of context items in a restore, up to 500")
+        .or("50")
+        .nowhere(),
     Setting::new("search", "ON", "whether sessions can be searched: on or off").or("on").nowhere(),
     Setting::new("search_memory", "SIZE", "memory for the search index that is in no file yet")
         .or("64MiB")
+        .nowhere(),
+    Setting::new("embedder_url", "URL", "address of a /v1/embeddings; what was said is sent to it")
+        .nowhere(),
+    Setting::new("embedder_model", "NAME", "model of the embedder").nowhere(),
+    Setting::new("embedder_key_file", "FILE", "file with its key; readable only by you").nowhere(),
+    Setting::new("embedder_dims", "N", "numbers of a vector, 0 for what the model gives")
+        .or("0")
+        .nowhere(),
+    Setting::new("embed", "WHAT", "what is sent: said (by people and agents), or all")
+        .or("said")
         .nowhere(),
     Setting::new(
         "owner_idle",

@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
+use url::Url;
+
 pub(super) const DEFAULT: &str = "default";
 pub(super) const FILE: &str = "file";
 pub(super) const ENVIRONMENT: &str = "environment";
@@ -123,6 +125,12 @@ impl SettingValue {
             wanted: wanted.to_owned(),
         })
     }
+}
+
+/// The address of a server, when it is one.
+pub(super) fn server(text: &str) -> Option<Url> {
+    let url = Url::parse(text).ok()?;
+    (matches!(url.scheme(), "http" | "https") && url.host().is_some()).then_some(url)
 }
 
 /// Parses a number with a unit: `500ms`, `60s`, `15m`, `4h`, `30d`; a bare number is seconds.

@@ -27,6 +27,8 @@ pub(super) async fn show(client: &Client, wanted: args::View, screen: &mut Scree
     let body = fetch(client, which, &session, wanted.step, |request| {
         let request = request
             .query_opt("from", wanted.from)
+            .query_opt("recall", wanted.recall.map(args::Recall::as_str))
+            .query_opt("recall_tokens", wanted.recall_tokens)
             .query_opt("at", wanted.at)
             .query_opt("branch", wanted.branch)
             .query_opt("cursor", wanted.cursor)

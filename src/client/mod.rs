@@ -7,6 +7,7 @@
 //! the middle of a call costs the caller time, not an answer.
 
 mod call;
+mod embed;
 mod error;
 mod owner;
 mod request;
@@ -26,6 +27,7 @@ use reqwest::{
 };
 use url::Url;
 
+pub use embed::{Clean, EmbedderOptions, HttpEmbedder};
 pub use error::{ClientError, Refusal, StartReport};
 pub use owner::{OwnerReport, OwnerTarget, Start};
 pub use request::{Answer, Request, path_part, session_path};

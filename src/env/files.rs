@@ -52,6 +52,18 @@ pub fn open_own(path: &Path) -> io::Result<Option<impl Read + io::Seek + use<>>>
     Ok(own.then_some(file))
 }
 
+/// Opens a regular file for reading, with its size; `None` of a link and of anything else.
+///
+/// # Errors
+/// The error of the file system.
+pub fn open_regular(path: &Path) -> io::Result<Option<(impl Read + use<>, u64)>> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
+    let flags = flags.bits().cast_signed();
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let about = file.metadata()?;
+    Ok(about.is_file().then_some((file, about.len())))
+}
+
 /// What tells a changed file from an unchanged one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {

@@ -7,6 +7,7 @@ pub mod disk;
 pub mod entropy;
 pub mod files;
 pub mod host;
+pub mod look;
 pub mod map;
 pub mod planted;
 pub mod project;

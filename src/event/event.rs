@@ -24,6 +24,21 @@ pub enum Origin {
     Import,
 }
 
+impl Origin {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Model => "model",
+            Self::Tool => "tool",
+            Self::Web => "web",
+            Self::Harness => "harness",
+            Self::Import => "import",
+        }
+    }
+}
+
 /// One thing that happened, as the store keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {

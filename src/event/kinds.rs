@@ -38,9 +38,18 @@ register! {
     OUTCOME_RECORDED = "outcome.recorded",
     MEMORY_ITEM = "memory.item",
     MEMORY_FORGOTTEN = "memory.forgotten",
+    MEMORY_PAGED_IN = "memory.paged_in",
     EVENT_MARKED = "event.marked",
     GRAPH_ENTITY_UPSERTED = "graph.entity_upserted",
     GRAPH_RELATIONSHIP_CREATED = "graph.relationship_created",
+
+    // What is handed from a session to the one that continues it.
+    CONTEXT_ITEM = "context.item",
+    FILE_REFERENCED = "file.referenced",
+    FILE_CHECKED = "file.checked",
+    WORKSPACE_STATE = "workspace.state",
+    SESSION_SAVED = "session.saved",
+    SESSION_RESTORED = "session.restored",
 
     // The context of a model.
     CONTEXT_COMPACTED = "context.compacted",
@@ -83,4 +92,14 @@ pub fn is_result(kind: &str) -> bool {
         kind,
         AGENT_TOOL_RESULT | AGENT_MCP_TOOL_RESULT | USER_TOOL_RESULT | USER_CUSTOM_TOOL_RESULT
     )
+}
+
+/// Whether an event of the type may say something of earlier ones, or is of those of which
+/// something is said: a file changed, a command succeeded at last, a step or an item is replaced,
+/// an event is wrong.
+#[must_use]
+pub fn says_of_earlier(kind: &str) -> bool {
+    const OTHERS: [&str; 5] =
+        [RESEARCH_STEP, MEMORY_ITEM, MEMORY_FORGOTTEN, CONTEXT_CLEARED, EVENT_MARKED];
+    is_call(kind) || is_result(kind) || OTHERS.contains(&kind)
 }

@@ -4,12 +4,13 @@
 use super::{
     budget::Cut,
     outcomes::{PatternLine, ProviderLine, patterns, providers},
+    priority::{Parts, TASK, important, is_marked},
     select::{Class, Form, Item, Recipe, Row},
 };
 use crate::{
     event::Position,
     projection::{
-        CommandFact, Effect, Facts, Finding, PlanStep, Said,
+        CommandFact, Effect, Facts, Finding, MarkKind, PlanStep, Said,
         body::StepBody,
         text::{ELLIPSIS, one_line, whole_graphemes},
     },
@@ -143,6 +144,38 @@ impl<'a> Known<'a> {
             }
             Class::Pattern | Class::Provider | Class::Count => self.counted(class),
             Class::Failure | Class::Mended | Class::File | Class::Change => self.work(class),
+            Class::ContextItem | Class::Context | Class::Reference => self.saved(class),
+        }
+    }
+
+    /// What the client saved: items by their priority, the conversation in its words, files of
+    /// which no change is known.
+    fn saved(&mut self, class: Class) {
+        let (facts, saved) = (self.facts, &self.facts.saved);
+        match class {
+            Class::ContextItem => {
+                for (place, one) in saved.items().iter().enumerate() {
+                    let at = self.at(class, place, one.position);
+                    let is_done = is_marked(facts, one.position, MarkKind::Done);
+                    if !(is_done && &*one.category == TASK) {
+                        let parts = Parts::of(facts, one, &at);
+                        let bytes = one.content.len().min(2 * LINE_CHARS_MAX);
+                        self.item(Item { bytes, worth: parts.sum() * 10, ..at });
+                    }
+                }
+            }
+            Class::Context => {
+                let said = saved.context().into_iter();
+                said.for_each(|said| self.text(class, 0, &said.text, said.position));
+            }
+            _ => {
+                for (place, one) in saved.files().iter().enumerate() {
+                    if !facts.work.files().any(|file| is_same_file(&one.path, &file.path)) {
+                        let at = self.at(class, place, one.position);
+                        self.item(Item { bytes: one.path.len(), ..at });
+                    }
+                }
+            }
         }
     }
 
@@ -228,8 +261,9 @@ impl<'a> Known<'a> {
         };
         for (place, (bytes, position)) in known.into_iter().enumerate() {
             let in_vain = failed.get(place).copied().unwrap_or_default();
-            let status = if in_vain { IN_VAIN_PERCENT } else { 100 };
-            self.item(Item { bytes, status, ..self.at(class, place, position) });
+            let at = self.at(class, place, position);
+            let status = if in_vain { at.status * IN_VAIN_PERCENT / 100 } else { at.status };
+            self.item(Item { bytes, status, ..at });
         }
     }
 
@@ -320,7 +354,9 @@ impl<'a> Known<'a> {
             }
             Said::At(position) => {
                 let answer = talk.answers().binary_search_by_key(&position, |one| one.position);
-                (position, answer.ok().map(|at| (Class::Answer, at)))
+                let context = self.facts.saved.context().filter(|said| said.position == position);
+                let answer = answer.ok().map(|at| (Class::Answer, at));
+                (position, answer.or(context.map(|_| (Class::Context, 0))))
             }
             Said::Listed(_) => (Position(0), None),
         };
@@ -329,14 +365,20 @@ impl<'a> Known<'a> {
         self.item(Item { worth, bytes, signature, inside, ..at });
     }
 
-    /// An item at a position of the session.
+    /// An item at a position of the session, with the mark of its event.
     fn at(&self, class: Class, place: usize, position: Position) -> Item {
         let share = |of: u64| usize::try_from(of).unwrap_or(usize::MAX);
         let made = item(class, place, (share(position.0), share(self.facts.position.0)));
-        Item { position: position.0, ..made }
+        let mark = important(self.facts, position);
+        let is_wrong = class != Class::Task && is_marked(self.facts, position, MarkKind::Wrong);
+        let status = if is_wrong { 0 } else { made.status };
+        Item { position: position.0, mark, status, ..made }
     }
 
     fn item(&mut self, item: Item) {
+        if item.status == 0 {
+            return;
+        }
         if let Some(count) = self.counts_of.get_mut(item.class as usize) {
             *count += 1;
         }
@@ -349,7 +391,7 @@ impl<'a> Known<'a> {
     }
 
     /// Keeps the items of a class that pass a test.
-    fn retain(&mut self, class: Class, wanted: impl Fn(&Item) -> bool) {
+    pub(super) fn retain(&mut self, class: Class, wanted: impl Fn(&Item) -> bool) {
         self.items.retain(|item| item.class != class || wanted(item));
         let left = self.items.iter().filter(|item| item.class == class).count();
         if let Some(count) = self.counts_of.get_mut(class as usize) {
@@ -386,6 +428,12 @@ impl<'a> Known<'a> {
         let text = self.formed(&step.text, form, TEXT_BYTES).text;
         Some(PlanStep { text, state: step.state.clone() })
     }
+}
+
+/// Whether a path is that of a file that is known by its path below the session's directory.
+pub(super) fn is_same_file(path: &str, below: &str) -> bool {
+    let before = path.strip_suffix(below);
+    before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }
 
 /// Bytes of the texts of a step.
@@ -456,6 +504,6 @@ pub(super) fn formed(text: &str, form: Form, bytes_max: usize, line_chars: usize
                 format!("{head} {ELLIPSIS}[{left_out} bytes]{ELLIPSIS} {}", tail.trim_start());
             Cut { text, truncated: true }
         }
-        Form::Short | Form::Whole => Cut { text: text.to_owned(), truncated: false },
+        _ => Cut { text: text.to_owned(), truncated: false },
     }
 }

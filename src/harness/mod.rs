@@ -12,7 +12,10 @@ mod message;
 mod outcomes;
 mod overview;
 mod phases;
+mod priority;
+mod recall;
 mod render;
+mod restore;
 mod said;
 pub mod select;
 mod squeeze;
@@ -39,10 +42,17 @@ pub use overview::{
     overview,
 };
 pub use phases::{Level, Levelled, Named, PhaseView, levelled};
+pub use priority::Parts;
+pub use recall::{NOTICE, Passage, TRUST, at_work, framed, recalled, speaks_of_it, words};
 pub use render::{LeftOut, PlanView, Quote, ResultView, Why};
+pub use restore::{
+    Asked, CONTEXT_ITEMS_MAX, GivenFile, GivenItem, PRIORITY_THRESHOLD, Preserved, RESTORE_TOKENS,
+    RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Restored, Spent, Taken, restore,
+};
 pub use said::{Block, Call, Image, READ_TYPES, ToolResult};
+pub use select::{By, Form};
 pub use step::{StepPlace, StepView, page};
 pub use summary::{summary, summary_in_lines};
 pub use tokens::{Counter, Tokenizer};
 pub use transform::{Compress, Filter, Transform, TransformError};
-pub use window::{Plan, Reason, Shape, Shown, WINDOW_TOKENS_MIN, Window, window};
+pub use window::{Plan, Reason, Recalled, Shape, Shown, WINDOW_TOKENS_MIN, Window, window};

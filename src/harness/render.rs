@@ -32,18 +32,18 @@ fn failure(known: &Known<'_>, one: &CommandFact, form: Form) -> String {
     let error = known.formed(&one.error, form, INPUT_BYTES).text;
     let times = if one.failures > 1 { format!(", {} times", one.failures) } else { String::new() };
     let error = if error.is_empty() { "failed".to_owned() } else { error };
-    format!("{line}: {error} (@{}{times})", one.last)
+    format!("{line}: {error} ({}{times})", known.place(one.last))
 }
 
 /// A file: how often it was changed and where, or what took the changes back.
-fn file(file: &FileFact) -> String {
-    let (path, last) = (&file.path, file.last);
+fn file(known: &Known<'_>, file: &FileFact) -> String {
+    let (path, last) = (&file.path, known.place(file.last));
     match (file.state, file.times) {
-        (FileState::Changed, 1) => format!("{path} @{last}"),
-        (FileState::Changed, times) => format!("{path} ({times} times, last @{last})"),
-        (FileState::Reverted, _) => format!("{path} (reverted @{last})"),
-        (FileState::Stashed, _) => format!("{path} (stashed @{last})"),
-        (FileState::Deleted, _) => format!("{path} (deleted @{last})"),
+        (FileState::Changed, 1) => format!("{path} {last}"),
+        (FileState::Changed, times) => format!("{path} ({times} times, last {last})"),
+        (FileState::Reverted, _) => format!("{path} (reverted {last})"),
+        (FileState::Stashed, _) => format!("{path} (stashed {last})"),
+        (FileState::Deleted, _) => format!("{path} (deleted {last})"),
     }
 }
 
@@ -61,7 +61,7 @@ fn change(known: &Known<'_>, one: &Effect, form: Form) -> String {
         (true, false) => format!(" -> failed {result}"),
         (false, false) => format!(" -> {result}"),
     };
-    format!("{} {input}{outcome} (@{})", one.tool, one.position)
+    format!("{} {input}{outcome} ({})", one.tool, known.place(one.position))
 }
 
 /// A text that may be cut, and its position.
@@ -134,13 +134,21 @@ pub struct Why {
 }
 
 impl Known<'_> {
+    /// A position as a reader names it: with the session where that is an earlier one.
+    pub(super) fn place(&self, at: Position) -> String {
+        match self.facts.place(at) {
+            (None, position) => format!("@{position}"),
+            (Some(session), position) => format!("{session}@{position}"),
+        }
+    }
+
     /// The text of an item on a line of its own, with its step or position.
     pub(super) fn line(&self, class: Class, place: usize, form: Form) -> String {
         let (facts, research) = (self.facts, &self.facts.research);
         let made = match class {
             Class::Finding => facts.findings.found().get(place).map(|one| match one.said {
                 Said::Step(step) => self.labelled(step, &one.text),
-                Said::At(position) => format!("@{position} {}", one.text),
+                Said::At(position) => format!("{} {}", self.place(position), one.text),
                 Said::Listed(_) => one.text.to_string(),
             }),
             Class::Rejection => {
@@ -174,7 +182,7 @@ impl Known<'_> {
                 .mended()
                 .nth(place)
                 .map(|one| self.formed(&one.line, form, INPUT_BYTES).text),
-            Class::File => facts.work.files().nth(place).map(file),
+            Class::File => facts.work.files().nth(place).map(|one| file(self, one)),
             Class::Change => facts.work.effects().nth(place).map(|one| change(self, one, form)),
             _ => self.quote(class, place, form).map(|quote| quote.cut.text),
         };
@@ -208,6 +216,10 @@ impl Known<'_> {
     fn labelled(&self, ordinal: usize, text: &str) -> String {
         let research = &self.facts.research;
         let Some(step) = research.steps().get(ordinal) else { return text.to_owned() };
+        if let (Some(_), _) = self.facts.place(step.position) {
+            // Steps of another session have its numbers.
+            return format!("{} {text}", self.place(step.position));
+        }
         match research.branch_of_step(step) {
             Some(branch) => format!("[{}@{}] {text}", step.number, one_line(&branch.id, 16)),
             None => format!("[{}] {text}", step.number),
@@ -299,13 +311,19 @@ impl Known<'_> {
 
     /// The lines of a class that were chosen.
     pub(super) fn lines(&self, selection: &Selection, class: Class) -> Vec<String> {
+        let chosen = self.in_order(selection, class).into_iter();
+        chosen.map(|(place, form)| self.line(class, place, form)).collect()
+    }
+
+    /// The chosen of a class in the order in which a reader sees them.
+    pub(super) fn in_order(&self, selection: &Selection, class: Class) -> Vec<(usize, Form)> {
         let mut chosen = selection.of(class);
         if class == Class::Finding {
             // Their list is in no order.
             let found = self.facts.findings.found();
             chosen.sort_by_key(|(place, _)| found.get(*place).map(|one| (one.said, one.order)));
         }
-        chosen.into_iter().map(|(place, form)| self.line(class, place, form)).collect()
+        chosen
     }
 
     /// The quotes of a class that were chosen.
@@ -405,11 +423,7 @@ impl Known<'_> {
             class: class.as_str(),
             position,
             text: one_line(&text, WHY_CHARS_MAX),
-            form: match one.form {
-                Form::Line => "line",
-                Form::Short => "short",
-                Form::Whole => "whole",
-            },
+            form: one.form.as_str(),
             score: one.score as u64,
             why: why(one),
         }

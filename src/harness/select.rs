@@ -78,6 +78,12 @@ pub enum Class {
     StepLine,
     /// One of the latest events in one line.
     Event,
+    /// A context item that the client saved.
+    ContextItem,
+    /// The conversation in the client's words, as it saved it.
+    Context,
+    /// A file that the session refers to, of which it knows no change.
+    Reference,
     /// How many events there are of a type.
     Count,
 }
@@ -107,7 +113,14 @@ impl Class {
                 | Self::Change
                 | Self::Result
                 | Self::Event
+                | Self::ContextItem
+                | Self::Context
         )
+    }
+
+    /// Whether a whole item may be shown with less white space and without comments.
+    fn has_squeezed(self) -> bool {
+        matches!(self, Self::ContextItem | Self::Context)
     }
 
     /// Whether its short form is another one than the whole.
@@ -149,6 +162,9 @@ impl Class {
             Self::Provider => "provider_stats",
             Self::StepLine => "steps",
             Self::Event => "recent",
+            Self::ContextItem => "context_items",
+            Self::Context => "context",
+            Self::Reference => "references",
             Self::Count => "types",
         }
     }
@@ -161,8 +177,26 @@ pub enum Form {
     Line,
     /// The bytes of its class: whole when it is short, else its beginning and its end.
     Short,
+    /// All of it without comments and without needless white space.
+    Bare,
+    /// All of it without needless white space.
+    Squeezed,
     /// All of it.
     Whole,
+}
+
+impl Form {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Line => "line",
+            Self::Short => "short",
+            Self::Bare => "bare",
+            Self::Squeezed => "squeezed",
+            Self::Whole => "whole",
+        }
+    }
 }
 
 /// A fact that a view may show.
@@ -234,13 +268,63 @@ pub struct Recipe {
     pub newest: &'static [Class],
     /// Most of what is left then for these, in percent, while others wait; then all of the rest.
     pub newest_percent: usize,
+    /// Groups of classes, each with its share of the budget in percent: beyond it an item waits
+    /// until none of the others is left. What a group does not use goes to the others.
+    pub shares: &'static [Share],
+    /// By what the items are ordered.
+    pub by: By,
+}
+
+/// A group of classes, and its share of the budget in percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Its name.
+    pub name: &'static str,
+    /// Its classes.
+    pub classes: &'static [Class],
+    /// Its share, in percent.
+    pub percent: usize,
+}
+
+/// By what items are ordered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// By their class, worth, recency, state and marks.
+    #[default]
+    Hybrid,
+    /// The newest first.
+    Recency,
+    /// By the same as `Hybrid`, but for recency.
+    Importance,
+}
+
+impl By {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Hybrid, Self::Recency, Self::Importance];
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hybrid => "hybrid",
+            Self::Recency => "recency",
+            Self::Importance => "importance",
+        }
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|by| by.as_str() == name)
+    }
 }
 
 impl Recipe {
     /// A recipe of these rows, without a conversation.
     #[must_use]
     pub const fn new(rows: &'static [Row], first_percent: usize) -> Self {
-        Self { rows, first_percent, newest: &[], newest_percent: 0 }
+        let (newest, newest_percent): (&[Class], usize) = (&[], 0);
+        Self { rows, first_percent, newest, newest_percent, shares: &[], by: By::Hybrid }
     }
 }
 
@@ -485,9 +569,13 @@ impl Choice<'_> {
 
     /// The steps and messages that are shown whole.
     fn whole_texts(&mut self) -> Vec<(Class, usize)> {
-        let is_text = |one: &&Chosen| matches!(one.item.class, Class::LastStep | Class::Answer);
+        let is_text = |one: &&Chosen| {
+            matches!(one.item.class, Class::LastStep | Class::Answer | Class::Context)
+        };
         let texts: Vec<Chosen> = self.made.chosen.iter().filter(is_text).copied().collect();
-        let is_whole = |one: &Chosen| self.price.price(&one.item, Form::Whole) <= one.cost;
+        let is_whole = |one: &Chosen| {
+            one.form >= Form::Bare || self.price.price(&one.item, Form::Whole) <= one.cost
+        };
         let whole = texts.into_iter().filter(is_whole);
         whole.map(|one| (one.item.class, one.item.place)).collect()
     }
@@ -519,10 +607,11 @@ impl Choice<'_> {
             self.items.iter().zip(&self.taken).enumerate().filter(|(_, (_, taken))| !**taken);
         let ranked = open.filter_map(|(at, (item, _))| {
             let row = row_of(item.class).filter(|row| row.weight > 0)?;
-            Some((rank(item, row, 0), at, Reverse(0_u8)))
+            Some((rank(item, row, recipe.by, 0), at, Reverse(0_u8)))
         });
         let mut heap: BinaryHeap<_> = ranked.collect::<Vec<_>>().into();
-        while let Some((_, at, Reverse(counted))) = heap.pop() {
+        let mut shares = Shares::of(recipe, &self.made.chosen, self.purse.left());
+        while let Some((_, at, Reverse(counted))) = heap.pop().or_else(|| shares.next_waiting()) {
             let Some(item) = self.items.get(at) else { continue };
             let Some(row) = row_of(item.class) else { continue };
             let count = self.counts.get(item.class as usize).copied().unwrap_or_default();
@@ -537,14 +626,18 @@ impl Choice<'_> {
             {
                 continue;
             }
-            let repeats = self.repeats(item);
+            let (repeats, class) = (self.repeats(item), item.class);
             if repeats > counted {
-                heap.push((rank(item, row, repeats), at, Reverse(repeats)));
+                heap.push((rank(item, row, recipe.by, repeats), at, Reverse(repeats)));
                 continue;
             }
+            let scored = score(item, row, recipe.by, repeats);
             let cost = self.cost(at, Form::Line);
-            if self.purse.pay(cost) {
-                self.take(at, Form::Line, cost, score(item, row, repeats), repeats, false);
+            if shares.must_wait(class, cost) {
+                shares.waiting.push((0, at, Reverse(counted)));
+            } else if self.purse.pay(cost) {
+                shares.spend(class, cost);
+                self.take(at, Form::Line, cost, scored, repeats, false);
             } else {
                 self.close(Some(row));
             }
@@ -559,7 +652,7 @@ impl Choice<'_> {
             Reverse(one.map(|one| (one.is_first, one.score)))
         });
         let mut purse = self.purse;
-        for form in [Form::Short, Form::Whole] {
+        for form in [Form::Short, Form::Bare, Form::Squeezed, Form::Whole] {
             for at in &order {
                 self.lengthen(*at, form, &mut purse);
             }
@@ -573,6 +666,9 @@ impl Choice<'_> {
             return;
         };
         self.made.visits += 1;
+        if matches!(form, Form::Bare | Form::Squeezed) && !one.item.class.has_squeezed() {
+            return;
+        }
         let form = if one.item.class.has_short() { form } else { Form::Whole };
         let cost = match one.item.class.has_forms() {
             true => self.price.price(&one.item, form).max(one.cost),
@@ -618,17 +714,64 @@ impl Choice<'_> {
     }
 }
 
+/// What the groups of a recipe have spent of their shares, and the items that wait.
+struct Shares {
+    groups: Vec<(Share, usize)>,
+    waiting: Vec<Ranked>,
+    are_closed: bool,
+}
+
+/// The rank of an item, its place, and the repeats that the rank counts.
+type Ranked = (usize, usize, Reverse<u8>);
+
+impl Shares {
+    /// The shares of the budget, of which the chosen have spent theirs.
+    fn of(recipe: &Recipe, chosen: &[Chosen], left: usize) -> Self {
+        let spent = |classes: &[Class]| {
+            let own = chosen.iter().filter(|one| classes.contains(&one.item.class));
+            own.map(|one| one.cost).sum::<usize>()
+        };
+        let all = left + chosen.iter().map(|one| one.cost).sum::<usize>();
+        let room = |share: &Share| (all * share.percent / 100).saturating_sub(spent(share.classes));
+        let groups = recipe.shares.iter().map(|share| (*share, room(share))).collect();
+        Self { groups, waiting: Vec::new(), are_closed: false }
+    }
+
+    fn must_wait(&self, class: Class, cost: usize) -> bool {
+        let group = self.groups.iter().find(|(share, _)| share.classes.contains(&class));
+        !self.are_closed && group.is_some_and(|(_, room)| *room < cost)
+    }
+
+    fn spend(&mut self, class: Class, cost: usize) {
+        let group = self.groups.iter_mut().find(|(share, _)| share.classes.contains(&class));
+        group.into_iter().for_each(|(_, room)| *room = room.saturating_sub(cost));
+    }
+
+    /// The next item that waited for the others, in their order.
+    fn next_waiting(&mut self) -> Option<Ranked> {
+        if !self.are_closed {
+            self.are_closed = true;
+            self.waiting.reverse();
+        }
+        self.waiting.pop()
+    }
+}
+
 /// Score of an item: its class, its worth, its age, its state, the user's mark, and how much of it
 /// is shown already.
-fn score(item: &Item, row: &Row, repeats: u8) -> usize {
+fn score(item: &Item, row: &Row, by: By, repeats: u8) -> usize {
     let marked = if item.mark.is_some_and(|mark| mark >= MARK_HIGH) { 2 } else { 1 };
-    let recency = 100 + item.recency / 10;
+    let recency = match by {
+        By::Hybrid => 100 + item.recency / 10,
+        By::Importance => 100,
+        By::Recency => return (marked * item.recency * item.status / 10) >> repeats,
+    };
     (row.weight * item.worth * marked / 1_000 * recency / 100 * item.status / 100) >> repeats
 }
 
 /// The order in which items are visited: worth per cost.
-fn rank(item: &Item, row: &Row, repeats: u8) -> usize {
-    score(item, row, repeats).pow(2) / (item.bytes + RANKED_BYTES)
+fn rank(item: &Item, row: &Row, by: By, repeats: u8) -> usize {
+    score(item, row, by, repeats).pow(2) / (item.bytes + RANKED_BYTES)
 }
 
 /// Why an item was chosen, in words.

@@ -125,6 +125,20 @@ pub(super) fn comments(text: &str, language: Comments) -> Option<String> {
     (made.len() < text.lines().count()).then(|| made.join("\n"))
 }
 
+/// The same for code of an unknown language: a language whose comments it has.
+pub(super) fn comments_of(text: &str) -> Option<String> {
+    let has = |mark: &str| text.lines().any(|line| line.trim_start().starts_with(mark));
+    let is_c = has("//") || has("/*");
+    let ends = |line: &str| line.trim_end().ends_with([';', '{', '}']);
+    let language = match is_c {
+        true => Comments::Slash,
+        // In languages with braces such a line is no comment.
+        false if has("# ") && !text.lines().any(ends) => Comments::Hash,
+        false => return fenced_comments(text),
+    };
+    comments(text, language)
+}
+
 /// The same for fenced code blocks that name their language.
 pub(super) fn fenced_comments(text: &str) -> Option<String> {
     let mut made: Vec<String> = Vec::new();

@@ -88,7 +88,7 @@ pub(super) fn brief(
     let max = match form {
         Form::Line => bytes_min,
         Form::Short => STEP_BYTES,
-        Form::Whole => usize::MAX,
+        _ => usize::MAX,
     };
     let fits = bytes <= max;
     let cut = |text: &str, max: usize| match fits {

@@ -111,6 +111,14 @@ impl Transform {
         parsed.ok_or_else(|| TransformError { text: text.chars().take(200).collect() })
     }
 
+    /// Whether it leaves events of a type out.
+    #[must_use]
+    pub fn leaves_out(&self, kind: &str) -> bool {
+        let Self::Filter(filter) = self else { return false };
+        let is = |types: &[String]| types.iter().any(|name| matches(name, kind));
+        !filter.types.is_empty() && !is(&filter.types) || is(&filter.drop)
+    }
+
     /// The units afterwards.
     #[must_use]
     pub fn apply(&self, units: Vec<Unit>, counter: &dyn Counter) -> Vec<Unit> {

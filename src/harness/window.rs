@@ -16,7 +16,7 @@ use super::{
     unit::{Unit, units},
 };
 use crate::{
-    event::{Event, Position, Range},
+    event::{Event, Position, Range, kinds},
     projection::body,
 };
 
@@ -77,6 +77,17 @@ pub struct Plan {
     pub shape: Shape,
     /// The first position that is read.
     pub from: Position,
+    /// What of the rest of the log it shows as well: part of its budget.
+    pub recalled: Option<Recalled>,
+}
+
+/// A message that is made of passages of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recalled {
+    /// The message.
+    pub text: String,
+    /// What it costs at most.
+    pub tokens: usize,
 }
 
 /// Why positions are not in a window.
@@ -156,6 +167,7 @@ pub fn window(events: &[Event], at: Position, plan: &Plan) -> Window {
         Transform::Reorder { slack } => Some(*slack),
         _ => None,
     });
+    let frame = frame + plan.recalled.as_ref().map_or(0, |recalled| recalled.tokens);
     let room = plan.tokens_max.saturating_sub(frame);
     let mut chosen = choose(all, &prices, room, slack.unwrap_or(0));
     drop_covered(&mut chosen.units, &prices, &mut chosen.tokens);
@@ -169,6 +181,9 @@ pub fn window(events: &[Event], at: Position, plan: &Plan) -> Window {
         chosen_items.filter(|one| one.cut).map(|one| one.position).collect();
     if annotates && plan.shape != Shape::Events {
         note_gap(&mut chosen.units, &dropped);
+    }
+    if let Some(recalled) = plan.recalled.as_ref().filter(|_| plan.shape != Shape::Events) {
+        recall(&mut chosen.units, recalled);
     }
     let mut unread = BTreeMap::new();
     if chosen.units.is_empty() && plan.shape != Shape::Events {
@@ -258,6 +273,11 @@ impl<'a> Prices<'a> {
                 Block::Image(_) => IMAGE_TOKENS,
             }
     }
+}
+
+/// What a text costs as a message of its own.
+pub(super) fn message_tokens(text: &str, counter: &dyn Counter) -> usize {
+    MESSAGE_TOKENS + BLOCK_TOKENS + counter.count(text)
 }
 
 /// Units that fit.
@@ -457,6 +477,24 @@ fn note_gap(units: &mut Vec<Unit>, dropped: &[(Range, Reason)]) {
     let said = Said::made(&first, Speech::User(vec![Block::Text(text)]));
     let place = units.iter().take_while(|unit| unit.position() < gap.from).count();
     units.insert(place, Unit { said: vec![said] });
+}
+
+/// Puts what is recalled before the latest message of the user, behind the first one: the beginning
+/// stays as it was, for a cache of prompts.
+fn recall(units: &mut Vec<Unit>, recalled: &Recalled) {
+    let of_user = |unit: &Unit| {
+        let first = unit.said.first();
+        unit.is_user()
+            && first
+                .is_some_and(|one| one.event.is_some() && one.kind.as_str() == kinds::USER_MESSAGE)
+    };
+    let first = units.iter().position(of_user);
+    let latest = units.iter().rposition(of_user).filter(|latest| Some(*latest) != first);
+    let system = || units.iter().take_while(|unit| unit.is_system()).count();
+    let place = latest.or(first.map(|first| first + 1)).unwrap_or_else(system);
+    let Some(like) = units.first().and_then(|unit| unit.said.first()).cloned() else { return };
+    let text = Block::Text(recalled.text.clone());
+    units.insert(place, Unit { said: vec![Said::made(&like, Speech::User(vec![text]))] });
 }
 
 fn shown_events(units: &[Unit], events: &[Event]) -> Vec<Event> {

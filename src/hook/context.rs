@@ -116,6 +116,7 @@ impl Context {
         session: &SessionId,
         what: &str,
         until: Option<u64>,
+        paged_in: Option<Value>,
     ) -> bool {
         // The same for two hooks of one start: the store takes the first.
         let given = self.given.map_or_else(String::new, |given| format!("-{given}"));
@@ -126,8 +127,13 @@ impl Context {
         if let (Some(until), Some(members)) = (until, event.as_object_mut()) {
             members.insert("until".to_owned(), json!(until));
         }
+        let paged_in = paged_in.map(|mut paged| {
+            paged["id"] = json!(format!("hook_recall-{}{given}", self.begin));
+            paged
+        });
+        let events: Vec<Value> = [event].into_iter().chain(paged_in).collect();
         let request = Request::post(session_path(session, "/events"));
-        match client.json(request.json(&json!({ "events": [event] }))).await {
+        match client.json(request.json(&json!({ "events": events }))).await {
             Ok(answer) => answer.get("repeated") != Some(&json!(true)),
             Err(error) => error.code() != "idempotency_conflict",
         }

@@ -2,8 +2,6 @@
 //! passages, found by the words of its task and its latest instruction. Only what people and agents
 //! said, never what a tool or a page returned. It must not look beyond the project.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 
 use crate::{
@@ -13,7 +11,7 @@ use crate::{
         NoQuery, Nowhere,
         search::{SearchBody, SearchWith},
     },
-    wire::search::Hit,
+    wire::{recall_words, search::Hit, speaks_of_it},
 };
 
 /// Passages at most, and candidates they are chosen from.
@@ -21,16 +19,11 @@ const PASSAGES_MAX: usize = 4;
 const CANDIDATES: usize = 12;
 /// Milliseconds that the search may wait for what is not in the index yet.
 const WAIT_MS: u64 = 700;
-/// Words of the query, and letters of the shortest.
-const WORDS_MAX: usize = 24;
-const LETTERS_MIN: usize = 3;
-/// Different words that a passage shares with the task at least, and its least share of the best
-/// passage's words.
-const SHARED_MIN: usize = 2;
-const WORDS_SHARE_MIN: f64 = 0.3;
+/// Words of a query at least.
+const WORDS_MIN: usize = 2;
 /// Bytes that a token stands for, and of a passage's members beside its text.
 const TOKEN_BYTES: usize = 3;
-const FRAME_BYTES: usize = 140;
+const FRAME_BYTES: usize = 160;
 
 /// Passages of other sessions of the workspace within so many tokens; none when nothing speaks of
 /// the same, or when the search fails: a model is not kept waiting for them.
@@ -42,7 +35,7 @@ pub(super) async fn recalled(
     tokens: usize,
 ) -> Vec<Value> {
     let words = words(view);
-    if words.len() < SHARED_MIN || tokens == 0 {
+    if words.len() < WORDS_MIN || tokens == 0 {
         return Vec::new();
     }
     let types =
@@ -59,12 +52,12 @@ pub(super) async fn recalled(
     let Ok(found) = client.ask::<SearchWith>(request).await else { return Vec::new() };
     let mut left = tokens * TOKEN_BYTES;
     let mut recalled = Vec::new();
-    for hit in found.hits.iter().filter(|hit| speaks_of_it(hit)) {
+    for hit in found.hits.iter().filter(|hit| holds(hit)) {
         let Some(rest) = left.checked_sub(hit.snippet.text.len() + FRAME_BYTES) else { continue };
         left = rest;
         recalled.push(json!({
-            "session": hit.session, "position": hit.position, "at": hit.at, "by": hit.who,
-            "text": hit.snippet.text,
+            "session": hit.session, "position": hit.position, "at": hit.at,
+            "origin": hit.origin, "by": hit.who, "text": hit.snippet.text,
         }));
         if recalled.len() == PASSAGES_MAX {
             break;
@@ -73,16 +66,29 @@ pub(super) async fn recalled(
     recalled
 }
 
-/// Whether a hit shares enough words with the task, and nothing speaks against it.
-fn speaks_of_it(hit: &Hit) -> bool {
-    let text: Vec<char> = hit.snippet.text.chars().collect();
-    let word = |mark: &(u64, u64)| {
-        let (from, to) = (usize::try_from(mark.0).ok()?, usize::try_from(mark.1).ok()?);
-        Some(text.get(from..to)?.iter().collect::<String>().to_lowercase())
+/// The event that says which passages a model is given; `None` without any.
+pub(super) fn paged_in(recalled: &[Value]) -> Option<Value> {
+    let block = |one: &Value| {
+        let at = one.get("position")?.as_u64()?;
+        let positions = json!({ "from": at, "to": at + 1 });
+        Some(json!({ "session": one.get("session")?, "positions": positions }))
     };
-    let shared: BTreeSet<String> = hit.snippet.marks.iter().filter_map(word).collect();
-    let holds = hit.stale.is_none() && hit.marks.iter().all(|mark| mark.mark != "wrong");
-    shared.len() >= SHARED_MIN && hit.why.words >= WORDS_SHARE_MIN && holds
+    let blocks: Vec<Value> = recalled.iter().filter_map(block).collect();
+    let bytes: usize = recalled.iter().map(|one| one.to_string().len()).sum();
+    let tokens = bytes / TOKEN_BYTES;
+    let kind = kinds::MEMORY_PAGED_IN;
+    (!blocks.is_empty())
+        .then(|| json!({ "type": kind, "blocks": blocks, "tokens": tokens, "by": "hook" }))
+}
+
+/// Whether a hit shares enough words with the task, and nothing speaks against it.
+fn holds(hit: &Hit) -> bool {
+    let is_said = !matches!(&*hit.origin, "tool" | "web");
+    is_said
+        && speaks_of_it(&hit.snippet.text, &hit.snippet.marks, hit.why.words)
+        && hit.stale.is_none()
+        && !hit.unchecked
+        && hit.marks.iter().all(|mark| mark.mark != "wrong")
 }
 
 /// The words of the task, of the latest instruction and of the current step of the plan.
@@ -94,15 +100,5 @@ fn words(view: &Value) -> Vec<String> {
         view.pointer("/task/text").and_then(Value::as_str),
         view.pointer("/plan/current").and_then(Value::as_str),
     ];
-    let mut words: Vec<String> = Vec::new();
-    for text in texts.into_iter().flatten() {
-        for word in text.split(|letter: char| !letter.is_alphanumeric()) {
-            let word = word.to_lowercase();
-            let counts = word.chars().count() >= LETTERS_MIN && words.len() < WORDS_MAX;
-            if counts && !words.contains(&word) {
-                words.push(word);
-            }
-        }
-    }
-    words
+    recall_words(texts.into_iter().flatten())
 }

@@ -1,14 +1,18 @@
 //! How a tool call is carried out: by the verbs in this process, or by an owner through the client.
 //! Both return the same failures. It must not retry: the client does, with the call's own key.
 
-use std::sync::Arc;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     access::Principal,
     client::{Client, ClientError, Request},
+    env::look::{Roots, Seen},
     event::Origin,
     service::{Caller, Code, Service, ServiceError, Via},
     verbs::{
@@ -16,10 +20,15 @@ use crate::{
         tools::{self, ToolCall},
     },
     wire::{
+        handoff::{SeenFile, hash_files, look_at},
         tools::{Failure, via},
         types::ErrorBody,
     },
 };
+
+/// The tools whose files this front end looks at.
+const SAVE: &str = "save_session";
+const RESTORE: &str = "restore_session";
 
 /// A tool call on its way.
 #[derive(Clone, Debug)]
@@ -70,11 +79,61 @@ impl Backend for InProcess {
 /// answer was lost with the same idempotency key.
 pub(super) struct Forwarded {
     pub(super) client: Client,
+    /// Directories, beside that of a workspace, below which files are looked at.
+    pub(super) files_roots: Vec<PathBuf>,
+}
+
+impl Forwarded {
+    /// The directories below which this front end looks at files of a workspace: none unless that
+    /// is its own.
+    fn roots(&self, workspace: Option<&str>, via: &Via) -> Option<Roots> {
+        let workspace = workspace.map(str::to_owned).or_else(|| via.workspace())?;
+        let is_own = via.workspaces().contains(&workspace);
+        is_own.then(|| Roots::of(Path::new(&workspace), &self.files_roots))
+    }
+
+    /// Looks at the files of a restored session, and records each look in the session that
+    /// continues it.
+    async fn looked(&self, text: String, via: &Via) -> String {
+        let Ok(mut answer) = serde_json::from_str::<Value>(&text) else { return text };
+        let workspace = answer.get("workspace").and_then(Value::as_str);
+        let Some(roots) = self.roots(Some(workspace.unwrap_or_default()), via) else {
+            return text;
+        };
+        let looks = look_at(&mut answer, true, &mut |path| seen(&roots, path));
+        if let Some(session) = answer.get("sessionId").and_then(Value::as_str)
+            && !looks.is_empty()
+        {
+            let request = Request::post(format!("/v1/sessions/{session}/events"));
+            let sent = self.client.text(request.json(&json!({ "events": looks }))).await;
+            if let Err(error) = sent {
+                tracing::warn!(session, %error, "the looks at its files were not recorded");
+            }
+        }
+        answer.to_string()
+    }
+}
+
+/// What is seen of a file.
+fn seen(roots: &Roots, path: &str) -> SeenFile {
+    match roots.look(path) {
+        Seen::Hash(hash) => SeenFile::Hash(hash),
+        Seen::NotHashed => SeenFile::NotHashed,
+        Seen::Gone => SeenFile::Gone,
+        Seen::Denied => SeenFile::Denied,
+    }
 }
 
 impl Backend for Forwarded {
     fn call(&self, asked: ToolRequest) -> BoxFuture<'_, Result<String, Failure>> {
         async move {
+            let mut asked = asked;
+            let workspace = asked.arguments.get("workspaceId").and_then(Value::as_str);
+            if asked.name == SAVE
+                && let Some(roots) = self.roots(workspace, &asked.via)
+            {
+                hash_files(&mut asked.arguments, true, &mut |path| seen(&roots, path));
+            }
             let mut request = Request::post(format!("/v1/tools/{}", asked.name));
             if tools::tool(asked.name).is_some_and(tools::Tool::is_read_only) {
                 request = request.that_only_reads();
@@ -83,7 +142,8 @@ impl Backend for Forwarded {
                 request = request.header(name, text);
             }
             let text = self.client.text(request.json(&asked.arguments)).await;
-            text.map_err(|error| failed(&error))
+            let text = text.map_err(|error| failed(&error))?;
+            Ok(if asked.name == RESTORE { self.looked(text, &asked.via).await } else { text })
         }
         .boxed()
     }

@@ -35,7 +35,7 @@ use crate::{
 
 /// Instructions that a model receives before its first call; one part for each offered toolset.
 const INSTRUCTIONS: &str = "Durable sessions outside your context window.";
-const INSTRUCTIONS_OF: [(Toolset, &str); 4] = [
+const INSTRUCTIONS_OF: &[(Toolset, &str)] = &[
     (
         Toolset::Research,
         " After losing context, call get_research_session without arguments: it gives back goal, \
@@ -51,6 +51,10 @@ const INSTRUCTIONS_OF: [(Toolset, &str); 4] = [
         Toolset::Graph,
         " upsert_entity and create_relationship keep what is connected with what in this \
          workspace; query_entities and query_relationships find it again.",
+    ),
+    (
+        Toolset::Workspace,
+        " restore_session continues earlier work of this workspace; save_session before you stop.",
     ),
 ];
 /// Header of a connection on HTTP, for revisions that have connections.

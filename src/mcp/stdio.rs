@@ -2,7 +2,7 @@
 //! `tools/list` itself, so that a client starts at once, and forwards other requests to an owner,
 //! which `client` finds or starts. It must not write anything else to standard output.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use rmcp::{
     ServiceExt as _,
@@ -27,6 +27,8 @@ pub struct StdioOptions {
     pub root: Option<String>,
     /// Tools offered; empty for the default.
     pub toolsets: Vec<Toolset>,
+    /// Directories, beside that of a workspace, below which files are looked at.
+    pub files_roots: Vec<PathBuf>,
 }
 
 /// Why a front end ended before its client did.
@@ -61,10 +63,10 @@ where
     R: AsyncRead + Send + Sync + Unpin + 'static,
     W: AsyncWrite + Send + Sync + Unpin + 'static,
 {
-    let StdioOptions { session, connection, directory, root, toolsets } = options;
+    let StdioOptions { session, connection, directory, root, toolsets, files_roots } = options;
     let toolsets = if toolsets.is_empty() { vec![Toolset::Research] } else { toolsets };
     let via = Via { session, connection: Some(connection), remembered: None, directory, root };
-    let handler = Handler::new(Arc::new(Forwarded { client }), toolsets, via);
+    let handler = Handler::new(Arc::new(Forwarded { client, files_roots }), toolsets, via);
     let (input, output) = streams;
     let running = match handler.serve((lines::judged(input), output)).await {
         Ok(running) => running,

@@ -302,6 +302,33 @@ pub struct PlaceBody {
     pub position: u64,
 }
 
+/// `memory.paged_in`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PagedInBody {
+    /// What a model was given.
+    pub blocks: Vec<PagedBlockBody>,
+    /// Tokens of it, about.
+    pub tokens: u64,
+    /// By what: `model`, which asked for it, `window` or `hook`.
+    pub by: String,
+    /// The words it was found by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
+}
+
+/// A block that a model was given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PagedBlockBody {
+    /// Its session, when that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Its positions.
+    pub positions: RangeBody,
+    /// Id of the item of memory that it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<String>,
+}
+
 /// `memory.forgotten`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgottenBody {
@@ -316,6 +343,9 @@ pub struct MarkBody {
     pub of: String,
     /// `important`, `wrong` or `done`.
     pub mark: String,
+    /// The position of the event, by which views know what is marked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
     /// 1 to 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub importance: Option<u8>,
@@ -348,6 +378,83 @@ pub struct RelationBody {
     /// Its properties.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub properties: serde_json::Map<String, serde_json::Value>,
+}
+
+/// `context.item`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextItemBody {
+    /// The client's name for it: a later item of that name takes its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<String>,
+    /// `code`, `file`, `data`, `concept`, `task` or another.
+    pub category: String,
+    /// What it says.
+    pub content: String,
+    /// 1 to 10.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub importance: Option<u8>,
+}
+
+/// `file.referenced`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileBody {
+    /// Its path.
+    pub path: String,
+    /// Hash of its bytes, as `blake3:` and hexadecimal digits, or in the client's own form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    /// When it was changed last: RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified_at: Option<String>,
+    /// Its size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+/// `workspace.state`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StateBody {
+    /// Any object.
+    pub state: serde_json::Map<String, serde_json::Value>,
+}
+
+/// `session.saved`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedBody {
+    /// Tokens of the conversation, as the client counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Context items of the same call.
+    pub items: u64,
+    /// File references of the same call.
+    pub files: u64,
+    /// The conversation, in the client's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+}
+
+/// `session.restored`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoredBody {
+    /// The session that this one continues, and the position up to which it was read.
+    pub from: PlaceBody,
+    /// Tokens that the answer might have.
+    pub tokens_max: u64,
+    /// What of it was given, in the order of choice.
+    pub chosen: Vec<GivenBody>,
+    /// How its parts are weighed.
+    pub weights: std::collections::BTreeMap<String, u64>,
+}
+
+/// An item that a restore gave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenBody {
+    /// Its class, and the position or place of it.
+    pub id: String,
+    /// Its score; 0 for an indispensable item.
+    pub score: u64,
+    /// `line`, `short`, `bare`, `squeezed` or `whole`.
+    pub form: String,
 }
 
 /// `context.compacted`.

@@ -126,6 +126,8 @@ fn is_trace(kind: &EventType) -> bool {
         kinds::TRANSCRIPT_ENTRY
             | kinds::SPAN_MODEL_REQUEST_END
             | kinds::CONTEXT_INJECTED
+            | kinds::SESSION_RESTORED
+            | kinds::FILE_CHECKED
             | kinds::SESSION_STATUS_RUNNING
             | kinds::SESSION_STATUS_IDLE
             | kinds::SESSION_STATUS_RESCHEDULED

@@ -189,6 +189,30 @@ impl Findings {
         self.found.offer(Said::At(at), 100, judged, OF_MESSAGE_MAX);
     }
 
+    /// Folds a text of several paragraphs in: of each its best sentences.
+    pub(super) fn fold_text(&mut self, at: Position, text: &str) {
+        let mut first = 0;
+        for line in text.lines().take(SENTENCES_MAX * SENTENCES_MAX) {
+            let said = sentences(line, first);
+            first += said.len();
+            self.count(said.iter());
+            let judged = self.counts.judge(100, said);
+            self.found.offer(Said::At(at), 100, judged, OF_DESCRIPTION_MAX);
+        }
+    }
+
+    /// Drops the findings of a message or text.
+    pub(super) fn forget_text(&mut self, at: Position) {
+        self.found.all.retain(|finding| finding.said != Said::At(at));
+    }
+
+    /// The score of the best sentence of a text, by what the session said so far.
+    #[must_use]
+    pub fn worth(&self, text: &str) -> usize {
+        let best = self.counts.judge(100, sentences(text, 0)).into_iter().next();
+        best.map_or(0, |(score, _)| score)
+    }
+
     /// Folds an open gap in, by its ordinal.
     pub(super) fn fold_gap(&mut self, gap: usize, text: &str) {
         let said: Vec<Sentence<'_>> = whole(text).into_iter().collect();

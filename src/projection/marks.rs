@@ -65,6 +65,8 @@ pub struct Mark {
 #[derive(Clone, Debug, Default)]
 pub struct Marks {
     of: HashMap<EventId, Vec<Mark>>,
+    /// The marked event at a position, where the mark names that.
+    at: HashMap<Position, EventId>,
     order: VecDeque<EventId>,
 }
 
@@ -75,8 +77,14 @@ impl Marks {
         self.of.get(id).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Folds an event, if it marks another.
-    pub(super) fn fold(&mut self, event: &Event) {
+    /// The marks of the event at a position, of those that name it.
+    #[must_use]
+    pub fn at(&self, position: Position) -> &[Mark] {
+        self.at.get(&position).map(|id| self.of(id)).unwrap_or_default()
+    }
+
+    /// Folds an event, if it marks another; positions in bodies count from `base`.
+    pub(super) fn fold(&mut self, event: &Event, base: Position) {
         if event.kind.as_str() != kinds::EVENT_MARKED {
             return;
         }
@@ -96,8 +104,12 @@ impl Marks {
                 && let Some(first) = self.order.pop_front()
             {
                 self.of.remove(&first);
+                self.at.retain(|_, id| *id != first);
             }
             self.order.push_back(id.clone());
+        }
+        if let Some(position) = body.position {
+            self.at.insert(base.plus(position), id.clone());
         }
         let marks = self.of.entry(id).or_default();
         marks.retain(|known| known.kind != kind);
@@ -145,7 +157,7 @@ mod tests {
             json!({"of": "a", "mark": "splendid"}),
             json!({"mark": "wrong"}),
         ]) {
-            marks.fold(&marked(at, &body));
+            marks.fold(&marked(at, &body), Position(0));
         }
         let found: Vec<(&str, u64, Option<u8>)> = marks
             .of(&id("a"))
@@ -154,7 +166,8 @@ mod tests {
             .collect();
         assert_eq!(found, [("wrong", 1, None), ("important", 2, Some(9))]);
         for n in 0..EVENTS_MAX {
-            marks.fold(&marked(10, &json!({"of": format!("b{n}"), "mark": "done"})));
+            let body = json!({"of": format!("b{n}"), "mark": "done"});
+            marks.fold(&marked(10, &body), Position(0));
         }
         assert!(marks.of(&id("a")).is_empty() && marks.of.len() == EVENTS_MAX);
     }

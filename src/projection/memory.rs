@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{
-    body::{self, ForgottenBody, MemoryBody, PlaceBody},
+    body::{self, ForgottenBody, MemoryBody, PagedInBody, PlaceBody},
     text::clip,
 };
 use crate::event::{Event, EventId, Position, Range, Timestamp, kinds};
@@ -23,7 +23,7 @@ const IMPORTANCE_USUAL: u8 = 5;
 const IMPORTANCE_MAX: u8 = 10;
 /// Items that are named as like another, and the percentage of their words that both have.
 const SIMILAR_MAX: usize = 5;
-const SIMILAR_PERCENT: usize = 60;
+const SIMILAR_PERCENT: usize = 50;
 
 /// What kind of memory an item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +106,8 @@ pub struct MemoryItem {
     pub positions: Option<Range>,
     /// What became of it.
     pub state: MemoryState,
+    /// How often a model was given it in this session.
+    pub paged_in: u64,
     /// Hashes of its different words, sorted.
     words: Box<[u32]>,
 }
@@ -192,8 +194,20 @@ impl MemoryItems {
                     self.forget(&id, event.position);
                 }
             }
+            kinds::MEMORY_PAGED_IN => self.page_in(event),
             kinds::CONTEXT_CLEARED => self.end_working(event.position),
             _ => {}
+        }
+    }
+
+    fn page_in(&mut self, event: &Event) {
+        let Some(body) = body::read::<PagedInBody>(&event.body) else { return };
+        for block in body.blocks.into_iter().filter(|block| block.session.is_none()) {
+            let id = block.item.and_then(|id| EventId::new(&id).ok());
+            let at = id.and_then(|id| self.ids.get(&id));
+            if let Some(item) = at.and_then(|at| self.items.get_mut(at)) {
+                item.paged_in += 1;
+            }
         }
     }
 
@@ -287,6 +301,7 @@ fn item(event: &Event) -> Option<MemoryItem> {
         from: body.from,
         positions: body.positions.filter(|range| range.from < range.to).map(range),
         state: MemoryState::Current,
+        paged_in: 0,
         words: words(&body.text),
     })
 }
@@ -426,6 +441,24 @@ mod tests {
         let items = fold(&long);
         assert!(items.bytes <= BYTES_MAX && items.left() > 0, "{}", items.bytes);
         assert_eq!(items.bytes, items.all().map(MemoryItem::weight).sum::<usize>());
+    }
+
+    #[test]
+    fn an_item_counts_how_often_a_model_was_given_it() {
+        let paged = |blocks: Value| {
+            (kinds::MEMORY_PAGED_IN, json!({"blocks": blocks, "tokens": 9, "by": "model"}))
+        };
+        let at = json!({"from": 0, "to": 1});
+        let items = fold(&[
+            item("Staging listens on port 8443", &[]),
+            item("Deploy on Fridays", &[]),
+            paged(json!([{"positions": at, "item": "e0"}, {"positions": at}])),
+            paged(json!([{"positions": at, "item": "e0"}, {"positions": at, "item": "other"}])),
+            paged(json!([{"session": "s", "positions": at, "item": "e1"}])),
+            paged(json!("nothing")),
+        ]);
+        let counts: Vec<u64> = items.all().map(|item| item.paged_in).collect();
+        assert_eq!(counts, [2, 0]);
     }
 
     #[test]

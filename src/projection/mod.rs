@@ -28,6 +28,7 @@ mod progress;
 pub mod remembered;
 mod report;
 mod research;
+mod saved;
 mod selection;
 pub(crate) mod sentences;
 mod small_talk;
@@ -57,6 +58,7 @@ pub use plans::{Plan, PlanStep};
 pub use progress::{Output, Progress};
 pub use remembered::{Memory, Remembered};
 pub use research::{Branch, CallerSummary, KnowledgeGap, LINE_CHARS_MAX, Research, Step};
+pub use saved::{FileReference, Saved, SavedItem, SavedText};
 pub use sources::{Source, Sources, normalised};
 pub use usage::{Level, Usage};
 pub use work::{CommandFact, FileFact, FileState, Work};
@@ -96,20 +98,77 @@ pub struct Facts {
     pub marks: Marks,
     /// Its entities and relations.
     pub graph: Graph,
+    /// What it was saved with.
+    pub saved: Saved,
+    /// The sessions that these facts are of, where they are of several that continue one another:
+    /// where the events of each begin.
+    line: Vec<(Position, Box<str>)>,
     /// Sources in results that the log does not contain yet.
     pub findable: Findable,
     calls: calls::Calls,
 }
 
 impl Facts {
-    /// Folds one event. Events come in ascending order of position.
+    /// Begins a session that continues the one before it: its events follow, with positions from 0
+    /// on. What was said before stands until they take it back.
+    pub fn begin(&mut self, session: &str) {
+        self.line.push((self.position, session.into()));
+        self.research.begin();
+    }
+
+    /// Names the session that these facts are of, before another one begins.
+    pub fn belong_to(&mut self, session: &str) {
+        if self.line.is_empty() {
+            self.line.push((Position(0), session.into()));
+        }
+    }
+
+    /// The first position of the session being folded that is not folded in yet.
+    #[must_use]
+    pub fn reached(&self) -> Position {
+        Position(self.position.0 - self.base().0)
+    }
+
+    fn base(&self) -> Position {
+        self.line.last().map_or(Position(0), |(base, _)| *base)
+    }
+
+    /// Where a position of the facts is: the session, unless it is the last one, and the position
+    /// there.
+    #[must_use]
+    pub fn place(&self, at: Position) -> (Option<&str>, Position) {
+        let found = self.line.partition_point(|(base, _)| *base <= at).checked_sub(1);
+        let Some((base, session)) = found.and_then(|place| self.line.get(place)) else {
+            return (None, at);
+        };
+        let is_last = found == self.line.len().checked_sub(1);
+        ((!is_last).then_some(&**session), Position(at.0 - base.0))
+    }
+
+    /// Folds one event. Events of a session come in ascending order of position.
     pub fn fold(&mut self, event: &Event) {
+        let base = self.base();
+        if base > Position(0) {
+            let position = base.plus(event.position.0);
+            self.fold_at(&Event { position, ..event.clone() }, base);
+        } else {
+            self.fold_at(event, base);
+        }
+    }
+
+    fn fold_at(&mut self, event: &Event, base: Position) {
         self.position = event.position.plus(1);
         let first = self.times.map_or(event.processed_at, |(first, _)| first);
         self.times = Some((first, event.processed_at));
         self.memory.fold(event);
-        self.marks.fold(event);
         self.graph.fold(event);
+        self.marks.fold(event, base);
+        let context = self.saved.context().map(|said| said.position);
+        if let Some(words) = self.saved.fold(event) {
+            // The client's words of an earlier save are not its words any more.
+            context.into_iter().for_each(|before| self.findings.forget_text(before));
+            self.findings.fold_text(event.position, &words);
+        }
         let mut made = None;
         if !self.research.fold(event, &mut self.findings) {
             self.outcomes.fold(event);
@@ -181,6 +240,7 @@ impl Facts {
             + self.memory.weight()
             + self.marks.weight()
             + self.graph.weight()
+            + self.saved.weight()
             + self.findable.weight()
     }
 }

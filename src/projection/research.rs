@@ -113,6 +113,13 @@ pub struct Research {
 }
 
 impl Research {
+    /// Numbers and names of steps and branches begin anew: the next events are another session's.
+    pub(super) fn begin(&mut self) {
+        self.numbers.clear();
+        self.branch_names.clear();
+        (self.last_main, self.last_any, self.pending) = (0, 0, None);
+    }
+
     /// Folds an event; `false` when it is not of research.
     pub(super) fn fold(&mut self, event: &Event, findings: &mut Findings) -> bool {
         let known = match event.kind.as_str() {

@@ -3,24 +3,29 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use foldhash::fast::RandomState;
+
 use super::{
     dates,
     entities::{self, EntityKind},
-    part::{BLOCK_TERMS, NONE, Part, Postings, Row, Sections, SessionRef, Terms, put_varint},
+    part::{
+        BLOCK_TERMS, NIBBLE, NONE, Part, Postings, Row, SIZED_FROM, Sections, SessionRef, Terms,
+        put_columns, put_varint,
+    },
     runs::{Keep, Runs},
     stop_words::is_stop_word,
     terms::stem,
     text::{EventText, pieces},
 };
 use crate::{
-    event::{Event, Origin, Range, SessionHash, Timestamp},
+    event::{Event, Origin, Position, Range, SessionHash, Timestamp, kinds},
     projection::commands_of,
 };
 
 /// Texts with their numbers, in the order in which they came.
 #[derive(Debug, Default)]
 struct Names {
-    numbers: HashMap<Box<str>, u32>,
+    numbers: HashMap<Box<str>, u32, RandomState>,
     texts: Vec<Box<str>>,
 }
 
@@ -56,6 +61,8 @@ struct Held {
     id: String,
     /// Ascending and apart.
     ranges: Vec<Range>,
+    /// From here on no event says something of earlier ones.
+    settled_from: Position,
 }
 
 /// A part in the making.
@@ -65,12 +72,13 @@ pub struct PartBuilder {
     sessions: Vec<Held>,
     kinds: Names,
     speakers: Names,
-    rows: Vec<(Row, u16)>,
-    /// Words as they were written, each with the number of its term.
-    words: HashMap<Box<str>, u32>,
+    /// Passages, each with its session and its words.
+    rows: Vec<(u32, Row, u16)>,
+    /// Words as they were written, each with the number of its term; `None` for a stop word.
+    words: HashMap<Box<str>, Option<u32>, RandomState>,
     terms: Names,
-    /// By term: passages in the order in which they came, and how often each has it.
-    postings: Vec<Vec<(u32, u32)>>,
+    /// Term, passage, how often: in the order in which the passages came.
+    postings: Vec<[u32; 3]>,
     bytes: usize,
 }
 
@@ -116,7 +124,11 @@ impl PartBuilder {
         if held.ranges.iter().any(|range| range.contains(event.position)) {
             return;
         }
-        cover(&mut held.ranges, Range::new(event.position, event.position.plus(1)));
+        let next = event.position.plus(1);
+        cover(&mut held.ranges, Range::new(event.position, next));
+        if kinds::says_of_earlier(event.kind.as_str()) {
+            held.settled_from = held.settled_from.max(next);
+        }
         self.bytes += event.body.len();
         let said = EventText::of(event);
         if said.text.is_empty() {
@@ -126,7 +138,6 @@ impl PartBuilder {
         let speaker = said.speaker.as_deref().map(|name| self.speakers.number(name));
         let short = |number: u32| u16::try_from(number).unwrap_or(NONE);
         let row = Row {
-            session: number,
             position: event.position.0,
             piece: 0,
             at_ms: at.0.div_euclid(1_000),
@@ -144,16 +155,16 @@ impl PartBuilder {
                 while let Some((_, term)) = named.next_if(|(place, _)| *place < start) {
                     found.push(self.terms.number(&term));
                 }
-                self.add(Row { piece, ..row }, words, &mut found);
+                self.add(number, (Row { piece, ..row }, words), &mut found);
                 (piece, words) = (of, 0);
             }
-            if !is_stop_word(term.word) {
-                found.push(self.term_of(term.word));
+            if let Some(number) = self.term_of(term.word) {
+                found.push(number);
                 words = words.saturating_add(u16::from(!term.whole));
             }
         });
         named.for_each(|(_, term)| found.push(self.terms.number(&term)));
-        self.add(Row { piece, ..row }, words, &mut found);
+        self.add(number, (Row { piece, ..row }, words), &mut found);
     }
 
     /// The part. The same bytes whatever the order in which events of different sessions came.
@@ -170,11 +181,11 @@ impl PartBuilder {
         let (kinds, speakers) = (self.kinds.order(), self.speakers.order());
         let renamed =
             |names: &[u16], number: u16| names.get(usize::from(number)).copied().unwrap_or(NONE);
-        let mut rows: Vec<(Row, u16, u32)> = Vec::with_capacity(self.rows.len());
-        for (number, (row, words)) in (0..).zip(std::mem::take(&mut self.rows)) {
-            let session = place.get(row.session as usize).copied().unwrap_or_default();
+        let mut rows: Vec<(u32, Row, u16, u32)> = Vec::with_capacity(self.rows.len());
+        for (number, (session, row, words)) in (0..).zip(std::mem::take(&mut self.rows)) {
+            let session = place.get(session as usize).copied().unwrap_or_default();
             let (kind, speaker) = (renamed(&kinds, row.kind), renamed(&speakers, row.speaker));
-            rows.push((Row { session, kind, speaker, ..row }, words, number));
+            rows.push((session, Row { kind, speaker, ..row }, words, number));
         }
         rows.sort_unstable();
         let mut passages = vec![0; rows.len()];
@@ -184,21 +195,57 @@ impl PartBuilder {
             }
         }
         let held = order.iter().filter_map(|number| self.held(*number));
-        let sessions = held.map(|held| (held.hash, held.id.as_str(), held.ranges.clone()));
+        let sessions = held.map(|held| Kept {
+            session: SessionRef { hash: held.hash, id: &held.id },
+            ranges: held.ranges.clone(),
+            settled_from: held.settled_from,
+        });
         let names = [sorted(&self.kinds), sorted(&self.speakers)];
-        let rows = rows.iter().map(|(row, words, _)| (*row, *words));
-        let mut writer = Writer::new(sessions.collect(), rows.collect(), &names);
-        let mut terms: Vec<(&Box<str>, usize)> = self.terms.texts.iter().zip(0..).collect();
-        terms.sort_unstable();
-        for (term, number) in terms {
-            let Some(postings) = self.postings.get_mut(number) else { continue };
-            for (passage, _) in postings.iter_mut() {
-                *passage = passages.get(*passage as usize).copied().unwrap_or_default();
-            }
-            postings.sort_unstable();
-            writer.term(term.as_bytes(), postings);
-        }
+        let rows = rows.iter().map(|(session, row, words, _)| (*session, *row, *words));
+        let mut writer =
+            Writer::new(&sessions.collect::<Vec<_>>(), &rows.collect::<Vec<_>>(), &names);
+        self.write_terms(&passages, &mut writer);
         writer.sections.into_bytes()
+    }
+
+    /// Writes the terms in order, each with its passages by their places.
+    fn write_terms(&self, passages: &[u32], writer: &mut Writer) {
+        // The first bytes tell nearly all terms apart without another look into memory.
+        let head = |term: &str| {
+            let mut head = [0; 8];
+            head.iter_mut().zip(term.bytes()).for_each(|(byte, of)| *byte = of);
+            u64::from_be_bytes(head)
+        };
+        let texts = self.terms.texts.iter().zip(0..);
+        let mut terms: Vec<(u64, &str, usize)> =
+            texts.map(|(term, number)| (head(term), &**term, number)).collect();
+        terms.sort_unstable();
+        // Of each term, where its postings end among all.
+        let mut ends = vec![0_usize; self.terms.texts.len()];
+        for [term, ..] in &self.postings {
+            ends.get_mut(*term as usize).into_iter().for_each(|end| *end += 1);
+        }
+        let mut end = 0;
+        for of in &mut ends {
+            end += *of;
+            *of = end;
+        }
+        let mut postings = vec![(0, 0); end];
+        for [term, passage, count] in self.postings.iter().rev() {
+            let Some(end) = ends.get_mut(*term as usize) else { continue };
+            *end -= 1;
+            let passage = passages.get(*passage as usize).copied().unwrap_or_default();
+            postings.get_mut(*end).into_iter().for_each(|place| *place = (passage, *count));
+        }
+        for (_, term, number) in terms {
+            // Each end is a start by now.
+            let (start, end) = (ends.get(number), ends.get(number + 1).copied());
+            let range = start.map(|start| *start..end.unwrap_or(postings.len()));
+            if let Some(postings) = range.and_then(|range| postings.get_mut(range)) {
+                postings.sort_unstable();
+                writer.term(term.as_bytes(), postings);
+            }
+        }
     }
 
     fn held(&self, number: u32) -> Option<&Held> {
@@ -210,32 +257,30 @@ impl PartBuilder {
         let number = *self.numbers.entry(session.hash).or_insert(next);
         if number == next {
             let (hash, id) = (session.hash, session.id.to_owned());
-            self.sessions.push(Held { hash, id, ranges: Vec::new() });
+            let (ranges, settled_from) = (Vec::new(), Position::ZERO);
+            self.sessions.push(Held { hash, id, ranges, settled_from });
         }
         number
     }
 
-    /// The number of a word's term.
-    fn term_of(&mut self, word: &str) -> u32 {
+    /// The number of a word's term; `None` for a stop word.
+    fn term_of(&mut self, word: &str) -> Option<u32> {
         if let Some(number) = self.words.get(word) {
             return *number;
         }
-        let number = self.terms.number(&stem(word));
+        let number = (!is_stop_word(word)).then(|| self.terms.number(&stem(word)));
         self.words.insert(word.into(), number);
         number
     }
 
     /// Adds a passage with its terms, which it takes.
-    fn add(&mut self, row: Row, words: u16, terms: &mut Vec<u32>) {
+    fn add(&mut self, session: u32, (row, words): (Row, u16), terms: &mut Vec<u32>) {
         let passage = self.rows.len() as u32;
-        self.rows.push((row, words));
-        self.postings.resize(self.terms.texts.len(), Vec::new());
+        self.rows.push((session, row, words));
         terms.sort_unstable();
         for same in terms.chunk_by(|one, other| one == other) {
-            let postings = same.first().and_then(|term| self.postings.get_mut(*term as usize));
-            if let Some(postings) = postings {
-                postings.push((passage, same.len() as u32));
-            }
+            let term = same.first().copied();
+            self.postings.extend(term.map(|term| [term, passage, same.len() as u32]));
         }
         terms.clear();
     }
@@ -298,29 +343,35 @@ fn cover(ranges: &mut Vec<Range>, range: Range) {
 #[must_use]
 pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
     let all = Runs::of(parts, keep);
-    let mut held: BTreeMap<usize, Vec<Range>> = BTreeMap::new();
+    let mut held: BTreeMap<usize, Kept<'_>> = BTreeMap::new();
     let mut places: Vec<Vec<u32>> = parts.iter().map(|part| vec![u32::MAX; part.len()]).collect();
-    let mut rows: Vec<(Row, u16, usize)> = Vec::new();
+    // Passages, each with its session, its words and the part that it is in.
+    let mut rows: Vec<((u32, Row, u16), usize)> = Vec::new();
     for run in &all.runs {
-        let next = held.len();
-        cover(held.entry(run.session).or_default(), run.range);
-        let session = if held.len() > next { next } else { next - 1 } as u32;
-        let (Some(part), Some(places)) = (parts.get(run.part), places.get_mut(run.part)) else {
+        let (Some(part), Some(places), Some(of)) =
+            (parts.get(run.part), places.get_mut(run.part), all.sessions.get(run.session))
+        else {
             continue;
         };
+        let new = Kept { session: *of, ranges: Vec::new(), settled_from: Position::ZERO };
+        let kept = held.entry(run.session).or_insert(new);
+        cover(&mut kept.ranges, run.range);
+        let settled_from = part.settled_from(run.of_part).min(run.range.to);
+        kept.settled_from = kept.settled_from.max(settled_from);
+        let session = held.len() as u32 - 1;
         for passage in run.passages.clone() {
             let (row, place) = (part.row(passage), places.get_mut(passage));
             let words = part.lengths().get(passage).map(|words| u16::from_le_bytes(*words));
             if let (Some(row), Some(words), Some(place)) = (row, words, place) {
                 *place = rows.len() as u32;
-                rows.push((Row { session, ..row }, words, run.part));
+                rows.push(((session, row, words), run.part));
             }
         }
     }
     let names = names_of(parts, &rows);
-    let renamed: Vec<(Row, u16)> = rows
+    let renamed: Vec<(u32, Row, u16)> = rows
         .iter()
-        .map(|(row, words, part)| {
+        .map(|((session, row, words), part)| {
             let part = parts.get(*part);
             let number = |names: &[&str], name: Option<&str>| {
                 let place = name.and_then(|name| names.binary_search(&name).ok());
@@ -328,22 +379,19 @@ pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
             };
             let kind = number(&names[0], part.map(|part| part.kind(row.kind)));
             let speaker = number(&names[1], part.and_then(|part| part.speaker(row.speaker)));
-            (Row { kind, speaker, ..*row }, *words)
+            (*session, Row { kind, speaker, ..*row }, *words)
         })
         .collect();
-    let sessions = held.into_iter().filter_map(|(session, ranges)| {
-        let session = all.sessions.get(session)?;
-        Some((session.hash, session.id, ranges))
-    });
-    let mut writer = Writer::new(sessions.collect(), renamed, &names);
+    let sessions: Vec<Kept<'_>> = held.into_values().collect();
+    let mut writer = Writer::new(&sessions, &renamed, &names);
     merge_terms(parts, &places, &mut writer);
     writer.sections.into_bytes()
 }
 
 /// The types and the speakers of these passages, ascending.
-fn names_of<'a>(parts: &[Part<'a>], rows: &[(Row, u16, usize)]) -> [Vec<&'a str>; 2] {
+fn names_of<'a>(parts: &[Part<'a>], rows: &[((u32, Row, u16), usize)]) -> [Vec<&'a str>; 2] {
     let of = |name: fn(&Part<'a>, &Row) -> Option<&'a str>| {
-        let names = rows.iter().filter_map(|(row, _, part)| name(parts.get(*part)?, row));
+        let names = rows.iter().filter_map(|((_, row, _), part)| name(parts.get(*part)?, row));
         let mut names: Vec<&str> = names.collect();
         names.sort_unstable();
         names.dedup();
@@ -375,6 +423,14 @@ fn merge_terms(parts: &[Part<'_>], places: &[Vec<u32>], writer: &mut Writer) {
     }
 }
 
+/// What a part holds of a session.
+struct Kept<'a> {
+    session: SessionRef<'a>,
+    /// Ascending and apart.
+    ranges: Vec<Range>,
+    settled_from: Position,
+}
+
 /// Writes a part: the passages at once, then term by term.
 struct Writer {
     sections: Sections,
@@ -383,34 +439,26 @@ struct Writer {
 }
 
 impl Writer {
-    /// Sessions ascending by hash, passages in order, types and speakers in order.
-    fn new(
-        sessions: Vec<(SessionHash, &str, Vec<Range>)>,
-        rows: Vec<(Row, u16)>,
-        names: &[Vec<&str>; 2],
-    ) -> Self {
+    /// Sessions ascending by hash, passages in order, each with its session and its words, types
+    /// and speakers in order.
+    fn new(sessions: &[Kept<'_>], rows: &[(u32, Row, u16)], names: &[Vec<&str>; 2]) -> Self {
         let mut out = Sections::default();
         let mut ranges = 0_u32;
-        for (number, (hash, _, held)) in (0..).zip(&sessions) {
-            let first = rows.partition_point(|(row, _)| row.session < number) as u32;
-            out.sessions.extend_from_slice(&hash.0);
+        for (number, kept) in (0..).zip(sessions) {
+            let first = rows.partition_point(|(session, ..)| *session < number) as u32;
+            out.sessions.extend_from_slice(&kept.session.hash.0);
             out.sessions.extend([first, ranges].iter().flat_map(|start| start.to_le_bytes()));
-            ranges += held.len() as u32;
-            let ends = held.iter().flat_map(|range| [range.from.0, range.to.0]);
+            out.sessions.extend(kept.settled_from.0.to_le_bytes());
+            ranges += kept.ranges.len() as u32;
+            let ends = kept.ranges.iter().flat_map(|range| [range.from.0, range.to.0]);
             out.ranges.extend(ends.flat_map(u64::to_le_bytes));
         }
-        for (row, words) in rows {
-            out.rows.extend(row.position.to_le_bytes());
-            out.rows.extend(row.at_ms.to_le_bytes());
-            out.rows.extend(row.session.to_le_bytes());
-            let short = [row.kind, row.speaker, row.piece];
-            out.rows.extend(short.iter().flat_map(|number| number.to_le_bytes()));
-            out.rows.push(row.origin);
-            out.lengths.extend(words.to_le_bytes());
-        }
+        let columns: Vec<Row> = rows.iter().map(|(_, row, _)| *row).collect();
+        put_columns(&columns, &mut out.columns);
+        out.lengths.extend(rows.iter().flat_map(|(.., words)| words.to_le_bytes()));
         let [kinds, speakers] = names;
         (out.kinds, out.speakers) = (kinds.len() as u32, speakers.len() as u32);
-        let ids = sessions.iter().map(|(_, id, _)| id);
+        let ids = sessions.iter().map(|kept| &kept.session.id);
         for name in kinds.iter().chain(speakers).chain(ids) {
             out.text.extend_from_slice(name.as_bytes());
             out.names.extend((out.text.len() as u32).to_le_bytes());
@@ -445,11 +493,18 @@ impl Writer {
             }
             next = passage + 1;
         }
-        put_varint(shared as u32, &mut out.terms);
-        put_varint(rest.len() as u32, &mut out.terms);
+        let [of_shared, of_rest] = [shared, rest.len()].map(|bytes| bytes.min(NIBBLE));
+        out.terms.push((of_shared << 4 | of_rest) as u8);
+        for (bytes, most) in [(shared, of_shared), (rest.len(), of_rest)] {
+            if most == NIBBLE {
+                put_varint((bytes - NIBBLE) as u32, &mut out.terms);
+            }
+        }
         out.terms.extend_from_slice(rest);
         put_varint(postings.len() as u32, &mut out.terms);
-        put_varint((out.postings.len() - start) as u32, &mut out.terms);
+        if postings.len() >= SIZED_FROM {
+            put_varint((out.postings.len() - start) as u32, &mut out.terms);
+        }
         self.before.clear();
         self.before.extend_from_slice(term);
     }

@@ -10,11 +10,14 @@ use super::{
     stop_words::is_stop_word,
     terms::{is_number, stem, terms},
 };
-use crate::event::Timestamp;
+use crate::event::{Event, Timestamp};
 
 /// English endings that the stemmer cuts off: a word's beginning may have lost one in the index.
 const ENDINGS: [&str; 14] =
     ["e", "y", "s", "ed", "es", "ing", "ion", "ions", "ional", "ive", "able", "al", "ly", "ment"];
+
+/// The share of a query that stands in a row, from which on it counts.
+const ROW_MIN: f64 = 0.5;
 
 /// Members of a query that have a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,6 +238,20 @@ impl SearchQuery {
         &self.words
     }
 
+    /// What a passage gets for words that stand in it side by side as in the query, for
+    /// [`Why::row`](super::Why::row): 1 for all, nothing for less than half. The square of their
+    /// share, since a few stand so by chance, in a question most of all.
+    #[must_use]
+    pub fn row(&self, passage: &str) -> f32 {
+        let share = self.words.run(passage);
+        if share >= ROW_MIN { share.powi(2) as f32 } else { 0.0 }
+    }
+
+    /// Whether a passage that lacks that many words of the query may get something for a row.
+    pub(super) fn may_have_row(&self, lacking: usize) -> bool {
+        self.words.run_most(lacking) >= ROW_MIN
+    }
+
     /// Whether a hit is one only if [`fits`](Self::fits) says so: the index has no phrases.
     #[must_use]
     pub fn needs_text(&self) -> bool {
@@ -245,6 +262,21 @@ impl SearchQuery {
     #[must_use]
     pub fn fits(&self, text: &str) -> bool {
         self.words.has_phrases(text, false) && !self.excluded.has_phrases(text, true)
+    }
+
+    /// Whether an event that was not found by its words may be a hit: the filters admit it, and no
+    /// word is needed or excluded.
+    #[must_use]
+    pub fn admits(&self, event: &Event, speaker: Option<&str>) -> bool {
+        let at = event.created_at.unwrap_or(event.processed_at);
+        let filters = &self.filters;
+        self.must.is_empty()
+            && self.must_not.is_empty()
+            && filters.admits_kind(event.kind.as_str())
+            && filters.admits_speaker(speaker)
+            && filters.origins.admits(|name| name == event.origin.as_str())
+            && filters.after.is_none_or(|after| at >= after)
+            && filters.before.is_none_or(|before| at < before)
     }
 
     /// Limits the answer by a member's value, given in the query or beside it; with `is_not` to

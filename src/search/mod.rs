@@ -3,6 +3,7 @@
 //! Pure functions: no I/O, no clock, no failure but a query or bytes that are none. It must not
 //! read a store or depend on where passages come from: a caller passes them in.
 
+mod best;
 mod bm25;
 mod build;
 mod dates;
@@ -10,6 +11,7 @@ mod entities;
 mod grammar;
 mod irregular;
 mod letters;
+mod meaning;
 mod named;
 mod part;
 mod passages;
@@ -22,16 +24,20 @@ mod snippet;
 mod stop_words;
 mod terms;
 mod text;
+mod vector;
 
+pub use best::{Order, Why};
 pub use build::{PartBuilder, merge};
 pub use entities::EntityKind;
 pub use grammar::{Choice, Filters, Member, SearchQuery};
+pub use meaning::{Meaning, MeaningBuilder, NUMBERS_MAX, Near, merge_meaning, nearest};
 pub use named::{Counted, Named, NamedIn, Naming, OfDay, by_day, named, naming};
 pub use part::{Part, PartError, SessionRef};
 pub use passages::{Field, Passage, passages};
 pub use query::{Fault, Query, QueryError};
 pub use rank::{Best, Match, Ranking, weight};
 pub use runs::Keep;
-pub use score::{Hit, Order, Ranked, Why, rank};
+pub use score::{Hit, Ranked, rank};
 pub use snippet::{Snippet, snippet};
 pub use text::EventText;
+pub use vector::{DIMENSIONS, Rarity, Vector};

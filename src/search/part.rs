@@ -5,16 +5,19 @@
 //!
 //! ```text
 //! header    magic, format u16, lexicon u16, checksum of what follows u32, then the counts below
-//! sessions  hash [32], first passage u32, first range u32; ascending by hash
+//! sessions  hash [32], first passage u32, first range u32, position u64 from which on no event
+//!           says something of earlier ones; ascending by hash
 //! ranges    from u64, to u64: positions whose events were added
-//! passages  position u64, milliseconds i64, session u32, type u16, speaker u16, piece u16,
-//!           origin u8; ascending by session, position, piece
+//! columns   of each passage position, milliseconds and 2^63, piece, type, speaker, origin, column
+//!           by column: least u64, width u8, then of each how much more it is, in so many bytes;
+//!           ascending by session, position, piece
 //! lengths   words u16: of each passage
 //! names     end u32: where in the text the name ends; types, speakers, sessions
 //! text      the names
-//! blocks    byte in the terms u32, byte in the postings u32: of every 16th term
-//! terms     of each: bytes shared with the one before (0 at the start of a block), bytes of the
-//!           rest, the rest, passages, bytes of postings; numbers as varints
+//! blocks    byte in the terms u32, byte in the postings u32: of every 32nd term
+//! terms     of each: 16 times the bytes shared with the one before (0 at the start of a block)
+//!           plus the bytes of the rest, both up to 15, u8; how many more than 15 of either; the
+//!           rest; passages; from 16 passages on, bytes of postings; numbers as varints
 //! postings  of each passage: how many passages after the one before, times 2, plus 1 where a
 //!           second varint says how often it has the term, which else is once
 //! ```
@@ -22,13 +25,18 @@
 use crate::event::{Position, Range, SessionHash};
 
 const MAGIC: [u8; 8] = *b"SLINDEX1";
-const FORMAT: u16 = 1;
+const FORMAT: u16 = 2;
 /// Rises whenever the same event would give other terms or pieces.
 const LEXICON: u16 = 3;
 /// Bytes before what the checksum covers.
 const CHECKED_FROM: usize = 16;
 /// Terms between two entries of the table of blocks.
-pub(super) const BLOCK_TERMS: usize = 16;
+pub(super) const BLOCK_TERMS: usize = 32;
+/// Passages of a term from which on the bytes of its postings are written; of fewer they are
+/// counted.
+pub(super) const SIZED_FROM: usize = 16;
+/// Bytes of a term, shared or not, that are written beside one another.
+pub(super) const NIBBLE: usize = 15;
 /// In place of a speaker: there is none.
 pub(super) const NONE: u16 = u16::MAX;
 
@@ -60,10 +68,9 @@ pub struct SessionRef<'a> {
     pub id: &'a str,
 }
 
-/// A passage.
+/// A passage of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Row {
-    pub(super) session: u32,
     pub(super) position: u64,
     pub(super) piece: u16,
     pub(super) at_ms: i64,
@@ -72,15 +79,74 @@ pub(super) struct Row {
     pub(super) origin: u8,
 }
 
-pub(super) const ROW_BYTES: usize = 27;
-pub(super) const SESSION_BYTES: usize = 40;
+pub(super) const SESSION_BYTES: usize = 48;
+/// Numbers of a row.
+const COLUMNS: usize = 6;
+/// What makes the order of numbers that may be negative that of their bits.
+const SIGN: u64 = 1 << 63;
+
+impl Row {
+    fn numbers(&self) -> [u64; COLUMNS] {
+        let at = self.at_ms.cast_unsigned() ^ SIGN;
+        let [piece, kind, speaker] = [self.piece, self.kind, self.speaker].map(u64::from);
+        [self.position, at, piece, kind, speaker, u64::from(self.origin)]
+    }
+
+    fn of([position, at, piece, kind, speaker, origin]: [u64; COLUMNS]) -> Self {
+        let (piece, kind, speaker) = (piece as u16, kind as u16, speaker as u16);
+        let (at_ms, origin) = ((at ^ SIGN).cast_signed(), origin as u8);
+        Self { position, at_ms, piece, kind, speaker, origin }
+    }
+}
+
+/// A number of each passage: bytes of how much more it is than the least.
+#[derive(Clone, Copy, Debug, Default)]
+struct Column<'a> {
+    least: u64,
+    width: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> Column<'a> {
+    fn read(rest: &mut &'a [u8], passages: usize) -> Option<Self> {
+        let least = u64::from_le_bytes(take(rest)?);
+        let [width] = take(rest)?;
+        let width = usize::from(width);
+        let bytes = section(rest, passages.checked_mul(width)?)?;
+        (width <= size_of::<u64>()).then_some(Self { least, width, bytes })
+    }
+
+    fn get(&self, passage: usize) -> u64 {
+        let from = passage * self.width;
+        let more = self.bytes.get(from..from + self.width).unwrap_or_default();
+        let mut number = [0; size_of::<u64>()];
+        number.iter_mut().zip(more).for_each(|(byte, more)| *byte = *more);
+        self.least.wrapping_add(u64::from_le_bytes(number))
+    }
+}
+
+/// Appends the columns of some rows.
+pub(super) fn put_columns(rows: &[Row], out: &mut Vec<u8>) {
+    for column in 0..COLUMNS {
+        let numbers = || rows.iter().filter_map(|row| row.numbers().get(column).copied());
+        let least = numbers().min().unwrap_or_default();
+        let most = numbers().max().unwrap_or_default() - least;
+        let width = size_of::<u64>() - most.leading_zeros() as usize / 8;
+        out.extend(least.to_le_bytes());
+        out.push(width as u8);
+        for number in numbers() {
+            let more = (number - least).to_le_bytes();
+            out.extend_from_slice(more.get(..width).unwrap_or_default());
+        }
+    }
+}
 
 /// A part whose bytes are as they were written.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     sessions: &'a [[u8; SESSION_BYTES]],
     ranges: &'a [[u8; 16]],
-    rows: &'a [[u8; ROW_BYTES]],
+    columns: [Column<'a>; COLUMNS],
     lengths: &'a [[u8; 2]],
     names: &'a [[u8; 4]],
     text: &'a [u8],
@@ -96,7 +162,7 @@ pub struct Part<'a> {
 pub(super) struct Sections {
     pub(super) sessions: Vec<u8>,
     pub(super) ranges: Vec<u8>,
-    pub(super) rows: Vec<u8>,
+    pub(super) columns: Vec<u8>,
     pub(super) lengths: Vec<u8>,
     pub(super) names: Vec<u8>,
     pub(super) text: Vec<u8>,
@@ -113,7 +179,7 @@ impl Sections {
         let sections = [
             &self.sessions,
             &self.ranges,
-            &self.rows,
+            &self.columns,
             &self.lengths,
             &self.names,
             &self.text,
@@ -172,14 +238,21 @@ impl<'a> Part<'a> {
     fn of_checked(mut rest: &'a [u8]) -> Option<Self> {
         let mut count =
             || Some(usize::try_from(u32::from_le_bytes(take(&mut rest)?)).unwrap_or(usize::MAX));
-        let (sessions, ranges, rows, lengths) = (count()?, count()?, count()?, count()?);
+        let (sessions, ranges, columns, lengths) = (count()?, count()?, count()?, count()?);
         let (names, text, blocks) = (count()?, count()?, count()?);
         let (terms, postings, kinds, speakers) = (count()?, count()?, count()?, count()?);
+        let (sessions, ranges) = (section(&mut rest, sessions)?, section(&mut rest, ranges)?);
+        let mut numbers = section(&mut rest, columns)?;
+        let lengths: &[[u8; 2]] = table(section(&mut rest, lengths)?)?;
+        let mut columns = [Column::default(); COLUMNS];
+        for column in &mut columns {
+            *column = Column::read(&mut numbers, lengths.len())?;
+        }
         let part = Self {
-            sessions: table(section(&mut rest, sessions)?)?,
-            ranges: table(section(&mut rest, ranges)?)?,
-            rows: table(section(&mut rest, rows)?)?,
-            lengths: table(section(&mut rest, lengths)?)?,
+            sessions: table(sessions)?,
+            ranges: table(ranges)?,
+            columns,
+            lengths,
             names: table(section(&mut rest, names)?)?,
             text: section(&mut rest, text)?,
             blocks: table(section(&mut rest, blocks)?)?,
@@ -189,20 +262,20 @@ impl<'a> Part<'a> {
             speakers,
         };
         let names = kinds.checked_add(speakers)?.checked_add(part.sessions.len())?;
-        let fits = part.rows.len() == part.lengths.len() && names == part.names.len();
-        (fits && rest.is_empty()).then_some(part)
+        let fits = names == part.names.len() && numbers.is_empty() && rest.is_empty();
+        fits.then_some(part)
     }
 
     /// How many passages it has.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.lengths.len()
     }
 
     /// Whether it has no passage; it may hold ranges all the same.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.lengths.is_empty()
     }
 
     /// Its sessions, ascending by their hashes.
@@ -225,10 +298,23 @@ impl<'a> Part<'a> {
         Some(SessionRef { hash: SessionHash(*hash), id })
     }
 
+    /// Of each session the position from which on none of its events says something of earlier
+    /// ones.
+    pub fn settled(&self) -> impl Iterator<Item = (SessionHash, Position)> + use<'a> {
+        let part = *self;
+        let session = move |index| Some((part.session(index)?.hash, part.settled_from(index)));
+        (0..part.sessions.len()).filter_map(session)
+    }
+
+    pub(super) fn settled_from(&self, session: usize) -> Position {
+        let row = self.sessions.get(session).and_then(|row| row.last_chunk::<8>());
+        Position(row.map_or(0, |bytes| u64::from_le_bytes(*bytes)))
+    }
+
     /// Where the passages, and where the ranges of a session begin.
     fn starts(&self, session: usize) -> [usize; 2] {
         let Some(row) = self.sessions.get(session) else {
-            return [self.rows.len(), self.ranges.len()];
+            return [self.lengths.len(), self.ranges.len()];
         };
         let mut rest = row.get(32..).unwrap_or_default();
         let mut next = || take(&mut rest).map_or(0, u32::from_le_bytes) as usize;
@@ -247,30 +333,27 @@ impl<'a> Part<'a> {
 
     /// The passages of a session within a range, as indexes.
     pub(super) fn passages_in(&self, session: usize, range: Range) -> std::ops::Range<usize> {
-        let ([from, _], [to, _]) = (self.starts(session), self.starts(session + 1));
-        let rows = self.rows.get(from..to).unwrap_or_default();
+        // Damaged bytes may name passages that are not there.
+        let [from, to] = [self.starts(session), self.starts(session + 1)]
+            .map(|[passage, _]| passage.min(self.len()));
+        let [positions, ..] = &self.columns;
         let before = |position: Position| {
-            from + rows.partition_point(|row| {
-                let mut rest = row.as_slice();
-                take(&mut rest).map_or(0, u64::from_le_bytes) < position.0
-            })
+            let (mut from, mut to) = (from, to.max(from));
+            while from < to {
+                let middle = from.midpoint(to);
+                match positions.get(middle) < position.0 {
+                    true => from = middle + 1,
+                    false => to = middle,
+                }
+            }
+            from
         };
         let (from, to) = (before(range.from), before(range.to));
         from..to.max(from)
     }
 
     pub(super) fn row(&self, passage: usize) -> Option<Row> {
-        let mut rest = self.rows.get(passage)?.as_slice();
-        let rest = &mut rest;
-        Some(Row {
-            position: u64::from_le_bytes(take(rest)?),
-            at_ms: i64::from_le_bytes(take(rest)?),
-            session: u32::from_le_bytes(take(rest)?),
-            kind: u16::from_le_bytes(take(rest)?),
-            speaker: u16::from_le_bytes(take(rest)?),
-            piece: u16::from_le_bytes(take(rest)?),
-            origin: u8::from_le_bytes(take(rest)?),
-        })
+        (passage < self.len()).then(|| Row::of(self.columns.map(|column| column.get(passage))))
     }
 
     /// Words of each passage.
@@ -311,26 +394,37 @@ impl<'a> Part<'a> {
 
     /// The passages that have the term; `None` where there are none.
     pub(super) fn find(&self, term: &[u8]) -> Option<Postings<'a>> {
-        let mut terms = self.terms_from(term);
-        let found = terms.next()?;
-        (terms.term == term).then_some(found)
+        let mut terms = self.block_of(term);
+        loop {
+            let found = terms.next()?;
+            if terms.term.as_slice() >= term {
+                return (terms.term == term).then_some(found);
+            }
+        }
     }
 
     /// The terms from the first on that is not before `least`.
     pub(super) fn terms_from(&self, least: &[u8]) -> Terms<'a> {
-        let first = |block: &[u8; 8]| {
-            let mut terms = Terms::at(*self, block);
-            terms.next();
-            terms.term
-        };
-        let after = self.blocks.partition_point(|block| first(block).as_slice() <= least);
-        let start = self.blocks.get(after.saturating_sub(1)).copied().unwrap_or([u8::MAX; 8]);
-        let mut terms = Terms::at(*self, &start);
+        let mut terms = self.block_of(least);
         let mut before = terms.clone();
         while terms.next().is_some() && terms.term.as_slice() < least {
             before.clone_from(&terms);
         }
         before
+    }
+
+    /// The terms of the block in which a term is, if it is anywhere, and of those after it.
+    fn block_of(&self, term: &[u8]) -> Terms<'a> {
+        let mut first = Vec::new();
+        let after = self.blocks.partition_point(|block| {
+            let mut terms = Terms { term: std::mem::take(&mut first), ..Terms::at(*self, block) };
+            terms.term.clear();
+            terms.next();
+            first = terms.term;
+            first.as_slice() <= term
+        });
+        let start = self.blocks.get(after.saturating_sub(1)).copied().unwrap_or([u8::MAX; 8]);
+        Terms::at(*self, &start)
     }
 }
 
@@ -354,11 +448,18 @@ impl<'a> Terms<'a> {
 
     /// Reads the next term.
     pub(super) fn next(&mut self) -> Option<Postings<'a>> {
-        let shared = varint(&mut self.rest)? as usize;
-        let length = varint(&mut self.rest)? as usize;
+        let [both] = take(&mut self.rest)?;
+        let mut count = |of: u8| match usize::from(of) {
+            NIBBLE => Some(NIBBLE + varint(&mut self.rest)? as usize),
+            few => Some(few),
+        };
+        let (shared, length) = (count(both >> 4)?, count(both & 0xf)?);
         let rest = section(&mut self.rest, length)?;
         let passages = varint(&mut self.rest)?;
-        let bytes = varint(&mut self.rest)? as usize;
+        let bytes = match passages as usize {
+            SIZED_FROM.. => varint(&mut self.rest)? as usize,
+            few => Postings { passages, bytes: self.postings }.bytes_of(few),
+        };
         if shared > self.term.len() {
             return None;
         }
@@ -377,6 +478,17 @@ pub(super) struct Postings<'a> {
 }
 
 impl Postings<'_> {
+    /// Bytes of the first so many.
+    fn bytes_of(&self, passages: usize) -> usize {
+        let mut rest = self.bytes;
+        for _ in 0..passages {
+            if varint(&mut rest).is_some_and(|gap| gap & 1 == 1) {
+                varint(&mut rest);
+            }
+        }
+        self.bytes.len() - rest.len()
+    }
+
     /// Calls `visit` with each passage and how often it has the term.
     pub(super) fn each(self, mut visit: impl FnMut(usize, u32)) {
         let (mut rest, mut at) = (self.bytes, 0_usize);
@@ -399,7 +511,13 @@ pub(super) fn put_varint(mut number: u32, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
+#[inline]
 fn varint(rest: &mut &[u8]) -> Option<u32> {
+    let (first, tail) = rest.split_first()?;
+    if *first < 0x80 {
+        *rest = tail;
+        return Some(u32::from(*first));
+    }
     let (mut number, mut shift) = (0_u32, 0);
     loop {
         let (byte, tail) = rest.split_first()?;
@@ -412,20 +530,25 @@ fn varint(rest: &mut &[u8]) -> Option<u32> {
     }
 }
 
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+/// The checksum of bytes.
+pub(super) fn checksum(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
+}
+
+pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (head, tail) = rest.split_first_chunk::<N>()?;
     *rest = tail;
     Some(*head)
 }
 
-fn section<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
+pub(super) fn section<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
     let (head, tail) = rest.split_at_checked(bytes)?;
     *rest = tail;
     Some(head)
 }
 
 /// The rows of a table that has nothing else.
-fn table<const N: usize>(bytes: &[u8]) -> Option<&[[u8; N]]> {
+pub(super) fn table<const N: usize>(bytes: &[u8]) -> Option<&[[u8; N]]> {
     let (rows, rest) = bytes.as_chunks::<N>();
     rest.is_empty().then_some(rows)
 }

@@ -62,6 +62,8 @@ pub struct Query {
     words: Vec<Word>,
     /// The words in the given order, as indexes into `words`.
     given: Vec<usize>,
+    /// Identifiers of several words, which `given` has by their words alone.
+    wholes: usize,
     /// Words in a row, by their places in `words`.
     phrases: Vec<Vec<usize>>,
     /// By a first byte: the length of the shortest stem of a word that begins with it.
@@ -115,7 +117,7 @@ impl Query {
     /// No word yet.
     pub(super) fn empty() -> Self {
         let (words, given, phrases) = (Vec::new(), Vec::new(), Vec::new());
-        Self { words, given, phrases, first_bytes: [None; 256] }
+        Self { words, given, wholes: 0, phrases, first_bytes: [None; 256] }
     }
 
     /// Adds the words of a text; those of a phrase must be found in a row.
@@ -123,7 +125,9 @@ impl Query {
         let mut phrase = Vec::new();
         terms(text, |term| {
             let at = self.add(term.word);
-            if !term.whole {
+            if term.whole {
+                self.wholes += 1;
+            } else {
                 self.given.push(at);
                 phrase.push(at);
             }
@@ -184,6 +188,17 @@ impl Query {
         row
     }
 
+    /// How much of the query stands in the text side by side and in the given order, from 0 to 1.
+    pub(super) fn run(&self, text: &str) -> f64 {
+        share_of(longest_run(&self.row(text), &self.given), self.given.len())
+    }
+
+    /// How much of the query may so stand in a text that lacks that many of its words.
+    pub(super) fn run_most(&self, lacking: usize) -> f64 {
+        let run = self.given.len().saturating_sub(lacking.saturating_sub(self.wholes));
+        share_of(u32::try_from(run).unwrap_or(u32::MAX), self.given.len())
+    }
+
     /// Whether each phrase, or with `any` one of them, is in the text.
     pub(super) fn has_phrases(&self, text: &str, any: bool) -> bool {
         let row = if self.phrases.is_empty() { Vec::new() } else { self.row(text) };
@@ -224,6 +239,27 @@ pub(super) fn is_quote(character: char) -> bool {
 /// Whether the words of a phrase are in a text, one after the other.
 pub(super) fn is_in(row: &[Option<usize>], phrase: &[usize]) -> bool {
     row.windows(phrase.len().max(1)).any(|part| part.iter().flatten().eq(phrase))
+}
+
+/// The share of a query of so many words that a run of them is: 1 for all, nothing for one.
+pub(super) fn share_of(run: u32, given: usize) -> f64 {
+    if given > 1 && run > 1 { f64::from(run - 1) / (given - 1) as f64 } else { 0.0 }
+}
+
+/// The length of the longest run of consecutive words in the order of the query.
+pub(super) fn longest_run(row: &[Option<usize>], given: &[usize]) -> u32 {
+    let mut longest = 0;
+    // By index in `given`: the length of the run that ends there, before and at this word.
+    let (mut before, mut now) = (vec![0; given.len() + 1], vec![0; given.len() + 1]);
+    for word in row {
+        let places = now.iter_mut().skip(1).zip(before.iter()).zip(given);
+        for ((now, before), given) in places {
+            *now = if *word == Some(*given) { before + 1 } else { 0 };
+            longest = longest.max(*now);
+        }
+        std::mem::swap(&mut before, &mut now);
+    }
+    longest
 }
 
 /// Whether one of two words begins the other: `config` and `configuration`, `Anlage` and `Anlagen`.

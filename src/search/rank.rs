@@ -10,7 +10,7 @@ use std::{
 use super::{
     bm25::{self, B, K1, WHOLE},
     passages::{Field, Passage, passages},
-    query::{Query, is_in},
+    query::{Query, is_in, longest_run, share_of},
     terms::terms,
 };
 use crate::event::{Event, Position};
@@ -208,12 +208,7 @@ impl Ranking {
     fn extra(&self, scale: &Scale, one: &Candidate) -> f64 {
         let whole = if scale.is_whole(&one.own) { WHOLE } else { 0.0 };
         let nearly = if scale.is_whole(&one.near) { WHOLE_NEAR } else { 0.0 };
-        let given = self.query.given().len();
-        let share = if given > 1 && one.run > 1 {
-            f64::from(one.run - 1) / (given - 1) as f64
-        } else {
-            0.0
-        };
+        let share = share_of(one.run, self.query.given().len());
         whole + nearly + ROW * share
     }
 
@@ -328,20 +323,4 @@ fn name_of(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
-}
-
-/// The length of the longest run of consecutive words in the order of the query.
-fn longest_run(row: &[Option<usize>], given: &[usize]) -> u32 {
-    let mut longest = 0;
-    // By index in `given`: the length of the run that ends there, before and at this word.
-    let (mut before, mut now) = (vec![0; given.len() + 1], vec![0; given.len() + 1]);
-    for word in row {
-        let places = now.iter_mut().skip(1).zip(before.iter()).zip(given);
-        for ((now, before), given) in places {
-            *now = if *word == Some(*given) { before + 1 } else { 0 };
-            longest = longest.max(*now);
-        }
-        std::mem::swap(&mut before, &mut now);
-    }
-    longest
 }

@@ -15,6 +15,8 @@ pub(super) struct Run {
     pub(super) session: usize,
     /// Which part, by its index.
     pub(super) part: usize,
+    /// The session's index in the part.
+    pub(super) of_part: usize,
     pub(super) range: Range,
     /// Indexes in the part.
     pub(super) passages: std::ops::Range<usize>,
@@ -39,7 +41,8 @@ impl<'a> Runs<'a> {
                 }
             }
         }
-        held.sort_unstable_by_key(|(session, range, part, _)| (*session, range.from, *part));
+        // Each part's are in order already.
+        held.sort_by_key(|(session, range, part, _)| (*session, range.from, *part));
         let mut all = Self::default();
         let mut end = Position::ZERO;
         for (session, range, part, index) in held {
@@ -51,7 +54,8 @@ impl<'a> Runs<'a> {
             if let Some(of) = parts.get(part).filter(|_| !range.is_empty()) {
                 end = range.to;
                 let passages = of.passages_in(index, range);
-                all.runs.push(Run { session: all.sessions.len() - 1, part, range, passages });
+                let session = all.sessions.len() - 1;
+                all.runs.push(Run { session, part, of_part: index, range, passages });
             }
         }
         all

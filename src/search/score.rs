@@ -2,12 +2,10 @@
 //! one sum for each passage: no passage is missed for speed. What is hidden counts nowhere, not
 //! even in how rare a word is. It must not read a text.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeSet, BinaryHeap},
-};
+use std::collections::BTreeSet;
 
 use super::{
+    best::{Best, Candidate, Order, Why},
     bm25::{self, B, K1, WHOLE},
     grammar::{Filters, ORIGINS, Pattern, SearchQuery, Word},
     part::{NONE, Part, Postings},
@@ -26,43 +24,12 @@ const SESSION_B: f64 = 0.75;
 const WHO: f32 = 0.1;
 /// Terms that the beginnings of a query stand for, all together.
 const EXPANSIONS_MAX: usize = 1_000;
+/// More than what a few operations on numbers are off by, as a share.
+const ROUNDING: f32 = 1e-4;
 /// Postings read for one query.
 const POSTINGS_MAX: u64 = 20_000_000;
 /// Words of the longest passage; a longer one counts as this.
 const LENGTH_MAX: usize = 1_024;
-
-/// What comes first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// What fits best.
-    #[default]
-    Score,
-    /// What is newest.
-    Time,
-}
-
-/// Why a hit stands where it does; the score is the sum.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Why {
-    /// Its own words: 1 for the best of all.
-    pub words: f32,
-    /// Words of the passages around it.
-    pub near: f32,
-    /// Words of its session: 0.4 for the best.
-    pub session: f32,
-    /// 0.1 when the query names who speaks.
-    pub who: f32,
-    /// 0.5 when it has every word.
-    pub whole: f32,
-}
-
-impl Why {
-    /// The score.
-    #[must_use]
-    pub fn sum(&self) -> f32 {
-        self.words + self.near + self.session + self.who + self.whole
-    }
-}
 
 /// An event that a query finds, by its best piece.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,6 +54,8 @@ pub struct Hit {
     pub score: f32,
     /// What makes the score.
     pub why: Why,
+    /// Whether its text may have words in a row as in the query: see [`SearchQuery::row`].
+    pub may_have_row: bool,
 }
 
 /// What a query finds.
@@ -193,12 +162,11 @@ impl<'a, 'p> Scope<'a, 'p> {
             let lengths = lengths.get(run.passages.clone()).unwrap_or_default();
             let hidden = self.hidden.get(run.part).map(Vec::as_slice).unwrap_or_default();
             let hidden = hidden.get(run.passages.clone()).unwrap_or_default();
-            let (mut passages, mut words) = (0, 0);
-            for (at, length) in lengths.iter().enumerate() {
-                let counts = hidden.get(at).is_none_or(|hidden| !hidden);
-                passages += u64::from(counts);
-                words += u64::from(u16::from_le_bytes(*length)) * u64::from(counts);
-            }
+            let counts = |at: usize| hidden.get(at).is_none_or(|hidden| !hidden);
+            let counted = lengths.iter().enumerate().filter(|(at, _)| counts(*at));
+            let counted = counted.map(|(_, length)| u64::from(u16::from_le_bytes(*length)));
+            let (passages, words) =
+                counted.fold((0, 0), |(passages, words), length| (passages + 1, words + length));
             self.passages += passages;
             self.words += words;
             if let Some(sum) = self.session_words.get_mut(run.session) {
@@ -282,46 +250,44 @@ impl<'a, 'p> Scope<'a, 'p> {
         self.read > POSTINGS_MAX
     }
 
-    /// Calls `visit` with part, passage, count and session of each passage that has one of the
+    /// Calls `visit` with passage, count and session of each passage of a part that has one of the
     /// terms and may be found.
-    fn each(&mut self, found: &Found<'a>, mut visit: impl FnMut(usize, usize, u32, usize)) {
-        let mut counts: Vec<u32> = Vec::new();
-        for (at, postings) in found.iter().enumerate() {
-            self.read += postings.iter().map(|one| u64::from(one.passages)).sum::<u64>();
-            if self.is_spent() {
-                return;
-            }
-            let Some((part, spans)) = self.parts.get(at).zip(self.spans.get(at)) else { continue };
-            let hidden = self.hidden.get(at).map(Vec::as_slice).unwrap_or_default();
-            let mut runs = spans.iter().filter_map(|run| self.all.runs.get(*run));
-            let mut run = runs.next();
-            let mut see = |passage: usize, count: u32| {
-                while run.is_some_and(|run| run.passages.end <= passage) {
-                    run = runs.next();
-                }
-                let inside = run.filter(|run| run.passages.start <= passage);
-                if let Some(run) = inside.filter(|_| hidden.get(passage).is_none_or(|it| !it)) {
-                    visit(at, passage, count, run.session);
-                }
-            };
-            match postings.as_slice() {
-                [] => {}
-                [one] => one.each(see),
-                many => {
-                    counts.clear();
-                    counts.resize(part.len(), 0);
-                    for one in many {
-                        one.each(|passage, count| {
-                            if let Some(sum) = counts.get_mut(passage) {
-                                *sum = sum.saturating_add(count);
-                            }
-                        });
-                    }
-                    let held = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-                    held.for_each(|(passage, count)| see(passage, *count));
-                }
-            }
+    fn each(
+        &mut self,
+        at: usize,
+        postings: &[Postings<'a>],
+        mut visit: impl FnMut(usize, u32, usize),
+    ) {
+        self.read += postings.iter().map(|one| u64::from(one.passages)).sum::<u64>();
+        let Some((part, spans)) = self.parts.get(at).zip(self.spans.get(at)) else { return };
+        if postings.is_empty() || self.is_spent() {
+            return;
         }
+        let hidden = self.hidden.get(at).map(Vec::as_slice).unwrap_or_default();
+        let mut runs = spans.iter().filter_map(|run| self.all.runs.get(*run));
+        let mut run = runs.next();
+        let mut see = |passage: usize, count: u32| {
+            while run.is_some_and(|run| run.passages.end <= passage) {
+                run = runs.next();
+            }
+            let inside = run.filter(|run| run.passages.start <= passage);
+            if let Some(run) = inside.filter(|_| hidden.get(passage).is_none_or(|it| !it)) {
+                visit(passage, count, run.session);
+            }
+        };
+        if let [one] = postings {
+            return one.each(see);
+        }
+        let mut counts = vec![0_u32; part.len()];
+        for one in postings {
+            one.each(|passage, count| {
+                if let Some(sum) = counts.get_mut(passage) {
+                    *sum = sum.saturating_add(count);
+                }
+            });
+        }
+        let held = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        held.for_each(|(passage, count)| see(passage, *count));
     }
 
     /// How many passages that may be found have the word.
@@ -333,7 +299,9 @@ impl<'a, 'p> Scope<'a, 'p> {
             return found.iter().flatten().map(|one| u64::from(one.passages)).sum();
         }
         let mut holding = 0;
-        self.each(found, |_, _, _, _| holding += 1);
+        for (at, postings) in found.iter().enumerate() {
+            self.each(at, postings, |_, _, _| holding += 1);
+        }
         holding
     }
 
@@ -350,13 +318,14 @@ impl<'a, 'p> Scope<'a, 'p> {
         let words = must.iter().map(|found| (found, true));
         for (found, wanted) in words.chain(must_not.iter().map(|found| (found, false))) {
             let mut has = none(parts);
-            self.each(found, |part, passage, _, _| {
-                let piece = parts.get(part).and_then(|part| part.row(passage));
-                let first = passage.saturating_sub(piece.map_or(0, |row| usize::from(row.piece)));
-                if let Some(has) = has.get_mut(part).and_then(|part| part.get_mut(first)) {
-                    *has = true;
-                }
-            });
+            for (at, ((postings, has), part)) in found.iter().zip(&mut has).zip(parts).enumerate() {
+                self.each(at, postings, |passage, _, _| {
+                    let piece = part.row(passage).map_or(0, |row| usize::from(row.piece));
+                    if let Some(has) = has.get_mut(passage.saturating_sub(piece)) {
+                        *has = true;
+                    }
+                });
+            }
             let both = allowed.iter_mut().flatten().zip(has.iter().flatten());
             both.for_each(|(allowed, has)| *allowed &= *has == wanted);
         }
@@ -393,24 +362,26 @@ impl<'a, 'p> Scope<'a, 'p> {
             sums.needed += usize::from(word.is_needed);
             let worth = bm25::worth(passages, *holding) as f32;
             let mut of_session = vec![0_u32; sums.sessions.len()];
-            self.each(found, |part, passage, count, session| {
-                let length = parts.get(part).and_then(|part| part.lengths().get(passage));
-                let length = length.map_or(0, |length| usize::from(u16::from_le_bytes(*length)));
-                let length = length.min(LENGTH_MAX);
-                let known = shares.get(length).and_then(|of| of.get(count as usize - 1));
-                let share =
-                    known.copied().unwrap_or_else(|| share(f64::from(count), length) as f32);
-                if let Some(sum) = sums.words.get_mut(part).and_then(|sums| sums.get_mut(passage)) {
-                    *sum += worth * share;
-                }
-                let held = sums.held.get_mut(part).and_then(|held| held.get_mut(passage));
-                if let Some(held) = held.filter(|_| word.is_needed) {
-                    *held = held.saturating_add(1);
-                }
-                if let Some(sum) = of_session.get_mut(session) {
-                    *sum = sum.saturating_add(count);
-                }
-            });
+            let of_parts = sums.words.iter_mut().zip(&mut sums.held).zip(parts).zip(found);
+            for (at, (((sums, held), part), postings)) in of_parts.enumerate() {
+                let lengths = part.lengths();
+                self.each(at, postings, |passage, count, session| {
+                    let length = lengths.get(passage);
+                    let length =
+                        length.map_or(0, |length| usize::from(u16::from_le_bytes(*length)));
+                    let length = length.min(LENGTH_MAX);
+                    let known = shares.get(length).and_then(|of| of.get(count as usize - 1));
+                    let share =
+                        known.copied().unwrap_or_else(|| share(f64::from(count), length) as f32);
+                    if let Some((sum, held)) = sums.get_mut(passage).zip(held.get_mut(passage)) {
+                        *sum += worth * share;
+                        *held = held.saturating_add(u8::from(word.is_needed));
+                    }
+                    if let Some(sum) = of_session.get_mut(session) {
+                        *sum = sum.saturating_add(count);
+                    }
+                });
+            }
             self.add_sessions(&of_session, &mut sums.sessions);
         }
         sums
@@ -444,103 +415,95 @@ impl<'a, 'p> Scope<'a, 'p> {
         let words_most = sums.words.iter().map(|part| most(part)).fold(0.0, f32::max);
         let sessions_most = most(&sums.sessions);
         let named: Vec<Vec<bool>> = self.parts.iter().map(|part| named(part, query)).collect();
+        let who = if named.iter().flatten().any(|named| *named) { WHO } else { 0.0 };
         let every = query.ranked.is_empty();
         let of_most = |sum: f32, most: f32| if most > 0.0 { sum / most } else { 0.0 };
-        let mut best = Best { limit, heap: BinaryHeap::new() };
+        let slightly_more = of_most(1.0 + ROUNDING, words_most);
+        let (mut best, mut beside) = (Best::new(order, limit), Vec::new());
         for (index, run) in self.all.runs.iter().enumerate() {
+            let Some(part) = self.parts.get(run.part) else { continue };
+            if !self.fill_beside(index, run, sums, &mut beside) && !every {
+                continue;
+            }
+            let held = sums.held.get(run.part).and_then(|held| held.get(run.passages.clone()));
+            let held = held.unwrap_or_default();
             let session = sums.sessions.get(run.session).copied().unwrap_or_default();
             let session = SESSION * of_most(session, sessions_most);
-            let Some(part) = self.parts.get(run.part) else { continue };
             let mut event: Option<Candidate> = None;
-            self.around(index, run, sums, every, |passage, words, near| {
-                let near = if order == Order::Score { near } else { 0.0 };
-                let is_hidden = self.hidden.get(run.part).and_then(|part| part.get(passage));
-                if is_hidden == Some(&true) || !(every || words > 0.0 || near > 0.0) {
-                    return;
+            for (at, window) in beside.array_windows().enumerate() {
+                let near = if order == Order::Score { near(window) } else { 0.0 };
+                let [_, _, words, ..] = *window;
+                if !(every || words > 0.0 || near > 0.0) {
+                    continue;
                 }
-                let Some(row) = part.row(passage) else { return };
-                let first = passage.saturating_sub(usize::from(row.piece));
-                let allowed = allowed.and_then(|parts| parts.get(run.part));
-                if allowed.is_some_and(|part| part.get(first) != Some(&true)) {
-                    return;
-                }
-                let is = |of: &[Vec<bool>], at: usize| {
-                    of.get(run.part).and_then(|part| part.get(at)) == Some(&true)
-                };
-                let held = sums.held.get(run.part).and_then(|part| part.get(passage));
-                let held = held.map_or(0, |held| usize::from(*held));
+                let held = held.get(at).map_or(0, |held| usize::from(*held));
                 let is_whole = sums.needed > 0 && held == sums.needed;
-                let why = Why {
+                let whole = if is_whole { WHOLE as f32 } else { 0.0 };
+                // Nearly all passages end here. A little more than the score, and sooner found.
+                if best.is_beyond((words + near) * slightly_more + session + who + whole) {
+                    continue;
+                }
+                let mut why = Why {
                     words: of_most(words, words_most),
                     near: of_most(near, words_most),
                     session,
-                    who: if is(&named, usize::from(row.speaker)) { WHO } else { 0.0 },
-                    whole: if is_whole { WHOLE as f32 } else { 0.0 },
+                    who,
+                    whole,
+                    row: 0.0,
+                    meaning: 0.0,
                 };
-                let candidate = Candidate::new(order, run, passage, &row, why);
+                let passage = run.passages.start + at;
+                let is = |of: Option<&Vec<bool>>, at: usize| of.and_then(|of| of.get(at)).copied();
+                if is(self.hidden.get(run.part), passage) == Some(true) {
+                    continue;
+                }
+                let Some(row) = part.row(passage) else { continue };
+                let first = passage.saturating_sub(usize::from(row.piece));
+                if allowed.is_some_and(|parts| is(parts.get(run.part), first) != Some(true)) {
+                    continue;
+                }
+                if is(named.get(run.part), usize::from(row.speaker)) != Some(true) {
+                    why.who = 0.0;
+                }
+                let places = [run.part, passage, run.session];
+                let candidate = Candidate::new(order, places, held, &row, why);
                 match &mut event {
                     Some(event) if event.position == row.position => {
                         if candidate.why.sum() > event.why.sum() {
                             *event = candidate;
                         }
                     }
-                    other => {
-                        best.extend(other.replace(candidate));
-                    }
+                    other => best.extend(other.replace(candidate)),
                 }
-            });
+            }
             best.extend(event);
         }
-        let hits = best.heap.into_sorted_vec().into_iter();
-        hits.filter_map(|Reverse(candidate)| self.hit(&candidate)).collect()
+        let hit = |found: Candidate| {
+            let lacking = sums.needed.saturating_sub(found.held);
+            let may_have_row = found.why.words > 0.0 && query.may_have_row(lacking);
+            Some(Hit { may_have_row, ..self.hit(&found)? })
+        };
+        best.into_sorted().filter_map(hit).collect()
     }
 
-    /// Calls `visit` with each passage of a run that has words of the query or stands near some,
-    /// with `every` with each: its sum, and what those around it add.
-    fn around(
-        &self,
-        index: usize,
-        run: &Run,
-        sums: &Sums,
-        every: bool,
-        mut visit: impl FnMut(usize, f32, f32),
-    ) {
+    /// Fills `beside` with the sums of a run's passages, and those of the two before and the two
+    /// after it in its session; whether any of them has a word.
+    fn fill_beside(&self, index: usize, run: &Run, sums: &Sums, beside: &mut Vec<f32>) -> bool {
         let sums_of = |run: &Run| -> &[f32] {
             let part = sums.words.get(run.part).map(Vec::as_slice).unwrap_or_default();
             part.get(run.passages.clone()).unwrap_or_default()
         };
-        let own = sums_of(run);
         let same = |other: &&Run| other.session == run.session;
         let before = self.all.runs.get(..index).unwrap_or_default().iter().rev();
         let before = before.take_while(same).flat_map(|run| sums_of(run).iter().rev());
         let after = self.all.runs.get(index + 1..).unwrap_or_default().iter();
         let after = after.take_while(same).flat_map(sums_of);
-        let mut beside = [[0.0_f32; 2]; 2];
-        for (sums, side) in [before.copied().take(2).collect(), after.copied().take(2).collect()]
-            .into_iter()
-            .zip(&mut beside)
-        {
-            let sums: Vec<f32> = sums;
-            side.iter_mut().zip(sums).for_each(|(side, sum)| *side = sum);
-        }
-        let [before, after] = beside;
-        let is_quiet = |sums: &[f32]| sums.iter().all(|sum| *sum == 0.0);
-        if !every && is_quiet(own) && is_quiet(&before) && is_quiet(&after) {
-            return;
-        }
-        for (at, sum) in own.iter().enumerate() {
-            let mut near = 0.0;
-            for (distance, share) in (1..).zip(NEAR) {
-                let back = match at.checked_sub(distance) {
-                    Some(place) => own.get(place),
-                    None => before.get(distance - at - 1),
-                };
-                let next = own.get(at + distance).or_else(|| after.get(at + distance - own.len()));
-                let both = back.into_iter().chain(next).sum::<f32>();
-                near += share * both;
-            }
-            visit(run.passages.start + at, *sum, near);
-        }
+        beside.clear();
+        beside.extend(before.chain(std::iter::repeat(&0.0)).take(NEAR.len()));
+        beside.reverse();
+        beside.extend_from_slice(sums_of(run));
+        beside.extend(after.chain(std::iter::repeat(&0.0)).take(NEAR.len()));
+        beside.iter().any(|sum| *sum > 0.0)
     }
 
     fn hit(&self, found: &Candidate) -> Option<Hit> {
@@ -559,8 +522,15 @@ impl<'a, 'p> Scope<'a, 'p> {
             who: part.speaker(row.speaker).map(str::to_owned),
             score: found.why.sum(),
             why: found.why,
+            may_have_row: false,
         })
     }
+}
+
+/// What the passages on either side of the one in the middle add to it.
+fn near([far_before, before, _, after, far_after]: &[f32; 5]) -> f32 {
+    let [beside, behind] = NEAR;
+    beside * (before + after) + behind * (far_before + far_after)
 }
 
 /// In the order of their numbers.
@@ -608,65 +578,4 @@ fn named(part: &Part<'_>, query: &SearchQuery) -> Vec<bool> {
         is_named
     };
     part.speakers().map(is_named).collect()
-}
-
-/// A passage that may be a hit.
-#[derive(Clone, Debug)]
-struct Candidate {
-    /// More is earlier in the answer.
-    key: [i64; 4],
-    part: usize,
-    passage: usize,
-    session: usize,
-    position: u64,
-    why: Why,
-}
-
-impl Candidate {
-    fn new(order: Order, run: &Run, passage: usize, row: &super::part::Row, why: Why) -> Self {
-        // Bits of floats that are not negative are in the order of the numbers.
-        let score = i64::from(why.sum().to_bits());
-        let (session, position) = (-(run.session as i64), row.position as i64);
-        let key = match order {
-            Order::Score => [score, row.at_ms, session, position],
-            Order::Time => [row.at_ms, session, position, score],
-        };
-        let (part, session, position) = (run.part, run.session, row.position);
-        Self { key, part, passage, session, position, why }
-    }
-}
-
-impl PartialEq for Candidate {
-    fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
-    }
-}
-
-impl Eq for Candidate {}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Candidate {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key.cmp(&other.key)
-    }
-}
-
-/// The first candidates of an answer.
-struct Best {
-    limit: usize,
-    heap: BinaryHeap<Reverse<Candidate>>,
-}
-
-impl Best {
-    fn extend(&mut self, candidate: Option<Candidate>) {
-        self.heap.extend(candidate.map(Reverse));
-        if self.heap.len() > self.limit {
-            self.heap.pop();
-        }
-    }
 }

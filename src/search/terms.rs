@@ -26,25 +26,66 @@ pub(super) struct Term<'a> {
 }
 
 /// Calls `visit` with every term of the text, in order; an identifier whole after its parts.
-pub(super) fn terms(text: &str, mut visit: impl FnMut(&Term<'_>)) {
+pub(super) fn terms(text: &str, visit: impl FnMut(&Term<'_>)) {
+    walk(text, true, visit);
+}
+
+/// The same without looking for words that are plain, which are only found sooner so.
+fn walk(text: &str, seeks_plain: bool, mut visit: impl FnMut(&Term<'_>)) {
     let mut chunk = Chunk::default();
-    let mut characters = text.char_indices().peekable();
+    let mut lower = String::new();
     let mut before: Option<char> = None;
-    while let Some((at, character)) = characters.next() {
-        let next = characters.peek().map(|(_, character)| *character);
+    let mut at = 0;
+    while let Some(rest) = text.get(at..) {
+        if seeks_plain && before.is_none() {
+            let plain = plain(rest.as_bytes());
+            if plain > 0 {
+                let word = rest.get(..plain).unwrap_or_default();
+                lower.clear();
+                let has_capital = word.starts_with(|first: char| first.is_ascii_uppercase());
+                if has_capital {
+                    lower.push_str(word);
+                    lower.make_ascii_lowercase();
+                }
+                send(if has_capital { &lower } else { word }, at..at + plain, false, &mut visit);
+                at += plain;
+                continue;
+            }
+        }
+        let mut characters = rest.chars();
+        let Some(character) = characters.next() else { break };
+        let next = characters.next();
         if is_word(character) {
             let starts = before.is_none_or(|before| begins(before, character, next, &chunk));
             chunk.push(at, character, starts);
-        } else if !before.zip(next).is_some_and(|(from, to)| joins(from, character, to)) {
+            before = Some(character);
+        } else if before.zip(next).is_some_and(|(from, to)| joins(from, character, to)) {
+            chunk.join(character);
+            before = Some(character);
+        } else {
             chunk.end(&mut visit);
             before = None;
-            continue;
-        } else {
-            chunk.join(character);
         }
-        before = Some(character);
+        at += character.len_utf8();
     }
     chunk.end(&mut visit);
+}
+
+/// Bytes of the word that the text begins with, where it is a word as most are: letters of ASCII,
+/// small but for the first, and nothing that may join it to what follows. 0 for any other.
+fn plain(text: &[u8]) -> usize {
+    if !text.first().is_some_and(u8::is_ascii_alphabetic) {
+        return 0;
+    }
+    let rest = text.iter().skip(1).take_while(|byte| byte.is_ascii_lowercase());
+    let end = 1 + rest.count();
+    let is_apart = |byte: &u8| byte.is_ascii() && !byte.is_ascii_alphanumeric();
+    let is_joined = match text.get(end) {
+        None => false,
+        Some(b'_' | b'-' | b'.' | b'/' | b'@') => !text.get(end + 1).is_none_or(is_apart),
+        Some(byte) => !is_apart(byte),
+    };
+    if is_joined { 0 } else { end }
 }
 
 /// Whether the mark between these two makes one name of them.
@@ -270,6 +311,22 @@ mod tests {
             assert_eq!(found(text).join(" "), expected, "{text:?}");
         }
         assert_eq!(found(&"k".repeat(300)), Vec::<String>::new());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_plain_word_is_the_term_that_it_is_among_others(
+            text in "([a-zA-Z]{1,3}[A-Z0-9é漢\u{301}]{0,1}[ _.,/@-]{0,2}){0,12}"
+        ) {
+            let found = |seeks_plain| {
+                let mut found = Vec::new();
+                walk(&text, seeks_plain, |term| {
+                    found.push((term.word.to_owned(), term.range.clone(), term.whole));
+                });
+                found
+            };
+            proptest::prop_assert_eq!(found(true), found(false));
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! other things and what cannot be read; and its pieces, each of which is found alone. It must not
 //! know what a query is.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 
 use serde_json::{Map, Value};
 
@@ -49,13 +49,14 @@ impl EventText {
     #[must_use]
     pub fn of(event: &Event) -> Self {
         let Some(body) = body::read_tree::<Value>(&event.body) else { return Self::default() };
-        if is_own(&body) {
+        // What was given to a model is in the log where it was said.
+        if is_own(&body) || event.kind.as_str() == kinds::MEMORY_PAGED_IN {
             return Self::default();
         }
         let mut text = String::new();
         strings(None, &body, &mut |_, said| {
-            text.push_str(&said.to_string());
-            text.push('\n');
+            // A string takes whatever is written to it.
+            let _ = writeln!(text, "{said}");
         });
         let member = |name: &str| body.get(name).and_then(Value::as_str);
         let named = ["speaker", "author"].iter().find_map(|name| member(name));

@@ -128,7 +128,8 @@ impl Service {
         appended: &mut Appended,
     ) {
         let key = caller.key(session);
-        let told = match self.reach(&key, READS_MAX).await {
+        let mut reads = READS_MAX;
+        let told = match self.reach(&key, &mut reads).await {
             Ok(true) => self.append_due(caller, session).await,
             Ok(false) => {
                 self.add_later(caller, session);

@@ -458,15 +458,16 @@ impl Service {
         Some(NewNote { idle: asked != Some(MARKS_OPEN), ..self.plain_note(info, key, &body) })
     }
 
-    /// The checkpoint of a call that continues past a limit, for the batch of its events.
-    pub(super) fn limit_note(
+    /// The labelled checkpoint of a call, for the batch of its events.
+    pub(super) fn labelled_note(
         &self,
         info: &SessionInfo,
         key: Option<&BatchKey>,
+        trigger: Trigger,
         label: &str,
     ) -> NewNote {
         let label = Some(label.to_owned());
-        let body = CheckpointBody { trigger: Trigger::Limit, label, ..Default::default() };
+        let body = CheckpointBody { trigger, label, ..Default::default() };
         self.plain_note(info, key, &body)
     }
 

@@ -13,6 +13,7 @@ use crate::{
     projection::{
         Facts,
         body::{self, CompactedBody, MemoryBody, OutcomeBody, SummaryBody},
+        checkpoints::Trigger,
         text::{clip, one_line},
     },
 };
@@ -114,7 +115,8 @@ impl Service {
                 event(kind, origin, body)
             });
             let info = self.store.info(&key).await?;
-            let note = NewNote { if_notes, ..self.limit_note(&info, call.key.as_ref(), TRIGGER) };
+            let made = self.labelled_note(&info, call.key.as_ref(), Trigger::Limit, TRIGGER);
+            let note = NewNote { if_notes, ..made };
             let name = note.name.clone();
             let batch = Batch {
                 events: events.collect(),

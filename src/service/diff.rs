@@ -20,7 +20,7 @@ const TYPES_MAX: usize = 200;
 const LISTS_BYTES: usize = 32_000;
 
 /// What came between two points.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// The positions between them.
     pub range: Range,

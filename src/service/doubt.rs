@@ -12,8 +12,8 @@ use crate::{
     store::{Fill, Read, SessionInfo},
 };
 
-/// Events of a session up to which a hit is compared with what came later.
-const FOLDED_MAX: u64 = 2_000;
+/// Reads of 1 000 events that a search makes to compare its hits with what came later.
+pub(super) const READS_MAX: usize = 20;
 /// Files that are named as changed.
 const FILES_MAX: usize = 8;
 /// Events before a result among which its call is looked for, and bytes of their bodies.
@@ -46,20 +46,24 @@ pub(super) struct Standing {
     pub(super) marked: Vec<Mark>,
     /// Where items of memory are, of it and what is beside it, that were to be forgotten.
     pub(super) forgotten: Vec<Position>,
+    /// Whether too much came later to be looked at.
+    pub(super) unchecked: bool,
 }
 
 impl Service {
-    /// What the log knows of a hit, where it is cheap to know.
+    /// What the log knows of a hit, as far as the reads that are left bring the facts of its
+    /// session. Those of memory are brought up to now: what was to be forgotten is not shown.
     pub(super) async fn standing(
         &self,
         key: &SessionKey,
-        info: &SessionInfo,
         event: &Event,
         shown: &Snippet,
         around: &[Event],
+        reads: &mut usize,
     ) -> Standing {
-        if info.tail.0 > FOLDED_MAX && !is_notebook(&key.session) {
-            return Standing::default();
+        let is_memory = event.kind.as_str() == kinds::MEMORY_ITEM || is_notebook(&key.session);
+        if !is_memory && !self.reach(key, reads).await.unwrap_or_default() {
+            return Standing { unchecked: true, ..Standing::default() };
         }
         let run = if kinds::is_result(event.kind.as_str()) {
             self.with_its_call(key, event).await
@@ -75,7 +79,7 @@ impl Service {
             let forgotten = around.iter().filter(is_forgotten).map(|event| event.position);
             let doubt = (doubt != Doubt::default()).then_some(doubt);
             let marked = facts.marks.of(&event.id).to_vec();
-            Standing { doubt, marked, forgotten: forgotten.collect() }
+            Standing { doubt, marked, forgotten: forgotten.collect(), unchecked: false }
         };
         self.peek_facts(key, look).await.unwrap_or_default()
     }
@@ -101,7 +105,9 @@ impl Service {
 impl Doubt {
     fn of(facts: &Facts, event: &Event, shown: &Snippet, run: &[Event]) -> Self {
         let position = event.position;
-        let later = facts.work.files().filter(|file| file.last > position);
+        // A call says what was asked for, which stays true; its own result is a later change.
+        let is_call = kinds::is_call(event.kind.as_str());
+        let later = facts.work.files().filter(|file| !is_call && file.last > position);
         let named = later.filter(|file| shown.text.contains(&*file.path)).take(FILES_MAX);
         let steps = facts.research.steps();
         let step = steps.binary_search_by_key(&position, |step| step.position).ok();

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::{Service, ServiceResult, notes::State};
+use super::{Service, ServiceResult, line::Link, notes::State};
 use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Lsn, Position, Range, SessionKey, Timestamp},
@@ -55,12 +55,15 @@ pub(super) struct Kept {
     pub(super) notes: Checkpoints,
     /// The state at the checkpoint of a note's number, and its approximate bytes.
     pub(super) state: Option<(Lsn, Arc<State>, usize)>,
+    /// The facts of the sessions that it continues, and its own after them.
+    line: Option<(Vec<Link>, Box<Facts>)>,
 }
 
 impl Kept {
     fn weight(&self) -> usize {
         let state = self.state.as_ref().map_or(0, |(_, _, bytes)| *bytes);
-        self.facts.weight() + self.notes.weight() + state
+        let line = self.line.as_ref().map_or(0, |(_, facts)| facts.weight());
+        self.facts.weight() + self.notes.weight() + state + line
     }
 }
 
@@ -179,17 +182,92 @@ impl Service {
         }
     }
 
-    /// Brings the facts of a session up to now if so many reads do; whether they did.
-    pub(super) async fn reach(&self, key: &SessionKey, reads_max: usize) -> ServiceResult<bool> {
+    /// Runs `look` on the facts of a session and of the sessions that it continues, as of one.
+    pub(super) async fn with_line<T>(
+        &self,
+        key: &SessionKey,
+        look: impl FnOnce(&SessionInfo, &Facts) -> T + Send,
+    ) -> ServiceResult<T> {
+        let before = self.line_before(key).await?;
+        if before.is_empty() {
+            return self.with_facts(key, look).await;
+        }
+        let slot = self.slot(key);
+        let mut info = self.found(key, self.store.used(key).await)?;
+        loop {
+            let mut kept = self.kept(&slot, key, &mut info).await?;
+            let Some((_, facts)) = kept
+                .line
+                .as_mut()
+                .filter(|(links, facts)| *links == before && facts.reached() <= info.tail)
+            else {
+                drop(kept);
+                let mut facts = self.facts_of_line(&before).await?;
+                facts.begin(key.session.as_str());
+                let mut kept = self.kept(&slot, key, &mut info).await?;
+                kept.line = Some((before.clone(), Box::new(facts)));
+                continue;
+            };
+            if self.fold_some(key, facts, info.tail).await? {
+                let answer = look(&info, facts);
+                self.facts.weigh(key, kept.weight());
+                return Ok(answer);
+            }
+            drop(kept);
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The facts of a session as of a position, after those of the sessions that it continues.
+    pub(super) async fn line_facts_at(
+        &self,
+        key: &SessionKey,
+        to: Position,
+    ) -> ServiceResult<Facts> {
+        let before = self.line_before(key).await?;
+        if before.is_empty() {
+            return self.facts_at(key, to).await;
+        }
+        let mut facts = self.facts_of_line(&before).await?;
+        facts.begin(key.session.as_str());
+        while !self.fold_some(key, &mut facts, to).await? {
+            tokio::task::yield_now().await;
+        }
+        Ok(facts)
+    }
+
+    /// The facts of sessions that continue one another, each as far as the next one has read it.
+    async fn facts_of_line(&self, line: &[Link]) -> ServiceResult<Facts> {
+        let mut facts = Facts::default();
+        for (place, link) in line.iter().enumerate() {
+            let known = |facts: &Facts| (facts.position == link.to).then(|| facts.clone());
+            let known = match place {
+                0 => self.peek_facts(&link.key, |_, facts| known(facts)).await?,
+                _ => None,
+            };
+            if let Some(known) = known {
+                facts = known;
+                facts.belong_to(link.key.session.as_str());
+                continue;
+            }
+            facts.begin(link.key.session.as_str());
+            while !self.fold_some(&link.key, &mut facts, link.to).await? {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(facts)
+    }
+
+    /// Brings the facts of a session up to now if the reads that are left do, and takes off those
+    /// that it made; whether they did. What was folded is kept for the next call.
+    pub(super) async fn reach(&self, key: &SessionKey, reads: &mut usize) -> ServiceResult<bool> {
         let slot = self.slot(key);
         let mut info = self.found(key, self.store.info(key).await)?;
         let mut kept = self.kept(&slot, key, &mut info).await?;
-        let mut reached = false;
-        for _ in 0..reads_max {
+        let mut reached = kept.facts.position >= info.tail;
+        while !reached && *reads > 0 {
+            *reads -= 1;
             reached = self.fold_some(key, &mut kept.facts, info.tail).await?;
-            if reached {
-                break;
-            }
         }
         self.facts.weigh(key, kept.weight());
         Ok(reached)
@@ -272,7 +350,7 @@ impl Service {
         Ok(facts)
     }
 
-    /// Folds one read of `[facts.position, to)` in; whether that was the end of it. Dropped
+    /// Folds one read of `[facts.reached(), to)` in; whether that was the end of it. Dropped
     /// half-way, the facts are those of an earlier position.
     async fn fold_some(
         &self,
@@ -280,11 +358,11 @@ impl Service {
         facts: &mut Facts,
         to: Position,
     ) -> ServiceResult<bool> {
-        if facts.position >= to {
+        if facts.reached() >= to {
             return Ok(true);
         }
         let read = Read {
-            range: Range::new(facts.position, to),
+            range: Range::new(facts.reached(), to),
             events_max: FOLD_EVENTS,
             bytes_max: FOLD_BYTES,
             fill: Fill::Forward,
@@ -294,7 +372,7 @@ impl Service {
         for event in &slice.events {
             facts.fold(event);
         }
-        Ok(slice.events.is_empty() || facts.position >= to)
+        Ok(slice.events.is_empty() || facts.reached() >= to)
     }
 
     /// Forgets all facts, as a restart would.

@@ -50,12 +50,14 @@ impl Service {
             return Err(ServiceError::invalid("note", problem));
         }
         let at = caller.key(session);
-        if self.store.find(&at, of).await?.is_none() {
+        let Some(position) = self.store.find(&at, of).await? else {
             let message = format!("session {session} has no event {of}");
             return Err(ServiceError::new(Code::EventNotFound, message)
                 .action("look for its id among the session's events; it is not a position"));
-        }
-        let body = body::write(&MarkBody { of: of.to_string(), mark, importance, note });
+        };
+        let position = Some(position.0);
+        let of_event = of.to_string();
+        let body = body::write(&MarkBody { of: of_event, mark, position, importance, note });
         let events = [event(kinds::EVENT_MARKED, caller.origin, body)];
         let batch = Batch { events: events.into(), key, ..Batch::default() };
         self.append(caller, session, batch, false).await?;

@@ -12,6 +12,7 @@ mod cursors;
 mod diff;
 mod directory;
 mod doubt;
+mod embedding;
 mod emit;
 mod error;
 mod facts;
@@ -21,6 +22,7 @@ mod fork;
 mod graph;
 mod history;
 mod indexing;
+mod line;
 mod marks;
 mod memory;
 mod monitor;
@@ -30,10 +32,13 @@ mod page;
 mod paging;
 mod point;
 mod quota;
+mod recalling;
 mod recover;
-mod redact;
+mod removal;
 mod research;
+mod restoring;
 mod retention;
+mod saving;
 mod search;
 mod sessions;
 mod slice;
@@ -61,6 +66,7 @@ pub use continuing::{ContinueCall, Continued};
 pub use cursors::CursorAt;
 pub use diff::Difference;
 pub use doubt::Doubt;
+pub use embedding::{EmbedError, Embedder, MeaningOf, VectorsBehind};
 pub use emit::Emitted;
 pub use error::{Candidate, Code, Hint, Next, NextCall, ServiceError, ServiceResult};
 pub use find::{FindResult, FoundLine};
@@ -72,6 +78,7 @@ pub use graph::{
 };
 pub use history::{History, Left, StartFrom};
 pub use indexing::{BehindSession, Coverage, IndexCounts, SearchOptions};
+pub use line::ChainLink;
 pub use marks::MarkCall;
 pub use memory::{KeptItem, MemoryPage, MemoryPlace, MemoryQuery, MemoryWritten, RememberCall};
 pub use monitor::Monitor;
@@ -79,9 +86,13 @@ pub use notebook::is_notebook;
 pub use notes::State;
 pub use paging::{MemoryBlock, PageInCall, PagedIn};
 pub use quota::Quotas;
+pub use recalling::{RecallFrom, RecallView, Unrecalled};
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
+pub use removal::ItemOf;
 pub use research::{ResearchOptions, StepAnswer};
+pub use restoring::{RestoreCall, RestoreOptions, RestoredSession};
 pub use retention::Retention;
+pub use saving::{SaveCall, SavedSession};
 pub use search::{Beside, Hit, MemoryOf, SearchCall, SearchResult};
 pub use sessions::{SessionPage, SessionQuery, Wanted};
 pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
@@ -156,7 +167,10 @@ pub struct Service {
     facts: Arc<facts::FactsCache>,
     bindings: Arc<bind::Bindings>,
     ledger: Arc<quota::Ledger>,
+    restoring: RestoreOptions,
     indexing: Arc<indexing::Indexing>,
+    /// Vectors, where an embedder makes some.
+    embedding: Option<Arc<embedding::Embedding>>,
     /// A permit for each search that may rank.
     searches: Arc<Semaphore>,
 }
@@ -175,7 +189,9 @@ impl Service {
             facts: Arc::new(facts::FactsCache::new(options.facts_bytes_max)),
             bindings: Arc::default(),
             ledger: Arc::default(),
+            restoring: RestoreOptions::default(),
             indexing: Arc::default(),
+            embedding: None,
             searches: Arc::new(Semaphore::new(search::AT_ONCE)),
         }
     }
@@ -193,6 +209,13 @@ impl Service {
     #[must_use]
     pub fn with_monitor(mut self, monitor: Monitor) -> Self {
         self.monitor = monitor;
+        self
+    }
+
+    /// The same verbs with other defaults of a restore.
+    #[must_use]
+    pub fn with_restoring(mut self, options: RestoreOptions) -> Self {
+        self.restoring = options;
         self
     }
 

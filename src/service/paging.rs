@@ -1,13 +1,15 @@
 //! Paging in: items of memory, ranges of events, or what a query finds, in full and within a budget
-//! of tokens. What does not fit is named. It must not write.
+//! of tokens. What does not fit is named. It must not write but what a model was given.
 
-use super::{Caller, Code, MemoryPlace, SearchCall, Service, ServiceError, ServiceResult};
+use super::{
+    Caller, Code, MemoryPlace, SearchCall, Service, ServiceError, ServiceResult, added::event,
+};
 use crate::{
-    event::{Event, EventId, Range, SessionId, Timestamp},
+    event::{Batch, Event, EventId, Range, SessionId, Timestamp, kinds},
     harness::{Counter as _, Tokenizer},
     projection::{
         MemoryState,
-        body::{self, MemoryBody},
+        body::{self, MemoryBody, PagedBlockBody, PagedInBody},
     },
     search::EventText,
     store::{Fill, Read},
@@ -119,6 +121,36 @@ impl Service {
             }
         }
         Ok(paged)
+    }
+
+    /// Notes in the session of a model that it was given these blocks; not when there are none.
+    /// That it cannot be noted is no failure of paging in.
+    pub async fn note_paged_in(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        paged: &PagedIn,
+        query: Option<String>,
+    ) {
+        if paged.blocks.is_empty() {
+            return;
+        }
+        let block = |block: &MemoryBlock| PagedBlockBody {
+            session: (block.session != *session).then(|| block.session.to_string()),
+            positions: block.range.into(),
+            item: block.id.as_ref().map(ToString::to_string),
+        };
+        let body = PagedInBody {
+            blocks: paged.blocks.iter().map(block).collect(),
+            tokens: paged.tokens as u64,
+            by: "model".to_owned(),
+            query,
+        };
+        let events = [event(kinds::MEMORY_PAGED_IN, caller.origin, body::write(&body))];
+        let batch = Batch { events: events.into(), ..Batch::default() };
+        if let Err(error) = self.append(caller, session, batch, false).await {
+            tracing::debug!(%error, "what a model was given is not noted");
+        }
     }
 
     /// The events that a query finds, the best first.

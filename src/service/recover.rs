@@ -246,7 +246,7 @@ impl Service {
     }
 }
 
-fn past(info: SessionInfo, facts: &Facts) -> Past {
+pub(super) fn past(info: SessionInfo, facts: &Facts) -> Past {
     let research = &facts.research;
     Past {
         info,

@@ -48,7 +48,7 @@ impl Service {
     /// # Errors
     /// `session_not_found`, `session_deleted` where its bytes were removed at once, and those of
     /// the engine.
-    pub async fn restore_session(
+    pub async fn undelete_session(
         &self,
         caller: &Caller,
         session: &SessionId,

@@ -12,6 +12,7 @@ use super::{
     store_error::unwritten,
 };
 use crate::{
+    env::sync::Mutex,
     event::{Batch, SessionId, Timestamp, limits},
     store::{Appended, Change, Listed, Listing, NewSession, Only, SessionInfo, StoreError},
 };
@@ -133,6 +134,42 @@ impl Service {
         Ok(SessionPage { sessions, next_page })
     }
 
+    /// Sessions from an offset on, the newest first, and how many there are.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub async fn counted_sessions(
+        &self,
+        caller: &Caller,
+        workspace: Option<String>,
+        offset: usize,
+        limit: usize,
+    ) -> ServiceResult<(Vec<SessionInfo>, usize)> {
+        let seen = Arc::new(Mutex::from((Vec::new(), 0)));
+        let mut after = None;
+        loop {
+            let found = Arc::clone(&seen);
+            let count = move |info: &SessionInfo| {
+                if !is_notebook(&info.key.session) {
+                    let mut found = found.lock();
+                    if found.1 >= offset && found.0.len() < limit {
+                        found.0.push(info.clone());
+                    }
+                    found.1 += 1;
+                }
+                false
+            };
+            let only = Some(Only(Arc::new(count)));
+            let workspace = workspace.clone();
+            let listing = Listing { only, workspace, after, ..Listing::default() };
+            let page = self.store.list(&caller.scope, listing).await?;
+            after = page.next;
+            if after.is_none() {
+                return Ok(std::mem::take(&mut *seen.lock()));
+            }
+        }
+    }
+
     /// A session's record.
     ///
     /// # Errors
@@ -223,18 +260,6 @@ impl Service {
                 .next(Next::DeleteNow(session.clone()))),
             Err(error) => Err(unwritten(error)),
         }
-    }
-
-    /// Erases a session: once this returns, no caller can read it.
-    ///
-    /// # Errors
-    /// `session_not_found`, `session_held`; after another error a retry completes it.
-    pub async fn erase_session(&self, caller: &Caller, session: &SessionId) -> ServiceResult<()> {
-        let erased = self.durable(self.store.erase(&caller.key(session))).await;
-        // Facts of its forks contain its events.
-        self.forget_facts();
-        self.forget_indexed().await;
-        erased.map_err(unwritten)
     }
 
     /// Creates the session with a batch as its first events, unless it exists by now.

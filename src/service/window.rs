@@ -1,7 +1,10 @@
 //! The window view: reads as much of a session as a budget may show, its beginning and its end,
 //! and lets harness choose. It must not know a message.
 
-use super::{Caller, Code, Service, ServiceError, ServiceResult};
+use super::{
+    Caller, RecallFrom, RecallView, Service, ServiceError, ServiceResult,
+    recalling::{blocking, usual},
+};
 use crate::{
     event::{Event, Point, Position, Range, SessionId, SessionKey, kinds},
     harness::{self, Plan, Shape, Tokenizer, Transform, WINDOW_TOKENS_MIN, Window},
@@ -35,10 +38,15 @@ pub struct WindowQuery {
     pub from: Option<Point>,
     /// The point; now by default.
     pub at: Option<Point>,
+    /// Where passages are recalled from, when something is left out.
+    pub recall: RecallFrom,
+    /// Tokens of them at most; by default a tenth of the budget, at most 4 000, and none where that
+    /// is less than 400.
+    pub recall_tokens: Option<usize>,
 }
 
 /// A window with its parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct WindowView {
     /// The window.
     pub window: Window,
@@ -46,6 +54,8 @@ pub struct WindowView {
     pub tokenizer: Tokenizer,
     /// The window covers everything before this position.
     pub position: Position,
+    /// What it recalls; `None` where nothing is left out, or nothing was to be recalled.
+    pub recall: Option<RecallView>,
 }
 
 impl Service {
@@ -65,7 +75,14 @@ impl Service {
             Some(_) => Some(self.as_of(&key, query.from.as_ref()).await?.min(at)),
             None => None,
         };
+        let (recall_from, recall_tokens) = (query.recall, query.recall_tokens);
         let plan = self.window_plan(query, begin)?;
+        let recall_tokens = recall_tokens.unwrap_or_else(|| usual(plan.tokens_max));
+        if recall_tokens > plan.tokens_max / 2 {
+            let problem = format!("at most half of the budget, {}", plan.tokens_max / 2);
+            return Err(ServiceError::invalid("recall_tokens", problem));
+        }
+        let recall = (recall_from, recall_tokens);
         let tokenizer = plan.tokenizer;
         let head = if begin.is_some() { Vec::new() } else { self.head(&key, at).await? };
         let after_head = head.last().map_or(Position::ZERO, |event| event.position.plus(1));
@@ -85,13 +102,31 @@ impl Service {
             bytes += slice.events.iter().map(|event| event.body.len()).sum::<usize>();
             newest.splice(0..0, slice.events);
             let events: Vec<Event> = head.iter().chain(&newest).cloned().collect();
-            let window = built(events, at, plan.clone()).await?;
+            let window = built(events.clone(), at, plan.clone()).await?;
             let more = from > start && newest.len() < EVENTS_MAX && bytes < BYTES_MAX;
             if !(window.whole && more) {
-                return Ok(WindowView { window, tokenizer, position: at });
+                let view = WindowView { window, tokenizer, position: at, recall: None };
+                return self.with_recall(caller, session, recall, (view, events, plan)).await;
             }
             chunk = chunk.saturating_mul(2);
         }
+    }
+
+    /// The window of the same events with what it recalls, in the same budget.
+    async fn with_recall(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        recall: (RecallFrom, usize),
+        (mut view, events, mut plan): (WindowView, Vec<Event>, Plan),
+    ) -> ServiceResult<WindowView> {
+        let of = (&view.window, events.clone(), &plan);
+        view.recall = self.recall(caller, session, recall, of).await?;
+        if let Some(RecallView { recalled: Ok(recalled), .. }) = &view.recall {
+            plan.recalled = Some(recalled.clone());
+            view.window = built(events, view.position, plan).await?;
+        }
+        Ok(view)
     }
 
     fn window_plan(&self, query: WindowQuery, from: Option<Position>) -> ServiceResult<Plan> {
@@ -110,6 +145,7 @@ impl Service {
             transforms: query.transforms,
             shape: query.shape,
             from: from.unwrap_or(Position::ZERO),
+            recalled: None,
         })
     }
 
@@ -146,8 +182,5 @@ impl Service {
 
 /// Builds the window on a blocking thread: counting tokens takes time.
 async fn built(events: Vec<Event>, at: Position, plan: Plan) -> ServiceResult<Window> {
-    let build = move || harness::window(&events, at, &plan);
-    tokio::task::spawn_blocking(build).await.map_err(|_| {
-        ServiceError::new(Code::InternalError, "the window was not built: see the server's log")
-    })
+    blocking(move || harness::window(&events, at, &plan)).await
 }

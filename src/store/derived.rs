@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::{StoreError, StoreResult, Survival};
 pub use crate::env::Mapped;
-use crate::event::{Position, Range, SessionHash, SessionKey};
+use crate::event::{Position, Range, SessionHash, SessionKey, Timestamp};
 
 /// Bytes of a label at most.
 pub const LABEL_BYTES_MAX: usize = 4096;
@@ -109,8 +109,12 @@ pub struct Moved {
     pub hash: SessionHash,
     /// Its first own position: what is below is its parent's.
     pub base: Position,
+    /// The session that it is a fork of.
+    pub parent: Option<SessionHash>,
     /// The position of its next event; everything below is durable.
     pub tail: Position,
+    /// When it was created.
+    pub created_at: Timestamp,
     /// [`super::SessionInfo::rewritten`].
     pub rewritten: u64,
     /// What it belongs to.

@@ -154,6 +154,8 @@ impl Serve for Diff {
             format: asked.format.as_deref(),
             from: None,
             at: None,
+            recall: Some("none"),
+            recall_tokens: None,
         })?;
         let session = &call.params.session;
         Ok(call.service.diff(&call.caller, session, (&from, &to), plan).await?.into())

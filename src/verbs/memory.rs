@@ -437,7 +437,11 @@ impl ServeTool for MemoryPageCall {
             named => named,
         };
         let asked = wanted(self.into_request(session.map(|session| session.to_string())))?;
-        let paged = call.service.page_in(caller, asked).await;
-        Ok(MemoryPaged::back(paged.map_err(renamed)?))
+        let query = asked.query.clone();
+        let paged = call.service.page_in(caller, asked).await.map_err(renamed)?;
+        if let Ok((own, _)) = call.service.bound(caller, call.via, None).await {
+            call.service.note_paged_in(caller, &own, &paged, query).await;
+        }
+        Ok(MemoryPaged::back(paged))
     }
 }

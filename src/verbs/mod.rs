@@ -4,9 +4,11 @@
 
 pub mod admin;
 pub mod browser;
+pub mod embedding;
 pub mod events;
 pub mod forks;
 pub mod graph;
+pub mod handoff;
 pub mod hosted;
 pub mod memory;
 mod place;
@@ -200,6 +202,7 @@ pub fn each(visit: &mut impl Visit) {
     memory::each(visit);
     graph::each(visit);
     forks::each(visit);
+    handoff::each(visit);
     work::each(visit);
     views::each(visit);
     hosted::each(visit);

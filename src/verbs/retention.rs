@@ -82,7 +82,7 @@ impl Verb for Restore {
 impl Serve for Restore {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Restored> {
         let params = call.params;
-        let (info, restored) = call.service.restore_session(&call.caller, &params.session).await?;
+        let (info, restored) = call.service.undelete_session(&call.caller, &params.session).await?;
         Ok(Restored { session: (&info).into(), restored })
     }
 }

@@ -189,6 +189,8 @@ impl SearchQuery {
             Some(_) => return Err(ServiceError::invalid("order", "score or time is expected")),
         };
         Ok(SearchCall {
+            below: None,
+            words_alone: false,
             words: self.q,
             session: self.session.as_deref().map(session_id).transpose()?,
             workspace: self.workspace,

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     event::{Batch, Origin},
-    service::{NewSession, ServiceError, ServiceResult, SessionQuery, Wanted},
+    service::{ItemOf, NewSession, ServiceError, ServiceResult, SessionQuery, Wanted},
     wire::{
         NOTICE, TRUST, hosted, json,
         tools::{
@@ -215,10 +215,32 @@ impl ServeTool for ListSessions {
     type Answer = SessionsAnswer;
 
     async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<SessionsAnswer> {
+        let limit = bounded("limit", self.limit, PAGE_MAX, PAGE_MAX)?;
+        if self.workspace.is_some() && self.workspace_id.is_some() {
+            return Err(ServiceError::invalid("workspaceId", "it does not go with workspace"));
+        }
+        let is_counted = self.workspace_id.is_some() || self.offset.is_some();
+        let workspace = self.workspace.or(self.workspace_id);
+        if is_counted && self.cursor.is_some() {
+            return Err(ServiceError::invalid("cursor", "it does not go with this call")
+                .action("send offset or cursor, and workspace with a cursor"));
+        }
+        if is_counted {
+            let offset = self.offset.unwrap_or(0);
+            let found = call.service.counted_sessions(call.caller, workspace, offset, limit);
+            let (sessions, total) = found.await?;
+            return Ok(SessionsAnswer {
+                sessions: sessions.iter().map(SessionOut::from).collect(),
+                total: Some(total as u64),
+                next_cursor: None,
+                trust: TRUST,
+                notice: NOTICE,
+            });
+        }
         let query = SessionQuery {
-            limit: Some(bounded("limit", self.limit, PAGE_MAX, PAGE_MAX)?),
+            limit: Some(limit),
             page: self.cursor,
-            workspace: self.workspace,
+            workspace,
             ..SessionQuery::default()
         };
         let page = call.service.list_sessions(call.caller, query).await.map_err(|mut error| {
@@ -229,6 +251,7 @@ impl ServeTool for ListSessions {
         })?;
         Ok(SessionsAnswer {
             sessions: page.sessions.iter().map(SessionOut::from).collect(),
+            total: None,
             next_cursor: page.next_page,
             trust: TRUST,
             notice: NOTICE,
@@ -357,6 +380,13 @@ impl Serve for Delete {
 
 pub struct Erase;
 
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct EraseQuery {
+    #[doc = "Redact first the items of memory that were written from it and are kept in notebooks"]
+    pub with_memory: bool,
+}
+
 impl Verb for Erase {
     const ROUTE: Route = Route::post("/v1/sessions/{session}/erase", "eraseSession", Need::DELETE);
     const TAG: &'static str = "sessions";
@@ -364,17 +394,24 @@ impl Verb for Erase {
                                  and it cannot be restored.";
     const ANSWERS: &'static str = "The session is erased";
     type Params = InSession;
-    type Query = NoQuery;
+    type Query = EraseQuery;
     type Body = ();
-    type Answer = types::SessionDeleted;
+    type Answer = types::SessionErased;
 }
 
 impl Serve for Erase {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::SessionDeleted> {
-        let session = call.params.session;
-        call.service.erase_session(&call.caller, &session).await?;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::SessionErased> {
+        let (session, redacted) = (call.params.session, call.query.with_memory);
+        let items = call.service.erase_session(&call.caller, &session, redacted).await?;
         let kind = "session_erased".to_owned();
-        Ok(types::SessionDeleted { id: session.to_string(), kind, restorable_until: None })
+        let item = |item: ItemOf| types::ItemOf {
+            memory_id: item.id.to_string(),
+            notebook: item.notebook.to_string(),
+            position: item.position.0,
+            redacted,
+        };
+        let memory = items.into_iter().map(item).collect();
+        Ok(types::SessionErased { id: session.to_string(), kind, memory })
     }
 }
 

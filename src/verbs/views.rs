@@ -58,6 +58,13 @@ pub struct WindowQuery {
     pub tokenizer: Option<String>,
     /// Point: as of then
     pub at: Option<String>,
+    #[doc = "Where passages are recalled from when something is left out: `line` (the default), \
+             the session alone; `workspace`, also what was said in other sessions of its \
+             workspace, and items of memory; `none`"]
+    pub recall: Option<String>,
+    #[doc = "Tokens of what is recalled at most, up to half of the budget; by default a tenth of \
+             it, at most 4 000, and none where that is less than 400"]
+    pub recall_tokens: Option<usize>,
 }
 
 impl Verb for Window {
@@ -87,6 +94,8 @@ impl Serve for Window {
             format: asked.format.as_deref(),
             from: point("from", asked.from.as_deref())?,
             at: point("at", asked.at.as_deref())?,
+            recall: asked.recall.as_deref(),
+            recall_tokens: asked.recall_tokens,
         })?;
         let shape = query.shape;
         let view = call.service.window(&call.caller, &call.params.session, query).await?;

@@ -7,19 +7,6 @@ use crate::{
     service::{self, Candidate, ForkPoint, Gap, Head, Hint, Receipt, ServiceError, SessionInfo},
 };
 
-/// The origin as clients see it.
-#[must_use]
-pub fn origin(origin: Origin) -> &'static str {
-    match origin {
-        Origin::User => "user",
-        Origin::Model => "model",
-        Origin::Tool => "tool",
-        Origin::Web => "web",
-        Origin::Harness => "harness",
-        Origin::Import => "import",
-    }
-}
-
 /// The origin in protobuf.
 #[cfg(feature = "http")]
 pub(super) fn origin_number(origin: Origin) -> super::pb::Origin {

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{TRUST, convert::origin, types::Range};
+use super::{TRUST, types::Range};
 use crate::{
     projection::{self, MemoryState, text::one_line},
     service::{self, KeptItem, MemoryPage, MemoryWritten, RememberCall},
@@ -162,6 +162,14 @@ pub struct MemoryItem {
     /// Position at which the context of the work ended that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<u64>,
+    /// How often a model was given it in the session that keeps it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub paged_in: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl From<KeptItem> for MemoryItem {
@@ -185,6 +193,7 @@ impl From<KeptItem> for MemoryItem {
             superseded_by: None,
             forgotten_at: None,
             ended_at: None,
+            paged_in: item.paged_in,
         };
         match item.state {
             MemoryState::Current => {}
@@ -418,7 +427,7 @@ impl From<projection::Mark> for Mark {
         Self {
             mark: mark.kind.as_str().to_owned(),
             position: mark.position.0,
-            origin: origin(mark.origin).to_owned(),
+            origin: mark.origin.as_str().to_owned(),
             importance: mark.importance,
             note: mark.note.map(String::from),
         }

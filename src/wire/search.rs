@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{TRUST, memory::Mark, types::Range};
-use crate::service::{self, Coverage, SearchResult};
+use crate::service::{self, Coverage, MeaningOf, SearchResult};
 
 /// What a hit's score is made of. The best passage has 1 for its words.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,6 +20,11 @@ pub struct Why {
     pub who: f64,
     /// Whether the passage alone has every word.
     pub whole: f64,
+    /// Words that stand side by side as in the query.
+    pub row: f64,
+    /// How near its meaning is, where the server has an embedder.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub meaning: f64,
 }
 
 /// The part of an event that matches.
@@ -123,6 +128,8 @@ pub struct Hit {
     /// The speaker: `user`, `agent`, `tool`, or the name that the event gives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
+    /// What caused it: `user`, `model`, `tool`, `web`, `harness` or `import`.
+    pub origin: String,
     /// How well it fits; the hits are in this order unless the newest come first.
     pub score: f64,
     /// What the score is made of.
@@ -145,11 +152,30 @@ pub struct Hit {
     /// What speaks against it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stale: Option<Doubt>,
+    /// Whether too much came later in its session to be looked at: neither marks nor what speaks
+    /// against it are known. The next search looks further.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unchecked: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_nothing(number: &f64) -> bool {
+    *number == 0.0
+}
+
+/// How far the vectors are that an embedder makes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VectorsBehind {
+    /// Events that were not looked at yet.
+    pub events: u64,
+    /// Why the embedder's latest attempt failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// A session of which not every event is in the index yet.
@@ -175,6 +201,12 @@ pub struct Complete {
     /// Those sessions, up to 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub behind: Vec<Behind>,
+    /// With an embedder: `used`, or `absent` where it did not answer: then words alone rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meaning: Option<String>,
+    /// With an embedder: what has no vector yet, or a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vectors_behind: Option<VectorsBehind>,
 }
 
 /// What was found.
@@ -195,8 +227,15 @@ pub struct SearchAnswer {
 }
 
 impl Complete {
-    /// Of an index that lacks so much; `is_noted` is whether all that was written is known.
-    pub(crate) fn of(coverage: Coverage, is_noted: bool) -> Self {
+    /// What an index lacks, and the vectors.
+    pub(crate) fn of(
+        coverage: Coverage,
+        is_noted: bool,
+        meaning: Option<(MeaningOf, service::VectorsBehind)>,
+    ) -> Self {
+        let (meaning, vectors) = meaning.unzip();
+        let is_of_note = |one: &service::VectorsBehind| one.events > 0 || one.problem.is_some();
+        let vectors = vectors.filter(is_of_note);
         let behind = coverage.behind.into_iter().map(|one| Behind {
             session: one.session.to_string(),
             indexed_to: one.indexed_to.0,
@@ -207,20 +246,25 @@ impl Complete {
             sessions_behind: coverage.sessions_behind,
             events_behind: coverage.events_behind,
             behind: behind.collect(),
+            meaning: meaning.map(|meaning| meaning.as_str().to_owned()),
+            vectors_behind: vectors.map(|service::VectorsBehind { events, problem }| {
+                VectorsBehind { events, problem }
+            }),
         }
     }
 }
 
 impl From<service::Why> for Why {
     fn from(why: service::Why) -> Self {
-        let service::Why { words, near, session, who, whole } = why;
-        let [words, near, session, who, whole] = [words, near, session, who, whole].map(rounded);
-        Self { words, near, session, who, whole }
+        let service::Why { words, near, session, who, whole, row, meaning } = why;
+        let [words, near, session] = [words, near, session].map(rounded);
+        let [who, whole, row, meaning] = [who, whole, row, meaning].map(rounded);
+        Self { words, near, session, who, whole, row, meaning }
     }
 }
 
 /// With three digits behind the point: more would say what a ranking does not know.
-fn rounded(score: f32) -> f64 {
+pub(super) fn rounded(score: f32) -> f64 {
     (f64::from(score) * 1_000.0).round() / 1_000.0
 }
 
@@ -240,6 +284,7 @@ impl From<service::Hit> for Hit {
             kind: hit.kind.to_string(),
             at: hit.at.to_string(),
             who: hit.who,
+            origin: hit.origin.as_str().to_owned(),
             score: rounded(hit.score),
             why: hit.why.into(),
             snippet: Snippet { text: hit.text, marks: hit.marks },
@@ -248,6 +293,7 @@ impl From<service::Hit> for Hit {
             memory: hit.memory.map(Memory::from),
             marks: hit.marked.into_iter().map(Mark::from).collect(),
             stale: hit.doubt.map(Doubt::from),
+            unchecked: hit.unchecked,
         }
     }
 }
@@ -271,7 +317,7 @@ impl From<SearchResult> for SearchAnswer {
     fn from(found: SearchResult) -> Self {
         Self {
             hits: found.hits.into_iter().map(Hit::from).collect(),
-            complete: Complete::of(found.coverage, found.is_noted),
+            complete: Complete::of(found.coverage, found.is_noted, found.meaning),
             limited: found.limited,
             next_page: found.next_page,
             trust: TRUST.to_owned(),

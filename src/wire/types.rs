@@ -117,12 +117,38 @@ pub struct SessionList {
 pub struct SessionDeleted {
     /// The session.
     pub id: String,
-    /// `session_deleted`, or `session_erased`.
+    /// `session_deleted`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Until when it can be restored; absent where its bytes were removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restorable_until: Option<String>,
+}
+
+/// What an erased session leaves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionErased {
+    /// The session.
+    pub id: String,
+    /// `session_erased`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Items of memory that were written from it and are kept in notebooks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<ItemOf>,
+}
+
+/// An item of memory that was written from an erased session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ItemOf {
+    /// Id of the item, which is an event.
+    pub memory_id: String,
+    /// The notebook that keeps it.
+    pub notebook: String,
+    /// Its position in the notebook.
+    pub position: u64,
+    /// Whether its text was removed.
+    pub redacted: bool,
 }
 
 /// A new session. Other members of the Managed Agents wire that say what runs it are ignored.

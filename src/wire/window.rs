@@ -5,14 +5,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
 
-use super::json::event_text;
+use super::{json::event_text, search::rounded};
 use crate::{
     event::{Point, json},
     harness::{
-        Block, Image, Message, Messages, Part, READ_TYPES, Role, Shape, Shown, Tokenizer,
+        Block, Image, Message, Messages, Part, Passage, READ_TYPES, Role, Shape, Shown, Tokenizer,
         ToolResult, Transform,
     },
-    service::{ServiceError, ServiceResult, WindowQuery, WindowView},
+    service::{RecallFrom, RecallView, ServiceError, ServiceResult, WindowQuery, WindowView},
 };
 
 /// Positions that a window does not show.
@@ -77,6 +77,42 @@ pub struct WindowAnswer {
     /// Why there is no message, where the session has events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty: Option<EmptyWindow>,
+    /// What it shows of the rest of the log, where it leaves something out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recall: Option<WindowRecall>,
+    /// The passages in that, in the order of the log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recalled: Vec<RecalledPassage>,
+}
+
+/// What a window shows of the rest of the log: a message before the latest one of the user, behind
+/// the first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WindowRecall {
+    /// `line`, or `workspace`.
+    pub from: String,
+    /// Tokens of it, which are a part of the window's.
+    pub tokens: usize,
+    /// Tokens of it at most.
+    pub tokens_max: usize,
+    /// Why nothing is recalled: `nothing_fits`, `index_behind`, `search_off` or `busy`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// The message, with format `events`: no event is made of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+/// A passage that a window recalls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecalledPassage {
+    /// Its session, when it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Its position.
+    pub position: u64,
+    /// How well it fits, beside others of the same session or of other ones.
+    pub score: f64,
 }
 
 /// The name of a shape.
@@ -109,6 +145,10 @@ pub struct WindowParams<'a> {
     pub from: Option<Point>,
     /// As of then.
     pub at: Option<Point>,
+    /// Where passages are recalled from.
+    pub recall: Option<&'a str>,
+    /// Tokens of them at most.
+    pub recall_tokens: Option<usize>,
 }
 
 /// What a window is asked for.
@@ -127,7 +167,13 @@ pub fn query(asked: WindowParams<'_>) -> ServiceResult<WindowQuery> {
         let problem = || ServiceError::invalid("format", "events, anthropic or openai");
         shape(name).ok_or_else(problem)
     });
+    let recall = asked.recall.map(|name| {
+        let problem = || ServiceError::invalid("recall", "line, none or workspace");
+        RecallFrom::ALL.into_iter().find(|from| from.as_str() == name).ok_or_else(problem)
+    });
     Ok(WindowQuery {
+        recall: recall.transpose()?.unwrap_or_default(),
+        recall_tokens: asked.recall_tokens,
         tokens_max: asked.tokens_max,
         tokenizer: tokenizer.transpose()?,
         transforms: transforms.collect::<ServiceResult<_>>()?,
@@ -165,7 +211,11 @@ impl WindowAnswer {
             renders: READ_TYPES.map(str::to_owned).to_vec(),
             left_out: window.unread.iter().map(count).collect(),
         });
+        let recall = view.recall.as_ref().map(|recall| WindowRecall::of(recall, shape));
+        let recalled = view.recall.iter().flat_map(|recall| &recall.passages);
         Self {
+            recall,
+            recalled: recalled.map(RecalledPassage::of).collect(),
             empty,
             format: format(shape).to_owned(),
             position: view.position.0,
@@ -177,6 +227,30 @@ impl WindowAnswer {
             tokenizer: view.tokenizer.as_str().to_owned(),
             dropped: dropped.collect(),
             shortened: window.shortened.iter().map(|position| position.0).collect(),
+        }
+    }
+}
+
+impl WindowRecall {
+    fn of(view: &RecallView, shape: Shape) -> Self {
+        let message = view.recalled.as_ref().ok();
+        let of_events = message.filter(|_| shape == Shape::Events);
+        Self {
+            from: view.from.as_str().to_owned(),
+            tokens: message.map_or(0, |message| message.tokens),
+            tokens_max: view.tokens_max,
+            missing: view.recalled.as_ref().err().map(|why| why.as_str().to_owned()),
+            text: of_events.map(|message| message.text.clone()),
+        }
+    }
+}
+
+impl RecalledPassage {
+    fn of(passage: &Passage) -> Self {
+        Self {
+            session: passage.session.as_ref().map(ToString::to_string),
+            position: passage.position.0,
+            score: rounded(passage.score),
         }
     }
 }

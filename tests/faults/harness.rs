@@ -264,6 +264,11 @@ impl Harness {
         // The session's ledger has every redaction of the family.
         self.board.with(&self.sessions[0], |ledger, _| ledger.gone().map(Mark::text).collect())
     }
+
+    /// Words of the redacted bodies, which no index may have.
+    pub fn gone(&self) -> Vec<String> {
+        self.board.with(&self.sessions[0], |ledger, _| ledger.gone().map(Mark::name).collect())
+    }
 }
 
 /// The state at a checkpoint.

@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use serde_json::json;
+
 use super::{
     harness::Harness,
     http::Wire,
@@ -74,6 +76,18 @@ fn rotate(board: &Board, keys: &Mutex<Keys>) {
     }
 }
 
+/// Has the server index everything, and how many files hold it. A session of its own makes every
+/// part of the index large enough for a file.
+fn index(server: &Server, number: u64, setup: &Setup) -> u64 {
+    let event = json!({"type": "test.other", "text": "a fulmar"});
+    let new = json!({"id": format!("other{number}"), "initial_events": vec![event; 600]});
+    let created = server.wire().post("/v1/sessions", &new.to_string()).unwrap().status;
+    assert!(matches!(created, 201 | 409), "{created}");
+    let found = server.wire().post("/v1/search", r#"{"q":"fulmar","wait_ms":20000}"#).unwrap();
+    assert_eq!(found.status, 200, "{found:?}");
+    fs::read_dir(setup.data.join("derived")).map_or(0, Iterator::count) as u64
+}
+
 /// Complains about every file that has one of these words.
 pub fn search(directory: &Path, words: &[String], tally: &mut Tally) {
     for entry in fs::read_dir(directory).unwrap() {
@@ -111,8 +125,10 @@ fn round(
     let up = || -> Server {
         keys.map_or_else(|| setup.up(), |keys| keys.lock().unwrap().next(setup).up())
     };
+    let mut files = 0;
     for _ in 0..kills {
         let mut server = up();
+        files += index(&server, number, setup);
         board.move_to(Some(server.address));
         pause(Duration::from_millis(10 + dice.roll(200)));
         server.kill();
@@ -121,6 +137,7 @@ fn round(
     board.stop();
     let harnesses: Vec<Harness> = harnesses.into_iter().map(|one| one.join().unwrap()).collect();
     rotation.into_iter().for_each(|rotation| rotation.join().unwrap());
+    assert!(files > 0, "no index was in a file when the process died");
     let server = up();
     let mut tally = std::mem::take(&mut *board.tally.lock().unwrap());
     let mut ledgers = board.ledgers.lock().unwrap().clone();
@@ -128,6 +145,10 @@ fn round(
     for harness in &harnesses {
         harness.judge(&mut server.wire(), &mut tally);
         search(&setup.data, &harness.canaries(keys.is_some()), &mut tally);
+        let derived = setup.data.join("derived");
+        if derived.is_dir() {
+            search(&derived, &harness.gone(), &mut tally);
+        }
     }
     let verified = server.wire().post("/v1/admin/verify", "{}").unwrap().json();
     if verified["damage"] != serde_json::json!([]) {
@@ -146,6 +167,7 @@ fn kill_9_under_forks_leases_checkpoints_redactions_and_rotations_takes_nothing_
         Setup::new(home.path(), &home.path().join(name))
             .small()
             .with("SESSIONLOG_COMPRESSION", "off")
+            .with("SESSIONLOG_SEARCH_MEMORY", "0B")
     });
     let keys = Arc::new(Mutex::new(Keys::default()));
     let (mut done, mut total, mut rounds) = (0, Tally::default(), 0);

@@ -159,6 +159,9 @@ mod memory;
 // Entities and relations of a workspace.
 #[cfg(feature = "cli")]
 mod graph;
+// A session handed to the one that continues it.
+#[cfg(feature = "cli")]
+mod handoff;
 // The HTTP interface: routes, refusals, tails, limits.
 #[cfg(feature = "cli")]
 mod http;

@@ -2,4 +2,5 @@
 
 mod continues_seamlessly;
 mod is_the_context_object;
+mod persists_across_sessions;
 mod survives_context_loss;

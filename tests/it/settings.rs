@@ -56,6 +56,7 @@ fn every_setting_has_a_flag_of_its_name_before_and_after_the_verb() {
         }
         let value = match name.as_str() {
             "url" => "http://127.0.0.1:1",
+            "embedder_url" => "http://127.0.0.1:1/v1/embeddings",
             "key_file" => "key",
             "key_command" => "cat key",
             _ => setting["value"].as_str().unwrap_or("x"),

@@ -72,6 +72,7 @@ mod search {
     mod index;
     mod passages;
     mod places;
+    mod plain;
     mod rank;
     mod score;
     mod snippet;

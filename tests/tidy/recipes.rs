@@ -16,7 +16,7 @@ const RECIPES: [(&str, &[&str]); 5] = [
             "Restore(OneSession)",
             "Verb::Restore",
             "<Restore>",
-            "restore_session",
+            "undelete_session",
             "\"restore\"",
         ],
     ),

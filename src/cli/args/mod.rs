@@ -3,6 +3,7 @@
 
 mod events;
 mod graph;
+mod handoff;
 mod memory;
 mod programs;
 mod search;
@@ -19,6 +20,7 @@ use super::{common::Common, mcp::Mcp, proxy::Proxy};
 pub(super) use self::{
     events::{Append, Events, Export, Format, Import, OneEvent, Replay},
     graph::Graph,
+    handoff::{ChainOf, Handoff, HandoffVerb, RestoreWork, SaveWork},
     memory::{Mark, Memory},
     programs::{
         AgentName, Bench, Completions, Demo, Install, InstallScope, Man, Pause, Serve, Unpause,
@@ -30,7 +32,7 @@ pub(super) use self::{
         Verify,
     },
     values::Order,
-    views::{Diff, Fork, Rewind, View, WhichView, WindowFormat, WindowPlan},
+    views::{Diff, Fork, Recall, Rewind, View, WhichView, WindowFormat, WindowPlan},
     work::{Checkpoints, Cursors, History, Wake},
 };
 
@@ -123,6 +125,8 @@ pub(super) enum Verb {
     Graph(Graph),
     /// Mark an event as important, wrong or done
     Mark(Mark),
+    /// Save a session, restore one in a session that continues it, list the chain of both
+    Handoff(Handoff),
     /// Take a session's write lease and show what is unfinished
     Wake(Wake),
     /// Give a session another title

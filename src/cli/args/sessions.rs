@@ -94,6 +94,9 @@ pub(crate) struct Erase {
     /// Instead of a session: what is remembered for this workspace
     #[arg(long, value_name = "W", conflicts_with = "session")]
     pub(crate) notebook: Option<String>,
+    /// Redact first the items of memory that were written from the session
+    #[arg(long, conflicts_with = "notebook")]
+    pub(crate) with_memory: bool,
     /// Confirm without asking
     #[arg(long, short)]
     pub(crate) yes: bool,

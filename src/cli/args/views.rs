@@ -110,6 +110,12 @@ pub(crate) struct View {
     /// Start the window at this point
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(crate) from: Option<String>,
+    /// Where a window that leaves something out recalls passages from
+    #[arg(long, value_enum, value_name = "FROM")]
+    pub(crate) recall: Option<Recall>,
+    /// Maximum number of tokens of recalled passages
+    #[arg(long, value_name = "N")]
+    pub(crate) recall_tokens: Option<u64>,
     /// Step number
     #[arg(long, value_name = "N", required_if_eq("which", "step"))]
     pub(crate) step: Option<u64>,
@@ -150,6 +156,27 @@ pub(crate) enum WhichView {
     Usage,
     /// What the client's compactions removed from its context
     Compactions,
+}
+
+/// Where a window recalls from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Recall {
+    /// Its session
+    Line,
+    /// Its session, and what was said in others of its workspace
+    Workspace,
+    /// Nowhere
+    None,
+}
+
+impl Recall {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Line => "line",
+            Self::Workspace => "workspace",
+            Self::None => "none",
+        }
+    }
 }
 
 /// What a window is made of.

@@ -26,6 +26,10 @@ pub(super) fn window(view: &Value, paper: &mut Paper) {
         paper.heading("System");
         paper.text(&words::content(block));
     }
+    if let Some(text) = view.pointer("/recall/text").and_then(Value::as_str) {
+        paper.heading("Recalled");
+        paper.text(text);
+    }
     for message in list(view, "messages") {
         paper.heading(role(message));
         match message.get("content") {
@@ -83,6 +87,14 @@ fn window_size(view: &Value) -> String {
     }
     if shortened > 0 {
         parts.push(format!("{} shown in part", many(shortened, "position")));
+    }
+    let recalled = list(view, "recalled").len() as u64;
+    match view.get("recall").map(|recall| word(recall, "missing")) {
+        Some("") => parts.push(format!("{} recalled", many(recalled, "passage"))),
+        Some("index_behind") => parts.push("none recalled: the index is behind".to_owned()),
+        Some("search_off") => parts.push("none recalled: searching is turned off".to_owned()),
+        Some("busy") => parts.push("none recalled: too many searches".to_owned()),
+        _ => {}
     }
     parts.join(" · ")
 }

@@ -4,7 +4,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
-    event::{Range, SessionId, Timestamp},
+    event::{Position, Range, SessionId, Timestamp},
     search::{self, Counted, EntityKind, Keep, NamedIn, Naming, Part, SessionRef},
     service::{
         Caller, Code, Coverage, Service, ServiceError, ServiceResult, indexing::ScopeIndex,
@@ -57,7 +57,9 @@ impl Service {
         if !self.indexing.is_enabled() {
             return None;
         }
-        let (index, is_noted) = self.caught_up(&caller.scope, CATCH_UP + wait).await;
+        let wait = CATCH_UP + wait;
+        let caught_up = self.caught_up(&caller.scope, wait, ScopeIndex::is_caught_up);
+        let (index, is_noted) = caught_up.await;
         Some(Looked { index, is_noted, workspace: workspace.into() })
     }
 
@@ -86,11 +88,13 @@ impl Service {
         let service = self.clone();
         self.sifted(move || {
             let is_of = |id: &SessionId, of: Option<&str>, _: bool| {
-                of == Some(&*workspace) && !is_notebook(id)
+                let is_wanted = of == Some(&*workspace) && !is_notebook(id);
+                is_wanted.then_some(Position(u64::MAX))
             };
             let keep = |session: SessionRef<'_>, range: Range| {
-                let is_kept = index.session(session.hash, is_of) == Some(true);
-                is_kept.then_some(range).into_iter().collect()
+                let served = index.served(session.hash, is_of).into_iter().map(|one| one.range);
+                let kept = served.map(|of| (of.from.max(range.from), of.to.min(range.to)));
+                kept.filter(|(from, to)| from < to).map(|(from, to)| Range::new(from, to)).collect()
             };
             loop {
                 let bytes = index.parts().into_iter();

@@ -2,6 +2,7 @@
 //! parts for each scope, the large ones in derived files. It must not rank, and all it keeps may be
 //! lost at any time: the log has everything.
 
+mod holding;
 mod scope;
 
 use std::{
@@ -16,15 +17,18 @@ use std::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use self::scope::SLICE_EVENTS;
 pub use self::scope::{BehindSession, Coverage};
-use self::scope::{PASSAGES_MAX, SLICE_EVENTS, Wanted};
-pub(super) use self::scope::{PartBytes, ScopeIndex};
+pub(super) use self::{
+    holding::Holding,
+    scope::{PartBytes, ScopeIndex, Served, Wanted},
+};
 use super::{Service, ServiceResult};
 use crate::{
     env::sync::{Mutex, MutexGuard},
-    event::{Scope, TenantId, UserId},
-    search::{Part, PartBuilder, SessionRef, merge},
-    store::{Fill, Mapped, Moved, Read, Since, StoreError},
+    event::Scope,
+    search::{PartBuilder, SessionRef},
+    store::{DerivedName, Fill, Mapped, Moved, Read, Since, Slice, StoreError},
 };
 
 /// Bytes of bodies that one part is made of; other tasks run between parts.
@@ -33,8 +37,6 @@ const SLICE_BYTES: usize = 4 << 20;
 const MOVED_MAX: usize = 1_000;
 /// How long what changed may gather before it is followed.
 const GATHERED: Duration = Duration::from_millis(200);
-/// What the label of a derived file begins with that is a part of an index.
-const LABEL: &str = "search/1";
 
 /// The indexes of all scopes, and the one task that feeds them.
 pub(super) struct Indexing {
@@ -126,9 +128,9 @@ impl Indexing {
     }
 
     /// The index of a scope.
-    fn of(&self, scope: &Scope) -> Arc<ScopeIndex> {
+    pub(super) fn of(&self, scope: &Scope) -> Arc<ScopeIndex> {
         let mut scopes = self.scopes();
-        let new = || Arc::new(ScopeIndex::new(scope.clone()));
+        let new = || Arc::new(ScopeIndex::new(scope.clone(), Holding::Words));
         Arc::clone(scopes.entry(scope.clone()).or_insert_with(new))
     }
 
@@ -170,17 +172,25 @@ impl Service {
         }
     }
 
-    /// The index of a scope, once everything that was acknowledged before is in it, or once `wait`
-    /// is over; and whether it is known what was acknowledged.
-    pub(super) async fn caught_up(&self, scope: &Scope, wait: Duration) -> (Arc<ScopeIndex>, bool) {
+    /// The index of a scope, once it has enough of what was acknowledged before, or once `wait` is
+    /// over; and whether it is known what was acknowledged.
+    pub(super) async fn caught_up(
+        &self,
+        scope: &Scope,
+        wait: Duration,
+        has_enough: impl Fn(&ScopeIndex) -> bool,
+    ) -> (Arc<ScopeIndex>, bool) {
         let index = self.indexing.of(scope);
         index.want();
+        if let Some(embedding) = &self.embedding {
+            embedding.of(scope).want();
+        }
         let mut noted = self.indexing.noted.subscribe();
         let turn = self.look_again();
         let mut over = std::pin::pin!(tokio::time::sleep(wait));
         loop {
             let is_noted = *noted.borrow_and_update() >= turn;
-            if is_noted && index.is_caught_up() {
+            if is_noted && has_enough(&index) {
                 return (index, true);
             }
             tokio::select! {
@@ -208,6 +218,8 @@ impl Service {
             if let Err(error) = &followed {
                 tracing::warn!(%error, "the search index is behind");
             }
+            // Vectors come after the words.
+            self.embed_soon();
             let mut turns = self.indexing.turns.lock();
             if turns.asked == turn || followed.is_err() {
                 turns.runs = false;
@@ -243,11 +255,18 @@ impl Service {
     async fn note_changes(&self) -> ServiceResult<()> {
         let mut since = self.indexing.since.lock().await;
         if *since == Since::default() {
-            self.adopt_files();
+            for foreign in self.adopt_files() {
+                self.store.drop_derived(foreign).await?;
+            }
         }
         loop {
             let moves = self.store.moved(since.clone(), MOVED_MAX).await?;
-            moves.sessions.into_iter().for_each(|moved| self.indexing.note(moved));
+            for moved in moves.sessions {
+                if let Some(embedding) = &self.embedding {
+                    embedding.note(moved.clone());
+                }
+                self.indexing.note(moved);
+            }
             *since = moves.since;
             if !moves.more {
                 return Ok(());
@@ -255,16 +274,35 @@ impl Service {
         }
     }
 
-    /// Takes the files that an earlier process left, those of another version left out.
-    fn adopt_files(&self) {
+    /// Takes the files that an earlier process left, those of another version left out. Returns
+    /// those with vectors of another embedder than this one.
+    fn adopt_files(&self) -> Vec<DerivedName> {
+        let mut foreign = Vec::new();
         for file in self.store.derived().unwrap_or_default() {
-            let Some(scope) = labelled(&file.label) else { continue };
-            let part = self.store.open_derived(file.name).ok();
-            let passages = part.and_then(|bytes| Some(Part::read(bytes.bytes()).ok()?.len()));
-            if let Some(passages) = passages {
-                self.indexing.of(&scope).adopt(&file, passages);
+            let Some((scope, holding)) = Holding::labelled(&file.label) else { continue };
+            let Ok(part) = self.store.open_derived(file.name) else { continue };
+            match (&holding, &self.embedding) {
+                (Holding::Words, _) => {
+                    if let Some(passages) = holding.checked(part.bytes()) {
+                        let settled = holding.settled(part.bytes());
+                        self.indexing.of(&scope).adopt(&file, passages, settled);
+                    }
+                }
+                (Holding::Vectors(_), Some(embedding)) => {
+                    if !embedding.adopt(&holding, &scope, &file, part.bytes()) {
+                        foreign.push(file.name);
+                    }
+                }
+                (Holding::Vectors(_), None) => {}
             }
         }
+        foreign
+    }
+
+    /// The indexes of all scopes, of words and of vectors.
+    fn all_indexes(&self) -> Vec<Arc<ScopeIndex>> {
+        let vectors = self.embedding.iter().flat_map(|embedding| embedding.all());
+        self.indexing.all().into_iter().chain(vectors).collect()
     }
 
     /// The bytes of a part; `None` when its file is gone: then its sessions are read again.
@@ -286,16 +324,15 @@ impl Service {
     }
 
     /// Makes parts of about the same size one, as long as there are such.
-    async fn merge_some(&self, index: &Arc<ScopeIndex>) {
+    pub(super) async fn merge_some(&self, index: &Arc<ScopeIndex>) {
         while let Some(small) = index.tier() {
             let (service, of, old) = (self.clone(), Arc::clone(index), small.clone());
             let merged = tokio::task::spawn_blocking(move || {
                 let bytes: Option<Vec<Arc<dyn Mapped>>> =
                     small.into_iter().map(|bytes| service.open_part(&of, bytes)).collect();
                 let bytes = bytes?;
-                let parts: Result<Vec<Part<'_>>, _> =
-                    bytes.iter().map(|bytes| Part::trusted(bytes.bytes())).collect();
-                let merged = merge(&parts.ok()?, &|_, range| vec![range]);
+                let parts: Vec<&[u8]> = bytes.iter().map(|bytes| bytes.bytes()).collect();
+                let merged = of.holding.merged(&parts, &|_, range| vec![range])?;
                 bytes.iter().all(|bytes| !bytes.is_hurt()).then_some(merged)
             });
             let Ok(Some(merged)) = merged.await else { return };
@@ -303,16 +340,24 @@ impl Service {
         }
     }
 
-    /// Makes parts files: the large ones, and the largest when all together are too many bytes.
-    async fn keep_some(&self) -> ServiceResult<()> {
+    /// Makes parts files: the large ones, and the largest when all together are too many bytes. A
+    /// large one that cannot be kept, as on a full disk, stays in memory while there is room.
+    pub(super) async fn keep_some(&self) -> ServiceResult<()> {
         loop {
-            let all = self.indexing.all();
+            let all = self.all_indexes();
             let bytes: usize = all.iter().map(|index| index.fresh_bytes()).sum();
             let is_full = bytes > self.indexing.options.memory_bytes_max;
-            let least = if is_full { 0 } else { PASSAGES_MAX };
             let mut is_kept = false;
             for index in all {
-                is_kept |= self.keep_one(&index, least).await?;
+                let least = if is_full { 0 } else { index.holding.kept_from()[0] };
+                match self.keep_one(&index, least).await {
+                    Ok(kept) => is_kept |= kept,
+                    Err(error) if is_full => return Err(error),
+                    Err(error) => {
+                        tracing::warn!(%error, "a part of the search index is in memory alone");
+                        return Ok(());
+                    }
+                }
             }
             if !is_kept {
                 return Ok(());
@@ -323,7 +368,7 @@ impl Service {
     /// Makes the largest part of a scope a file, when it has so many passages; whether it did.
     async fn keep_one(&self, index: &ScopeIndex, passages_min: usize) -> ServiceResult<bool> {
         let Some(part) = index.to_keep(passages_min) else { return Ok(false) };
-        let label = label(&index.scope);
+        let label = index.holding.label(&index.scope);
         let name = match self.store.put_derived(&label, part.holds, &part.bytes).await {
             Ok(name) => name,
             // The next round notes what was taken away.
@@ -338,7 +383,7 @@ impl Service {
 
     /// Keeps what is in memory, before a stop: what is not kept is read again.
     pub async fn keep_index(&self) {
-        for index in self.indexing.all() {
+        for index in self.all_indexes() {
             while matches!(self.keep_one(&index, 0).await, Ok(true)) {}
         }
     }
@@ -347,25 +392,8 @@ impl Service {
         let mut slices = Vec::new();
         let mut bytes_left = SLICE_BYTES;
         for mut one in wanted {
-            let read = Read {
-                range: one.range,
-                events_max: SLICE_EVENTS,
-                bytes_max: bytes_left,
-                fill: Fill::Forward,
-                allow_gaps: true,
-            };
-            let slice = match self.store.read(&one.key, read).await {
-                Ok(slice) => slice,
-                Err(
-                    StoreError::SessionNotFound { .. }
-                    | StoreError::SessionDeleted { .. }
-                    | StoreError::SessionExpired { .. },
-                ) => {
-                    index.hide(one.hash);
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            };
+            let read = self.read_wanted(index, &one, SLICE_EVENTS, bytes_left).await?;
+            let Some(slice) = read else { continue };
             let bytes: usize = slice.events.iter().map(|event| event.body.len()).sum();
             bytes_left = bytes_left.saturating_sub(bytes);
             // Positions that cannot be served are passed over.
@@ -378,7 +406,7 @@ impl Service {
         let made = tokio::task::spawn_blocking(move || {
             let mut builder = PartBuilder::new();
             for (one, events) in &slices {
-                let session = SessionRef { hash: one.hash, id: one.key.session.as_str() };
+                let session = SessionRef { hash: one.hash, id: one.session.as_str() };
                 events.iter().for_each(|event| builder.add_event(session, event));
                 builder.cover(session, one.range);
             }
@@ -390,17 +418,28 @@ impl Service {
         }
         Ok(())
     }
-}
 
-/// The label of the files of a scope.
-fn label(scope: &Scope) -> Vec<u8> {
-    [LABEL, scope.tenant.as_str(), scope.user.as_str()].join("\n").into_bytes()
-}
-
-/// The scope of a file, when it is a part of an index.
-fn labelled(label: &[u8]) -> Option<Scope> {
-    let mut lines = std::str::from_utf8(label).ok()?.split('\n');
-    let mut next = || lines.next();
-    (next()? == LABEL).then_some(())?;
-    Some(Scope { tenant: TenantId::new(next()?).ok()?, user: UserId::new(next()?).ok()? })
+    /// Reads the first of some events; `None` when their session does not answer any more.
+    pub(super) async fn read_wanted(
+        &self,
+        index: &ScopeIndex,
+        one: &Wanted,
+        events_max: usize,
+        bytes_max: usize,
+    ) -> ServiceResult<Option<Slice>> {
+        let (range, fill, allow_gaps) = (one.range, Fill::Forward, true);
+        let read = Read { range, events_max, bytes_max, fill, allow_gaps };
+        match self.store.read(&one.from, read).await {
+            Ok(slice) => Ok(Some(slice)),
+            Err(
+                StoreError::SessionNotFound { .. }
+                | StoreError::SessionDeleted { .. }
+                | StoreError::SessionExpired { .. },
+            ) => {
+                index.hide(one.from_hash);
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
 }

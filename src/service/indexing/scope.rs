@@ -6,22 +6,20 @@ use std::{
     sync::Arc,
 };
 
+use super::holding::{Holding, PASSAGES_MAX};
 use crate::{
     env::sync::{Mutex, MutexGuard},
-    event::{Position, Range, Scope, SessionHash, SessionId, SessionKey},
-    search::{Part, SessionRef, merge},
+    event::{Position, Range, Scope, SessionHash, SessionId, SessionKey, Timestamp},
+    search::SessionRef,
     store::{DerivedFile, DerivedName, Held, Moved, Survival},
 };
 
 /// Events that one part is made of.
-pub(super) const SLICE_EVENTS: usize = 1_000;
+pub(super) const SLICE_EVENTS: usize = 8_192;
 /// Events of a scope that may wait before it is indexed without having been searched.
 const WAITING_MAX: u64 = 4_096;
-/// How many parts of about the same size become one, and the passages of a part that stays.
+/// How many parts of about the same size become one.
 const TIER: usize = 8;
-pub(super) const PASSAGES_MAX: usize = 32_768;
-/// Passages of the smallest part that is worth a file: fewer are read anew.
-const FILE_PASSAGES_MIN: usize = 512;
 /// Sessions that are named as behind.
 const NAMED_MAX: usize = 20;
 
@@ -49,17 +47,22 @@ pub struct BehindSession {
 
 /// The index of one scope.
 pub(crate) struct ScopeIndex {
-    pub(super) scope: Scope,
+    pub(crate) scope: Scope,
+    pub(super) holding: Holding,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     sessions: HashMap<SessionHash, Followed>,
+    /// The forks of each session that has any.
+    forks: HashMap<SessionHash, Vec<SessionHash>>,
     /// Those with events that are not in the index.
     behind: BTreeSet<SessionHash>,
     events_behind: u64,
     parts: Vec<IndexPart>,
+    /// Of each session with any: after the last event that says something of earlier ones.
+    settled_from: HashMap<SessionHash, Position>,
     /// What the files that were there at the start hold of sessions that are not noted yet.
     held: HashMap<SessionHash, Vec<(Range, u64)>>,
     /// Whether a caller has searched it.
@@ -74,13 +77,22 @@ struct Followed {
     is_archived: bool,
     /// Its first own position: what is below is its parent's.
     base: Position,
+    parent: Option<SessionHash>,
     tail: Position,
+    created_at: Timestamp,
     /// What is below is in the index.
     indexed_to: Position,
+    /// Events that it counts as behind.
+    behind: u64,
     /// How often something of it was taken away.
     rewritten: u64,
-    /// Whether it answers.
-    is_alive: bool,
+    survival: Survival,
+}
+
+impl Followed {
+    fn is_alive(&self) -> bool {
+        self.survival == Survival::Alive
+    }
 }
 
 /// Where the bytes of a part are.
@@ -102,12 +114,31 @@ struct IndexPart {
     replaces: Vec<DerivedName>,
 }
 
+/// Positions of what a session wrote, and the living session that serves them.
+pub(crate) struct Served {
+    pub(crate) hash: SessionHash,
+    pub(crate) session: SessionId,
+    pub(crate) range: Range,
+}
+
+/// A living session that serves what another one wrote, or it itself.
+struct Server<'a> {
+    hash: SessionHash,
+    session: &'a Followed,
+    /// It has what is below.
+    below: Position,
+}
+
 /// Events to read for the next part.
-pub(super) struct Wanted {
-    pub(super) key: SessionKey,
-    pub(super) hash: SessionHash,
-    pub(super) rewritten: u64,
-    pub(super) range: Range,
+pub(crate) struct Wanted {
+    /// The session that wrote them.
+    pub(crate) session: SessionId,
+    pub(crate) hash: SessionHash,
+    /// The session that serves them: the one that wrote them, or a fork of it.
+    pub(crate) from: SessionKey,
+    pub(crate) from_hash: SessionHash,
+    pub(crate) rewritten: u64,
+    pub(crate) range: Range,
 }
 
 /// A part that is to become a file.
@@ -117,11 +148,9 @@ pub(super) struct ToKeep {
 }
 
 impl IndexPart {
-    fn fresh(bytes: Vec<u8>) -> Self {
-        let (passages, sessions) = match Part::trusted(&bytes) {
-            Ok(part) => (part.len(), part.sessions().map(|session| session.hash).collect()),
-            Err(_) => (0, Arc::default()),
-        };
+    fn fresh(bytes: Vec<u8>, holding: &Holding) -> Self {
+        let (passages, holds) = holding.holds(&bytes).unwrap_or_default();
+        let sessions = holds.into_iter().map(|(hash, _)| hash).collect();
         let bytes = PartBytes::Fresh(Arc::new(bytes));
         Self { bytes, passages, sessions, replaces: Vec::new() }
     }
@@ -150,8 +179,8 @@ impl IndexPart {
 }
 
 impl ScopeIndex {
-    pub(super) fn new(scope: Scope) -> Self {
-        Self { scope, state: Mutex::default() }
+    pub(crate) fn new(scope: Scope, holding: Holding) -> Self {
+        Self { scope, holding, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -164,17 +193,28 @@ impl ScopeIndex {
         self.state().parts.iter().map(|part| part.bytes.clone()).collect()
     }
 
-    /// Looks at a session whose events may be shown: its name, its workspace, whether it is
-    /// archived.
-    pub(crate) fn session<T>(
+    /// The sessions that serve what a session wrote, and which positions of it: itself, or, of one
+    /// that is deleted or expired, of each position the oldest of its forks that has it. `look` is
+    /// given a session's name, its workspace and whether it is archived, and says below which
+    /// position it is wanted.
+    pub(crate) fn served(
         &self,
         hash: SessionHash,
-        look: impl FnOnce(&SessionId, Option<&str>, bool) -> T,
-    ) -> Option<T> {
+        look: impl Fn(&SessionId, Option<&str>, bool) -> Option<Position>,
+    ) -> Vec<Served> {
         let state = self.state();
-        let session = state.sessions.get(&hash).filter(|session| session.is_alive)?;
-        let (id, workspace) = (&session.key.session, session.workspace.as_deref());
-        Some(look(id, workspace, session.is_archived))
+        let mut from = Position::ZERO;
+        let mut served = Vec::new();
+        for Server { hash, session, below } in state.servers(hash) {
+            let id = &session.key.session;
+            let wanted = look(id, session.workspace.as_deref(), session.is_archived);
+            let to = wanted.map_or(from, |to| to.min(below));
+            if from < to {
+                served.push(Served { hash, session: id.clone(), range: Range::new(from, to) });
+                from = to;
+            }
+        }
+        served
     }
 
     pub(crate) fn coverage(&self) -> Coverage {
@@ -198,17 +238,39 @@ impl ScopeIndex {
         (state.parts.iter().map(|part| part.passages).sum(), state.parts.len())
     }
 
-    pub(super) fn want(&self) {
+    pub(crate) fn want(&self) {
         self.state().is_wanted = true;
     }
 
-    pub(super) fn is_caught_up(&self) -> bool {
+    pub(crate) fn is_caught_up(&self) -> bool {
         self.state().behind.is_empty()
     }
 
+    /// Whether it lacks something of these sessions, each below a position.
+    pub(crate) fn lacks(&self, sessions: &HashMap<SessionId, Position>) -> bool {
+        let state = self.state();
+        let mut behind = state.behind.iter().filter_map(|hash| state.sessions.get(hash));
+        behind.any(|one| sessions.get(&one.key.session).is_some_and(|to| one.indexed_to < *to))
+    }
+
+    /// Whether nothing in a session that ends at `tail` can say something of an event from that
+    /// position on.
+    pub(crate) fn is_settled(&self, hash: SessionHash, from: Position, tail: Position) -> bool {
+        let state = self.state();
+        let known = state.sessions.get(&hash);
+        let is_known = known.is_some_and(|one| one.base <= from && one.indexed_to >= tail);
+        is_known && state.settled_from.get(&hash).is_none_or(|settled| *settled <= from)
+    }
+
     /// Takes a file that was there at the start, before any session of it is noted.
-    pub(super) fn adopt(&self, file: &DerivedFile, passages: usize) {
+    pub(crate) fn adopt(
+        &self,
+        file: &DerivedFile,
+        passages: usize,
+        settled: Vec<(SessionHash, Position)>,
+    ) {
         let mut state = self.state();
+        state.settle(settled);
         for held in file.holds.iter() {
             state.held.entry(held.hash).or_default().push((held.range, held.rewritten));
         }
@@ -219,24 +281,29 @@ impl ScopeIndex {
     }
 
     /// Notes how a session is now.
-    pub(super) fn note(&self, moved: Moved) {
+    pub(crate) fn note(&self, moved: Moved) {
         let mut state = self.state();
-        let Moved { key, hash, base, tail, rewritten, workspace, is_archived, survival } = moved;
+        let Moved { key, hash, base, parent, tail, created_at, .. } = moved;
+        let Moved { rewritten, workspace, is_archived, survival, .. } = moved;
         if !state.sessions.contains_key(&hash) {
             let indexed_to = state.take_held(hash, base, rewritten);
-            let (workspace, is_alive) = (None, false);
-            let tail = indexed_to;
             let new = Followed {
                 key,
-                workspace,
+                workspace: None,
                 is_archived,
                 base,
-                tail,
+                parent,
+                tail: indexed_to,
+                created_at,
                 indexed_to,
+                behind: 0,
                 rewritten,
-                is_alive,
+                survival: Survival::Deleted,
             };
             state.sessions.insert(hash, new);
+            if let Some(parent) = parent {
+                state.forks.entry(parent).or_default().push(hash);
+            }
         }
         let is_rewritten =
             state.sessions.get(&hash).is_some_and(|session| session.rewritten != rewritten);
@@ -247,15 +314,15 @@ impl ScopeIndex {
             }
             session.tail = tail.max(session.indexed_to);
             (session.workspace, session.is_archived) = (workspace, is_archived);
-            session.is_alive = survival == Survival::Alive;
+            session.survival = survival;
         });
         if is_rewritten {
-            state.drop_passages(hash);
+            state.drop_passages(hash, &self.holding);
         }
     }
 
     /// What to read for the next part, when it is time to.
-    pub(super) fn next(&self) -> Vec<Wanted> {
+    pub(crate) fn next(&self) -> Vec<Wanted> {
         let state = self.state();
         let mut left = SLICE_EVENTS as u64;
         let mut wanted = Vec::new();
@@ -264,13 +331,18 @@ impl ScopeIndex {
         }
         for hash in &state.behind {
             let Some(session) = state.sessions.get(hash).filter(|_| left > 0) else { break };
-            let to = session.tail.min(session.indexed_to.plus(left));
-            left -= to.0 - session.indexed_to.0;
+            let from = session.indexed_to;
+            let server = state.servers(*hash).into_iter().find(|server| from < server.below);
+            let Some(server) = server else { continue };
+            let to = session.tail.min(server.below).min(from.plus(left));
+            left -= to.0 - from.0;
             wanted.push(Wanted {
-                key: session.key.clone(),
+                session: session.key.session.clone(),
                 hash: *hash,
+                from: server.session.key.clone(),
+                from_hash: server.hash,
                 rewritten: session.rewritten,
-                range: Range::new(session.indexed_to, to),
+                range: Range::new(from, to),
             });
         }
         wanted
@@ -278,7 +350,7 @@ impl ScopeIndex {
 
     /// Takes a part of events that were read, unless something of one of their sessions was taken
     /// away meanwhile: then all are read again.
-    pub(super) fn add(&self, part: Vec<u8>, read: &[Wanted]) {
+    pub(crate) fn add(&self, part: Vec<u8>, read: &[Wanted]) {
         let mut state = self.state();
         let is_current = |one: &Wanted| {
             let session = state.sessions.get(&one.hash);
@@ -294,12 +366,13 @@ impl ScopeIndex {
                 session.tail = session.tail.max(to);
             });
         }
-        state.parts.push(IndexPart::fresh(part));
+        state.settle(self.holding.settled(&part));
+        state.parts.push(IndexPart::fresh(part, &self.holding));
     }
 
     /// A session does not answer any more: the store reports when it does again.
     pub(super) fn hide(&self, hash: SessionHash) {
-        self.state().change(hash, |session| session.is_alive = false);
+        self.state().change(hash, |session| session.survival = Survival::Deleted);
     }
 
     /// A file is gone: its sessions are read again.
@@ -330,7 +403,7 @@ impl ScopeIndex {
         if state.parts.iter().filter(|part| is_old(part)).count() < old.len() {
             return;
         }
-        let mut new = IndexPart::fresh(merged);
+        let mut new = IndexPart::fresh(merged, &self.holding);
         for part in state.parts.iter().filter(|part| is_old(part)) {
             new.replaces.extend(part.file());
             new.replaces.extend_from_slice(&part.replaces);
@@ -348,17 +421,18 @@ impl ScopeIndex {
     /// The largest part of at least so many passages that is in memory alone.
     pub(super) fn to_keep(&self, passages_min: usize) -> Option<ToKeep> {
         let state = self.state();
-        let least = passages_min.max(FILE_PASSAGES_MIN);
+        let [_, least] = self.holding.kept_from();
+        let least = passages_min.max(least);
         let fresh = state.parts.iter().filter(|part| part.passages >= least);
         let fresh = fresh.filter_map(|part| Some((part.passages, part.fresh_bytes()?)));
         let (_, bytes) = fresh.max_by_key(|(passages, _)| *passages)?;
-        let part = Part::trusted(bytes).ok()?;
-        let holds = part.holds().flat_map(|(session, ranges)| {
-            let known = state.sessions.get(&session.hash);
+        let (_, holds) = self.holding.holds(bytes)?;
+        let holds = holds.into_iter().flat_map(|(hash, ranges)| {
+            let known = state.sessions.get(&hash);
             let held = known.map(move |known| {
                 ranges.into_iter().map(move |range| Held {
                     key: known.key.clone(),
-                    hash: session.hash,
+                    hash,
                     range,
                     rewritten: known.rewritten,
                 })
@@ -384,19 +458,65 @@ impl ScopeIndex {
 }
 
 impl State {
-    /// Changes what is known of a session, and whether it counts as behind. What is hidden is not
-    /// read, and is not behind.
+    /// Notes from where on the sessions of a part are settled.
+    fn settle(&mut self, settled: Vec<(SessionHash, Position)>) {
+        for (hash, from) in settled.into_iter().filter(|(_, from)| *from > Position::ZERO) {
+            let settled = self.settled_from.entry(hash).or_default();
+            *settled = from.max(*settled);
+        }
+    }
+
+    /// The living sessions that serve what a session wrote: itself, or else forks, the oldest
+    /// first.
+    fn servers(&self, hash: SessionHash) -> Vec<Server<'_>> {
+        let mut living = Vec::new();
+        let mut left = vec![(hash, Position(u64::MAX))];
+        while let Some((hash, below)) = left.pop() {
+            let Some(session) = self.sessions.get(&hash) else { continue };
+            match session.survival {
+                Survival::Alive => living.push(Server { hash, session, below }),
+                Survival::Erased => {}
+                Survival::Deleted | Survival::Expired => {
+                    let forks = self.forks.get(&hash).into_iter().flatten();
+                    left.extend(forks.filter_map(|fork| {
+                        Some((*fork, self.sessions.get(fork)?.base.min(below)))
+                    }));
+                }
+            }
+        }
+        living.sort_by_key(|one| (one.session.created_at, &one.session.key.session));
+        living
+    }
+
+    /// Changes what is known of a session, and whether it counts as behind, and those that it
+    /// serves.
     fn change(&mut self, hash: SessionHash, change: impl FnOnce(&mut Followed)) {
         let Some(session) = self.sessions.get_mut(&hash) else { return };
-        let lacks = |session: &Followed| session.tail.0 - session.indexed_to.0;
-        if self.behind.remove(&hash) {
-            self.events_behind -= lacks(session);
-        }
+        let was_alive = session.is_alive();
         change(session);
-        if session.is_alive && session.indexed_to < session.tail {
-            self.behind.insert(hash);
-            self.events_behind += lacks(session);
+        let (is_alive, mut above) = (session.is_alive(), session.parent);
+        self.count(hash);
+        while let Some(hash) = above.filter(|_| was_alive != is_alive) {
+            self.count(hash);
+            let parent = self.sessions.get(&hash);
+            above = parent.filter(|parent| !parent.is_alive()).and_then(|parent| parent.parent);
         }
+    }
+
+    /// Counts what the index lacks of a session. What no living session serves is not read, and is
+    /// not behind.
+    fn count(&mut self, hash: SessionHash) {
+        let to = self.servers(hash).into_iter().map(|server| server.below).max();
+        let Some(session) = self.sessions.get_mut(&hash) else { return };
+        let to = to.map_or(session.indexed_to, |below| below.min(session.tail));
+        let behind = to.0.saturating_sub(session.indexed_to.0);
+        self.events_behind = self.events_behind - session.behind + behind;
+        session.behind = behind;
+        if behind > 0 {
+            self.behind.insert(hash)
+        } else {
+            self.behind.remove(&hash)
+        };
     }
 
     /// How far the files hold a session, from its first own position on: asked once, when the
@@ -423,7 +543,7 @@ impl State {
 
     /// Makes the parts in memory that hold something of a session anew without it. The store has
     /// destroyed the files that do.
-    fn drop_passages(&mut self, hash: SessionHash) {
+    fn drop_passages(&mut self, hash: SessionHash, holding: &Holding) {
         let is_gone = |part: &IndexPart| part.file().is_some() && part.sessions.contains(&hash);
         while let Some(at) = self.parts.iter().position(is_gone) {
             self.lose(at);
@@ -431,13 +551,13 @@ impl State {
         for part in self.parts.iter_mut().filter(|part| part.sessions.contains(&hash)) {
             let Some(bytes) = part.fresh_bytes() else { continue };
             let bytes = Arc::clone(bytes);
-            let Ok(old) = Part::trusted(&bytes) else { continue };
             let keep = |session: SessionRef<'_>, range| match session.hash == hash {
                 true => Vec::new(),
                 false => vec![range],
             };
+            let Some(left) = holding.merged(&[&bytes], &keep) else { continue };
             let replaces = std::mem::take(&mut part.replaces);
-            *part = IndexPart { replaces, ..IndexPart::fresh(merge(&[old], &keep)) };
+            *part = IndexPart { replaces, ..IndexPart::fresh(left, holding) };
         }
     }
 }

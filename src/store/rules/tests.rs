@@ -2,19 +2,22 @@
 //! and that the effect of a decision is the effect that its frame has when it is read back. It must
 //! not open a store.
 
-use std::{cell::Cell, fmt::Write as _, time::Duration};
+use std::{cell::Cell, fmt::Write as _, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
-use super::{Ahead, Ask, Decision, Draw, Effect, Looked, Request, Sees, apply, decide};
+use super::{
+    Ahead, Ask, Decision, Draw, Effect, Looked, Request, Sees, apply, created_before, decide,
+};
 use crate::{
     env::Short,
     event::{
-        Batch, BatchKey, EventId, EventType, Fence, Incarnation, Lsn, NewEvent, NewNote, NoteKind,
-        Origin, Position, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp, UserId,
+        Batch, BatchKey, Event, EventId, EventType, Fence, Incarnation, Lsn, NewEvent, NewNote,
+        NoteKind, Origin, Position, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp,
+        UserId,
     },
     log::{Change, Create, Damage, Ending, Entry, KnownBatch, LeaseRecord, Life, Loss, Redaction},
-    store::{LeaseCall, StoreError},
+    store::{LeaseCall, NewSession, StoreError},
 };
 
 const SECOND: i64 = 1_000_000;
@@ -429,4 +432,25 @@ fn a_frame_that_was_applied_is_not_applied_again() {
     apply(&mut entry, &effect, at(10));
     apply(&mut entry, &effect, at(10));
     apply(&mut entry, &Effect { end_lsn: Lsn(1), ..effect }, at(10));
+}
+
+#[test]
+fn a_creation_with_other_events_is_another_one() {
+    let stored = |n: u64| {
+        let NewEvent { kind, origin, created_at, body, .. } = event(None);
+        let (id, position) = (EventId::new(&format!("e{n}")).unwrap(), Position(n));
+        Event { id, position, kind, origin, created_at, processed_at: at(1), body }
+    };
+    let stored: Vec<Event> = (0..3).map(stored).collect();
+    let created = |batch: Batch| {
+        let new = NewSession { id: Some(id()), events: batch, ..NewSession::default() };
+        created_before(&new, entry().info(&key()), None, &[], &stored).map(|(_, events)| events)
+    };
+    let mut other = events(&[None; 3]);
+    Arc::make_mut(&mut other.events)[2].body = Bytes::from_static(b"{}");
+    for batch in [events(&[None; 2]), events(&[None; 4]), events(&[None, Some("x"), None]), other] {
+        let refused = created(batch).unwrap_err();
+        assert!(matches!(refused, StoreError::IdempotencyConflict { .. }), "{refused}");
+    }
+    assert!(created(events(&[None; 3])).unwrap().repeated);
 }

@@ -2,8 +2,11 @@
 //! answer is the verb's. Both have the names of tools, which are in camelCase, and the session may
 //! be left out for the bound one. It must not know a verb.
 
+use std::borrow::Cow;
+
 use futures_util::future::BoxFuture;
-use serde::de::DeserializeOwned;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer, de::DeserializeOwned, ser::Error as _};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -23,6 +26,40 @@ use crate::{
 const SESSION: &str = "sessionId";
 /// The argument that is the token of the session's lease.
 const FENCE: &str = "fencingToken";
+
+/// An answer of a verb under the names of a tool.
+pub struct Camel<T>(pub T);
+
+impl<T: Serialize + JsonSchema> Serialize for Camel<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let shape = Value::Object(schema::input::<T>());
+        let answer = serde_json::to_value(&self.0).map_err(S::Error::custom)?;
+        let mut answer = into_map(named(answer, &shape, NamesOf::Tool));
+        answer.entry("trust").or_insert_with(|| json!(TRUST));
+        answer.entry("notice").or_insert_with(|| json!(NOTICE));
+        answer.serialize(to)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Camel<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}OfTool", T::schema_name()).into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let mut all = into_map(in_camel(Value::Object(schema::input::<T>())));
+        if let Some(properties) = all.get_mut("properties").and_then(Value::as_object_mut) {
+            for name in ["trust", "notice"] {
+                properties.entry(name).or_insert_with(|| json!({ "type": "string" }));
+            }
+        }
+        all.into()
+    }
+}
 
 /// Which of its names an object has.
 #[derive(Clone, Copy, PartialEq, Eq)]

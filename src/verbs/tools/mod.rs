@@ -12,8 +12,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-pub use self::arguments::{bounded, point, renamed};
 use self::way_out::RefusedCall;
+pub use self::{
+    arguments::{bounded, point, renamed},
+    derived::Camel,
+};
 use super::{
     Asks, Media, Need, NoQuery, OfTool, OwnerInfo, RequestHeader, Route, Serve, Verb, Visit,
 };
@@ -42,11 +45,14 @@ pub enum Toolset {
     Memory,
     /// Entities and relations of a workspace.
     Graph,
+    /// What one session hands to the next.
+    Workspace,
 }
 
 impl Toolset {
     /// Every toolset.
-    pub const ALL: [Self; 4] = [Self::Research, Self::Events, Self::Memory, Self::Graph];
+    pub const ALL: [Self; 5] =
+        [Self::Research, Self::Events, Self::Memory, Self::Graph, Self::Workspace];
 
     /// Its name.
     #[must_use]
@@ -56,6 +62,7 @@ impl Toolset {
             Self::Events => "events",
             Self::Memory => "memory",
             Self::Graph => "graph",
+            Self::Workspace => "workspace",
         }
     }
 
@@ -205,7 +212,7 @@ impl Tool {
     pub fn hints(&self) -> [(&'static str, bool); 4] {
         [
             ("readOnlyHint", self.is_read_only()),
-            ("destructiveHint", false),
+            ("destructiveHint", self.need == Need::DELETE),
             ("idempotentHint", self.repeatable),
             ("openWorldHint", false),
         ]

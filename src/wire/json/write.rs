@@ -3,10 +3,7 @@
 
 use std::io::Write as _;
 
-use crate::{
-    event::{Event, Timestamp},
-    wire::convert,
-};
+use crate::event::{Event, Timestamp};
 
 /// Writes an event's wire text.
 pub fn write_event(out: &mut Vec<u8>, event: &Event) {
@@ -49,7 +46,7 @@ fn write_head(out: &mut Vec<u8>, event: &Event) {
         write_time(out, created_at);
     }
     out.extend_from_slice(br#"","origin":""#);
-    out.extend_from_slice(convert::origin(event.origin).as_bytes());
+    out.extend_from_slice(event.origin.as_str().as_bytes());
     out.push(b'"');
 }
 

@@ -183,7 +183,7 @@ fn preview(event: &Event, bytes_max: usize) -> (Map<String, Value>, usize) {
     members.insert("type".to_owned(), json!(event.kind.as_str()));
     members.insert("position".to_owned(), json!(event.position.0));
     members.insert("processed_at".to_owned(), json!(event.processed_at.to_string()));
-    members.insert("origin".to_owned(), json!(convert::origin(event.origin)));
+    members.insert("origin".to_owned(), json!(event.origin.as_str()));
     members.insert("truncated".to_owned(), json!(true));
     members.insert("body_bytes".to_owned(), json!(event.body.len()));
     members.insert("preview".to_owned(), json!(beginning));

@@ -40,6 +40,9 @@ pub(crate) struct ClearAnswer {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SessionsAnswer {
     pub(crate) sessions: Vec<SessionOut>,
+    /// How many there are; with workspaceId or offset.
+    #[serde(skip_serializing_if = "none")]
+    pub(crate) total: Option<u64>,
     #[serde(skip_serializing_if = "none")]
     pub(crate) next_cursor: Option<String>,
     pub(crate) trust: &'static str,

@@ -6,6 +6,7 @@ pub(crate) mod events;
 mod failure;
 pub(crate) mod fork;
 pub(crate) mod graph;
+pub(crate) mod handoff;
 pub(crate) mod lists;
 pub(crate) mod memory;
 mod parts;

@@ -177,6 +177,10 @@ pub(crate) struct ListSessions {
     pub(crate) limit: Option<usize>,
     /// Only of this directory or project.
     pub(crate) workspace: Option<String>,
+    /// The same.
+    pub(crate) workspace_id: Option<String>,
+    /// Sessions to pass over.
+    pub(crate) offset: Option<usize>,
     /// From an earlier answer.
     pub(crate) cursor: Option<String>,
 }

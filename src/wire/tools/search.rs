@@ -81,6 +81,9 @@ pub(crate) struct MemoryBlock {
     /// What speaks against it.
     #[serde(skip_serializing_if = "none")]
     stale: Option<Doubt>,
+    /// Too much came later to look: something may speak against it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unchecked: bool,
 }
 
 /// What was found in past sessions.
@@ -121,6 +124,7 @@ impl From<Hit> for MemoryBlock {
             around: hit.around.into_iter().map(line).collect(),
             marks: hit.marked.into_iter().map(Mark::from).collect(),
             stale: hit.doubt.map(Doubt::from),
+            unchecked: hit.unchecked,
         }
     }
 }
@@ -129,7 +133,7 @@ impl Blocks {
     pub(crate) fn of(found: SearchResult) -> Self {
         Self {
             blocks: found.hits.into_iter().map(MemoryBlock::from).collect(),
-            complete: Complete::of(found.coverage, found.is_noted),
+            complete: Complete::of(found.coverage, found.is_noted, found.meaning),
             next_cursor: found.next_page,
             trust: TRUST,
             notice: NOTICE,

@@ -240,6 +240,12 @@ fn a_compaction_is_followed_by_what_earlier_sessions_of_the_project_said_of_the_
     assert!(said.iter().all(|(session, _)| *session == "earlier"), "{said:?}");
     assert_eq!(recalled[0]["position"], 1, "{text}");
     assert!(!text.contains("9999"), "{text}");
+    // The log says which passages it was given, once for each context.
+    let is_paged = |event: &Value| event["type"] == "memory.paged_in";
+    let noted: Vec<Value> = place.events(SESSION).into_iter().filter(is_paged).collect();
+    assert_eq!(noted.len(), 1, "{noted:?}");
+    let block = json!({"session": "earlier", "positions": {"from": 1, "to": 2}});
+    assert_eq!((&noted[0]["by"], &noted[0]["blocks"][0]), (&json!("hook"), &block), "{noted:?}");
     // Without a budget for it there is none.
     quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
     let event = start("compact").to_string();

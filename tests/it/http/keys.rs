@@ -73,6 +73,7 @@ fn rows() -> Vec<Row> {
     ];
     rows.extend(remembered());
     rows.extend(connected());
+    rows.extend(handed_on());
     // Last, because `continue_session` answers with the tail: no row after it appends to `s`.
     rows.extend(tools());
     rows
@@ -130,6 +131,26 @@ fn connected() -> Vec<Row> {
             "createRelationship",
             (relations, relation("w")),
             vec![(relations, relation("g")), (one, json!({"properties": {"n": 1}}))],
+        ),
+    ]
+}
+
+/// The operations that hand a session on.
+fn handed_on() -> Vec<Row> {
+    let (save, restore) = ("/v1/workspaces/shop/save", "/v1/workspaces/shop/restore");
+    vec![
+        (
+            "saveSession",
+            (save, json!({"conversation_context": "a"})),
+            vec![
+                (save, json!({"conversation_context": "b"})),
+                (save, json!({"conversation_context": "a", "token_count": 1})),
+            ],
+        ),
+        (
+            "restoreWork",
+            (restore, json!({"tokens_max": 1_000})),
+            vec![(restore, json!({"tokens_max": 2_000})), (restore, json!({"create": false}))],
         ),
     ]
 }

@@ -16,7 +16,7 @@ use super::{
     server::{Server, Speaker},
 };
 
-pub const PATH: &str = "/mcp?toolsets=research,events,memory";
+pub const PATH: &str = "/mcp?toolsets=research,events,memory,workspace";
 
 /// A way to the tools, with a connection of its own.
 pub enum Door {

@@ -300,6 +300,12 @@ async fn annotations_say_what_a_call_does() {
             "memory_insert" => json!({"text": "It is high", "kind": "semantic"}),
             "memory_page" => json!({"direction": "out"}),
             "save_skill" => json!({"name": "n", "description": "d", "body": "b"}),
+            "save_session" => json!({"workspaceId": "w", "conversationContext": "c"}),
+            "restore_session" => json!({"workspaceId": "w"}),
+            "delete_session" => {
+                assert_eq!(tool["annotations"]["destructiveHint"], true, "{tool}");
+                continue;
+            }
             _ => json!({}),
         };
         let mut counts = Vec::new();

@@ -1,9 +1,18 @@
 //! What a hit of a search says about itself: its marks, and what speaks against it.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use sessionlog::service::Service;
 
 use super::{search, session};
-use crate::http::house::{House, over_every_engine};
+use crate::{
+    engines,
+    http::house::{House, Plan, over_every_engine},
+};
+
+/// Thousands of events that a search reads to compare its hits with what came later.
+const READS_MAX: usize = 20;
 
 /// Appends events and returns their ids.
 async fn append(house: &House, id: &str, events: Value) -> Vec<String> {
@@ -135,6 +144,36 @@ async fn a_hit_names_the_files_that_changed_later() {
         let changed = json!({"files_changed": [{"path": "src/ledger.rs", "position": 2}]});
         assert_eq!(at(&found, 0)["stale"], changed, "{found}");
         assert_eq!(at(&found, 3).get("stale"), None, "{found}");
+        let found = search(house, json!({"q": "ledger.rs"})).await;
+        assert_eq!(at(&found, 1).get("stale"), None, "its own edit: {found}");
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hit_of_a_long_session_says_that_it_is_unchecked_until_a_later_search_knows_more() {
+    // Facts are the same over every engine.
+    for engine in engines::all().into_iter().take(1) {
+        let service = Service::new(Arc::clone(&engine.store), engine.clock.clone());
+        let plan = Plan { service: Some(service.clone()), ..Plan::default() };
+        let house = &House::over(engine.store, engine.clock, plan).await;
+        session(house, "one", "w").await;
+        let event = json!([{"type": "agent.message", "content": "The heron nests in March"}]);
+        let ids = append(house, "one", event).await;
+        let path = format!("/v1/sessions/one/events/{}/mark", ids[0]);
+        assert_eq!(house.post(&path, &json!({"mark": "wrong"})).await.status, 200);
+        for batch in 0..READS_MAX {
+            let event = |n: usize| json!({"type": "user.message", "n": batch * 1_000 + n});
+            append(house, "one", (0..1_000).map(event).collect()).await;
+        }
+        let found = search(house, json!({"q": "heron nests"})).await;
+        assert_eq!(at(&found, 0)["marks"][0]["mark"], "wrong", "the facts are in memory: {found}");
+        service.forget_facts();
+        let found = search(house, json!({"q": "heron nests"})).await;
+        assert_eq!(at(&found, 0)["unchecked"], true, "{found}");
+        assert_eq!(at(&found, 0).get("marks"), None, "{found}");
+        let found = search(house, json!({"q": "heron nests"})).await;
+        assert_eq!(at(&found, 0).get("unchecked"), None, "{found}");
+        assert_eq!(at(&found, 0)["marks"][0]["mark"], "wrong", "{found}");
+    }
 }

@@ -369,6 +369,58 @@ async fn a_model_remembers_and_finds_by_tools() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_given_to_a_model_are_noted_in_its_session_and_found_nowhere() {
+    over_every_engine(async |house| {
+        session(house, "one", "/work/bank").await;
+        session(house, "other", "/work/bank").await;
+        let item =
+            json!({"text": "The quokka sleeps at noon", "kind": "episodic", "sessionId": "one"});
+        let kept = house.post("/v1/tools/memory_insert", &item).await.json();
+        search(house, json!({"q": "quokka"})).await;
+        let own = [JSON, ("sessionlog-session", "one")];
+        let page = async |asked: Value| {
+            let body = Some(asked.to_string().into());
+            let paged = house.call("POST", "/v1/tools/memory_page", &own, body).await;
+            assert_eq!(paged.status, 200, "{}", paged.text);
+            paged.json()
+        };
+        let asked = json!({"direction": "in", "query": "quokka hibernation"});
+        let paged = page(asked).await;
+        assert_eq!(paged["blocks"][0]["memoryId"], kept["memoryId"], "{paged}");
+        page(json!({"direction": "in", "query": "nothing of the kind xyzzy"})).await;
+        let events = house.get("/v1/sessions/one/events?types[]=memory.paged_in").await.json();
+        let noted = events["data"].as_array().unwrap();
+        assert_eq!(noted.len(), 1, "an empty answer is not noted: {events}");
+        assert_eq!(
+            (&noted[0]["by"], &noted[0]["query"]),
+            (&json!("model"), &json!("quokka hibernation"))
+        );
+        assert_eq!(noted[0]["tokens"], paged["tokens"], "{events}");
+        let block = json!({"positions": {"from": 0, "to": 1}, "item": kept["memoryId"]});
+        assert_eq!(noted[0]["blocks"], json!([block]), "{events}");
+        let one = format!("/v1/sessions/one/memory/{}", kept["memoryId"].as_str().unwrap());
+        assert_eq!(house.get(&one).await.json()["paged_in"], 1);
+        // Of another session its name is there; no search and no window shows it.
+        house
+            .post(
+                "/v1/sessions/other/events",
+                &json!({"events": [
+            {"type": "user.message", "content": "A wombat digs"}]}),
+            )
+            .await;
+        page(json!({"direction": "in", "ranges": [{"sessionId": "other", "from": 0, "to": 1}]}))
+            .await;
+        let events = house.get("/v1/sessions/one/events?types[]=memory.paged_in").await.json();
+        assert_eq!(events["data"][1]["blocks"][0]["session"], "other", "{events}");
+        let found = search(house, json!({"q": "hibernation"})).await;
+        assert_eq!(found["hits"], json!([]), "{found}");
+        let window = house.get("/v1/sessions/one/views/window?format=anthropic").await;
+        assert!(!window.text.contains("hibernation"), "{}", window.text);
+    })
+    .await;
+}
+
 #[test]
 fn a_person_remembers_lists_and_forgets_on_the_command_line() {
     let place = with_trip();
@@ -486,6 +538,30 @@ async fn blocks_are_paged_in_within_their_budget_and_the_rest_is_named() {
         house.call("DELETE", &format!("/v1/sessions/one/memory/{id}"), &[], None).await;
         let gone = page(json!({"session": "one", "ids": [id]})).await;
         assert_eq!(gone.code(), "event_not_found", "{}", gone.text);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_names_the_items_written_from_the_session_or_redacts_them() {
+    over_every_engine(async |house| {
+        for id in ["one", "two", "three"] {
+            session(house, id, "w").await;
+            insert(house, id, semantic(&format!("The wolpertinger of {id}"))).await;
+        }
+        let erased = house.post("/v1/sessions/one/erase", &json!({})).await.json();
+        assert_eq!(erased["memory"].as_array().unwrap().len(), 1, "{erased}");
+        assert_eq!(erased["memory"][0]["redacted"], false, "{erased}");
+        let named = erased["memory"][0]["memory_id"].as_str().unwrap();
+        let item = house.get(&format!("/v1/sessions/two/memory/{named}")).await.json();
+        assert_eq!(item["text"], "The wolpertinger of one");
+        let erased = house.post("/v1/sessions/two/erase?with_memory=true", &json!({})).await;
+        assert_eq!(erased.json()["memory"][0]["redacted"], true, "{}", erased.text);
+        let left = list(house, "/v1/workspaces/w/memory").await;
+        assert_eq!(texts(&left), ["The wolpertinger of three", "The wolpertinger of one"]);
+        let erased = house.post("/v1/sessions/three/erase?with_memory=true", &json!({})).await;
+        let items = erased.json()["memory"].as_array().unwrap().len();
+        assert_eq!(items, 1, "those of others are not named: {}", erased.text);
     })
     .await;
 }

@@ -20,6 +20,8 @@ use crate::{
 
 /// More passages than the smallest file has.
 const EVENTS: usize = 700;
+/// Thousands of passages of a part that is made a file at once.
+const FILE_BATCHES: usize = 34;
 
 fn caller() -> Caller {
     Caller { scope: Scope::local(), origin: Origin::User, fence: None }
@@ -43,20 +45,30 @@ impl Desk {
         Self { store, service }
     }
 
-    async fn fill(&self, session: &str, word: &str) {
-        let id = SessionId::new(session).ok();
-        let new = NewSession { id: id.clone(), ..NewSession::default() };
+    async fn create(&self, session: &str) -> SessionId {
+        let id = SessionId::new(session).unwrap();
+        let new = NewSession { id: Some(id.clone()), ..NewSession::default() };
         self.service.create_session(&caller(), new).await.unwrap();
+        id
+    }
+
+    async fn fill(&self, session: &str, word: &str) {
+        let id = self.create(session).await;
+        let text = |n: usize| format!(r#"{{"content":"The {word} number {n} of the survey"}}"#);
+        self.append(&id, EVENTS, text).await;
+    }
+
+    async fn append(&self, session: &SessionId, events: usize, text: impl Fn(usize) -> String) {
         let event = |n: usize| NewEvent {
             id: None,
             kind: EventType::new("user.message").unwrap(),
             origin: Origin::User,
             created_at: None,
             position: None,
-            body: format!(r#"{{"content":"The {word} number {n} of the survey"}}"#).into(),
+            body: text(n).into(),
         };
-        let batch = Batch { events: (0..EVENTS).map(event).collect(), ..Batch::default() };
-        self.service.emit(&caller(), &id.unwrap(), batch, false).await.unwrap();
+        let batch = Batch { events: (0..events).map(event).collect(), ..Batch::default() };
+        self.service.emit(&caller(), session, batch, false).await.unwrap();
     }
 
     async fn search(&self, words: &str) -> SearchResult {
@@ -122,7 +134,7 @@ fn no_word_is_in_the_index_of_an_encrypted_store_nor_one_that_was_erased_in_any(
             };
             assert_eq!(has("wolperting"), !encrypted, "the index is in a file");
             let session = SessionId::new("secret").unwrap();
-            desk.service.erase_session(&caller(), &session).await.unwrap();
+            desk.service.erase_session(&caller(), &session, false).await.unwrap();
             assert!(!has("wolperting"), "encrypted: {encrypted}");
             assert_eq!(places(&desk.search("wolpertinger").await), []);
             assert_eq!(places(&desk.search("heron 9").await)[0], ("other".to_owned(), 9));
@@ -165,4 +177,22 @@ fn a_failure_at_any_call_leaves_an_index_that_catches_up() {
     let calls = lived(None);
     assert!(calls >= 4, "{calls} calls");
     cases(calls, 5).for_each(|case| _ = lived(Some(case)));
+}
+
+#[test]
+fn a_full_disk_leaves_a_large_part_of_the_index_in_memory() {
+    runtime().block_on(async {
+        let sim = machine(74, false);
+        let desk = Desk::open(&sim.env());
+        let session = desk.create("survey").await;
+        for batch in 0..FILE_BATCHES {
+            desk.append(&session, 1_000, |n| format!(r#"{{"n":"n{batch}x{n}"}}"#)).await;
+        }
+        sim.fail_call(sim.calls(), Fault::Full, true);
+        let found = places(&desk.search("n32x999").await);
+        assert_eq!(found.first(), Some(&("survey".to_owned(), 32_999)));
+        sim.heal();
+        desk.stop().await;
+        assert!(sim.files().iter().any(|path| path.starts_with("derived/")));
+    });
 }

@@ -2,6 +2,7 @@
 //! hidden, erased, redacted or another's is not; filters, pages, refusals.
 
 mod kept;
+mod meaning;
 
 use serde_json::{Value, json};
 use sessionlog::{
@@ -165,6 +166,41 @@ async fn pages_and_surroundings_show_each_hit_once_within_their_limits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn words_in_a_row_come_first_in_the_same_order_on_every_page() {
+    over_every_engine(async |house| {
+        let lines = [
+            "old red gate stands",
+            "gate old stands red",
+            "stands gate old red",
+            "red stands old gate",
+            "gate stands red old",
+            "stands old, red gate",
+            "stands red old gate",
+        ];
+        talk(house, "gate", "/work/farm", &lines).await;
+        let found = search(house, json!({"q": "old red gate stands"})).await;
+        // All say the same words; the first has no neighbour before it, and is the oldest.
+        assert_eq!(places(&found)[..2], ["gate 0", "gate 5"], "{found}");
+        let rows = |at: usize| found["hits"][at]["why"]["row"].as_f64().unwrap();
+        assert_eq!((rows(0), rows(1)), (1.0, 0.444), "{found}");
+        let score = |at: usize| found["hits"][at]["score"].as_f64().unwrap();
+        assert!((1..lines.len()).all(|at| score(at - 1) >= score(at)), "{found}");
+        let mut asked = json!({"q": "old red gate stands", "limit": 1});
+        let mut pages = Vec::new();
+        loop {
+            let page = search(house, asked.clone()).await;
+            pages.extend(places(&page));
+            let Some(next) = page["next_page"].as_str() else { break };
+            asked["page"] = json!(next);
+        }
+        assert_eq!(pages, places(&found));
+        let newest = search(house, json!({"q": "old red gate stands", "order": "time"})).await;
+        assert_eq!(places(&newest)[0], "gate 6", "{newest}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn redacted_events_and_archived_or_deleted_sessions_are_not_found() {
     over_every_engine(async |house| {
         three(house).await;
@@ -216,6 +252,35 @@ async fn a_fork_finds_its_past_once() {
         assert_eq!(found, ["branch 2", "trunk 0"]);
         let after = search(house, json!({"q": "\"after the fork\"", "session": "branch"})).await;
         assert!(places(&after).is_empty(), "{after}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_of_a_deleted_session_is_found_in_its_oldest_fork_that_has_it() {
+    over_every_engine(async |house| {
+        talk(house, "trunk", "w", &["An osprey above", "the river bank", "a heron", "an owl"])
+            .await;
+        for (fork, at) in [("early", "2"), ("late", "3")] {
+            let new = json!({"id": fork, "at": at});
+            assert!(house.post("/v1/sessions/trunk/fork", &new).await.status < 300);
+        }
+        let place = async |words: &str, session: Option<&str>| {
+            let found = search(house, json!({"q": format!("+{words}"), "session": session})).await;
+            places(&found).join(", ")
+        };
+        // Deleted before it was searched: the index reads it as its forks have it.
+        assert_eq!(house.call("DELETE", "/v1/sessions/trunk", &[], None).await.status, 200);
+        assert_eq!(place("osprey", None).await, "early 0");
+        assert_eq!(place("osprey", Some("late")).await, "late 0");
+        assert_eq!(place("heron", None).await, "late 2");
+        assert_eq!(place("heron", Some("early")).await, "");
+        assert_eq!(place("owl", None).await, "", "no fork has it");
+        assert_eq!(house.call("DELETE", "/v1/sessions/early", &[], None).await.status, 200);
+        assert_eq!(place("osprey", None).await, "late 0");
+        assert_eq!(house.post("/v1/sessions/trunk/restore", &json!({})).await.status, 200);
+        assert_eq!(place("osprey", None).await, "trunk 0");
+        assert_eq!(place("owl", None).await, "trunk 3");
     })
     .await;
 }

@@ -33,6 +33,7 @@ fn measure(events: &[Event], names: &str, tokens_max: usize, sum: &mut Sum) {
         transforms: names.map(|name| Transform::parse(name).unwrap()).collect(),
         shape: Shape::OpenAi,
         from: Position::ZERO,
+        recalled: None,
     };
     let mut before = String::new();
     for (at, event) in events.iter().enumerate() {

@@ -11,5 +11,6 @@ mod past;
 mod property;
 mod readable;
 pub mod real;
+mod recalled;
 mod unread;
 mod window;

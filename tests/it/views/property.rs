@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sessionlog::{
-    event::{Event, Position},
-    harness::{Counter as _, Plan, Shape, Shown, Tokenizer, Transform, window},
+    event::{Event, Origin, Position, SessionId, Timestamp},
+    harness::{Counter as _, Passage, Plan, Shape, Shown, Tokenizer, Transform, recalled, window},
     service::WindowView,
     wire::{json as text, window::WindowAnswer},
 };
@@ -97,12 +97,20 @@ fn plan() -> impl Strategy<Value = Plan> {
     let tokenizer = prop::sample::select(Tokenizer::ALL.to_vec());
     let budget = prop_oneof![64_usize..400, 400_usize..5_000];
     let transforms = prop::collection::vec(prop::sample::select(TRANSFORMS), 0..4);
-    (budget, tokenizer, transforms, shape).prop_map(|(tokens_max, tokenizer, names, shape)| Plan {
+    let passage = prop::option::of(words());
+    let parts = (budget, tokenizer, transforms, shape, passage);
+    parts.prop_map(|(tokens_max, tokenizer, names, shape, passage)| Plan {
         tokens_max,
         tokenizer,
         transforms: names.into_iter().map(|name| Transform::parse(name).unwrap()).collect(),
         shape,
         from: Position::ZERO,
+        recalled: passage.and_then(|text| {
+            let (position, session) = (Position(3), SessionId::new("s").ok());
+            let (at, origin, who) = (Timestamp::default(), Origin::Tool, None);
+            let one = Passage { session, position, at, origin, who, text, score: 1.0 };
+            recalled(&mut vec![one], tokens_max / 2, &tokenizer)
+        }),
     })
 }
 
@@ -111,7 +119,7 @@ pub fn check(events: &[Event], at: Position, plan: &Plan) -> Value {
     let made = window(events, at, plan);
     assert_eq!(made, window(events, at, plan), "the same twice");
     assert!(made.tokens <= plan.tokens_max, "{} of {}", made.tokens, plan.tokens_max);
-    let view = WindowView { window: made, tokenizer: plan.tokenizer, position: at };
+    let view = WindowView { window: made, tokenizer: plan.tokenizer, position: at, recall: None };
     let answer = serde_json::to_value(WindowAnswer::of(&view, plan.shape)).unwrap();
     let told = view.window.tokens;
     match plan.shape {
@@ -184,8 +192,9 @@ proptest! {
             for shape in [Shape::Events, Shape::Anthropic, Shape::OpenAi] {
                 for tokens_max in [64, 300, 2_000] {
                     let (transforms, tokenizer) = (transforms.clone(), Tokenizer::O200k);
-                    let from = Position::ZERO;
-                    check(&events, at, &Plan { tokens_max, tokenizer, transforms, shape, from });
+                    let (from, recalled) = (Position::ZERO, None);
+                    let plan = Plan { tokens_max, tokenizer, transforms, shape, from, recalled };
+                    check(&events, at, &plan);
                 }
             }
         }
@@ -206,7 +215,7 @@ fn windows_over_real_conversations_keep_their_budget_and_are_valid() {
         let transforms = names.map(|name| Transform::parse(name).unwrap()).collect();
         let (tokens_max, shape) = (*tokens_max, *shape);
         let (tokenizer, from) = (Tokenizer::O200k, Position::ZERO);
-        let plan = Plan { tokens_max, tokenizer, transforms, shape, from };
+        let plan = Plan { tokens_max, tokenizer, transforms, shape, from, recalled: None };
         for at in [events.len() / 3, events.len() - 1, events.len()] {
             check(&events[..at], Position(at as u64), &plan);
         }

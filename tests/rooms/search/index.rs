@@ -9,7 +9,7 @@ use sessionlog::{
 use crate::event;
 
 pub(super) const NOW: Timestamp = Timestamp(1_700_000_000_000_000);
-const WORDS: [&str; 12] = [
+pub(super) const WORDS: [&str; 12] = [
     "ledger", "harbour", "museum", "copper", "violin", "granite", "orchard", "lantern", "pepper",
     "saddle", "thimble", "walnut",
 ];
@@ -133,12 +133,12 @@ fn damaged_bytes_are_refused() {
     }
 }
 
-fn texts() -> impl Strategy<Value = Vec<(u8, Vec<usize>)>> {
+pub(super) fn texts() -> impl Strategy<Value = Vec<(u8, Vec<usize>)>> {
     let text = prop::collection::vec(0..WORDS.len(), 1..6);
     prop::collection::vec((0_u8..4, text), 1..60)
 }
 
-fn written(texts: &[(u8, Vec<usize>)]) -> Vec<(u8, Event)> {
+pub(super) fn written(texts: &[(u8, Vec<usize>)]) -> Vec<(u8, Event)> {
     let text = |words: &Vec<usize>| words.iter().map(|at| WORDS[*at]).collect::<Vec<_>>().join(" ");
     let texts: Vec<(u8, String)> = texts.iter().map(|(of, words)| (*of, text(words))).collect();
     numbered(&texts.iter().map(|(of, text)| (*of, text.as_str())).collect::<Vec<_>>())

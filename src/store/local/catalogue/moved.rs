@@ -3,9 +3,12 @@
 
 use std::cell::RefCell;
 
-use super::{super::session::hash_of, sessions::Sessions};
+use super::{
+    super::session::{Origin, hash_of},
+    sessions::Sessions,
+};
 use crate::{
-    event::{Position, SessionHash, SessionKey},
+    event::{Position, SessionHash, SessionKey, Timestamp},
     log::{Ending, Entry},
     store::{Moved, Moves, Since, Survival, derived::Walked},
 };
@@ -57,12 +60,14 @@ impl Sessions {
 }
 
 fn moved(key: SessionKey, hash: SessionHash, entry: &Entry) -> Moved {
-    let base = entry.lineage.as_ref().map_or(0, |lineage| lineage.position);
+    let origin = entry.lineage.as_ref().map(|lineage| Origin::of(&key.scope, lineage));
     Moved {
         key,
         hash,
-        base: Position(base),
+        base: origin.as_ref().map_or(Position::ZERO, |origin| origin.base),
+        parent: origin.map(|origin| origin.hash),
         tail: Position(entry.tail),
+        created_at: Timestamp(entry.created_at),
         rewritten: entry.rewritten(),
         workspace: entry.workspace.clone(),
         is_archived: entry.archived_at.is_some(),

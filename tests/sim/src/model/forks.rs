@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{REDACTED, Session, gone};
 use sessionlog::{
-    event::{Event, Position, Range, Scope, SessionKey},
+    event::{Event, Position, Range, Scope, SessionHash, SessionKey},
     store::{Family, ForkPoint, Relative, StoreError, StoreResult, Survival},
 };
 
@@ -24,6 +24,7 @@ pub(super) struct Lent {
 #[derive(Clone)]
 pub(super) struct Ancestor {
     pub(super) writer: SessionKey,
+    pub(super) hash: SessionHash,
     /// Where the next one continues from it.
     pub(super) at: Position,
     /// The events of it that the fork has.
@@ -33,6 +34,11 @@ pub(super) struct Ancestor {
 impl Session {
     pub(super) fn base(&self) -> Position {
         self.ancestors.last().map_or(Position::ZERO, |parent| parent.at)
+    }
+
+    /// The session that it is a fork of.
+    pub(super) fn parent(&self) -> Option<SessionHash> {
+        self.ancestors.last().map(|parent| parent.hash)
     }
 
     /// The session that wrote the event at a position: itself, or the one it has it of.
@@ -55,6 +61,7 @@ impl Session {
         let clip = |range: Range| Range::new(range.from.min(at), range.to.min(at));
         let own = Ancestor {
             writer: self.info.key.clone(),
+            hash: self.hash,
             at,
             range: clip(Range::new(self.base(), self.info.tail)),
         };

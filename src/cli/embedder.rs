@@ -1,0 +1,80 @@
+//! The embedder of the settings: where texts are sent for their vectors, once a person says so, and
+//! with what key. Nothing is sent that the rules of secrets remove. It must not send anything.
+
+use std::{path::PathBuf, sync::Arc};
+
+use url::Url;
+
+use super::{
+    failure::{Failure, Outcome},
+    secrets::SecretsSource,
+    values::{ConfigError, Typed, server},
+};
+use crate::{
+    client::{EmbedderOptions, HttpEmbedder},
+    env::files,
+    secrets::Report,
+    service::Embedder,
+};
+
+const KEY_BYTES_MAX: u64 = 4 << 10;
+/// Numbers of a vector at most.
+const NUMBERS_MAX: usize = 8_192;
+
+/// What the settings say of an embedder.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EmbedderSource {
+    url: Option<Url>,
+    model: String,
+    key_file: Option<PathBuf>,
+    /// Numbers of a vector; 0 for what the model gives.
+    numbers: usize,
+    /// Whether all is sent, and not only what people and agents said.
+    pub(super) all: bool,
+}
+
+impl EmbedderSource {
+    pub(super) fn parse(typed: &Typed<'_>, key_file: Option<PathBuf>) -> Result<Self, ConfigError> {
+        let wanted = "an address such as http://127.0.0.1:11434/v1/embeddings";
+        let url = typed("embedder_url", wanted, &|text| text.is_empty() || server(text).is_some())?;
+        let fits = |text: &str| text.parse::<usize>().is_ok_and(|numbers| numbers <= NUMBERS_MAX);
+        let numbers = typed("embedder_dims", "a number up to 8192, 0 for the model's own", &fits)?;
+        let all = typed("embed", "said or all", &|text| matches!(text, "said" | "all"))?;
+        Ok(Self {
+            url: server(&url),
+            model: typed("embedder_model", "a name", &|_| true)?,
+            key_file,
+            numbers: numbers.parse().unwrap_or_default(),
+            all: all == "all",
+        })
+    }
+
+    /// The embedder, when there is one.
+    pub(super) fn open(&self, secrets: &SecretsSource) -> Outcome<Option<Arc<dyn Embedder>>> {
+        let Some(url) = self.url.clone() else { return Ok(None) };
+        if self.model.is_empty() {
+            return Err(ConfigError::Alone { name: "embedder_url", other: "embedder_model" }.into());
+        }
+        let read = |path: &PathBuf| {
+            files::read_private(path, KEY_BYTES_MAX).map_err(|error| Failure::Refused {
+                code: "invalid_request",
+                message: format!("embedder_key_file {}: {error}", path.display()),
+                action: format!("write the key into it, then chmod 600 {}", path.display()),
+            })
+        };
+        let rules = secrets.read()?;
+        let options = EmbedderOptions {
+            url,
+            model: self.model.clone(),
+            key: self.key_file.as_ref().map(read).transpose()?,
+            numbers: (self.numbers > 0).then_some(self.numbers),
+            clean: Arc::new(move |text| rules.text(text, &mut Report::default())),
+        };
+        let embedder = HttpEmbedder::new(options).map_err(|error| Failure::Refused {
+            code: "invalid_request",
+            message: error.to_string(),
+            action: "correct embedder_url and embedder_key_file".to_owned(),
+        })?;
+        Ok(Some(Arc::new(embedder)))
+    }
+}

@@ -1,0 +1,171 @@
+//! An embedder behind a URL: texts go to a server with OpenAI's `/v1/embeddings`, vectors come
+//! back. It follows no redirect, and cleans every text before it leaves. It must not decide what is
+//! sent, repeat a call, or name the address or the key in an error.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use serde::{Deserialize, Serialize};
+use url::Url;
+use zeroize::Zeroizing;
+
+use super::ClientError;
+use crate::verbs::embedding::{EmbedError, Embedder};
+
+/// Bytes of an answer for each number of each vector at most, and beside them.
+const NUMBER_BYTES: usize = 32;
+const ANSWER_BYTES: usize = 64 << 10;
+/// Numbers of a vector at most.
+const NUMBERS_MAX: usize = 8_192;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes of a text that is sent: models read no more of it.
+const TEXT_BYTES_MAX: usize = 8_000;
+
+/// Takes out of a text what must not leave.
+pub type Clean = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// How an embedder is reached.
+pub struct EmbedderOptions {
+    /// The address of its embeddings, whole.
+    pub url: Url,
+    /// The model.
+    pub model: String,
+    /// The key, sent as a bearer token.
+    pub key: Option<Zeroizing<String>>,
+    /// Numbers of a vector, when the model is asked for so many.
+    pub numbers: Option<usize>,
+    /// What cleans a text; `None` leaves it as it is.
+    pub clean: Clean,
+}
+
+/// A server that makes vectors of texts.
+pub struct HttpEmbedder {
+    http: reqwest::Client,
+    options: EmbedderOptions,
+    name: String,
+}
+
+#[derive(Serialize)]
+struct Asked<'a> {
+    model: &'a str,
+    input: &'a [String],
+    encoding_format: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimensions: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct Answered {
+    data: Vec<One>,
+}
+
+#[derive(Deserialize)]
+struct One {
+    index: usize,
+    embedding: Vec<f32>,
+}
+
+impl fmt::Debug for HttpEmbedder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpEmbedder").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl HttpEmbedder {
+    /// An embedder; nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`ClientError::Setup`] when the machine has no means for a connection, or the key cannot be
+    /// sent.
+    pub fn new(options: EmbedderOptions) -> Result<Self, ClientError> {
+        // Asked for again it is as it was.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut headers = HeaderMap::new();
+        if let Some(key) = &options.key {
+            let wrong = |_| ClientError::Setup("the key of the embedder is none".to_owned());
+            let value = Zeroizing::new(format!("Bearer {}", key.trim()));
+            let mut value = HeaderValue::from_str(&value).map_err(wrong)?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let mut builder = reqwest::Client::builder()
+            .no_proxy()
+            .user_agent(concat!("sessionlog/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .redirect(reqwest::redirect::Policy::none());
+        if options.url.scheme() == "http" {
+            builder = builder.tls_certs_only([]);
+        }
+        let http = builder.build().map_err(|error| ClientError::Setup(error.to_string()))?;
+        // Vectors of another model, or of another server's model of that name, are no like.
+        let (server, path) = (options.url.origin().ascii_serialization(), options.url.path());
+        let numbers = options.numbers.map_or(String::new(), |numbers| format!(" {numbers}"));
+        let name = format!("{} {server}{path}{numbers}", options.model).replace('\n', " ");
+        Ok(Self { http, name, options })
+    }
+
+    async fn ask(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let clean = |text: String| {
+            let text = (self.options.clean)(&text).unwrap_or(text);
+            let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+            let text = text.get(..end).unwrap_or_default().to_owned();
+            // Servers refuse an empty text.
+            if text.trim().is_empty() { "-".to_owned() } else { text }
+        };
+        let texts: Vec<String> = texts.into_iter().map(clean).collect();
+        let asked = Asked {
+            model: &self.options.model,
+            input: &texts,
+            encoding_format: "float",
+            dimensions: self.options.numbers,
+        };
+        let sent = self.http.post(self.options.url.clone()).json(&asked).send().await;
+        let mut answer = sent.map_err(|_| EmbedError::Unreachable)?;
+        if answer.status() != reqwest::StatusCode::OK {
+            return Err(EmbedError::Refused(answer.status().as_u16()));
+        }
+        let bytes_max = ANSWER_BYTES + texts.len() * NUMBERS_MAX * NUMBER_BYTES;
+        let mut bytes = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(|_| EmbedError::Unreachable)? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > bytes_max {
+                return Err(EmbedError::Wrong("its answer is too large".to_owned()));
+            }
+        }
+        let wrong = |problem: &str| EmbedError::Wrong(problem.to_owned());
+        let read: Answered =
+            serde_json::from_slice(&bytes).map_err(|_| wrong("its answer has no vectors"))?;
+        self.vectors(read, texts.len())
+    }
+
+    fn vectors(&self, mut read: Answered, count: usize) -> Result<Vec<Vec<f32>>, EmbedError> {
+        read.data.sort_by_key(|one| one.index);
+        if read.data.iter().map(|one| one.index).ne(0..count) {
+            let problem = format!("it answered {} vectors for {count} texts", read.data.len());
+            return Err(EmbedError::Wrong(problem));
+        }
+        let vectors: Vec<Vec<f32>> = read.data.into_iter().map(|one| one.embedding).collect();
+        let length = vectors.first().map_or(0, Vec::len);
+        let wanted = self.options.numbers.unwrap_or(length);
+        let fits = |vector: &Vec<f32>| {
+            vector.len() == wanted && vector.iter().all(|number| number.is_finite())
+        };
+        if !(1..=NUMBERS_MAX).contains(&wanted) || !vectors.iter().all(fits) {
+            let problem = format!("its vectors have {length} numbers, not {wanted}, or are none");
+            return Err(EmbedError::Wrong(problem));
+        }
+        Ok(vectors)
+    }
+}
+
+impl Embedder for HttpEmbedder {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
+        self.ask(texts).boxed()
+    }
+}

@@ -1,0 +1,148 @@
+//! Files that a session refers to, looked at where they are: below the directories that a person
+//! allows, links followed only within them, regular files only. A file that holds secrets by its
+//! name is not hashed. It must not write, and it reads nothing but the bytes that it hashes.
+
+use std::{
+    io::{self, Read as _},
+    path::{Component, Path, PathBuf},
+};
+
+use super::files;
+
+/// Bytes of a file that is hashed at most.
+const BYTES_MAX: u64 = 16 << 20;
+/// How the hash of a file begins.
+const PREFIX: &str = "blake3:";
+/// Endings and beginnings of names of files that hold secrets, and directories of such files.
+const SECRET_ENDINGS: [&str; 8] =
+    [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".age"];
+const SECRET_BEGINNINGS: [&str; 6] =
+    [".env", "credentials", "secrets", "id_rsa", "id_ed25519", "id_ecdsa"];
+const SECRET_NAMES: [&str; 5] = [".netrc", ".npmrc", ".pgpass", ".pypirc", ".htpasswd"];
+const SECRET_DIRECTORIES: [&str; 5] = [".ssh", ".gnupg", ".aws", ".kube", ".docker"];
+
+/// The directories below which files are looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roots {
+    base: PathBuf,
+    more: Vec<PathBuf>,
+}
+
+/// What was seen of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It is there, with the hash of its bytes.
+    Hash(String),
+    /// It is there, and too large or too secret to be hashed.
+    NotHashed,
+    /// It is not there.
+    Gone,
+    /// It is outside of the directories, behind a link out of them, no regular file, or not to be
+    /// read.
+    Denied,
+}
+
+impl Roots {
+    /// Below the directory of a workspace, to which relative paths belong, and below others.
+    #[must_use]
+    pub fn of(workspace: &Path, more: &[PathBuf]) -> Self {
+        let plain = |path: &PathBuf| files::canonical(path).unwrap_or_else(|_| path.clone());
+        Self { base: plain(&workspace.to_path_buf()), more: more.iter().map(plain).collect() }
+    }
+
+    /// Looks at a file.
+    #[must_use]
+    pub fn look(&self, path: &str) -> Seen {
+        let Some(asked) = normalised(&self.base.join(path)) else { return Seen::Denied };
+        let is_inside = |path: &Path| {
+            path.starts_with(&self.base) || self.more.iter().any(|root| path.starts_with(root))
+        };
+        if !is_inside(&asked) {
+            return Seen::Denied;
+        }
+        let real = match files::canonical(&asked) {
+            Ok(real) => real,
+            Err(error) if is_missing(&error) => return Seen::Gone,
+            Err(_) => return Seen::Denied,
+        };
+        if !is_inside(&real) {
+            return Seen::Denied;
+        }
+        if is_secret(&asked) || is_secret(&real) {
+            return Seen::NotHashed;
+        }
+        match hash(&real) {
+            Ok(Some(hash)) => Seen::Hash(hash),
+            Ok(None) => Seen::NotHashed,
+            Err(error) if is_missing(&error) => Seen::Gone,
+            Err(_) => Seen::Denied,
+        }
+    }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The path without `.` and `..`; `None` where it climbs above the root.
+fn normalised(path: &Path) -> Option<PathBuf> {
+    let mut made = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                if !made.pop() {
+                    return None;
+                }
+            }
+            other => made.push(other),
+        }
+    }
+    Some(made)
+}
+
+/// The hash of a regular file; `None` of a large one.
+fn hash(path: &Path) -> io::Result<Option<String>> {
+    let Some((file, bytes)) = files::open_regular(path)? else {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    };
+    if bytes > BYTES_MAX {
+        return Ok(None);
+    }
+    let mut hasher = blake3::Hasher::new();
+    let read = io::copy(&mut file.take(BYTES_MAX + 1), &mut hasher)?;
+    Ok((read <= BYTES_MAX).then(|| format!("{PREFIX}{}", hasher.finalize().to_hex())))
+}
+
+/// Whether a file holds secrets, by its name and its directories.
+fn is_secret(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase());
+    let name = name.unwrap_or_default();
+    let of_directory =
+        path.iter().any(|part| SECRET_DIRECTORIES.iter().any(|directory| part == *directory));
+    of_directory
+        || SECRET_NAMES.contains(&name.as_str())
+        || SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending))
+        || SECRET_BEGINNINGS.iter().any(|start| name.starts_with(start)) && !name.ends_with(".pub")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_file_is_known_by_its_name() {
+        for (path, secret) in [
+            ("/w/.env", true),
+            ("/w/.env.local", true),
+            ("/w/server.PEM", true),
+            ("/home/a/.ssh/config", true),
+            ("/w/id_rsa", true),
+            ("/w/id_rsa.pub", false),
+            ("/w/src/environment.rs", false),
+            ("/w/keys.rs", false),
+        ] {
+            assert_eq!(is_secret(Path::new(path)), secret, "{path}");
+        }
+    }
+}

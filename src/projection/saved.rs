@@ -1,0 +1,217 @@
+//! What a session was saved with: the conversation in the client's words, context items, files that
+//! it refers to, the state of its workspace. Bounded; a later item of the same name or content
+//! takes the place of an earlier one. It must not judge an item or look at a file.
+
+use std::collections::VecDeque;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    body::{self, ContextItemBody, FileBody, SavedBody},
+    text::clip,
+};
+use crate::event::{Event, EventId, Position, kinds};
+
+/// Items and files kept, and bytes of the contents; the oldest go first.
+const ITEMS_MAX: usize = 1_000;
+const FILES_MAX: usize = 1_000;
+const BYTES_MAX: usize = 4 << 20;
+/// Characters kept of a content, and of the conversation.
+const CONTENT_CHARS_MAX: usize = 64_000;
+const CONTEXT_CHARS_MAX: usize = 200_000;
+/// Bytes of the state of a workspace that are kept.
+const STATE_BYTES_MAX: usize = 64 << 10;
+
+/// A context item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedItem {
+    /// Id of its event.
+    pub id: EventId,
+    /// Where it was saved last.
+    pub position: Position,
+    /// The client's name for it.
+    pub name: Option<Box<str>>,
+    /// Its category.
+    pub category: Box<str>,
+    /// What it says, to 64 000 characters.
+    pub content: Box<str>,
+    /// From 1 to 10, when it was given.
+    pub importance: Option<u8>,
+    /// How often it was saved.
+    pub times: u32,
+}
+
+/// A file that a session refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileReference {
+    /// Where it was named last.
+    pub position: Position,
+    /// Its path.
+    pub path: Box<str>,
+    /// Hash of its bytes then.
+    pub hash: Option<Box<str>>,
+    /// When it was changed last, as it was given.
+    pub modified_at: Option<Box<str>>,
+    /// Its size then.
+    pub bytes: Option<u64>,
+}
+
+/// A text that came with a save.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedText {
+    /// Where.
+    pub position: Position,
+    /// The text.
+    pub text: Box<str>,
+}
+
+/// What a session was saved with.
+#[derive(Clone, Debug, Default)]
+pub struct Saved {
+    items: VecDeque<SavedItem>,
+    files: VecDeque<FileReference>,
+    state: Option<SavedText>,
+    context: Option<SavedText>,
+    /// Tokens of the conversation at the last save.
+    tokens: Option<u64>,
+    at: Option<Position>,
+    bytes: usize,
+    left: u64,
+}
+
+impl Saved {
+    /// The context items, oldest first.
+    #[must_use]
+    pub fn items(&self) -> &VecDeque<SavedItem> {
+        &self.items
+    }
+
+    /// The files, the one named last at the end.
+    #[must_use]
+    pub fn files(&self) -> &VecDeque<FileReference> {
+        &self.files
+    }
+
+    /// The state of the workspace: JSON.
+    #[must_use]
+    pub fn state(&self) -> Option<&SavedText> {
+        self.state.as_ref()
+    }
+
+    /// The conversation in the client's words, of the last save that had it.
+    #[must_use]
+    pub fn context(&self) -> Option<&SavedText> {
+        self.context.as_ref()
+    }
+
+    /// Tokens of the conversation, as the last save had them.
+    #[must_use]
+    pub fn tokens(&self) -> Option<u64> {
+        self.tokens
+    }
+
+    /// Where it was saved last.
+    #[must_use]
+    pub fn at(&self) -> Option<Position> {
+        self.at
+    }
+
+    /// How many items left for want of room.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Folds an event of a save; returns the conversation that came with it.
+    pub(super) fn fold(&mut self, event: &Event) -> Option<String> {
+        match event.kind.as_str() {
+            kinds::CONTEXT_ITEM => self.fold_item(event),
+            kinds::FILE_REFERENCED => self.fold_file(event),
+            kinds::WORKSPACE_STATE => self.fold_state(event),
+            kinds::SESSION_SAVED => return self.fold_saved(event),
+            _ => {}
+        }
+        None
+    }
+
+    fn fold_item(&mut self, event: &Event) {
+        let Some(body) = body::read::<ContextItemBody>(&event.body) else { return };
+        let content = clip(body.content.trim(), CONTENT_CHARS_MAX);
+        if content.is_empty() {
+            return;
+        }
+        let name: Option<Box<str>> = body.item_id.map(Into::into);
+        let is_same = |known: &SavedItem| match &name {
+            Some(name) => known.name.as_ref() == Some(name),
+            None => *known.category == *body.category && *known.content == *content,
+        };
+        let known = self.items.iter().position(is_same);
+        let known = known.and_then(|at| self.items.remove(at));
+        self.bytes -= known.as_ref().map_or(0, |known| known.content.len());
+        self.bytes += content.len();
+        self.items.push_back(SavedItem {
+            id: event.id.clone(),
+            position: event.position,
+            name,
+            category: body.category.into(),
+            content: content.into(),
+            importance: body.importance.map(|importance| importance.clamp(1, 10)),
+            times: known.map_or(0, |known| known.times) + 1,
+        });
+        while self.items.len() > ITEMS_MAX || self.bytes > BYTES_MAX && self.items.len() > 1 {
+            let Some(oldest) = self.items.pop_front() else { break };
+            self.bytes -= oldest.content.len();
+            self.left += 1;
+        }
+    }
+
+    fn fold_file(&mut self, event: &Event) {
+        let Some(body) = body::read::<FileBody>(&event.body) else { return };
+        if body.path.is_empty() {
+            return;
+        }
+        self.files.retain(|known| *known.path != *body.path);
+        self.files.push_back(FileReference {
+            position: event.position,
+            path: body.path.into(),
+            hash: body.hash.map(Into::into),
+            modified_at: body.modified_at.map(Into::into),
+            bytes: body.bytes,
+        });
+        if self.files.len() > FILES_MAX {
+            self.files.pop_front();
+        }
+    }
+
+    fn fold_state(&mut self, event: &Event) {
+        #[derive(Deserialize)]
+        struct StateBody<'a> {
+            #[serde(borrow)]
+            state: &'a RawValue,
+        }
+        let Some(body) = body::read::<StateBody<'_>>(&event.body) else { return };
+        let text = body.state.get();
+        if text.len() <= STATE_BYTES_MAX {
+            self.state = Some(SavedText { position: event.position, text: text.into() });
+        }
+    }
+
+    fn fold_saved(&mut self, event: &Event) -> Option<String> {
+        let body = body::read::<SavedBody>(&event.body)?;
+        self.at = Some(event.position);
+        self.tokens = body.tokens.or(self.tokens);
+        let text = clip(body.context.as_deref()?.trim(), CONTEXT_CHARS_MAX);
+        if text.is_empty() {
+            return None;
+        }
+        self.context = Some(SavedText { position: event.position, text: text.as_str().into() });
+        Some(text)
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        let text = |said: &Option<SavedText>| said.as_ref().map_or(0, |said| said.text.len());
+        let files: usize = self.files.iter().map(|file| file.path.len() + 200).sum();
+        self.bytes + self.items.len() * 200 + files + text(&self.state) + text(&self.context)
+    }
+}

@@ -1,0 +1,138 @@
+//! The first of all candidates of an answer, and what each is ordered by. It must not read a part.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use super::part::Row;
+
+/// What comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// What fits best.
+    #[default]
+    Score,
+    /// What is newest.
+    Time,
+}
+
+/// Why a hit stands where it does; the score is the sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Why {
+    /// Its own words: 1 for the best of all.
+    pub words: f32,
+    /// Words of the passages around it.
+    pub near: f32,
+    /// Words of its session: 0.4 for the best.
+    pub session: f32,
+    /// 0.1 when the query names who speaks.
+    pub who: f32,
+    /// 0.5 when it has every word.
+    pub whole: f32,
+    /// Up to 1 for words that stand side by side as in the query: added by what reads the text.
+    pub row: f32,
+    /// How near its meaning is, where an embedder says so: 0.5 for the nearest.
+    pub meaning: f32,
+}
+
+impl Why {
+    /// The score.
+    #[must_use]
+    pub fn sum(&self) -> f32 {
+        let words = self.words + self.near + self.session + self.who + self.whole;
+        words + self.row + self.meaning
+    }
+}
+
+/// A passage that may be a hit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    /// More is earlier in the answer.
+    key: [i64; 4],
+    pub(super) part: usize,
+    pub(super) passage: usize,
+    pub(super) session: usize,
+    pub(super) position: u64,
+    pub(super) why: Why,
+    /// Words of the query that it has.
+    pub(super) held: usize,
+}
+
+impl Candidate {
+    /// By the indexes of its part, of the passage in it, and of its session, with how many of the
+    /// words of the query it has.
+    pub(super) fn new(
+        order: Order,
+        [part, passage, session]: [usize; 3],
+        held: usize,
+        row: &Row,
+        why: Why,
+    ) -> Self {
+        let (place, at) = (-(session as i64), row.position as i64);
+        let score = bits(why.sum());
+        let key = match order {
+            Order::Score => [score, row.at_ms, place, at],
+            Order::Time => [row.at_ms, place, at, score],
+        };
+        Self { key, part, passage, session, position: row.position, why, held }
+    }
+}
+
+/// Bits of floats that are not negative are in the order of the numbers.
+fn bits(score: f32) -> i64 {
+    i64::from(score.to_bits())
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Candidate {}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+/// The first candidates of an answer.
+pub(super) struct Best {
+    order: Order,
+    limit: usize,
+    heap: BinaryHeap<Reverse<Candidate>>,
+    /// A candidate that begins with less is none of the first.
+    least: i64,
+}
+
+impl Best {
+    pub(super) fn new(order: Order, limit: usize) -> Self {
+        Self { order, limit, heap: BinaryHeap::new(), least: i64::MIN }
+    }
+
+    /// Whether a score of `most` at the most cannot be among the first.
+    pub(super) fn is_beyond(&self, most: f32) -> bool {
+        self.order == Order::Score && bits(most) < self.least
+    }
+
+    pub(super) fn extend(&mut self, candidate: Option<Candidate>) {
+        let Some(candidate) = candidate.filter(|it| it.key[0] >= self.least) else { return };
+        self.heap.push(Reverse(candidate));
+        if self.heap.len() > self.limit {
+            self.heap.pop();
+        }
+        if self.heap.len() == self.limit {
+            self.least = self.heap.peek().map_or(i64::MIN, |Reverse(least)| least.key[0]);
+        }
+    }
+
+    /// The first first.
+    pub(super) fn into_sorted(self) -> impl Iterator<Item = Candidate> {
+        self.heap.into_sorted_vec().into_iter().map(|Reverse(candidate)| candidate)
+    }
+}

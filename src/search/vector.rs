@@ -1,0 +1,181 @@
+//! `hash-512`: a text as 512 small numbers, so that two texts can be compared without their words.
+//! Its stemmed words and the letters of each, three by three, are hashed with a sign into the
+//! numbers, a rare word with more weight. Whole numbers alone until the last step, so that every
+//! machine makes the same bytes. It learns nothing, knows no meaning, and must not rank a search.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::{
+    stop_words::is_stop_word,
+    terms::{stem, terms},
+};
+
+/// Numbers of a vector.
+pub const DIMENSIONS: usize = 512;
+/// What a word counts beside three of its letters.
+const WORD_WEIGHT: i64 = 3;
+/// What a word counts that no text is known to have; a stop word counts a quarter of that.
+const WEIGHT: i64 = 4;
+const STOP_WEIGHT: i64 = 1;
+
+/// How rare words are among some texts. Without any all words but stop words are alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rarity {
+    texts: u64,
+    /// Texts that have a word, by its hash.
+    holding: HashMap<u64, u64>,
+}
+
+impl Rarity {
+    /// Counts the words of these texts.
+    #[must_use]
+    pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut rarity = Self::default();
+        for text in texts {
+            rarity.texts += 1;
+            for word in words(text) {
+                *rarity.holding.entry(hash(&word)).or_default() += 1;
+            }
+        }
+        rarity
+    }
+
+    /// The weight of a word: one more for each time that half as many texts have it.
+    fn weight(&self, word: &str) -> i64 {
+        if is_stop_word(word) {
+            return STOP_WEIGHT;
+        }
+        let holding = self.holding.get(&hash(word)).copied().unwrap_or_default();
+        WEIGHT + i64::from(((self.texts + 1) / (holding + 1)).max(1).ilog2())
+    }
+}
+
+/// A text in 512 numbers of one byte each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vector([i8; DIMENSIONS]);
+
+impl Vector {
+    /// The vector of a text; all zeros where it has no word.
+    #[must_use]
+    pub fn of(text: &str, rarity: &Rarity) -> Self {
+        let mut sums = [0_i64; DIMENSIONS];
+        let mut add = |hash: u64, weight: i64| {
+            let place = usize::try_from(hash % DIMENSIONS as u64).unwrap_or_default();
+            if let Some(sum) = sums.get_mut(place) {
+                *sum += if hash >> 63 == 0 { weight } else { -weight };
+            }
+        };
+        for word in words(text) {
+            let weight = rarity.weight(&word);
+            add(hash(&word), WORD_WEIGHT * weight);
+            let letters: Vec<char> = format!("^{word}$").chars().collect();
+            for three in letters.windows(3) {
+                let three: String = three.iter().collect();
+                add(hash(&format!("#{three}")), weight);
+            }
+        }
+        let most = sums.iter().map(|sum| sum.abs()).max().unwrap_or_default().max(1);
+        Self(sums.map(|sum| {
+            let rounded = (2 * sum.abs() * i64::from(i8::MAX) + most) / (2 * most);
+            i8::try_from(rounded * sum.signum()).unwrap_or_default()
+        }))
+    }
+
+    /// How alike two texts are: 1 for the same words, about 0 for none of the same; 0 for an empty
+    /// text.
+    #[must_use]
+    pub fn cosine(&self, other: &Self) -> f64 {
+        let product = |one: &Self, other: &Self| -> i64 {
+            one.0.iter().zip(other.0).map(|(one, other)| i64::from(*one) * i64::from(other)).sum()
+        };
+        let lengths = product(self, self) * product(other, other);
+        if lengths == 0 { 0.0 } else { product(self, other) as f64 / (lengths as f64).sqrt() }
+    }
+
+    /// The numbers.
+    #[must_use]
+    pub fn numbers(&self) -> &[i8; DIMENSIONS] {
+        &self.0
+    }
+}
+
+/// The different words of a text, stemmed.
+fn words(text: &str) -> BTreeSet<String> {
+    let mut words = BTreeSet::new();
+    terms(text, |term| {
+        words.insert(stem(term.word).into_owned());
+    });
+    words
+}
+
+/// FNV-1a in 64 bits, and a last step that spreads it over all bits.
+fn hash(text: &str) -> u64 {
+    let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let mut hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, fnv);
+    hash = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash ^ (hash >> 29)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(text: &str) -> Vec<(usize, i8)> {
+        let vector = Vector::of(text, &Rarity::default());
+        let filled = vector.numbers().iter().copied().enumerate();
+        filled.filter(|(_, number)| *number != 0).collect()
+    }
+
+    #[test]
+    fn a_text_has_the_same_numbers_on_every_machine() {
+        // Computed by another program, from the description at the head of this file.
+        let expected = [
+            (8, 11),
+            (47, -42),
+            (84, 42),
+            (94, 42),
+            (95, -42),
+            (128, -42),
+            (204, 42),
+            (205, 127),
+            (217, -42),
+            (221, -127),
+            (305, 42),
+            (366, 42),
+            (420, -11),
+            (423, -127),
+            (424, -42),
+            (426, -42),
+            (453, 95),
+            (455, -42),
+            (489, 11),
+            (493, 42),
+        ];
+        assert_eq!(numbers("Ada moved the 40 kites."), expected);
+        assert_eq!(numbers("the KITES, 40: moving ada"), expected);
+        assert_eq!(numbers(" ... "), []);
+    }
+
+    #[test]
+    fn texts_are_as_alike_as_their_words_and_their_letters() {
+        let of = |text: &str| Vector::of(text, &Rarity::default());
+        let text = of("Staging listens on port 8443 behind the proxy");
+        let alike = |other: &str| text.cosine(&of(other));
+        assert!((alike("behind the PROXY, staging listened on port 8443") - 1.0).abs() < 1e-9);
+        assert!(alike("Staging listens on port 9000 behind the proxy") > 0.8);
+        assert!(alike("Stagnig listens on port 8443 behind the proxi") > 0.7, "misspelled");
+        assert!(alike("We sail on Friday, Ben brings the pears").abs() < 0.3);
+        assert_eq!(alike(""), 0.0);
+    }
+
+    #[test]
+    fn a_rare_word_weighs_more_than_one_that_many_texts_have() {
+        let texts: Vec<String> = (0..200).map(|n| format!("note {n} of the ledger")).collect();
+        let rarity = Rarity::of(texts.iter().map(String::as_str));
+        let alike =
+            |one: &str, other: &str| Vector::of(one, &rarity).cosine(&Vector::of(other, &rarity));
+        let by_common = alike("ledger heron", "ledger quokka");
+        let by_rare = alike("ledger heron", "museum heron");
+        assert!(by_rare > by_common + 0.2, "{by_rare} {by_common}");
+    }
+}

@@ -1,0 +1,398 @@
+//! Meaning: an embedder outside makes vectors of what people and agents said, after the words are
+//! in the index, and of a query. Its failures are named and never one of a search; what it has made
+//! is in derived files of its own. It must not send what was not chosen, nor keep a search waiting.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+
+use super::{
+    Service, ServiceResult,
+    indexing::{Holding, ScopeIndex, Wanted},
+};
+use crate::{
+    env::sync::{Mutex, MutexGuard},
+    event::{Event, Position, Range, Scope, kinds},
+    search::{EventText, Keep, Meaning, MeaningBuilder, Near, SessionRef, nearest},
+    store::{DerivedFile, Mapped, Moved},
+};
+
+/// Texts that are sent together, and events that are read for them at once.
+const BATCH: usize = 64;
+const EVENTS_MAX: usize = 256;
+const EVENTS_BYTES: usize = 2 << 20;
+/// Pieces of one event that are sent: what is beyond is found by its words.
+const PIECES_MAX: u16 = 64;
+/// How long the embedder may take for a batch, and for a query.
+const BATCH_PATIENCE: Duration = Duration::from_secs(30);
+const QUERY_PATIENCE: Duration = Duration::from_millis(500);
+/// How long it is left alone after a failure: doubled with each further one.
+const BACKOFF_FIRST: Duration = Duration::from_secs(1);
+const BACKOFF_MAX: Duration = Duration::from_secs(300);
+/// What is sent of a session by default: what people and agents said, memory and research.
+const SAID: [&str; 5] = [
+    kinds::USER_MESSAGE,
+    kinds::AGENT_MESSAGE,
+    kinds::MEMORY_ITEM,
+    kinds::RESEARCH_STEP,
+    kinds::RESEARCH_SUMMARY,
+];
+
+/// Why there are no vectors.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EmbedError {
+    /// It did not answer, or not wholly.
+    #[error("the embedder does not answer")]
+    Unreachable,
+    /// It did not answer in time.
+    #[error("the embedder did not answer in time")]
+    TooSlow,
+    /// It answered with that status; a redirect is not followed.
+    #[error("the embedder answered with status {0}")]
+    Refused(u16),
+    /// It answered something else than vectors.
+    #[error("the embedder is of no use: {0}")]
+    Wrong(String),
+}
+
+/// Makes vectors of texts.
+pub trait Embedder: Send + Sync {
+    /// A name that vectors share which may be compared.
+    fn name(&self) -> &str;
+
+    /// A vector of each text, in their order and all of one length.
+    ///
+    /// # Errors
+    /// [`EmbedError`].
+    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>>;
+}
+
+/// How far the vectors are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VectorsBehind {
+    /// Events that were not looked at yet.
+    pub events: u64,
+    /// Why the latest attempt failed.
+    pub problem: Option<String>,
+}
+
+/// Whether a search compared meanings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MeaningOf {
+    /// It did.
+    Used,
+    /// The embedder did not answer in time, or fails; words alone ranked.
+    Absent,
+}
+
+impl MeaningOf {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Used => "used",
+            Self::Absent => "absent",
+        }
+    }
+}
+
+/// The vectors of all scopes, and the one task that makes them.
+pub(super) struct Embedding {
+    embedder: Arc<dyn Embedder>,
+    /// Whether results of tools and everything else are sent, too.
+    all: bool,
+    scopes: Mutex<HashMap<Scope, Arc<ScopeIndex>>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// How often the task was asked to look, and whether it runs.
+    asked: u64,
+    runs: bool,
+    /// Failures in a row; whether it is left alone since the last one, and what that was.
+    failures: u32,
+    is_failing: bool,
+    problem: Option<String>,
+    /// Numbers of its vectors, once there is one.
+    numbers: Option<usize>,
+}
+
+impl State {
+    fn fail(&mut self, problem: String) {
+        self.failures = self.failures.saturating_add(1);
+        (self.is_failing, self.problem) = (true, Some(problem));
+    }
+}
+
+/// A piece that is to be sent.
+struct Piece {
+    /// Of which of the slices.
+    slice: usize,
+    position: Position,
+    number: u16,
+    text: String,
+}
+
+impl Embedding {
+    pub(super) fn new(embedder: Arc<dyn Embedder>, all: bool) -> Self {
+        Self { embedder, all, scopes: Mutex::default(), state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    pub(super) fn holding(&self) -> Holding {
+        Holding::Vectors(self.embedder.name().to_owned())
+    }
+
+    /// The vectors of a scope.
+    pub(super) fn of(&self, scope: &Scope) -> Arc<ScopeIndex> {
+        let mut scopes = self.scopes.lock();
+        let new = || Arc::new(ScopeIndex::new(scope.clone(), self.holding()));
+        Arc::clone(scopes.entry(scope.clone()).or_insert_with(new))
+    }
+
+    pub(super) fn note(&self, moved: Moved) {
+        self.of(&moved.key.scope).note(moved);
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<ScopeIndex>> {
+        self.scopes.lock().values().cloned().collect()
+    }
+
+    pub(super) fn behind(&self, scope: &Scope) -> VectorsBehind {
+        let events = self.of(scope).coverage().events_behind;
+        VectorsBehind { events, problem: self.state().problem.clone() }
+    }
+
+    /// Asks the embedder within a time, unless it failed and is left alone.
+    async fn ask(&self, texts: Vec<String>, patience: Duration) -> Option<Vec<Vec<f32>>> {
+        if self.state().is_failing {
+            return None;
+        }
+        let asked = tokio::time::timeout(patience, self.embedder.embed(texts)).await;
+        let answered = asked.unwrap_or(Err(EmbedError::TooSlow));
+        let mut state = self.state();
+        let numbers = answered.as_ref().ok().and_then(|vectors| Some(vectors.first()?.len()));
+        let known = state.numbers.or(numbers);
+        match answered {
+            Ok(_) if known != numbers => {
+                let of = |numbers: Option<usize>| numbers.unwrap_or_default();
+                let problem =
+                    format!("vectors of {} numbers, not {} as before", of(numbers), of(known));
+                state.fail(EmbedError::Wrong(problem).to_string());
+                None
+            }
+            Ok(vectors) => {
+                (state.failures, state.problem, state.numbers) = (0, None, numbers);
+                Some(vectors)
+            }
+            Err(error) => {
+                state.fail(error.to_string());
+                None
+            }
+        }
+    }
+
+    /// How often the task was asked to look, and how long it is to leave the embedder alone.
+    fn pause(&self) -> (u64, Option<Duration>) {
+        let state = self.state();
+        let doubled = BACKOFF_FIRST.saturating_mul(1 << state.failures.saturating_sub(1).min(10));
+        (state.asked, state.is_failing.then(|| doubled.min(BACKOFF_MAX)))
+    }
+
+    /// Takes a file that an earlier process left; whether it is one of this embedder.
+    pub(super) fn adopt(
+        &self,
+        holding: &Holding,
+        scope: &Scope,
+        file: &DerivedFile,
+        bytes: &[u8],
+    ) -> bool {
+        if *holding != self.holding() {
+            return false;
+        }
+        let Some(passages) = holding.checked(bytes) else { return false };
+        if let Ok(part) = Meaning::trusted(bytes)
+            && !part.is_empty()
+        {
+            self.state().numbers = Some(part.numbers());
+        }
+        self.of(scope).adopt(file, passages, Vec::new());
+        true
+    }
+
+    /// Whether events of a type are sent.
+    fn takes(&self, event: &Event) -> bool {
+        self.all || SAID.contains(&event.kind.as_str())
+    }
+}
+
+impl Service {
+    /// The same verbs with an embedder; with `all`, also results of tools and all else are sent to
+    /// it.
+    #[must_use]
+    pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>, all: bool) -> Self {
+        self.embedding = Some(Arc::new(Embedding::new(embedder, all)));
+        self
+    }
+
+    /// Has the task make the vectors that are missing, when there is an embedder.
+    pub(super) fn embed_soon(&self) {
+        let Some(embedding) = &self.embedding else { return };
+        let mut state = embedding.state();
+        state.asked += 1;
+        if !std::mem::replace(&mut state.runs, true) {
+            tokio::spawn(self.clone().embed_on(Arc::clone(embedding)));
+        }
+    }
+
+    /// Makes vectors until none is missing, one request at a time.
+    async fn embed_on(self, embedding: Arc<Embedding>) {
+        loop {
+            let (asked, pause) = embedding.pause();
+            if let Some(pause) = pause {
+                tokio::time::sleep(pause).await;
+                embedding.state().is_failing = false;
+            }
+            match self.embed_some(&embedding).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    let mut state = embedding.state();
+                    if state.asked == asked && !state.is_failing {
+                        state.runs = false;
+                        return;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the vectors of the search are behind");
+                    embedding.state().fail(error.to_string());
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Makes the vectors of one request; whether there was something to make.
+    async fn embed_some(&self, embedding: &Embedding) -> ServiceResult<bool> {
+        let Some((index, wanted)) = self.next_to_embed(embedding) else { return Ok(false) };
+        let batch = self.batch(embedding, &index, wanted).await?;
+        let texts: Vec<String> = batch.pieces.iter().map(|piece| piece.text.clone()).collect();
+        let vectors = match texts.is_empty() {
+            true => Vec::new(),
+            false => match embedding.ask(texts, BATCH_PATIENCE).await {
+                Some(vectors) => vectors,
+                None => return Ok(true),
+            },
+        };
+        let numbers = vectors.first().map_or(0, Vec::len);
+        let mut made = MeaningBuilder::new(embedding.embedder.name(), numbers);
+        for (slice, range) in &batch.slices {
+            made.cover(SessionRef { hash: slice.hash, id: slice.session.as_str() }, *range);
+        }
+        for (piece, vector) in batch.pieces.iter().zip(&vectors) {
+            let Some((of, _)) = batch.slices.get(piece.slice) else { continue };
+            let session = SessionRef { hash: of.hash, id: of.session.as_str() };
+            made.add(session, piece.position, piece.number, vector);
+        }
+        let read: Vec<Wanted> =
+            batch.slices.into_iter().map(|(one, range)| Wanted { range, ..one }).collect();
+        index.add(made.finish(), &read);
+        self.merge_some(&index).await;
+        self.keep_some().await?;
+        Ok(true)
+    }
+
+    /// What to read for the next request, where the words are in the index already.
+    fn next_to_embed(&self, embedding: &Embedding) -> Option<(Arc<ScopeIndex>, Vec<Wanted>)> {
+        embedding.all().into_iter().find_map(|index| {
+            let wanted = index.next();
+            let has_words = || self.indexing.of(&index.scope).is_caught_up();
+            (!wanted.is_empty() && has_words()).then_some((index, wanted))
+        })
+    }
+
+    /// Reads as many events as one request has room for.
+    async fn batch(
+        &self,
+        embedding: &Embedding,
+        index: &ScopeIndex,
+        wanted: Vec<Wanted>,
+    ) -> ServiceResult<Batch> {
+        let mut batch = Batch::default();
+        for one in wanted {
+            let Some(slice) = self.read_wanted(index, &one, EVENTS_MAX, EVENTS_BYTES).await? else {
+                continue;
+            };
+            // Positions that cannot be served are passed over.
+            let mut range =
+                Range::new(one.range.from, slice.covered.to.max(one.range.from.plus(1)));
+            let at = batch.slices.len();
+            for event in slice.events.iter().filter(|event| embedding.takes(event)) {
+                let pieces = pieces(event, at);
+                if batch.pieces.len() + pieces.len() > BATCH && !batch.pieces.is_empty() {
+                    range.to = event.position;
+                    batch.is_full = true;
+                    break;
+                }
+                batch.pieces.extend(pieces);
+            }
+            if !range.is_empty() {
+                batch.slices.push((one, range));
+            }
+            if batch.is_full {
+                break;
+            }
+        }
+        Ok(batch)
+    }
+
+    /// What is nearest in meaning to a vector, of what `keep` keeps.
+    pub(super) fn near(&self, scope: &Scope, vector: &[f32], keep: &Keep<'_>) -> Vec<Near> {
+        let Some(embedding) = &self.embedding else { return Vec::new() };
+        let index = embedding.of(scope);
+        loop {
+            let bytes = index.parts().into_iter();
+            let bytes: Vec<Arc<dyn Mapped>> =
+                bytes.filter_map(|bytes| self.open_part(&index, bytes)).collect();
+            let parts: Vec<Meaning<'_>> =
+                bytes.iter().filter_map(|bytes| Meaning::trusted(bytes.bytes()).ok()).collect();
+            let near = nearest(&parts, vector, keep);
+            // What was computed from a file that the disk lost is void; the file goes.
+            if bytes.iter().all(|bytes| !bytes.is_hurt()) {
+                return near;
+            }
+        }
+    }
+
+    /// The vector of a query; `None` without one in time.
+    pub(super) async fn meant(&self, words: String) -> Option<Vec<f32>> {
+        let embedding = self.embedding.as_ref()?;
+        let vectors = embedding.ask(vec![words], QUERY_PATIENCE).await;
+        if vectors.is_none() {
+            // The task finds out when it answers again.
+            self.embed_soon();
+        }
+        vectors?.pop()
+    }
+}
+
+/// What one request is made of.
+#[derive(Default)]
+struct Batch {
+    slices: Vec<(Wanted, Range)>,
+    pieces: Vec<Piece>,
+    is_full: bool,
+}
+
+/// The pieces of an event.
+fn pieces(event: &Event, slice: usize) -> Vec<Piece> {
+    let said = EventText::of(event);
+    let piece = |number: u16| {
+        let text = said.piece(number).to_owned();
+        (!text.is_empty()).then_some(Piece { slice, position: event.position, number, text })
+    };
+    (0..PIECES_MAX).map_while(piece).collect()
+}

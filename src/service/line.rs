@@ -1,0 +1,212 @@
+//! Sessions that continue one another: what a restore has read of which, walked both ways. The
+//! links are hidden metadata, so that a listing shows them without reading an event. It must not
+//! write one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Caller, RESERVED_METADATA, Service, ServiceError, ServiceResult, directory::continues,
+    is_notebook,
+};
+use crate::{
+    event::{Event, Position, Range, SessionId, SessionKey, Timestamp, kinds},
+    store::{Fill, Listing, Only, Read, SessionInfo},
+};
+
+/// Sessions of a line that are followed.
+const LINE_MAX: usize = 100;
+/// Sessions of a chain that are listed.
+const CHAIN_MAX: usize = 1_000;
+/// First events of a session among which its work is looked for.
+const LOOK_EVENTS: usize = 32;
+
+/// A session of a line, up to where the next one has read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) key: SessionKey,
+    created_at: Timestamp,
+    rewritten: u64,
+    pub(super) to: Position,
+}
+
+/// A session of a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainLink {
+    /// Its record.
+    pub info: SessionInfo,
+    /// The session that it continues, and up to where it has read that.
+    pub continues: Option<(SessionId, Option<Position>)>,
+    /// The sessions that continue it, the earliest first.
+    pub continued_by: Vec<SessionId>,
+    /// Where it was saved last.
+    pub saved_at: Option<Position>,
+}
+
+/// Metadata of a session that names the one it has read, and up to where.
+pub(super) fn restored_from() -> String {
+    format!("{RESERVED_METADATA}restored_from")
+}
+
+/// Metadata of a session that says where it was saved last.
+pub(super) fn saved() -> String {
+    format!("{RESERVED_METADATA}saved")
+}
+
+/// The session that this one continues, and up to where it has read it.
+pub(super) fn read_before(info: &SessionInfo) -> Option<(SessionId, Position)> {
+    let (session, position) = info.metadata.get(&restored_from())?.rsplit_once('@')?;
+    Some((SessionId::new(session).ok()?, Position(position.parse().ok()?)))
+}
+
+/// The session that this one continues, however it came to do so.
+fn continued(info: &SessionInfo) -> Option<(SessionId, Option<Position>)> {
+    let read = read_before(info).map(|(session, at)| (session, Some(at)));
+    let linked = || SessionId::new(info.metadata.get(&continues())?).ok();
+    read.or_else(|| linked().map(|session| (session, None)))
+}
+
+/// Where a session was saved last.
+pub(super) fn saved_at(info: &SessionInfo) -> Option<Position> {
+    info.metadata.get(&saved())?.parse().ok().map(Position)
+}
+
+/// Whether an event is work, and not a note of a program that a session begins or continues.
+fn is_work(event: &Event) -> bool {
+    !matches!(
+        event.kind.as_str(),
+        kinds::SESSION_RESTORED
+            | kinds::FILE_CHECKED
+            | kinds::CONTEXT_INJECTED
+            | kinds::TRANSCRIPT_ENTRY
+            | kinds::SESSION_STATUS_RUNNING
+            | kinds::SESSION_STATUS_IDLE
+            | kinds::SESSION_STATUS_RESCHEDULED
+            | kinds::SESSION_STATUS_TERMINATED
+    )
+}
+
+impl Service {
+    /// Whether anything was done in a session.
+    pub(super) async fn has_work(&self, info: &SessionInfo) -> bool {
+        let events = self.first_events(info).await.unwrap_or_default();
+        info.tail.0 > LOOK_EVENTS as u64 || events.iter().any(is_work)
+    }
+
+    /// The first events of a session.
+    pub(super) async fn first_events(&self, info: &SessionInfo) -> ServiceResult<Vec<Event>> {
+        let read = Read {
+            range: Range::new(Position(0), Position(info.tail.0.min(LOOK_EVENTS as u64))),
+            events_max: LOOK_EVENTS,
+            bytes_max: 1 << 20,
+            fill: Fill::Forward,
+            allow_gaps: true,
+        };
+        Ok(self.store.read(&info.key, read).await?.events)
+    }
+
+    /// The sessions that a session continues, the first one first, each as far as the next has read
+    /// it. One that is gone ends the line.
+    pub(super) async fn line_before(&self, key: &SessionKey) -> ServiceResult<Vec<Link>> {
+        let mut info = self.store.info(key).await?;
+        let mut seen = BTreeSet::from([key.session.clone()]);
+        let mut line = Vec::new();
+        while let Some((session, to)) = read_before(&info).filter(|_| line.len() < LINE_MAX) {
+            let before = SessionKey { scope: key.scope.clone(), session };
+            let Ok(found) = self.store.info(&before).await else { break };
+            if !seen.insert(before.session.clone()) {
+                break;
+            }
+            let (created_at, rewritten) = (found.created_at, found.rewritten);
+            line.push(Link { key: before, created_at, rewritten, to: to.min(found.tail) });
+            info = found;
+        }
+        line.reverse();
+        Ok(line)
+    }
+
+    /// The sessions of a workspace that continue another, by the one they continue.
+    async fn successors(
+        &self,
+        caller: &Caller,
+        workspace: Option<&str>,
+    ) -> ServiceResult<BTreeMap<SessionId, Vec<SessionInfo>>> {
+        let mut found: BTreeMap<SessionId, Vec<SessionInfo>> = BTreeMap::new();
+        let mut after = None;
+        loop {
+            let only =
+                |info: &SessionInfo| continued(info).is_some() && !is_notebook(&info.key.session);
+            let listing = Listing {
+                limit: CHAIN_MAX,
+                after: after.take(),
+                ascending: true,
+                workspace: workspace.map(str::to_owned),
+                include_archived: true,
+                only: Some(Only(std::sync::Arc::new(only))),
+                ..Listing::default()
+            };
+            let page = self.store.list(&caller.scope, listing).await?;
+            for info in page.sessions {
+                if let Some((before, _)) = continued(&info) {
+                    found.entry(before).or_default().push(info);
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The sessions that a session continues and those that continue it, the first one first.
+    ///
+    /// # Errors
+    /// `session_not_found`, and those of the engine. A session of a line that is gone ends it.
+    pub async fn chain_of(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+    ) -> ServiceResult<Vec<ChainLink>> {
+        let own = self.store.used(&caller.key(session)).await?;
+        let workspace = own.workspace.clone();
+        let mut line = vec![own];
+        while let Some((before, _)) = line.last().and_then(continued)
+            && line.len() < LINE_MAX
+            && !line.iter().any(|info| info.key.session == before)
+            && let Ok(info) = self.store.info(&caller.key(&before)).await
+        {
+            line.push(info);
+        }
+        line.reverse();
+        let followers = self.successors(caller, workspace.as_deref()).await?;
+        let mut seen: BTreeSet<SessionId> =
+            line.iter().map(|info| info.key.session.clone()).collect();
+        let mut at = 0;
+        while let Some(info) = line.get(at).filter(|_| line.len() < CHAIN_MAX) {
+            let next = followers.get(&info.key.session).into_iter().flatten();
+            let next: Vec<SessionInfo> =
+                next.filter(|info| seen.insert(info.key.session.clone())).cloned().collect();
+            line.extend(next);
+            at += 1;
+        }
+        let link = |info: SessionInfo| {
+            let by = followers.get(&info.key.session).into_iter().flatten();
+            ChainLink {
+                continues: continued(&info),
+                continued_by: by.map(|info| info.key.session.clone()).collect(),
+                saved_at: saved_at(&info),
+                info,
+            }
+        };
+        Ok(line.into_iter().map(link).collect())
+    }
+
+    /// The error of a workspace that has no session to work with, or not the one that was named.
+    pub(super) fn none_in(workspace: &str, session: Option<&SessionId>) -> ServiceError {
+        let message = match session {
+            Some(session) => format!("workspace {workspace:?} has no session {session}"),
+            None => format!("workspace {workspace:?} has no session with work"),
+        };
+        ServiceError::new(super::Code::SessionNotFound, message)
+            .action("list sessions for the workspace of each")
+    }
+}

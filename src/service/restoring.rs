@@ -1,0 +1,500 @@
+//! `restore`: what a session of a workspace hands to the one that continues it, within a budget,
+//! and the link between both. Two callers at once make one successor, a repeat answers the same,
+//! and without `create` nothing is written. It must not choose what is given: harness does.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Caller, Code, Service, ServiceError, ServiceResult,
+    added::event,
+    directory::continues,
+    line::{ChainLink, read_before, restored_from, saved_at},
+    recover::{Past, past},
+    saving::check_workspace,
+    store_error::unwritten,
+};
+use crate::{
+    event::{Batch, BatchKey, NewEvent, Position, SessionId, kinds, limits},
+    harness::{
+        self, Asked, By, CONTEXT_ITEMS_MAX, PRIORITY_THRESHOLD, RESTORE_TOKENS, RESTORE_TOKENS_MAX,
+        RESTORE_TOKENS_MIN, Restored, Tokenizer,
+    },
+    projection::{
+        Facts,
+        body::{self, GivenBody, PlaceBody, RestoredBody},
+        text::clip,
+    },
+    store::{NewSession, SessionInfo, StoreError},
+};
+
+/// Sessions of a workspace among which the one to restore is looked for.
+const LATEST_MAX: usize = 100;
+/// Successors of one session that have work, after which none is made.
+const SUCCESSORS_MAX: u32 = 256;
+/// Chosen items that are recorded with a restore.
+const RECORDED_MAX: usize = 400;
+/// Sessions that are named because they were not chosen.
+const NOTICES_MAX: usize = 3;
+/// Hexadecimal digits of the id of a successor.
+const ID_DIGITS: usize = 24;
+/// The largest threshold.
+const THRESHOLD_MAX: u8 = 10;
+const ITEMS_MAX: usize = 500;
+/// Metadata that says which call made a successor.
+const CALL: &str = "restored_call";
+
+/// What is to be restored.
+#[derive(Clone, Debug, Default)]
+pub struct RestoreCall {
+    /// The session; left out: the one saved last or, where none was saved, the latest with work.
+    pub session: Option<SessionId>,
+    /// The session that continues it: the one in which the caller is at work. Without it one is
+    /// made.
+    pub successor: Option<SessionId>,
+    /// Tokens of the answer.
+    pub tokens_max: Option<usize>,
+    /// The least priority of a context item: 3 by default.
+    pub threshold: Option<u8>,
+    /// Context items at most: 50 by default.
+    pub items_max: Option<usize>,
+    /// Whether texts are given whole or not at all.
+    pub is_whole: bool,
+    /// `hybrid`, `recency` or `importance`.
+    pub algorithm: Option<String>,
+    /// Whether only to look: nothing is written.
+    pub only_look: bool,
+    /// Whether to say why each item was chosen.
+    pub explain: bool,
+    /// A retry with the same key answers the same.
+    pub key: Option<BatchKey>,
+}
+
+/// What a restore gives when its caller does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestoreOptions {
+    /// The least priority of a context item.
+    pub threshold: u8,
+    /// Context items at most.
+    pub items_max: usize,
+}
+
+impl Default for RestoreOptions {
+    fn default() -> Self {
+        Self { threshold: PRIORITY_THRESHOLD, items_max: CONTEXT_ITEMS_MAX }
+    }
+}
+
+/// A restored session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoredSession {
+    /// The session that continues it; `None` when nothing was written.
+    pub session: Option<SessionId>,
+    /// The session that was read.
+    pub from: SessionId,
+    /// Up to where it was read.
+    pub position: Position,
+    /// Its workspace.
+    pub workspace: String,
+    /// Where it was saved last.
+    pub saved_at: Option<Position>,
+    /// What it hands over.
+    pub restored: Restored,
+    /// How the parts of a score are weighed.
+    pub weights: BTreeMap<String, u64>,
+    /// What the caller should know of the choice.
+    pub notices: Vec<String>,
+}
+
+/// What was chosen to be restored.
+struct Choice {
+    info: SessionInfo,
+    /// Up to where; `None` for now.
+    at: Option<Position>,
+    notices: Vec<String>,
+}
+
+impl Service {
+    /// Restores a session of a workspace, and makes the session that continues it.
+    ///
+    /// # Errors
+    /// `invalid_request` naming what does not fit, `session_not_found` for a session of another
+    /// workspace and for a workspace without work, `idempotency_conflict`, and those of the
+    /// sessions and the engine.
+    pub async fn restore_work(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+        call: RestoreCall,
+    ) -> ServiceResult<RestoredSession> {
+        check_workspace(workspace)?;
+        let asked = asked(workspace, &call, self.restoring)?;
+        let Choice { info, at, mut notices } = self.to_restore(caller, workspace, &call).await?;
+        let asked = Asked { session: info.key.session.to_string(), ..asked };
+        let look =
+            |facts: &Facts| (harness::restore(facts, &asked, Tokenizer::Claude), facts.reached());
+        let (restored, position) = match at.filter(|at| *at < info.tail) {
+            Some(at) => look(&self.line_facts_at(&info.key, at).await?),
+            None => self.with_line(&info.key, |_, facts| look(facts)).await?,
+        };
+        let weights = weights(&asked);
+        let from = info.key.session.clone();
+        let mut session = None;
+        if !call.only_look {
+            let body = recorded(&from, position, &restored, &weights);
+            let (made, notice) =
+                self.successor(caller, &info, position, &call, body::write(&body)).await?;
+            notices.extend(notice);
+            session = Some(made);
+        }
+        let saved_at = saved_at(&info);
+        let workspace = workspace.to_owned();
+        Ok(RestoredSession {
+            session,
+            from,
+            position,
+            workspace,
+            saved_at,
+            restored,
+            weights,
+            notices,
+        })
+    }
+
+    /// The sessions that a session of a workspace continues and those that continue it, the first
+    /// one first; without a name those of the one that a restore would choose.
+    ///
+    /// # Errors
+    /// `session_not_found`, and those of the engine.
+    pub async fn chain(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+        session: Option<&SessionId>,
+    ) -> ServiceResult<Vec<ChainLink>> {
+        check_workspace(workspace)?;
+        let call = RestoreCall { session: session.cloned(), ..RestoreCall::default() };
+        let chosen = self.to_restore(caller, workspace, &call).await?;
+        self.chain_of(caller, &chosen.info.key.session).await
+    }
+
+    /// A session with its place in its chain, its state, and its tokens as it was saved.
+    ///
+    /// # Errors
+    /// Those of the session.
+    pub async fn session_details(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+    ) -> ServiceResult<(ChainLink, Past, Option<u64>)> {
+        let chain = self.chain_of(caller, session).await?;
+        let link = chain.into_iter().find(|link| link.info.key.session == *session);
+        let link = link.ok_or_else(|| ServiceError::new(Code::InternalError, "no such link"))?;
+        let look =
+            |info: &SessionInfo, facts: &Facts| (past(info.clone(), facts), facts.saved.tokens());
+        let (past, tokens) = self.with_facts(&caller.key(session), look).await?;
+        Ok((link, past, tokens))
+    }
+
+    /// Whether a session belongs to a workspace.
+    pub async fn is_in_workspace(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+        session: &SessionId,
+    ) -> bool {
+        let info = self.store.info(&caller.key(session)).await;
+        info.is_ok_and(|info| info.workspace.as_deref() == Some(workspace))
+    }
+
+    /// Whether nothing was recorded in a session since it was saved.
+    pub async fn is_just_saved(&self, caller: &Caller, session: &SessionId) -> bool {
+        let info = self.store.info(&caller.key(session)).await;
+        info.is_ok_and(|info| saved_at(&info) == Some(info.tail))
+    }
+
+    /// Whether nothing was done in a session yet.
+    pub async fn is_unused(&self, caller: &Caller, session: &SessionId) -> bool {
+        match self.store.info(&caller.key(session)).await {
+            Ok(info) => !self.has_work(&info).await,
+            Err(_) => false,
+        }
+    }
+
+    /// The session to restore: the named one; that of the same call before; else the one saved
+    /// last, or what continues it; else the latest with work.
+    async fn to_restore(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+        call: &RestoreCall,
+    ) -> ServiceResult<Choice> {
+        let latest = self.latest(caller, Some(&workspace.to_owned()), LATEST_MAX).await?;
+        if let Some(made) = called_before(&latest, call)? {
+            let Some((from, at)) = read_before(made) else {
+                return Err(Self::none_in(workspace, None));
+            };
+            let info = self.in_workspace(caller, workspace, &from).await?;
+            return Ok(Choice { info, at: Some(at), notices: Vec::new() });
+        }
+        if let Some(session) = &call.session {
+            let info = self.in_workspace(caller, workspace, session).await?;
+            return Ok(Choice { info, at: None, notices: Vec::new() });
+        }
+        let mut worked = Vec::new();
+        for info in latest {
+            let is_own = call.successor.as_ref() == Some(&info.key.session);
+            if (!is_own || saved_at(&info).is_some()) && self.has_work(&info).await {
+                worked.push(info);
+            }
+        }
+        let saved = worked.iter().find(|info| saved_at(info).is_some());
+        let Some(mut chosen) = saved.or_else(|| worked.first()) else {
+            return Err(Self::none_in(workspace, None));
+        };
+        // What continues it knows more.
+        for _ in 0..worked.len() {
+            let continued = |info: &&SessionInfo| {
+                read_before(info).is_some_and(|(from, _)| from == chosen.key.session)
+            };
+            let Some(next) = worked.iter().find(continued) else { break };
+            chosen = next;
+        }
+        let info = chosen.clone();
+        let line = self.line_before(&info.key).await?;
+        let is_other = |other: &&SessionInfo| {
+            other.updated_at > info.updated_at
+                && !line.iter().any(|link| link.key == other.key)
+                && call.successor.as_ref() != Some(&other.key.session)
+        };
+        let later = worked.iter().filter(is_other).take(NOTICES_MAX);
+        let notices = later
+            .map(|other| {
+                let (session, written) = (&other.key.session, other.updated_at);
+                format!(
+                    "session {session} was written to later ({written}) and not saved; name it to \
+                     restore it"
+                )
+            })
+            .collect();
+        Ok(Choice { info, at: None, notices })
+    }
+
+    /// The session that continues another: the caller's own, or a new one unless there is one
+    /// without work; with what the caller should know of it.
+    async fn successor(
+        &self,
+        caller: &Caller,
+        before: &SessionInfo,
+        position: Position,
+        call: &RestoreCall,
+        body: bytes::Bytes,
+    ) -> ServiceResult<(SessionId, Option<String>)> {
+        let from = &before.key.session;
+        let event = event(kinds::SESSION_RESTORED, caller.origin, body);
+        if let Some(own) = &call.successor {
+            if own == from {
+                return Ok((own.clone(), None));
+            }
+            let info = self.store.used(&caller.key(own)).await?;
+            let other = read_before(&info).filter(|(known, _)| known != from);
+            let line = self.line_before(&before.key).await?;
+            let is_circle = line.iter().any(|link| link.key.session == *own);
+            if other.is_some() || is_circle {
+                let notice = match other {
+                    Some((other, _)) => format!("session {own} continues {other} already"),
+                    None => format!("session {from} continues {own}"),
+                };
+                return Ok((own.clone(), Some(format!("{notice}: nothing was linked"))));
+            }
+            self.continue_in(caller, &info, (from, position), event).await?;
+            return Ok((own.clone(), None));
+        }
+        for number in 0..SUCCESSORS_MAX {
+            let id = successor_of(from, number);
+            let info = match self.store.info(&caller.key(&id)).await {
+                Err(StoreError::SessionNotFound { .. }) => {
+                    match self.new_successor(caller, before, &id, position, call, &event).await? {
+                        Some(made) => return Ok((made, None)),
+                        // Another caller made it in between.
+                        None => self.store.info(&caller.key(&id)).await?,
+                    }
+                }
+                Err(StoreError::SessionDeleted { .. } | StoreError::SessionExpired { .. }) => {
+                    continue;
+                }
+                found => found?,
+            };
+            let is_retry = called_before(std::slice::from_ref(&info), call)?.is_some();
+            if is_retry {
+                return Ok((id, None));
+            }
+            if info.archived_at.is_none() && !self.has_work(&info).await {
+                self.continue_in(caller, &info, (from, position), event).await?;
+                return Ok((id, None));
+            }
+        }
+        let message = format!("{SUCCESSORS_MAX} sessions continue {from} already");
+        Err(ServiceError::new(Code::LimitReached, message)
+            .action("restore one of those that continue it, or look with create=false"))
+    }
+
+    /// Notes in a session that it continues another, unless it says so.
+    async fn continue_in(
+        &self,
+        caller: &Caller,
+        info: &SessionInfo,
+        (from, position): (&SessionId, Position),
+        event: NewEvent,
+    ) -> ServiceResult<()> {
+        if read_before(info).is_some_and(|known| known == (from.clone(), position)) {
+            return Ok(());
+        }
+        let links = links(from, position).into_iter();
+        let batch = Batch {
+            events: [event].into(),
+            metadata: links.map(|(name, value)| (name, Some(value))).collect(),
+            ..Batch::default()
+        };
+        self.append(caller, &info.key.session, batch, false).await?;
+        Ok(())
+    }
+
+    /// A session that begins with what it continues; `None` when it is there already.
+    async fn new_successor(
+        &self,
+        caller: &Caller,
+        before: &SessionInfo,
+        id: &SessionId,
+        position: Position,
+        call: &RestoreCall,
+        event: &NewEvent,
+    ) -> ServiceResult<Option<SessionId>> {
+        let mut metadata = links(&before.key.session, position);
+        if let Some(key) = &call.key {
+            metadata.insert(call_name(), digits_of(key));
+        }
+        let title = before.title.as_ref().map(|title| clip(title, limits::TITLE_CHARS_MAX));
+        let new = NewSession {
+            id: Some(id.clone()),
+            title,
+            workspace: before.workspace.clone(),
+            metadata,
+            events: Batch { events: [event.clone()].into(), ..Batch::default() },
+            ..NewSession::default()
+        };
+        self.room_for(&caller.scope.tenant, 1, 2, new.text_bytes() + event.body.len()).await?;
+        match self.durable(self.store.create(&caller.scope, new)).await {
+            Ok((info, _)) => Ok(Some(info.key.session)),
+            Err(StoreError::SessionExists { .. }) => Ok(None),
+            Err(error) => Err(unwritten(error)),
+        }
+    }
+}
+
+/// The successor that the same call made before.
+fn called_before<'a>(
+    sessions: &'a [SessionInfo],
+    call: &RestoreCall,
+) -> ServiceResult<Option<&'a SessionInfo>> {
+    let Some(key) = &call.key else { return Ok(None) };
+    for info in sessions {
+        let known = info.metadata.get(&call_name());
+        let known = known.and_then(|digits| u128::from_str_radix(digits, 16).ok());
+        match known.and_then(|known| BatchKey::retries(known.to_be_bytes(), key.digest())) {
+            Some(true) => return Ok(Some(info)),
+            Some(false) => {
+                let what = key.to_string();
+                return Err(StoreError::IdempotencyConflict { what, position: None }.into());
+            }
+            None => {}
+        }
+    }
+    Ok(None)
+}
+
+fn call_name() -> String {
+    format!("{}{CALL}", super::RESERVED_METADATA)
+}
+
+fn digits_of(key: &BatchKey) -> String {
+    format!("{:032x}", u128::from_be_bytes(key.digest()))
+}
+
+/// The metadata of a session that continues another.
+fn links(from: &SessionId, position: Position) -> BTreeMap<String, String> {
+    [(continues(), from.to_string()), (restored_from(), format!("{from}@{position}"))].into()
+}
+
+/// The id of a session that continues another.
+fn successor_of(session: &SessionId, number: u32) -> SessionId {
+    let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 id of a successor");
+    let hash = hasher.update(&number.to_be_bytes()).update(session.as_str().as_bytes());
+    let digits: String = hash.finalize().to_hex().chars().take(ID_DIGITS).collect();
+    SessionId::new(&format!("next_{digits}")).expect("digits are characters of an id")
+}
+
+/// What is asked of harness, within its bounds.
+fn asked(workspace: &str, call: &RestoreCall, usual: RestoreOptions) -> ServiceResult<Asked> {
+    let tokens_max = call.tokens_max.unwrap_or(RESTORE_TOKENS);
+    if tokens_max < RESTORE_TOKENS_MIN {
+        let problem = format!("at least {RESTORE_TOKENS_MIN}");
+        return Err(ServiceError::invalid("tokens_max", problem));
+    }
+    let threshold = call.threshold.unwrap_or(usual.threshold);
+    if threshold > THRESHOLD_MAX {
+        return Err(ServiceError::invalid("priority_threshold", "from 0 to 10"));
+    }
+    let items_max = call.items_max.unwrap_or(usual.items_max);
+    if items_max > ITEMS_MAX {
+        return Err(ServiceError::invalid("max_context_items", format!("at most {ITEMS_MAX}")));
+    }
+    let by = match call.algorithm.as_deref() {
+        None => By::default(),
+        Some(name) => By::named(name).ok_or_else(|| {
+            let names = By::ALL.map(By::as_str).join(", ");
+            ServiceError::invalid("algorithm", format!("one of {names} is expected"))
+        })?,
+    };
+    Ok(Asked {
+        tokens_max: tokens_max.min(RESTORE_TOKENS_MAX),
+        threshold,
+        items_max,
+        compress: !call.is_whole,
+        by,
+        session: String::new(),
+        workspace: workspace.to_owned(),
+        explain: call.explain,
+    })
+}
+
+/// How the parts of a score are weighed, for the record.
+fn weights(asked: &Asked) -> BTreeMap<String, u64> {
+    let named = [
+        ("importance", 50),
+        ("recency", 15),
+        ("frequency", 10),
+        ("specificity", 10),
+        ("category", 15),
+        ("threshold", u64::from(asked.threshold)),
+    ];
+    named.map(|(name, weight)| (name.to_owned(), weight)).into()
+}
+
+fn recorded(
+    from: &SessionId,
+    position: Position,
+    restored: &Restored,
+    weights: &BTreeMap<String, u64>,
+) -> RestoredBody {
+    let given = restored.chosen.iter().take(RECORDED_MAX).map(|one| GivenBody {
+        id: one.id.clone(),
+        score: one.score,
+        form: one.form.as_str().to_owned(),
+    });
+    RestoredBody {
+        from: PlaceBody { session: from.to_string(), position: position.0 },
+        tokens_max: restored.tokens_max as u64,
+        chosen: given.collect(),
+        weights: weights.clone(),
+    }
+}

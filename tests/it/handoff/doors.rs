@@ -1,0 +1,212 @@
+//! Handing a session on through each interface: the tools by the names of the reference, and the
+//! command line.
+
+use serde_json::{Value, json};
+
+use crate::{
+    mcp::{
+        desk::Desk,
+        door::{DOORS, Door},
+        server::Server,
+    },
+    program::Place,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tools_have_the_names_and_inputs_of_the_reference_in_each_interface() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    for (number, which) in DOORS.into_iter().enumerate() {
+        let workspace = format!("shop-{number}");
+        let mut door = Door::open(which, &server).await;
+        let saved = door
+            .ok(
+                "save_session",
+                json!({
+                    "workspaceId": workspace,
+                    "conversationContext": "The tax is rounded half up. Ticket SHOP-417 tracks it.",
+                    "tokenCount": 9_000,
+                    "contextItems": [
+                        {"category": "code", "content": "def tax(x): return round(x)", "importance": 8},
+                        {"category": "task", "content": "Check the export", "importance": 6},
+                    ],
+                    "fileReferences": [{"path": "/work/shop/tax.py", "hash": "sha256:ab",
+                        "lastModified": "2026-11-20T10:00:00Z"}],
+                    "workspaceState": {"activeProject": "shop", "enabledMcps": []},
+                }),
+            )
+            .await;
+        let first = saved["sessionId"].as_str().unwrap().to_owned();
+        assert_eq!((&saved["items"], &saved["files"]), (&json!(2), &json!(1)), "{which}");
+        // The connection is at work in it: a second save goes there.
+        let again = door.ok("save_session", json!({"workspaceId": workspace})).await;
+        assert_eq!(again["sessionId"], first.as_str(), "{which}");
+        let asked = json!({"workspaceId": workspace, "tokenBudget": 2_000});
+        let found = door.ok("restore_session", asked.clone()).await;
+        let next = found["sessionId"].as_str().unwrap().to_owned();
+        assert_ne!(next, first, "{which}");
+        assert_eq!(found["continues"], first.as_str(), "{which}");
+        assert!(found["context"].as_str().unwrap().contains("SHOP-417"), "{which}: {found}");
+        assert_eq!(found["contextItems"][0]["content"], "def tax(x): return round(x)");
+        let file = &found["fileReferences"][0];
+        assert_eq!(file["lastModified"], "2026-11-20T10:00:00Z", "{which}: {file}");
+        assert_eq!(found["workspaceState"]["activeProject"], "shop", "{which}");
+        assert!(found["trust"].is_string() && found["leftOut"].is_array(), "{which}");
+        // The connection works in the successor now, and a repeat answers the same.
+        assert_eq!(door.ok("restore_session", asked).await["sessionId"], next.as_str(), "{which}");
+        let about = door.ok("get_session", json!({})).await;
+        assert_eq!((&about["sessionId"], &about["continues"]), (&json!(next), &json!(first)));
+        let about = door.ok("get_session", json!({"sessionId": first})).await;
+        assert_eq!(about["continuedBy"], json!([next]), "{which}");
+        assert_eq!(about["tokenCount"], 9_000, "{which}");
+        let listed = json!({"workspaceId": workspace, "limit": 1, "offset": 1});
+        let listed = door.ok("list_sessions", listed).await;
+        assert_eq!(listed["total"], 2, "{which}: {listed}");
+        assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1), "{which}: {listed}");
+        assert_eq!(listed["sessions"][0]["sessionId"], first.as_str(), "the newest come first");
+        let gone = door.ok("delete_session", json!({"sessionId": next})).await;
+        assert_eq!((&gone["sessionId"], &gone["deleted"]), (&json!(next), &json!(true)));
+        let error = door.call("get_session", &json!({"sessionId": next})).await.unwrap_err();
+        assert_eq!(error["type"], "session_deleted", "{which}: {error}");
+        for (arguments, field) in [
+            (json!({"workspaceId": workspace, "tokenBudget": 0}), "tokenBudget"),
+            (json!({"workspaceId": workspace, "priorityThreshold": 11}), "priorityThreshold"),
+        ] {
+            let error = door.call("restore_session", &arguments).await.unwrap_err();
+            assert_eq!(error["recoveryHint"]["field"], field, "{which}: {error}");
+        }
+    }
+    server.stop().await;
+}
+
+#[test]
+fn a_session_is_handed_on_from_the_command_line() {
+    let place = Place::new();
+    let events = [
+        json!({"type": "user.message", "content": "Count the money in cents"}),
+        json!({"type": "agent.message", "content": "Prices are read as text."}),
+    ];
+    let events = events.map(|event| event.to_string()).join("\n");
+    let saved = place.run(&["handoff", "save", "shop", "--context", "Half done"]).ok();
+    assert!(saved.starts_with("saved saved_"), "{saved}");
+    let trip = saved.split_whitespace().nth(1).unwrap().to_owned();
+    place.run_with(&["append", &trip], &events).ok();
+    let saved = place.run(&["handoff", "save", "shop"]).ok();
+    let expected = format!("saved {trip} at 4: 0 context items, 0 files");
+    assert!(saved.starts_with(&expected), "{saved}");
+    let look = place.run(&["handoff", "restore", "shop", "--session", &trip, "--look"]).ok();
+    assert!(look.contains("Count the money in cents") && look.contains("read as text"), "{look}");
+    assert_eq!(
+        place.run(&["handoff", "chain", "shop", "--session", &trip]).ok().lines().count(),
+        1
+    );
+    let made = place.run(&["--json", "handoff", "restore", "shop", "--session", &trip]).ok();
+    let made: Value = serde_json::from_str(&made).unwrap();
+    let next = made["session_id"].as_str().unwrap();
+    let chain = place.run(&["handoff", "chain", "shop", "--session", next]).ok();
+    let lines: Vec<&str> = chain.lines().collect();
+    assert!(lines[0].starts_with(&format!("{trip}\t\t4\t4\t")), "{chain}");
+    assert!(lines[1].starts_with(&format!("{next}\t{trip}@4\t1\t")), "{chain}");
+    let refused = place.run(&["handoff", "restore", "nowhere"]);
+    assert_eq!(refused.code, 4, "{refused:?}");
+}
+
+#[test]
+fn a_front_end_looks_at_files_below_the_workspace_and_records_each_look() {
+    let place = Place::new();
+    for directory in ["shop/.git", "shop/src", "shared"] {
+        std::fs::create_dir_all(place.path(directory)).unwrap();
+    }
+    for (name, text) in [
+        ("shop/src/same.py", "a"),
+        ("shop/src/changed.py", "b"),
+        ("shop/src/gone.py", "c"),
+        ("shop/src/key.pem", "d"),
+        ("shared/lib.py", "e"),
+        ("secret", "f"),
+    ] {
+        place.write(name, text);
+    }
+    let shop = std::fs::canonicalize(place.path("shop")).unwrap();
+    let (shop_name, shared) = (shop.to_str().unwrap(), place.path("shared"));
+    let shared = shared.to_str().unwrap();
+    std::os::unix::fs::symlink(place.path("secret"), shop.join("src/link.py")).unwrap();
+    std::os::unix::fs::symlink(shop.join("src/same.py"), shop.join("src/inner.py")).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.current_dir(&shop).env("SESSIONLOG_FILES_ROOTS", shared);
+        crate::program::ran(command.spawn().unwrap())
+    };
+    let lib = format!("{shared}/lib.py");
+    let secret = place.path("secret").display().to_string();
+    let files = [
+        ("src/same.py", "same"),
+        ("src/changed.py", "changed"),
+        ("src/gone.py", "gone"),
+        ("src/key.pem", "unchecked"),
+        ("src/link.py", "denied"),
+        ("src/inner.py", "same"),
+        ("src", "denied"),
+        (lib.as_str(), "same"),
+        (secret.as_str(), "denied"),
+        ("/etc/hostname", "denied"),
+    ];
+    let mut arguments = vec!["handoff", "save", "--context", "Half done"];
+    files.iter().for_each(|(path, _)| arguments.extend(["--file", path]));
+    let saved = run(&arguments).ok();
+    assert!(saved.contains("10 files"), "{saved}");
+    place.write("shop/src/changed.py", "b2");
+    std::fs::remove_file(place.path("shop/src/gone.py")).unwrap();
+    let found = run(&["--json", "handoff", "restore", "--tokens", "8000"]).json();
+    let given = found["file_references"].as_array().unwrap();
+    for (path, status) in files {
+        let file = given.iter().find(|file| file["path"] == path);
+        let file = file.unwrap_or_else(|| panic!("{path}: {found}"));
+        assert_eq!(file["status"], status, "{file}");
+        let hashes = [&file["hash"], &file["hash_now"]].map(|hash| hash.is_string());
+        match status {
+            "same" | "changed" => assert_eq!(hashes, [true, true], "{file}"),
+            "gone" => assert_eq!(hashes, [true, false], "{file}"),
+            _ => assert_eq!(hashes, [false, false], "nothing of it is known: {file}"),
+        }
+    }
+    let next = found["session_id"].as_str().unwrap();
+    let events = place.events(next);
+    let looks: Vec<&Value> =
+        events.iter().filter(|event| event["type"] == "file.checked").collect();
+    assert_eq!(looks.len(), 10, "{events:?}");
+    assert!(looks.iter().any(|look| look["path"] == "src/link.py" && look["status"] == "denied"));
+    // Another workspace than that of the directory, and no front end: nothing is looked at.
+    let far = json!({"file_references": [{"path": "src/same.py"}], "conversation_context": "c"});
+    let far_file = place.write("far.json", &far.to_string());
+    run(&["handoff", "save", "far", "--from", far_file.to_str().unwrap()]).ok();
+    let far = run(&["--json", "handoff", "restore", "far"]).json();
+    assert_eq!(far["file_references"][0]["status"], "unchecked", "{far}");
+    let look = ["--json", "handoff", "restore", shop_name, "--look"];
+    let looked = run(&look).json();
+    assert_eq!(looked.get("session_id"), None);
+    assert_eq!(place.events(next).len(), events.len(), "only looking writes nothing");
+}
+
+#[test]
+fn settings_say_what_a_restore_gives_by_itself() {
+    let place = Place::new();
+    let items: Vec<Value> = (1..=10)
+        .map(|n| json!({"category": "data", "content": format!("item {n}"), "importance": n}))
+        .collect();
+    let file = place.write("items.json", &json!({"context_items": items}).to_string());
+    let saved = ["handoff", "save", "shop", "--from", file.to_str().unwrap()];
+    place.run(&saved).ok();
+    let look = ["--json", "handoff", "restore", "shop", "--look"];
+    let count = |found: Value| found["context_items"].as_array().unwrap().len();
+    assert_eq!(count(place.run(&look).json()), 8, "3 and more");
+    place.kill_owner();
+    let set = |more: &[&str]| {
+        place.run(&[&["--context-threshold", "9", "--context-items", "1"], more].concat())
+    };
+    assert_eq!(count(set(&look).json()), 1);
+    let asked = [&look[..], &["--threshold", "9", "--items", "50"]].concat();
+    assert_eq!(count(set(&asked).json()), 2, "an argument stands for the setting");
+    let refused = place.run(&["--context-threshold", "11", "sessions"]);
+    assert!(refused.err.contains("context_threshold"), "{refused:?}");
+}
