@@ -41,6 +41,7 @@ mod work;
 
 pub use body::Confidence;
 pub use changes::Effect;
+pub use command::names as commands_of;
 pub use compactions::{Compaction, Compactions};
 pub use conversation::{Conversation, Line};
 pub use edits::{Edit, Edits};
