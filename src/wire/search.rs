@@ -227,15 +227,8 @@ pub struct SearchAnswer {
 }
 
 impl Complete {
-    /// What an index lacks, and the vectors.
-    pub(crate) fn of(
-        coverage: Coverage,
-        is_noted: bool,
-        meaning: Option<(MeaningOf, service::VectorsBehind)>,
-    ) -> Self {
-        let (meaning, vectors) = meaning.unzip();
-        let is_of_note = |one: &service::VectorsBehind| one.events > 0 || one.problem.is_some();
-        let vectors = vectors.filter(is_of_note);
+    /// Of an index that lacks so much; `is_noted` is whether all that was written is known.
+    pub(crate) fn of(coverage: Coverage, is_noted: bool) -> Self {
         let behind = coverage.behind.into_iter().map(|one| Behind {
             session: one.session.to_string(),
             indexed_to: one.indexed_to.0,
@@ -246,10 +239,21 @@ impl Complete {
             sessions_behind: coverage.sessions_behind,
             events_behind: coverage.events_behind,
             behind: behind.collect(),
-            meaning: meaning.map(|meaning| meaning.as_str().to_owned()),
-            vectors_behind: vectors.map(|service::VectorsBehind { events, problem }| {
-                VectorsBehind { events, problem }
-            }),
+            meaning: None,
+            vectors_behind: None,
+        }
+    }
+
+    /// With what is known of meanings, where there is an embedder.
+    pub(crate) fn with(self, meaning: Option<(MeaningOf, service::VectorsBehind)>) -> Self {
+        let Some((meaning, service::VectorsBehind { events, problem })) = meaning else {
+            return self;
+        };
+        let is_of_note = events > 0 || problem.is_some();
+        Self {
+            meaning: Some(meaning.as_str().to_owned()),
+            vectors_behind: is_of_note.then_some(VectorsBehind { events, problem }),
+            ..self
         }
     }
 }
@@ -317,7 +321,7 @@ impl From<SearchResult> for SearchAnswer {
     fn from(found: SearchResult) -> Self {
         Self {
             hits: found.hits.into_iter().map(Hit::from).collect(),
-            complete: Complete::of(found.coverage, found.is_noted, found.meaning),
+            complete: Complete::of(found.coverage, found.is_noted).with(found.meaning),
             limited: found.limited,
             next_page: found.next_page,
             trust: TRUST.to_owned(),
