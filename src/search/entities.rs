@@ -1,6 +1,6 @@
-//! Things that a text names, by kind, as terms with a prefix: `file:` with the path from its end, so
-//! that the last names of a path find it, `url:` with host and path, `symbol:` from its last name,
-//! and so on. Rules are precise rather than many. It must not look anything up.
+//! Things that a text names, by kind, as terms with a prefix: `file:` with the path from its end,
+//! so that the last names of a path find it, `url:` with host and path, `symbol:` from its last
+//! name, and so on. Rules are precise rather than many. It must not look anything up.
 
 use std::sync::LazyLock;
 
@@ -210,11 +210,11 @@ fn is_path(path: &str) -> bool {
 }
 
 /// Endings of files, those that are also names of methods left out unless a directory is named.
-const ENDINGS: &str = " rs py js ts tsx jsx mjs cjs go java kt c cc cpp hpp cs rb php swift scala sh \
-     bash zsh fish sql html htm css scss sass less vue svelte json jsonl yaml yml toml xml ini cfg \
-     conf md mdx rst txt csv tsv log proto graphql ipynb pdf png jpg jpeg gif svg ico webp zip tar gz \
-     tgz whl jar so dll exe wasm db sqlite patch diff env pem crt tf gradle cmake lua pl dart zig nix \
-     adoc tex bib ex exs erl hs ml clj h ";
+const ENDINGS: &str = " rs py js ts tsx jsx mjs cjs go java kt c cc cpp hpp cs rb php swift \
+     scala sh bash zsh fish sql html htm css scss sass less vue svelte json jsonl yaml yml \
+     toml xml ini cfg conf md mdx rst txt csv tsv log proto graphql ipynb pdf png jpg jpeg \
+     gif svg ico webp zip tar gz tgz whl jar so dll exe wasm db sqlite patch diff env pem crt \
+     tf gradle cmake lua pl dart zig nix adoc tex bib ex exs erl hs ml clj h ";
 const ENDINGS_BELOW: &str = " lock map key service bin r jl snap mk ps1 j2 in am ";
 /// Files without such an ending.
 const FILES: &str = " makefile dockerfile justfile gemfile rakefile procfile license readme changelog \

@@ -1,5 +1,5 @@
-//! What the sessions of a workspace name, and the numbers of a workspace: over HTTP, by tools and on
-//! the command line.
+//! What the sessions of a workspace name, and the numbers of a workspace: over HTTP, by tools and
+//! on the command line.
 
 use serde_json::{Value, json};
 use sessionlog::access::Grant;
@@ -14,8 +14,8 @@ use crate::{
 
 /// Appends events to a session.
 async fn append(house: &House, session: &str, events: Value) {
-    let sent = house.post(&format!("/v1/sessions/{session}/events"), &json!({"events": events}));
-    let sent = sent.await;
+    let (path, events) = (format!("/v1/sessions/{session}/events"), json!({"events": events}));
+    let sent = house.post(&path, &events).await;
     assert_eq!(sent.status, 200, "{}", sent.text);
 }
 
@@ -128,8 +128,8 @@ async fn an_entity_that_was_written_says_where_it_is_named_and_is_there_once() {
         assert!(row(&all, "42").get("sessions").is_none(), "{all}");
         let written = query(house, "entities", json!({"source": "told"})).await;
         assert_eq!((&written["total"], written.get("complete")), (&json!(2), None), "{written}");
-        let found = house.post("/v1/search", &json!({"q": "file:tax.rs ada", "wait_ms": 60_000}));
-        let found = found.await.json();
+        let asked = json!({"q": "file:tax.rs ada", "wait_ms": 60_000});
+        let found = house.post("/v1/search", &asked).await.json();
         let hits = found["hits"].as_array().unwrap();
         let is_written = |hit: &&Value| hit["type"] == "graph.entity_upserted";
         assert!(hits.iter().any(|hit| is_written(&hit)), "its event is found: {found}");
