@@ -227,8 +227,15 @@ pub struct SearchAnswer {
 }
 
 impl Complete {
-    /// Of an index that lacks so much; `is_noted` is whether all that was written is known.
-    pub(crate) fn of(coverage: Coverage, is_noted: bool) -> Self {
+    /// What an index lacks, and the vectors.
+    pub(crate) fn of(
+        coverage: Coverage,
+        is_noted: bool,
+        meaning: Option<(MeaningOf, service::VectorsBehind)>,
+    ) -> Self {
+        let (meaning, vectors) = meaning.unzip();
+        let is_of_note = |one: &service::VectorsBehind| one.events > 0 || one.problem.is_some();
+        let vectors = vectors.filter(is_of_note);
         let behind = coverage.behind.into_iter().map(|one| Behind {
             session: one.session.to_string(),
             indexed_to: one.indexed_to.0,
@@ -239,21 +246,10 @@ impl Complete {
             sessions_behind: coverage.sessions_behind,
             events_behind: coverage.events_behind,
             behind: behind.collect(),
-            meaning: None,
-            vectors_behind: None,
-        }
-    }
-
-    /// With what is known of meanings, where there is an embedder.
-    pub(crate) fn with(self, meaning: Option<(MeaningOf, service::VectorsBehind)>) -> Self {
-        let Some((meaning, service::VectorsBehind { events, problem })) = meaning else {
-            return self;
-        };
-        let is_of_note = events > 0 || problem.is_some();
-        Self {
-            meaning: Some(meaning.as_str().to_owned()),
-            vectors_behind: is_of_note.then_some(VectorsBehind { events, problem }),
-            ..self
+            meaning: meaning.map(|meaning| meaning.as_str().to_owned()),
+            vectors_behind: vectors.map(|service::VectorsBehind { events, problem }| {
+                VectorsBehind { events, problem }
+            }),
         }
     }
 }
@@ -321,7 +317,7 @@ impl From<SearchResult> for SearchAnswer {
     fn from(found: SearchResult) -> Self {
         Self {
             hits: found.hits.into_iter().map(Hit::from).collect(),
-            complete: Complete::of(found.coverage, found.is_noted).with(found.meaning),
+            complete: Complete::of(found.coverage, found.is_noted, found.meaning),
             limited: found.limited,
             next_page: found.next_page,
             trust: TRUST.to_owned(),

@@ -133,7 +133,7 @@ impl Blocks {
     pub(crate) fn of(found: SearchResult) -> Self {
         Self {
             blocks: found.hits.into_iter().map(MemoryBlock::from).collect(),
-            complete: Complete::of(found.coverage, found.is_noted).with(found.meaning),
+            complete: Complete::of(found.coverage, found.is_noted, found.meaning),
             next_cursor: found.next_page,
             trust: TRUST,
             notice: NOTICE,
