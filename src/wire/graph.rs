@@ -364,7 +364,7 @@ pub struct EntityList {
 impl From<EntityPage> for EntityList {
     fn from(EntityPage { page, complete, limited }: EntityPage) -> Self {
         Self {
-            complete: complete.map(|(coverage, is_noted)| Complete::of(coverage, is_noted)),
+            complete: complete.map(|(coverage, is_noted)| Complete::of(coverage, is_noted, None)),
             limited,
             entities: page.rows.into_iter().map(Entity::from).collect(),
             total: page.total as u64,
@@ -515,7 +515,7 @@ impl From<service::Analytics> for AnalyticsAnswer {
             people: taken(service::EntityKind::Person),
             packages: taken(service::EntityKind::Package),
             days: of.days.into_iter().map(Day::from).collect(),
-            complete: Complete::of(coverage, is_noted),
+            complete: Complete::of(coverage, is_noted, None),
             trust: TRUST.to_owned(),
         }
     }
