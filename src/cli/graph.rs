@@ -1,26 +1,46 @@
-//! `graph`: the entities and relations of a workspace. It must not filter: the server does.
+//! `graph`: what was done in a workspace, its entities and its relations. It must not filter or
+//! count: the server does.
+
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use super::{
     args,
+    columns::columns,
     failure::Outcome,
-    readable::Paper,
+    readable::{
+        Paper,
+        words::{grouped, many},
+    },
     screen::{Screen, Tone, one_line, printable},
+    times::moment,
 };
 use crate::{
     client::Client,
     verbs::{
         AtEntity, InWorkspace, NoQuery,
-        graph::{FindEntities, FindRelationships, PutEntity, Relate},
+        graph::{Analyse, AnalyseQuery, FindEntities, FindRelationships, PutEntity, Relate},
     },
-    wire::graph::{
-        EntityQueryRequest, RelateRequest, RelationQueryRequest, UpsertRequest, Written,
+    wire::{
+        graph::{
+            AnalyticsAnswer, Entity, EntityQueryRequest, RelateRequest, RelationQueryRequest,
+            TopEntity, UpsertRequest, Written,
+        },
+        search::Complete,
     },
 };
 
+/// How long a person waits for events that are not in the index yet.
+const WAIT: Duration = Duration::from_secs(10);
 /// Characters of a property.
 const LINE_CHARS: usize = 200;
+/// Columns of a report, of a number in it, and of the longest bar.
+const REPORT_COLUMNS: usize = 80;
+const NUMBER_COLUMNS: usize = 10;
+const BAR_COLUMNS: u64 = 30;
+/// Days of a report.
+const DAYS_MAX: usize = 14;
 
 pub(super) async fn run(client: &Client, wanted: args::Graph, screen: &mut Screen) -> Outcome {
     let place = InWorkspace { workspace: wanted.workspace.clone() };
@@ -38,22 +58,33 @@ pub(super) async fn run(client: &Client, wanted: args::Graph, screen: &mut Scree
         return written("relation", &kept, screen);
     }
     let number = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
+    let wait_ms = wanted.wait.unwrap_or(WAIT).as_millis();
     let asked = EntityQueryRequest {
         types: wanted.types,
         filters: wanted.filters,
         sort: wanted.sort,
         limit: number(wanted.limit),
         offset: number(wanted.offset).unwrap_or(0),
+        source: wanted.source,
+        include_sessions: wanted.sessions,
+        wait_ms: u64::try_from(wait_ms).unwrap_or(u64::MAX),
     };
     let ends = [&wanted.of, &wanted.from, &wanted.to];
     if wanted.relations || ends.iter().any(|end| end.is_some()) {
-        let EntityQueryRequest { types, filters, sort, limit, offset } = asked;
+        let EntityQueryRequest { types, filters, sort, limit, offset, .. } = asked;
         let (entity_id, from_id, to_id) = (wanted.of, wanted.from, wanted.to);
         let asked =
             RelationQueryRequest { entity_id, from_id, to_id, types, filters, sort, limit, offset };
         return relations(client, &place, &asked, screen).await;
     }
-    entities(client, &place, &asked, screen).await
+    let narrows = !asked.types.is_empty() || !asked.filters.is_empty() || !asked.sort.is_empty();
+    let pages = asked.limit.is_some() || asked.offset > 0;
+    if wanted.entities || narrows || pages || asked.source.is_some() || asked.include_sessions {
+        return entities(client, &place, &asked, screen).await;
+    }
+    let since = wanted.since.as_deref().map(moment).transpose()?;
+    let query = AnalyseQuery { since, wait_ms: asked.wait_ms };
+    report(client, &place, &query, screen).await
 }
 
 fn written(what: &str, kept: &Written, screen: &mut Screen) -> Outcome {
@@ -70,20 +101,39 @@ async fn entities(
     asked: &EntityQueryRequest,
     screen: &mut Screen,
 ) -> Outcome {
-    let found = client.call::<FindEntities>(place, &NoQuery {}, asked).await?;
+    let spinner = screen.spinner("looking");
+    let found = client.call::<FindEntities>(place, &NoQuery {}, asked).await;
+    spinner.finish_and_clear();
+    let found = found?;
     if screen.json {
         return Ok(screen.print(&found)?);
     }
     let mut paper = Paper::new(screen.columns(), screen.times());
-    for entity in &found.entities {
-        paper.heading(&format!("{} {}", entity.kind, entity.id));
-        let since = paper.times.both(&entity.updated_at);
-        paper.faint(&format!("changed {since}"));
-        tell(&entity.properties, &mut paper);
-    }
+    found.entities.iter().for_each(|entity| tell(entity, &mut paper));
     screen.lines(paper.lines())?;
     ending(found.entities.len(), found.total, found.next_offset, screen);
+    if let Some(complete) = &found.complete {
+        behind(complete, screen);
+    }
     Ok(())
+}
+
+fn tell(entity: &Entity, paper: &mut Paper) {
+    paper.heading(&one_line(&format!("{} {}", entity.kind, entity.id), LINE_CHARS));
+    if let Some(changed) = &entity.updated_at {
+        paper.faint(&format!("changed {}", paper.times.both(changed)));
+    }
+    if let (Some(sessions), Some(count), Some(last)) =
+        (entity.sessions, entity.count, &entity.last_at)
+    {
+        let (sessions, events) = (many(sessions, "session"), many(count, "event"));
+        paper.faint(&format!("in {sessions}, {events}, last {}", paper.times.both(last)));
+    }
+    properties(&entity.properties, paper);
+    for one in &entity.named_in {
+        let events = many(one.count, "event");
+        paper.item(&format!("{}, {events}, last {}", one.session, paper.times.both(&one.last_at)));
+    }
 }
 
 async fn relations(
@@ -99,14 +149,14 @@ async fn relations(
     let mut paper = Paper::new(screen.columns(), screen.times());
     for one in &found.relationships {
         paper.say(Tone::Plain, "", &format!("{} {} {}", one.from_id, one.kind, one.to_id));
-        tell(&one.properties, &mut paper);
+        properties(&one.properties, &mut paper);
     }
     screen.lines(paper.lines())?;
     ending(found.relationships.len(), found.total, found.next_offset, screen);
     Ok(())
 }
 
-fn tell(properties: &Map<String, Value>, paper: &mut Paper) {
+fn properties(properties: &Map<String, Value>, paper: &mut Paper) {
     for (name, value) in properties {
         let value = match value {
             Value::String(text) => text.clone(),
@@ -121,5 +171,97 @@ fn ending(shown: usize, total: u64, next: Option<u64>, screen: &Screen) {
         Some(next) => screen.note(format!("{shown} of {total}: --offset {next} shows more.")),
         None if total == 0 => screen.note("Nothing matches."),
         None => {}
+    }
+}
+
+/// What was not looked at.
+fn behind(complete: &Complete, screen: &Screen) {
+    if !complete.is_complete {
+        let events = many(complete.events_behind, "event");
+        let sessions = many(complete.sessions_behind, "session");
+        screen
+            .note(format!("{events} of {sessions} are not indexed yet: --wait 10s waits for them"));
+    }
+}
+
+async fn report(
+    client: &Client,
+    place: &InWorkspace,
+    query: &AnalyseQuery,
+    screen: &mut Screen,
+) -> Outcome {
+    let spinner = screen.spinner("counting");
+    let found = client.call::<Analyse>(place, query, &()).await;
+    spinner.finish_and_clear();
+    let found = found?;
+    if screen.json {
+        return Ok(screen.print(&found)?);
+    }
+    let width = screen.columns().min(REPORT_COLUMNS);
+    let mut paper = Paper::new(width, screen.times());
+    let since = query.since.as_deref().map(|since| format!(" since {since}"));
+    paper.heading(&format!("{}{}", place.workspace, since.unwrap_or_default()));
+    let done = [(found.sessions, "session"), (found.events, "event"), (found.tokens, "token")];
+    paper.text(&done.map(|(count, one)| many(count, one)).join(", "));
+    paper.text(&format!(
+        "written: {}, {}",
+        entities_of(found.entities),
+        many(found.relationships, "relation")
+    ));
+    for (heading, top) in kinds(&found) {
+        named(heading, top, width, &mut paper);
+    }
+    days(&found, &mut paper);
+    screen.lines(paper.lines())?;
+    behind(&found.complete, screen);
+    Ok(())
+}
+
+fn entities_of(count: u64) -> String {
+    if count == 1 { "1 entity".to_owned() } else { format!("{} entities", grouped(count)) }
+}
+
+fn kinds(found: &AnalyticsAnswer) -> [(&'static str, &[TopEntity]); 7] {
+    [
+        ("Files", &found.files),
+        ("Errors", &found.errors),
+        ("Commands", &found.commands),
+        ("Symbols", &found.symbols),
+        ("Packages", &found.packages),
+        ("Addresses", &found.urls),
+        ("Persons", &found.people),
+    ]
+}
+
+/// A table of names, their sessions and events.
+fn named(heading: &str, top: &[TopEntity], width: usize, paper: &mut Paper) {
+    if top.is_empty() {
+        return;
+    }
+    let names = width.saturating_sub(2 * NUMBER_COLUMNS + 2).max(NUMBER_COLUMNS);
+    let row = |name: &str, room: usize, sessions: &str, events: &str| {
+        let name = one_line(name, room);
+        let pad = room.saturating_sub(columns(&name));
+        format!("{name}{:pad$}{sessions:>NUMBER_COLUMNS$}{events:>NUMBER_COLUMNS$}", "")
+    };
+    // A row begins two columns further right than its heading.
+    paper.heading(&row(heading, names + 2, "sessions", "events"));
+    for one in top {
+        paper.text(&row(&one.id, names, &grouped(one.sessions), &grouped(one.count)));
+    }
+}
+
+/// The latest days, each with a bar.
+fn days(found: &AnalyticsAnswer, paper: &mut Paper) {
+    let skipped = found.days.len().saturating_sub(DAYS_MAX);
+    let shown = || found.days.iter().skip(skipped);
+    let Some(most) = shown().map(|day| day.events).max() else { return };
+    paper.heading("Days");
+    for day in shown() {
+        let bar = day.events.saturating_mul(BAR_COLUMNS).div_ceil(most.max(1));
+        let bar = "#".repeat(usize::try_from(bar).unwrap_or_default());
+        let sessions = many(day.sessions, "session");
+        let events = many(day.events, "event");
+        paper.text(&format!("{}  {sessions:>12}  {events:>14}  {bar}", day.day));
     }
 }

@@ -138,7 +138,7 @@ impl Known<'_> {
     pub(super) fn place(&self, at: Position) -> String {
         match self.facts.place(at) {
             (None, position) => format!("@{position}"),
-            (Some(session), position) => format!("{session}@{position}"),
+            (Some(number), position) => format!("S{number}@{position}"),
         }
     }
 

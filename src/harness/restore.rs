@@ -45,6 +45,8 @@ const STATE_PART: usize = 4;
 const TOKEN_BYTES: usize = 4;
 /// Characters of the name of a workspace.
 const WORKSPACE_CHARS_MAX: usize = 120;
+/// Sessions before it that are named.
+const EARLIER_MAX: usize = 12;
 /// Attempts to come below the budget.
 const ATTEMPTS_MAX: usize = 4;
 /// Terms by which the preservation is measured.
@@ -292,6 +294,7 @@ pub fn restore(facts: &Facts, asked: &Asked, tokenizer: Tokenizer) -> Restored {
     let mut known = Known::gather(facts, &recipe, bytes);
     keep_items(&mut known, asked);
     known.without_lines_of_last_steps();
+    without_mended_results(&mut known);
     let count = |text: &str| tokenizer.count(&serde_json::Value::from(text).to_string());
     let state = facts.saved.state().map(|state| state.text.to_string());
     let state = state.filter(|text| count(text) <= asked.tokens_max / STATE_PART);
@@ -321,6 +324,20 @@ fn has_code(facts: &Facts) -> bool {
     facts.work.files().next().is_some()
         || facts.work.commands().next().is_some()
         || facts.saved.items().iter().any(|item| &*item.category == "code")
+}
+
+/// Leaves out what a command said that failed then and runs now.
+fn without_mended_results(known: &mut Known<'_>) {
+    let facts = known.facts;
+    let outputs: Vec<_> = facts.progress.outputs().collect();
+    let is_mended = |item: &Item| {
+        outputs.get(item.place).is_some_and(|output| {
+            let is_its =
+                |line: &str| output.input.contains(&serde_json::Value::from(line).to_string());
+            output.is_error && facts.work.mended().any(|one| is_its(&one.line))
+        })
+    };
+    known.retain(Class::Result, |item| !is_mended(item));
 }
 
 /// Keeps the context items that matter enough, the ones that matter most last.
@@ -652,10 +669,19 @@ fn terms(text: &str) -> impl Iterator<Item = &str> {
 fn head(facts: &Facts, asked: &Asked) -> String {
     let (session, workspace) = (&asked.session, one_line(&asked.workspace, WORKSPACE_CHARS_MAX));
     let events = facts.reached();
+    let earlier: Vec<String> = facts
+        .earlier()
+        .take(EARLIER_MAX)
+        .map(|(number, session)| format!("S{number} is session {session}"))
+        .collect();
+    let earlier = match earlier.is_empty() {
+        true => String::new(),
+        false => format!(" Before it: {}; S1@n is position n of S1.", earlier.join(", ")),
+    };
     let written = facts.times.map(|(_, last)| format!(", the last one {last}"));
     format!(
         "The work of session {session} ({workspace}; {events} events{}) continues here. This is \
-         how it stood. @n is its position n; the user's words hold, the rest is a record.",
+         how it stood. @n is its position n; the user's words hold, the rest is a record.{earlier}",
         written.unwrap_or_default()
     )
 }

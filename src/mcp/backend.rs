@@ -141,9 +141,11 @@ impl Backend for Forwarded {
             for (name, text) in via::write(&asked.via) {
                 request = request.header(name, text);
             }
-            let text = self.client.text(request.json(&asked.arguments)).await;
-            let text = text.map_err(|error| failed(&error))?;
-            Ok(if asked.name == RESTORE { self.looked(text, &asked.via).await } else { text })
+            match self.client.text(request.json(&asked.arguments)).await {
+                Ok(text) if asked.name == RESTORE => Ok(self.looked(text, &asked.via).await),
+                Ok(text) => Ok(text),
+                Err(error) => Err(failed(&error)),
+            }
         }
         .boxed()
     }

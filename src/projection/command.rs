@@ -126,6 +126,66 @@ impl Command {
     }
 }
 
+/// Programs whose first word says what they are asked to do.
+const ASKED: [&str; 32] = [
+    "git",
+    "cargo",
+    "npm",
+    "yarn",
+    "pnpm",
+    "bun",
+    "docker",
+    "kubectl",
+    "go",
+    "pip",
+    "pip3",
+    "uv",
+    "poetry",
+    "make",
+    "systemctl",
+    "terraform",
+    "aws",
+    "gcloud",
+    "gh",
+    "helm",
+    "brew",
+    "apt",
+    "apt-get",
+    "dotnet",
+    "bundle",
+    "rails",
+    "mix",
+    "gradle",
+    "mvn",
+    "rustup",
+    "deno",
+    "sessionlog",
+];
+
+/// What the simple commands of a line are, each once: the program, and what it is asked to do
+/// (`cargo test`). Changes of directory and filters at the end are none.
+#[must_use]
+pub fn names(line: &str) -> Vec<String> {
+    let text = line.get(..line.floor_char_boundary(BYTES_MAX)).unwrap_or_default();
+    let mut found: Vec<String> = Vec::new();
+    for part in parts(text).0.iter().filter(|part| matters(part)) {
+        let words = bare(&part.words);
+        let program = program(words);
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+        if program.is_empty() || program.starts_with('-') || !program.chars().all(is_name) {
+            continue;
+        }
+        // Options before it have values of their own or none.
+        let is_word = |word: &&String| word.starts_with(|c: char| c.is_ascii_lowercase());
+        let asked = words.get(1).filter(|word| ASKED.contains(&program) && is_word(word));
+        let name = asked.map_or_else(|| program.to_owned(), |asked| format!("{program} {asked}"));
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
 /// Whether a part is what a command is about: not a change of directory, nor a filter at its end.
 fn matters(part: &Part) -> bool {
     let program = program(bare(&part.words));

@@ -41,6 +41,7 @@ mod work;
 
 pub use body::Confidence;
 pub use changes::Effect;
+pub use command::names as commands_of;
 pub use compactions::{Compaction, Compactions};
 pub use conversation::{Conversation, Line};
 pub use edits::{Edit, Edits};
@@ -132,16 +133,21 @@ impl Facts {
         self.line.last().map_or(Position(0), |(base, _)| *base)
     }
 
-    /// Where a position of the facts is: the session, unless it is the last one, and the position
-    /// there.
+    /// Where a position of the facts is: the number of its session in the line, from 1, unless it
+    /// is the last one, and the position there.
     #[must_use]
-    pub fn place(&self, at: Position) -> (Option<&str>, Position) {
-        let found = self.line.partition_point(|(base, _)| *base <= at).checked_sub(1);
-        let Some((base, session)) = found.and_then(|place| self.line.get(place)) else {
-            return (None, at);
-        };
-        let is_last = found == self.line.len().checked_sub(1);
-        ((!is_last).then_some(&**session), Position(at.0 - base.0))
+    pub fn place(&self, at: Position) -> (Option<usize>, Position) {
+        let number = self.line.partition_point(|(base, _)| *base <= at);
+        let base = number.checked_sub(1).and_then(|place| self.line.get(place));
+        let Some((base, _)) = base else { return (None, at) };
+        ((number < self.line.len()).then_some(number), Position(at.0 - base.0))
+    }
+
+    /// The sessions of the line before the last one, with their numbers, the last of them first.
+    pub fn earlier(&self) -> impl Iterator<Item = (usize, &str)> {
+        let before = self.line.len().saturating_sub(1);
+        let named = self.line.iter().take(before).enumerate();
+        named.map(|(place, (_, session))| (place + 1, &**session)).rev()
     }
 
     /// Folds one event. Events of a session come in ascending order of position.

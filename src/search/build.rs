@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use foldhash::fast::RandomState;
 
 use super::{
-    dates, entities,
+    dates,
+    entities::{self, EntityKind},
     part::{
         BLOCK_TERMS, NIBBLE, NONE, Part, Postings, Row, SIZED_FROM, Sections, SessionRef, Terms,
         put_columns, put_varint,
@@ -16,7 +17,10 @@ use super::{
     terms::stem,
     text::{EventText, pieces},
 };
-use crate::event::{Event, Origin, Position, Range, SessionHash, Timestamp, kinds};
+use crate::{
+    event::{Event, Origin, Position, Range, SessionHash, Timestamp, kinds},
+    projection::commands_of,
+};
 
 /// Texts with their numbers, in the order in which they came.
 #[derive(Debug, Default)]
@@ -292,8 +296,13 @@ fn named(said: &EventText, at: Timestamp) -> Vec<(usize, String)> {
             found.span.terms(day, &mut |term| named.push((found.bytes.start, term.to_owned())));
         }
     }
-    entities::find(&said.text, |place, term| named.push((place, term.to_owned())));
+    entities::find(&said.text, &mut |place, term| named.push((place, term.to_owned())));
     named.extend(said.kind.as_deref().map(|kind| (0, entities::kind(kind))));
+    named.extend(said.named.iter().map(|(kind, name)| (0, kind.term(name))));
+    for (place, line) in entities::prompts(&said.text) {
+        let commands = commands_of(line).into_iter();
+        named.extend(commands.map(|name| (place, EntityKind::Command.term(&name))));
+    }
     named.sort();
     named
 }

@@ -4,6 +4,7 @@
 
 use super::{
     dates,
+    entities::EntityKind,
     letters::{is_word, lower},
     query::{Fault, QUERY_BYTES_MAX, Query, QueryError, WORDS_MAX, is_quote},
     stop_words::is_stop_word,
@@ -37,13 +38,23 @@ pub enum Member {
     File,
     /// An address, or its beginning.
     Url,
+    /// A symbol, whole or its last names.
+    Symbol,
+    /// An error, or its beginning.
+    Error,
+    /// A command: its program, or with what it is asked to do.
+    Command,
+    /// A person, by name or address of mail.
+    Person,
+    /// A package, or its scope.
+    Package,
     /// Not before this time.
     After,
     /// Before this time.
     Before,
 }
 
-const MEMBERS: [(&str, Member); 10] = [
+const MEMBERS: [(&str, Member); 15] = [
     ("type", Member::Type),
     ("session", Member::Session),
     ("workspace", Member::Workspace),
@@ -52,6 +63,11 @@ const MEMBERS: [(&str, Member); 10] = [
     ("kind", Member::Kind),
     ("file", Member::File),
     ("url", Member::Url),
+    ("symbol", Member::Symbol),
+    ("error", Member::Error),
+    ("command", Member::Command),
+    ("person", Member::Person),
+    ("package", Member::Package),
     ("after", Member::After),
     ("before", Member::Before),
 ];
@@ -286,7 +302,14 @@ impl SearchQuery {
                 let takes = "user, model, tool, web, harness or import";
                 return Err(Fault::Value { field: "origin", takes });
             }
-            Member::Kind | Member::File | Member::Url => {
+            Member::Kind
+            | Member::File
+            | Member::Url
+            | Member::Symbol
+            | Member::Error
+            | Member::Command
+            | Member::Person
+            | Member::Package => {
                 let patterns = vec![entity(member, value)];
                 let word = Word { patterns, is_needed: true };
                 if is_not {
@@ -475,9 +498,15 @@ fn member(text: &str) -> Option<(Member, &str)> {
 
 /// The term of something that has a name.
 fn entity(member: Member, value: &str) -> Pattern {
+    let under = |kind: EntityKind| Pattern::Under(kind.term(value));
     match member {
-        Member::File => Pattern::Under(super::entities::file(value)),
-        Member::Url => Pattern::Under(super::entities::url(value)),
+        Member::File => under(EntityKind::File),
+        Member::Url => under(EntityKind::Url),
+        Member::Symbol => under(EntityKind::Symbol),
+        Member::Error => Pattern::Begins(EntityKind::Error.term(value)),
+        Member::Command => under(EntityKind::Command),
+        Member::Person => Pattern::Under(EntityKind::Person.term(&value.to_lowercase())),
+        Member::Package => under(EntityKind::Package),
         _ => Pattern::Term(super::entities::kind(value)),
     }
 }

@@ -12,6 +12,7 @@ mod grammar;
 mod irregular;
 mod letters;
 mod meaning;
+mod named;
 mod part;
 mod passages;
 mod pieces;
@@ -27,8 +28,10 @@ mod vector;
 
 pub use best::{Order, Why};
 pub use build::{PartBuilder, merge};
+pub use entities::EntityKind;
 pub use grammar::{Choice, Filters, Member, SearchQuery};
 pub use meaning::{Meaning, MeaningBuilder, NUMBERS_MAX, Near, merge_meaning, nearest};
+pub use named::{Counted, Named, NamedIn, Naming, OfDay, by_day, named, naming};
 pub use part::{Part, PartError, SessionRef};
 pub use passages::{Field, Passage, passages};
 pub use query::{Fault, Query, QueryError};

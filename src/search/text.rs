@@ -6,10 +6,13 @@ use std::fmt::{Display, Write as _};
 
 use serde_json::{Map, Value};
 
-use super::terms::{Term, terms};
+use super::{
+    entities::EntityKind,
+    terms::{Term, terms},
+};
 use crate::{
     event::{Event, kinds},
-    projection::{body, tools},
+    projection::{body, commands_of, tools},
 };
 
 /// Members that name something else, or that have no words.
@@ -22,6 +25,8 @@ const PIECE_TERMS: usize = 512;
 const PIECE_TERMS_MAX: usize = 2 * PIECE_TERMS;
 /// Pieces of an event: what is beyond is part of the last.
 const PIECES_MAX: u16 = u16::MAX;
+/// Speakers that are no persons.
+const ROLES: [&str; 7] = ["user", "agent", "assistant", "system", "tool", "human", "model"];
 /// Characters of a speaker's name.
 const SPEAKER_CHARS_MAX: usize = 64;
 
@@ -34,6 +39,8 @@ pub struct EventText {
     pub speaker: Option<String>,
     /// The `kind` that its body names.
     pub kind: Option<String>,
+    /// What it names by its form: commands of a call, a speaker, an entity that is written.
+    pub named: Vec<(EntityKind, String)>,
 }
 
 impl EventText {
@@ -60,7 +67,10 @@ impl EventText {
         let role = event.kind.as_str().split('.').next().filter(|_| is_message);
         let named = named.or_else(|| member("name").filter(|_| is_message)).or(role);
         let is_name = |name: &&str| name.chars().count() <= SPEAKER_CHARS_MAX;
+        let person = named.filter(|name| is_name(name) && !ROLES.contains(name));
+        let person = person.map(|name| (EntityKind::Person, name.to_owned()));
         Self {
+            named: person.into_iter().chain(by_form(event.kind.as_str(), &body)).collect(),
             text,
             speaker: named.filter(is_name).map(str::to_owned),
             kind: member("kind").filter(is_name).map(str::to_owned),
@@ -80,6 +90,31 @@ impl EventText {
         let start = starts.get(usize::from(piece)).copied().unwrap_or(end);
         self.text.get(start..end).unwrap_or_default().trim()
     }
+}
+
+/// What the form of an event names: the commands of a call, an entity that is written.
+fn by_form(kind: &str, body: &Value) -> Vec<(EntityKind, String)> {
+    let text = |name: &str| body.get(name).and_then(Value::as_str);
+    if kind == kinds::GRAPH_ENTITY_UPSERTED {
+        let kind = text("entity_type").and_then(EntityKind::named);
+        let named = kind.zip(text("entity_id").map(str::to_owned));
+        return named.into_iter().collect();
+    }
+    let input = body.get("input").filter(|_| kinds::is_call(kind));
+    let line = input.and_then(|input| ["command", "cmd"].iter().find_map(|name| input.get(name)));
+    let commands = match line {
+        Some(Value::String(line)) => commands_of(line),
+        // `["bash", "-lc", "cargo test"]`
+        Some(Value::Array(words)) => {
+            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+            match words.as_slice() {
+                [_, "-c" | "-lc", line] => commands_of(line),
+                words => commands_of(&words.join(" ")),
+            }
+        }
+        _ => Vec::new(),
+    };
+    commands.into_iter().map(|name| (EntityKind::Command, name)).collect()
 }
 
 /// Calls `visit` with every term of the text, the number of its piece and where that begins.

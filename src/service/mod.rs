@@ -73,8 +73,8 @@ pub use find::{FindResult, FoundLine};
 pub use flow::{Answered, Asked, Flow};
 pub use fork::ForkCall;
 pub use graph::{
-    Ends, EntityCall, EntityRow, GraphFilter, GraphPage, GraphQuery, GraphSort, GraphSource,
-    GraphWritten, RelationCall, RelationRow,
+    Analytics, Day, Ends, EntityCall, EntityPage, EntityQuery, EntityRow, GraphFilter, GraphPage,
+    GraphQuery, GraphSort, GraphSource, GraphWritten, RelationCall, RelationRow, Seen,
 };
 pub use history::{History, Left, StartFrom};
 pub use indexing::{BehindSession, Coverage, IndexCounts, SearchOptions};
@@ -107,7 +107,7 @@ pub use views::{CompactionsView, UsageView};
 pub use wake::{Granted, TakeUp, TakenUp, Unfinished, WakeCall, Woken};
 pub use window::{WINDOW_TOKENS_MAX, WindowQuery, WindowView};
 
-pub use crate::search::Why;
+pub use crate::search::{EntityKind, Naming, Why};
 pub use crate::store::{
     Aging, Appended, Backup, Change, Family, ForkPoint, Gap, Head, Health, Keeps, KeyReport,
     NewSession, Part, Placed, Receipt, Recovery, Relative, Repaired, Scrub, SessionInfo, Stage,

@@ -46,7 +46,7 @@ const BESIDE_BYTES: usize = 240;
 /// Searches that rank at once.
 pub(super) const AT_ONCE: usize = 8;
 /// How long a search catches up with what was written before it.
-const CATCH_UP: Duration = Duration::from_millis(50);
+pub(super) const CATCH_UP: Duration = Duration::from_millis(50);
 /// Bytes that a token takes in an answer, about, and of a hit's members beside its texts.
 const TOKEN_BYTES: usize = 4;
 const FRAME_BYTES: usize = 400;

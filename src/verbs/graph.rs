@@ -5,16 +5,20 @@
 
 use std::io;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::{
     Asks, AtEntity, InWorkspace, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit,
     tools::{ServeTool, Tool, ToolCall, Toolset},
+    values::time,
 };
 use crate::{
     service::{Code, EntityCall, RelationCall, ServiceError, ServiceResult},
     wire::{
         graph::{
-            EntityList, EntityQueryRequest, RelateRequest, RelationQueryRequest, RelationshipList,
-            UpsertRequest, Written,
+            AnalyticsAnswer, EntityList, EntityQueryRequest, RelateRequest, RelationQueryRequest,
+            RelationshipList, UpsertRequest, Written, waiting,
         },
         tools::graph::{
             CreateRelationship, EntitiesFound, GraphKept, QueryEntities, QueryRelationships,
@@ -31,6 +35,7 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Relate>();
     visit.verb::<FindEntities>();
     visit.verb::<FindRelationships>();
+    visit.verb::<Analyse>();
     visit.tool(written(Tool::own::<UpsertEntity>(
         "upsert_entity",
         "Create or change an entity",
@@ -49,7 +54,8 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.tool(Tool::own::<QueryEntities>(
         "query_entities",
         "Find entities",
-        "Entities of this workspace by type, properties and time, with paging.",
+        "Entities of this workspace by type, properties and time, with paging: what was written, \
+         and the files, errors, commands and other things that its sessions name.",
         Toolset::Graph,
         Need::READ,
     ));
@@ -136,8 +142,9 @@ impl Verb for FindEntities {
     const ROUTE: Route =
         Route::post("/v1/workspaces/{workspace}/entities/query", "queryEntities", Need::READ);
     const TAG: &'static str = "graph";
-    const ABOUT: &'static str = "Entities of a workspace by their types, members and properties; \
-                                 none where nothing was written yet.";
+    const ABOUT: &'static str = "Entities of a workspace by their types, members and properties: \
+                                 what callers wrote, and the files, addresses, symbols, errors, \
+                                 commands, persons and packages that its sessions name.";
     const ASKS: Asks = Asks::Maybe("Which entities, in which order");
     const ANSWERS: &'static str = "The entities, and how many there are";
     type Params = InWorkspace;
@@ -153,7 +160,7 @@ impl Verb for FindEntities {
 impl Serve for FindEntities {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<EntityList> {
         let workspace = &call.params.workspace;
-        Ok(call.service.query_entities(&call.caller, workspace, call.body.into()).await?.into())
+        Ok(call.service.query_entities(&call.caller, workspace, call.body.read()?).await?.into())
     }
 }
 
@@ -188,6 +195,40 @@ impl Serve for FindRelationships {
         let workspace = &call.params.workspace;
         let found = call.service.query_relationships(&call.caller, workspace, ends, query).await?;
         Ok(found.into())
+    }
+}
+
+pub struct Analyse;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct AnalyseQuery {
+    /// Only what was written at or after this time
+    pub since: Option<String>,
+    /// Wait so long for events that are not in the index yet, beyond the usual 50; 60 000 at most
+    #[schemars(range(max = 60_000))]
+    pub wait_ms: u64,
+}
+
+impl Verb for Analyse {
+    const ROUTE: Route =
+        Route::get("/v1/workspaces/{workspace}/analytics", "analytics", Need::READ);
+    const TAG: &'static str = "graph";
+    const ABOUT: &'static str = "What was done in a workspace, in numbers: sessions, events, \
+                                 tokens, what most sessions name, and each day. Counted are the \
+                                 events that say something.";
+    const ANSWERS: &'static str = "The numbers";
+    type Params = InWorkspace;
+    type Query = AnalyseQuery;
+    type Body = ();
+    type Answer = AnalyticsAnswer;
+}
+
+impl Serve for Analyse {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<AnalyticsAnswer> {
+        let since = time("since", call.query.since.as_deref())?;
+        let (workspace, wait) = (&call.params.workspace, waiting(call.query.wait_ms)?);
+        Ok(call.service.analytics(&call.caller, workspace, since, wait).await?.into())
     }
 }
 
@@ -235,8 +276,8 @@ impl ServeTool for QueryEntities {
 
     async fn serve_tool(mut self, call: ToolCall<'_>) -> ServiceResult<EntitiesFound> {
         let workspace = workspace_of(&call, self.workspace.take()).await?;
-        let found = call.service.query_entities(call.caller, &workspace, self.into_query()).await?;
-        Ok(found.into())
+        let asked = self.into_query()?;
+        Ok(call.service.query_entities(call.caller, &workspace, asked).await?.into())
     }
 }
 

@@ -56,7 +56,11 @@ impl Times<'_> {
     }
 }
 
-fn time(name: &str, text: Option<&str>) -> ServiceResult<Option<Timestamp>> {
+/// An instant.
+///
+/// # Errors
+/// `invalid_request`, naming the parameter.
+pub fn time(name: &str, text: Option<&str>) -> ServiceResult<Option<Timestamp>> {
     let Some(text) = text else { return Ok(None) };
     let time = Timestamp::parse(&text.replace(' ', "+"));
     time.map(Some).ok_or_else(|| ServiceError::invalid(name, "an RFC 3339 time is expected"))

@@ -1,14 +1,18 @@
 //! The arguments of the verb on the graph of a workspace. It must not act on them.
 
+use std::time::Duration;
+
 use clap::Args;
 use serde_json::{Map, Value};
 
+use super::super::values::duration_argument;
 use crate::wire::graph::{Filter, Sort};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sessionlog graph ~/work/bank                               the entities of a workspace
+  sessionlog graph ~/work/bank --since 7d                    what was done, in numbers
+  sessionlog graph ~/work/bank --type file --sort sessions:desc --sessions
   sessionlog graph ~/work/bank --upsert task/42 --properties '{\"state\": \"open\"}'
   sessionlog graph ~/work/bank --relate 42 CONCERNS src/ledger.rs
   sessionlog graph ~/work/bank --type task --where 'state eq open' --sort created_at:desc
@@ -30,6 +34,21 @@ pub(crate) struct Graph {
     /// With --upsert, what changes, null removing a property; with --relate, of the relation
     #[arg(long, value_name = "JSON", value_parser = object, conflicts_with = "relations")]
     pub(crate) properties: Option<Map<String, Value>>,
+    /// List entities: what callers wrote, and what the sessions name
+    #[arg(long, conflicts_with_all = ["upsert", "relate"])]
+    pub(crate) entities: bool,
+    /// Of entities: all, only what callers wrote, or only what the sessions name
+    #[arg(long, value_name = "SOURCE", value_parser = ["all", stringify!(told), "extracted"])]
+    pub(crate) source: Option<String>,
+    /// Name the sessions that name an entity
+    #[arg(long)]
+    pub(crate) sessions: bool,
+    /// The numbers since: an instant of RFC 3339, or a duration such as 7d
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) since: Option<String>,
+    /// Wait up to this long for events that are not indexed yet; default 10s
+    #[arg(long, value_name = "DURATION", value_parser = duration_argument)]
+    pub(crate) wait: Option<Duration>,
     /// List relations
     #[arg(long, conflicts_with_all = ["upsert", "relate"])]
     pub(crate) relations: bool,

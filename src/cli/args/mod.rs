@@ -121,7 +121,7 @@ pub(super) enum Verb {
     Cursors(Cursors),
     /// List what is remembered in a session or a workspace, add to it or forget an item
     Memory(Memory),
-    /// Show the entities and relations of a workspace, or write one
+    /// Show what was done in a workspace, its entities and relations, or write one
     Graph(Graph),
     /// Mark an event as important, wrong or done
     Mark(Mark),

@@ -7,14 +7,23 @@ use serde_json::{Map, Value};
 
 use super::{NOTICE, parts::none};
 use crate::{
-    service::{Ends, EntityRow},
-    service::{EntityCall, GraphPage, GraphQuery, GraphWritten, RelationCall, RelationRow},
-    wire::graph::{
-        Entity, EntityList, EntityQueryRequest, Filter, RelationQueryRequest, Relationship,
-        RelationshipList, Sort,
+    service::{
+        Ends, EntityCall, EntityPage, EntityQuery, GraphPage, GraphQuery, GraphWritten,
+        RelationCall, RelationRow, ServiceResult,
+    },
+    wire::{
+        graph::{
+            Entity, EntityList, EntityQueryRequest, Filter, RelationQueryRequest, Relationship,
+            RelationshipList, Sort,
+        },
+        search::Complete,
     },
 };
 
+/// Milliseconds that a model waits for what is not in the index yet: mostly at a first query.
+const WAIT_MS: u64 = 2_000;
+/// Entities of an answer, when the caller does not say.
+const LIMIT: usize = 100;
 /// Bytes of properties in an answer, about: a model reads them.
 const ANSWER_BYTES: usize = 32 << 10;
 
@@ -96,7 +105,7 @@ pub(crate) struct QueryEntities {
     /// Left out: all types.
     #[serde(default)]
     types: Vec<String>,
-    /// All of them hold. A field is type, id, created_at, updated_at or a property.
+    /// All of them hold. A field is type, id, created_at, sessions, count, last_at or a property.
     #[serde(default)]
     filters: Vec<Filter>,
     #[serde(default)]
@@ -106,16 +115,35 @@ pub(crate) struct QueryEntities {
     limit: Option<usize>,
     #[serde(default)]
     offset: usize,
+    /// What callers wrote, what sessions name (file, url, symbol, error, command, person, package),
+    /// or all.
+    #[schemars(extend("enum" = ["all", stringify!(told), "extracted"]))]
+    source: Option<String>,
+    /// Name the sessions that name an entity.
+    #[serde(default, rename = "includeSessions")]
+    include_sessions: bool,
     /// Left out: the workspace of the bound session, else of your directory.
     #[serde(alias = "workspaceId")]
     pub(crate) workspace: Option<String>,
 }
 
 impl QueryEntities {
-    pub(crate) fn into_query(self) -> GraphQuery {
-        let Self { types, filters, sort, limit, offset, .. } = self;
-        let asked = EntityQueryRequest { types, filters, sort, limit, offset };
-        GraphQuery { bytes_max: ANSWER_BYTES, ..asked.into() }
+    pub(crate) fn into_query(self) -> ServiceResult<EntityQuery> {
+        let Self { types, filters, sort, limit, offset, source, include_sessions, .. } = self;
+        let asked = EntityQueryRequest {
+            types,
+            filters,
+            sort,
+            limit,
+            offset,
+            source,
+            include_sessions,
+            wait_ms: WAIT_MS,
+        };
+        let mut asked = asked.read()?;
+        asked.query.bytes_max = ANSWER_BYTES;
+        asked.query.limit = asked.query.limit.or(Some(LIMIT));
+        Ok(asked)
     }
 }
 
@@ -168,14 +196,17 @@ pub(crate) struct EntitiesFound {
     /// offset of the next page.
     #[serde(rename = "nextOffset", skip_serializing_if = "none")]
     next_offset: Option<u64>,
+    /// What was not looked at yet, of the sessions that name entities.
+    #[serde(skip_serializing_if = "none")]
+    complete: Option<Complete>,
     trust: String,
     notice: &'static str,
 }
 
-impl From<GraphPage<EntityRow>> for EntitiesFound {
-    fn from(page: GraphPage<EntityRow>) -> Self {
-        let EntityList { entities, total, next_offset, trust, .. } = page.into();
-        Self { entities, total, next_offset, trust, notice: NOTICE }
+impl From<EntityPage> for EntitiesFound {
+    fn from(page: EntityPage) -> Self {
+        let EntityList { entities, total, next_offset, complete, trust, .. } = page.into();
+        Self { entities, total, next_offset, complete, trust, notice: NOTICE }
     }
 }
 

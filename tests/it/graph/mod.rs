@@ -1,5 +1,7 @@
 //! The graph of a workspace: entities and relations over HTTP, by tools and on the command line.
 
+mod named;
+
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
@@ -446,14 +448,14 @@ async fn a_model_writes_and_finds_with_the_arguments_of_the_document() {
 fn a_person_writes_and_lists_a_graph_on_the_command_line() {
     let place = with_trip();
     let graph = |more: &[&str]| place.run(&[&["graph", "/w"], more].concat());
-    assert!(graph(&[]).err.contains("Nothing matches."));
+    assert!(graph(&["--entities"]).err.contains("Nothing matches."));
     let kept = graph(&["--upsert", "task/42", "--properties", r#"{"state": "open", "n": 2}"#]).ok();
     assert!(kept.starts_with("entity 42: position 0 of notebook."), "{kept}");
     graph(&["--upsert", "file/src/ledger.rs"]).ok();
     let kept = graph(&["--relate", "42", "CONCERNS", "src/ledger.rs"]).ok();
     assert!(kept.starts_with("relation rel_"), "{kept}");
     graph(&["--relate", "trip", "USES", "42"]).ok();
-    let found = graph(&[]).ok();
+    let found = graph(&["--entities"]).ok();
     for words in ["task 42", "state: open", "n: 2", "file src/ledger.rs"] {
         assert!(found.contains(words), "{words}: {found}");
     }
@@ -474,7 +476,7 @@ fn a_person_writes_and_lists_a_graph_on_the_command_line() {
     }
     let shown = json!({"text": words}).to_string();
     graph(&["--upsert", "task/42", "--properties", &shown]).ok();
-    assert!(!graph(&[]).ok().contains('\u{1b}'), "no property steers a terminal");
+    assert!(!graph(&["--entities"]).ok().contains('\u{1b}'), "no property steers a terminal");
     for (arguments, exit) in [
         (vec!["--upsert", "task"], 2),
         (vec!["--upsert", "task/1", "--properties", "[1]"], 2),

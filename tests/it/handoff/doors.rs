@@ -1,6 +1,8 @@
 //! Handing a session on through each interface: the tools by the names of the reference, and the
 //! command line.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -41,6 +43,7 @@ async fn the_tools_have_the_names_and_inputs_of_the_reference_in_each_interface(
         // The connection is at work in it: a second save goes there.
         let again = door.ok("save_session", json!({"workspaceId": workspace})).await;
         assert_eq!(again["sessionId"], first.as_str(), "{which}");
+        desk.clock.advance(Duration::from_secs(60));
         let asked = json!({"workspaceId": workspace, "tokenBudget": 2_000});
         let found = door.ok("restore_session", asked.clone()).await;
         let next = found["sessionId"].as_str().unwrap().to_owned();

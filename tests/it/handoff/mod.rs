@@ -2,6 +2,9 @@
 //! both; over HTTP, by tools and on the command line.
 
 mod doors;
+mod planted;
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -176,6 +179,7 @@ async fn a_call_without_content_is_enough_because_the_log_has_everything() {
         let saved = ok(house, "/save", json!({})).await;
         assert_eq!((&saved["session_id"], &saved["items"]), (&json!("one"), &json!(0)), "{saved}");
         // One that is saved comes before one that was written to later.
+        house.clock.advance(Duration::from_secs(60));
         session(house, "two", "/work/bank").await;
         append(house, "two", json!([said("Paint the door of the shop green")])).await;
         let found = ok(house, "/restore", json!({"create": false})).await;
@@ -278,7 +282,7 @@ async fn a_chain_knows_all_of_it_and_is_walked_both_ways() {
             "The ledger rounds to 7 digits",
             "The export keeps zeros",
             "price.py",
-            "(one@1)",
+            "(S1@1)",
         ] {
             assert!(all.contains(fact), "{fact}: {all}");
         }
@@ -484,6 +488,45 @@ async fn a_text_is_shortened_only_as_far_as_the_budget_asks() {
             order.contains(&"bare".to_owned()) && order.contains(&"whole".to_owned()),
             "{forms:?}"
         );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_budget_is_shared_by_what_the_session_is_about() {
+    over_every_engine(async |house| {
+        for id in ["code", "talk"] {
+            session(house, id, "/work/bank").await;
+            let messages: Vec<Value> = (0..60)
+                .map(|n| {
+                    answered(&format!("Heron{n} of lot L{n} nests at {} in harbour{n}.", n * 7))
+                })
+                .collect();
+            append(house, id, json!(messages)).await;
+            let category = if id == "code" { "code" } else { "concept" };
+            let items: Vec<Value> = (0..60)
+                .map(|n| {
+                    let content = format!("let vault{n} = open(\"lot{n}\", {n});");
+                    json!({"category": category, "content": content, "importance": 9})
+                })
+                .collect();
+            ok(house, "/save", json!({"session_id": id, "context_items": items})).await;
+        }
+        let ask = async |session: &str, tokens: u64| {
+            let asked = json!({"session_id": session, "tokens_max": tokens, "create": false});
+            ok(house, "/restore", asked).await["budget"].clone()
+        };
+        let code = ask("code", 3_000).await;
+        let percents = ["code", "conversation", "metadata"].map(|name| &code[name]["percent"]);
+        assert_eq!(percents, [&json!(60), &json!(30), &json!(10)]);
+        // Context items would take all of it, and the conversation has its share nevertheless.
+        let talk = code["conversation"]["tokens"].as_u64().unwrap();
+        assert!(talk >= 600, "{code}");
+        let talk = ask("talk", 3_000).await;
+        let percents = ["conversation", "metadata"].map(|name| &talk[name]["percent"]);
+        assert_eq!(percents, [&json!(70), &json!(30)], "{talk}");
+        // What one share does not need, another one has.
+        assert!(talk["conversation"]["tokens"].as_u64() > Some(2_100), "{talk}");
     })
     .await;
 }

@@ -1,0 +1,260 @@
+//! What the passages of an index name, counted: files, symbols, errors and the other kinds, each
+//! with how often and when. It must not read a text or judge a name.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::{
+    entities::EntityKind,
+    part::{Part, Postings, Terms},
+    runs::{Keep, Runs},
+};
+use crate::event::{SessionId, Timestamp};
+
+/// Names that are counted at once; further ones are left out.
+const NAMES_MAX: usize = 200_000;
+/// Milliseconds of a day.
+const DAY_MS: i64 = 24 * 3_600 * 1_000;
+
+/// Something that events name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its kind.
+    pub kind: EntityKind,
+    /// Its name.
+    pub name: String,
+    /// Sessions with such events.
+    pub sessions: u64,
+    /// Events that name it.
+    pub count: u64,
+    /// The first of them.
+    pub first_at: Timestamp,
+    /// The last of them.
+    pub last_at: Timestamp,
+}
+
+/// What events of some sessions name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedIn {
+    /// By kind and name.
+    pub named: Vec<Named>,
+    /// Whether there are more.
+    pub limited: bool,
+}
+
+/// A session that names something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Naming {
+    /// The session.
+    pub session: SessionId,
+    /// Its events that do.
+    pub count: u64,
+    /// The last of them.
+    pub last_at: Timestamp,
+}
+
+/// Events of a day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OfDay {
+    /// Sessions with such events.
+    pub sessions: u64,
+    /// The events.
+    pub events: u64,
+    /// Words of their texts, without the most common ones.
+    pub words: u64,
+}
+
+/// Events by day.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// By days since 1970.
+    pub days: BTreeMap<i64, OfDay>,
+    /// Sessions of all days.
+    pub sessions: u64,
+}
+
+/// The passages that are kept, and of which session each is.
+struct Kept<'a, 'p> {
+    parts: &'p [Part<'a>],
+    ids: Vec<&'a str>,
+    /// By part and passage: the session, or none.
+    sessions: Vec<Vec<u32>>,
+    since: Option<Timestamp>,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl<'a, 'p> Kept<'a, 'p> {
+    fn of(parts: &'p [Part<'a>], keep: &Keep<'_>, since: Option<Timestamp>) -> Self {
+        let runs = Runs::of(parts, keep);
+        let mut sessions: Vec<Vec<u32>> = parts.iter().map(|part| vec![NONE; part.len()]).collect();
+        for run in &runs.runs {
+            let of = sessions.get_mut(run.part).and_then(|of| of.get_mut(run.passages.clone()));
+            of.into_iter().flatten().for_each(|session| *session = run.session as u32);
+        }
+        let ids = runs.sessions.iter().map(|session| session.id).collect();
+        Self { parts, ids, sessions, since }
+    }
+
+    /// Calls `visit` with the session, the position and the time of each kept passage of these.
+    fn each(
+        &self,
+        part: usize,
+        postings: Postings<'_>,
+        mut visit: impl FnMut(u32, u64, Timestamp),
+    ) {
+        let (Some(of), Some(sessions)) = (self.parts.get(part), self.sessions.get(part)) else {
+            return;
+        };
+        postings.each(|passage, _| {
+            let session = sessions.get(passage).copied().unwrap_or(NONE);
+            let Some(row) = of.row(passage).filter(|_| session != NONE) else { return };
+            let at = Timestamp(row.at_ms.saturating_mul(1_000));
+            if self.since.is_none_or(|since| at >= since) {
+                visit(session, row.position, at);
+            }
+        });
+    }
+}
+
+impl Kept<'_, '_> {
+    fn naming(&self, kind: EntityKind, names: &[String]) -> Vec<Naming> {
+        let mut found: HashMap<u32, (HashSet<u64>, Timestamp)> = HashMap::new();
+        for name in names {
+            let term = kind.term(name);
+            for (number, part) in self.parts.iter().enumerate() {
+                let Some(postings) = part.find(term.as_bytes()) else { continue };
+                self.each(number, postings, |session, position, at| {
+                    let (events, last) = found.entry(session).or_insert((HashSet::new(), at));
+                    events.insert(position);
+                    *last = at.max(*last);
+                });
+            }
+        }
+        let naming = |(session, (events, last_at)): (u32, (HashSet<u64>, Timestamp))| {
+            let session = SessionId::new(self.ids.get(session as usize)?).ok()?;
+            Some(Naming { session, count: events.len() as u64, last_at })
+        };
+        let mut found: Vec<Naming> = found.into_iter().filter_map(naming).collect();
+        found.sort_by(|one, other| {
+            (other.last_at, &one.session).cmp(&(one.last_at, &other.session))
+        });
+        found
+    }
+}
+
+/// What is counted of a name.
+struct Tally {
+    sessions: HashSet<u32>,
+    count: u64,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+/// What the kept passages name of these kinds, since a time. `same` says under which name one is
+/// counted.
+#[must_use]
+pub fn named(
+    parts: &[Part<'_>],
+    kinds: &[EntityKind],
+    keep: &Keep<'_>,
+    since: Option<Timestamp>,
+    same: &dyn Fn(EntityKind, String) -> String,
+) -> NamedIn {
+    let kept = Kept::of(parts, keep, since);
+    let mut found: BTreeMap<(EntityKind, String), Tally> = BTreeMap::new();
+    let mut limited = false;
+    for kind in kinds {
+        let prefix = kind.prefix();
+        for (number, part) in parts.iter().enumerate() {
+            let mut terms: Terms<'_> = part.terms_from(prefix.as_bytes());
+            while let Some(postings) = terms.next() {
+                let Ok(term) = std::str::from_utf8(&terms.term) else { continue };
+                if !term.starts_with(&prefix) {
+                    break;
+                }
+                let Some(name) = kind.name(term) else { continue };
+                let mut tally: Option<Tally> = None;
+                let mut before = None;
+                kept.each(number, postings, |session, position, at| {
+                    let new = Tally { sessions: HashSet::new(), count: 0, first: at, last: at };
+                    let tally = tally.get_or_insert(new);
+                    tally.sessions.insert(session);
+                    // Pieces of one event follow each other.
+                    let event = (session, position);
+                    tally.count += u64::from(before.replace(event) != Some(event));
+                    (tally.first, tally.last) = (tally.first.min(at), tally.last.max(at));
+                });
+                let Some(tally) = tally else { continue };
+                let key = (*kind, same(*kind, name));
+                if found.len() >= NAMES_MAX && !found.contains_key(&key) {
+                    limited = true;
+                    continue;
+                }
+                add(&mut found, key, tally);
+            }
+        }
+    }
+    let row = |((kind, name), tally): ((EntityKind, String), Tally)| Named {
+        kind,
+        name,
+        sessions: tally.sessions.len() as u64,
+        count: tally.count,
+        first_at: tally.first,
+        last_at: tally.last,
+    };
+    NamedIn { named: found.into_iter().map(row).collect(), limited }
+}
+
+fn add(found: &mut BTreeMap<(EntityKind, String), Tally>, key: (EntityKind, String), new: Tally) {
+    match found.get_mut(&key) {
+        None => drop(found.insert(key, new)),
+        Some(known) => {
+            known.sessions.extend(new.sessions);
+            known.count += new.count;
+            known.first = known.first.min(new.first);
+            known.last = known.last.max(new.last);
+        }
+    }
+}
+
+/// The sessions whose kept passages name each of some things, under any of its names, the latest
+/// first.
+#[must_use]
+pub fn naming(
+    parts: &[Part<'_>],
+    wanted: &[(EntityKind, Vec<String>)],
+    keep: &Keep<'_>,
+) -> Vec<Vec<Naming>> {
+    let kept = Kept::of(parts, keep, None);
+    wanted.iter().map(|(kind, names)| kept.naming(*kind, names)).collect()
+}
+
+/// The kept passages by the day of their time, since a time.
+#[must_use]
+pub fn by_day(parts: &[Part<'_>], keep: &Keep<'_>, since: Option<Timestamp>) -> Counted {
+    let kept = Kept::of(parts, keep, since);
+    let mut all: HashSet<u32> = HashSet::new();
+    let mut days: BTreeMap<i64, (HashSet<u32>, OfDay)> = BTreeMap::new();
+    for (part, sessions) in parts.iter().zip(&kept.sessions) {
+        let mut before = None;
+        for (passage, session) in sessions.iter().enumerate().filter(|(_, one)| **one != NONE) {
+            let (Some(row), Some(words)) = (part.row(passage), part.lengths().get(passage)) else {
+                continue;
+            };
+            let at = Timestamp(row.at_ms.saturating_mul(1_000));
+            if since.is_some_and(|since| at < since) {
+                continue;
+            }
+            all.insert(*session);
+            let (sessions, day) = days.entry(row.at_ms.div_euclid(DAY_MS)).or_default();
+            sessions.insert(*session);
+            let event = (*session, row.position);
+            day.events += u64::from(before.replace(event) != Some(event));
+            day.words += u64::from(u16::from_le_bytes(*words));
+        }
+    }
+    let day = |(day, (sessions, of)): (i64, (HashSet<u32>, OfDay))| {
+        (day, OfDay { sessions: sessions.len() as u64, ..of })
+    };
+    Counted { days: days.into_iter().map(day).collect(), sessions: all.len() as u64 }
+}

@@ -1,0 +1,81 @@
+//! What a name, a type and properties of a graph may be, and the id of a relation. It must not look
+//! anything up.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    event::{json, limits},
+    service::{ServiceError, ServiceResult},
+};
+
+/// Characters of a type, and of an id: a workspace may be one.
+const TYPE_CHARS_MAX: usize = 64;
+const ID_CHARS_MAX: usize = limits::WORKSPACE_CHARS_MAX;
+/// Bytes of the properties of an entity or a relation, and levels of their lists and objects.
+const PROPERTIES_BYTES_MAX: usize = 64 << 10;
+const PROPERTIES_DEPTH_MAX: usize = 32;
+/// Hexadecimal digits of the id of a relation.
+const ID_DIGITS: usize = 24;
+
+pub(super) fn check_workspace(workspace: &str) -> ServiceResult<()> {
+    let chars = workspace.chars().count();
+    if chars == 0 || chars > limits::WORKSPACE_CHARS_MAX {
+        let problem = format!("1 to {} characters", limits::WORKSPACE_CHARS_MAX);
+        return Err(ServiceError::invalid("workspace", problem));
+    }
+    Ok(())
+}
+
+pub(super) fn check_type(field: &str, name: &str) -> ServiceResult<()> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let fits = name.len() <= TYPE_CHARS_MAX
+        && name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.bytes().all(is_name);
+    if fits {
+        Ok(())
+    } else {
+        Err(ServiceError::invalid(field, "[A-Za-z][A-Za-z0-9_]{0,63} is expected"))
+    }
+}
+
+pub(super) fn check_id(field: &str, id: &str) -> ServiceResult<()> {
+    let chars = id.chars().count();
+    if chars == 0 || chars > ID_CHARS_MAX || id.chars().any(char::is_control) {
+        let problem = format!("1 to {ID_CHARS_MAX} characters, none of which controls a terminal");
+        return Err(ServiceError::invalid(field, problem));
+    }
+    Ok(())
+}
+
+pub(super) fn check_properties(text: &str) -> ServiceResult<()> {
+    if text.len() > PROPERTIES_BYTES_MAX {
+        let problem = format!("{} bytes; {PROPERTIES_BYTES_MAX} are allowed", text.len());
+        return Err(ServiceError::invalid("properties", problem)
+            .action("keep large contents in a file or an event, and name the place"));
+    }
+    if json::weigh(text.as_bytes(), usize::MAX).depth > PROPERTIES_DEPTH_MAX {
+        let problem = format!("{PROPERTIES_DEPTH_MAX} levels are allowed");
+        return Err(ServiceError::invalid("properties", problem));
+    }
+    Ok(())
+}
+
+pub(super) fn text_of(properties: &Map<String, Value>) -> String {
+    serde_json::to_string(properties).expect("an object of JSON values is JSON")
+}
+
+/// The id of a relation: of its content, whatever the order of its properties.
+pub(super) fn relation_id(
+    kind: &str,
+    from: &str,
+    to: &str,
+    properties: &Map<String, Value>,
+) -> String {
+    let mut properties = Value::Object(properties.clone());
+    properties.sort_all_objects();
+    let content = serde_json::to_vec(&(kind, from, to, properties)).expect("texts are JSON");
+    let context = "sessionlog v1 id of a relation";
+    let hash = blake3::Hasher::new_derive_key(context).update(&content).finalize();
+    let digits: String = hash.to_hex().chars().take(ID_DIGITS).collect();
+    format!("rel_{digits}")
+}

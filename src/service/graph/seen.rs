@@ -1,0 +1,193 @@
+//! What the sessions of a workspace name, from the index: files, errors, commands and other things
+//! that no caller wrote as entities, counted. It must not read an event.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use crate::{
+    event::{Position, Range, SessionId, Timestamp},
+    search::{self, Counted, EntityKind, Keep, NamedIn, Naming, Part, SessionRef},
+    service::{
+        Caller, Code, Coverage, Service, ServiceError, ServiceResult, indexing::ScopeIndex,
+        is_notebook, search::CATCH_UP,
+    },
+    store::Mapped,
+};
+
+/// Sessions that are named of an entity.
+const NAMING_MAX: usize = 20;
+
+/// What is counted of an entity that events name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Sessions with such events.
+    pub sessions: u64,
+    /// The events.
+    pub count: u64,
+    /// The first of them.
+    pub first_at: Timestamp,
+    /// The last of them.
+    pub last_at: Timestamp,
+    /// Sessions that name it, the latest first; empty unless they are wanted.
+    pub named_in: Vec<Naming>,
+}
+
+/// The index of a scope, and whether it is known what was written before.
+pub(super) struct Looked {
+    index: Arc<ScopeIndex>,
+    is_noted: bool,
+    workspace: Arc<str>,
+}
+
+impl Looked {
+    /// What the index lacks, and whether it is known what was written before.
+    pub(super) fn coverage(&self) -> (Coverage, bool) {
+        (self.index.coverage(), self.is_noted)
+    }
+}
+
+impl Service {
+    /// The index, once what was written before is in it or the time is over; `None` where searching
+    /// is turned off.
+    pub(super) async fn looked(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+        wait: Duration,
+    ) -> Option<Looked> {
+        if !self.indexing.is_enabled() {
+            return None;
+        }
+        let wait = CATCH_UP + wait;
+        let caught_up = self.caught_up(&caller.scope, wait, ScopeIndex::is_caught_up);
+        let (index, is_noted) = caught_up.await;
+        Some(Looked { index, is_noted, workspace: workspace.into() })
+    }
+
+    /// Runs what takes a processor for a while, no more at once than searches.
+    pub(super) async fn sifted<T: Send + 'static>(
+        &self,
+        sift: impl FnOnce() -> T + Send + 'static,
+    ) -> ServiceResult<T> {
+        let broken = |error: String| ServiceError::new(Code::InternalError, error);
+        let permit = Arc::clone(&self.searches).acquire_owned().await;
+        let permit = permit.map_err(|error| broken(error.to_string()))?;
+        let sifted = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            sift()
+        });
+        sifted.await.map_err(|error| broken(error.to_string()))
+    }
+
+    /// Runs `look` over the parts of an index, with what keeps the sessions of the workspace.
+    pub(super) async fn over_parts<T: Send + 'static>(
+        &self,
+        looked: &Looked,
+        look: impl Fn(&[Part<'_>], &Keep<'_>) -> T + Send + 'static,
+    ) -> ServiceResult<T> {
+        let (index, workspace) = (Arc::clone(&looked.index), Arc::clone(&looked.workspace));
+        let service = self.clone();
+        self.sifted(move || {
+            let is_of = |id: &SessionId, of: Option<&str>, _: bool| {
+                let is_wanted = of == Some(&*workspace) && !is_notebook(id);
+                is_wanted.then_some(Position(u64::MAX))
+            };
+            let keep = |session: SessionRef<'_>, range: Range| {
+                let served = index.served(session.hash, is_of).into_iter().map(|one| one.range);
+                let kept = served.map(|of| (of.from.max(range.from), of.to.min(range.to)));
+                kept.filter(|(from, to)| from < to).map(|(from, to)| Range::new(from, to)).collect()
+            };
+            loop {
+                let bytes = index.parts().into_iter();
+                let bytes: Vec<Arc<dyn Mapped>> =
+                    bytes.filter_map(|bytes| service.open_part(&index, bytes)).collect();
+                let parts: Vec<Part<'_>> =
+                    bytes.iter().filter_map(|bytes| Part::trusted(bytes.bytes()).ok()).collect();
+                let found = look(&parts, &keep);
+                // What was computed from a file that the disk lost is void; the file goes.
+                if bytes.iter().all(|bytes| !bytes.is_hurt()) {
+                    return found;
+                }
+            }
+        })
+        .await
+    }
+
+    /// What sessions of the workspace name of these kinds, since a time.
+    pub(super) async fn seen(
+        &self,
+        looked: &Looked,
+        kinds: Vec<EntityKind>,
+        since: Option<Timestamp>,
+    ) -> ServiceResult<NamedIn> {
+        let workspace = Arc::clone(&looked.workspace);
+        self.over_parts(looked, move |parts, keep| {
+            let same = |kind, name| usual(kind, name, &workspace);
+            search::named(parts, &kinds, keep, since, &same)
+        })
+        .await
+    }
+
+    /// What was written by day, since a time.
+    pub(super) async fn days(
+        &self,
+        looked: &Looked,
+        since: Option<Timestamp>,
+    ) -> ServiceResult<Counted> {
+        self.over_parts(looked, move |parts, keep| search::by_day(parts, keep, since)).await
+    }
+
+    /// The sessions that name each of these, the latest first.
+    pub(super) async fn naming(
+        &self,
+        looked: &Looked,
+        wanted: Vec<(EntityKind, String)>,
+    ) -> ServiceResult<Vec<Vec<Naming>>> {
+        let workspace = Arc::clone(&looked.workspace);
+        let wanted: Vec<(EntityKind, Vec<String>)> =
+            wanted.into_iter().map(|(kind, name)| (kind, names(kind, name, &workspace))).collect();
+        let found =
+            self.over_parts(looked, move |parts, keep| search::naming(parts, &wanted, keep));
+        let mut found = found.await?;
+        found.iter_mut().for_each(|sessions| sessions.truncate(NAMING_MAX));
+        Ok(found)
+    }
+}
+
+/// The name under which an entity is counted: of a file below the workspace its path from there.
+pub(super) fn usual(kind: EntityKind, name: String, workspace: &str) -> String {
+    match kind {
+        EntityKind::File => {
+            let rest = name.strip_prefix(&below(workspace)).filter(|rest| !rest.is_empty());
+            rest.map(str::to_owned).unwrap_or(name)
+        }
+        _ => name,
+    }
+}
+
+/// The names that are counted under a usual one.
+fn names(kind: EntityKind, name: String, workspace: &str) -> Vec<String> {
+    match kind {
+        EntityKind::File => vec![format!("{}{name}", below(workspace)), name],
+        _ => vec![name],
+    }
+}
+
+/// How names of files below a workspace begin.
+fn below(workspace: &str) -> String {
+    format!("{}/", workspace.trim_matches('/').to_lowercase())
+}
+
+/// What an index names, by kind and name.
+pub(super) fn by_name(found: NamedIn) -> HashMap<(EntityKind, String), Seen> {
+    let seen = |one: search::Named| {
+        let search::Named { kind, name, sessions, count, first_at, last_at } = one;
+        ((kind, name), Seen { sessions, count, first_at, last_at, named_in: Vec::new() })
+    };
+    found.named.into_iter().map(seen).collect()
+}
+
+/// Refuses what needs the index where there is none.
+pub(super) fn no_index(field: &str) -> ServiceError {
+    ServiceError::invalid(field, "searching is turned off on this server")
+        .action("the operator turns it on by the setting search")
+}
