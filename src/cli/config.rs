@@ -179,17 +179,10 @@ impl Config {
             let base = file.as_deref().and_then(Path::parent);
             Some(place(text, base.filter(|_| found.source.starts_with(FILE)), environment))
         };
-        let roots = one("files_roots").and_then(|found| found.value.clone()).into_iter();
-        let roots = roots.flat_map(|text| text.split(':').map(str::to_owned).collect::<Vec<_>>());
-        let roots = roots.filter(|text| !text.is_empty());
-        let roots: Vec<PathBuf> = roots.map(|text| place(&text, None, environment)).collect();
         let interfaces = Interfaces::parse(&typed, &path)?;
         let secrets = SecretsSource { rules: rules(&typed)?, file: path("secrets_file") };
         let gate = gate(&typed, environment)?;
         let data_dir = typed("data_dir", "a path", &|text| !text.is_empty())?;
-        let file_only =
-            typed("lock_file_only", "true or false", &|text| matches!(text, "true" | "false"))?;
-        let lock_rule = if file_only == "true" { LockRule::FileOnly } else { LockRule::Both };
         if data_dir.is_empty() {
             return Err(ConfigError::NoHome);
         }
@@ -199,7 +192,7 @@ impl Config {
         let keys = KeySource::of(environment, path("key_file"), given("key_command"))?;
         Ok(Self {
             data_dir: place(&data_dir, base, environment),
-            lock_rule,
+            lock_rule: lock_rule(&typed)?,
             listen: listen.parse().unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], 0))),
             log,
             owner_idle: duration(&idle).unwrap_or_default(),
@@ -208,7 +201,7 @@ impl Config {
             max_steps: number("max_steps", "a whole number, 0 for no limit")?,
             search: search(&typed)?,
             restore: restore(&typed)?,
-            files_roots: roots,
+            files_roots: roots(one("files_roots"), environment),
             embedder: EmbedderSource::parse(&typed, path("embedder_key_file"))?,
             monitor: monitor(&typed)?,
             hook_wait: lasts(&typed, "hook_wait", "1500ms")?,
@@ -321,6 +314,20 @@ fn restore(typed: &Typed<'_>) -> Result<RestoreOptions, ConfigError> {
         threshold: threshold.parse().unwrap_or(usual.threshold),
         items_max: items.parse().unwrap_or(usual.items_max),
     })
+}
+
+/// The directories of a list that `:` divides.
+fn roots(found: Option<&SettingValue>, environment: &Environment) -> Vec<PathBuf> {
+    let text = found.and_then(|found| found.value.as_deref()).unwrap_or_default();
+    let roots = text.split(':').filter(|root| !root.is_empty());
+    roots.map(|root| place(root, None, environment)).collect()
+}
+
+/// What a data directory is locked by.
+fn lock_rule(typed: &Typed<'_>) -> Result<LockRule, ConfigError> {
+    let is_bool = |text: &str| matches!(text, "true" | "false");
+    let file_only = typed("lock_file_only", "true or false", &is_bool)?;
+    Ok(if file_only == "true" { LockRule::FileOnly } else { LockRule::Both })
 }
 
 /// The settings of searching.

@@ -128,7 +128,10 @@ impl Context {
             members.insert("until".to_owned(), json!(until));
         }
         let paged_in = paged_in.map(|mut paged| {
-            paged["id"] = json!(format!("hook_recall-{}{given}", self.begin));
+            if let Some(members) = paged.as_object_mut() {
+                let id = format!("hook_recall-{}{given}", self.begin);
+                members.insert("id".to_owned(), json!(id));
+            }
             paged
         });
         let events: Vec<Value> = [event].into_iter().chain(paged_in).collect();

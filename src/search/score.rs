@@ -430,7 +430,8 @@ impl<'a, 'p> Scope<'a, 'p> {
             let session = sums.sessions.get(run.session).copied().unwrap_or_default();
             let session = SESSION * of_most(session, sessions_most);
             let mut event: Option<Candidate> = None;
-            for (at, window) in beside.array_windows().enumerate() {
+            let windows = beside.windows(5).filter_map(<[f32]>::first_chunk::<5>);
+            for (at, window) in windows.enumerate() {
                 let near = if order == Order::Score { near(window) } else { 0.0 };
                 let [_, _, words, ..] = *window;
                 if !(every || words > 0.0 || near > 0.0) {
@@ -443,15 +444,8 @@ impl<'a, 'p> Scope<'a, 'p> {
                 if best.is_beyond((words + near) * slightly_more + session + who + whole) {
                     continue;
                 }
-                let mut why = Why {
-                    words: of_most(words, words_most),
-                    near: of_most(near, words_most),
-                    session,
-                    who,
-                    whole,
-                    row: 0.0,
-                    meaning: 0.0,
-                };
+                let [words, near] = [words, near].map(|sum| of_most(sum, words_most));
+                let mut why = Why { words, near, session, who, whole, ..Why::default() };
                 let passage = run.passages.start + at;
                 let is = |of: Option<&Vec<bool>>, at: usize| of.and_then(|of| of.get(at)).copied();
                 if is(self.hidden.get(run.part), passage) == Some(true) {

@@ -213,11 +213,7 @@ impl Service {
     /// foreign page; `session_not_found` for the wanted session; `limit_reached` while too many
     /// searches rank.
     pub async fn search(&self, caller: &Caller, asked: SearchCall) -> ServiceResult<SearchResult> {
-        if !self.indexing.is_enabled() {
-            let message = "searching is turned off on this server";
-            return Err(ServiceError::new(Code::InvalidRequest, message)
-                .action("the operator turns it on by the setting search"));
-        }
+        self.must_be_searchable()?;
         let query = asked.parsed(self.now())?;
         let (limit, skip) = asked.bounds()?;
         let family = match &asked.session {
@@ -282,6 +278,15 @@ impl Service {
             result.next_page = Some(page::seal("q", &[&wanted.to_string()]));
         }
         Ok(result)
+    }
+
+    fn must_be_searchable(&self) -> ServiceResult<()> {
+        if self.indexing.is_enabled() {
+            return Ok(());
+        }
+        let message = "searching is turned off on this server";
+        Err(ServiceError::new(Code::InvalidRequest, message)
+            .action("the operator turns it on by the setting search"))
     }
 
     /// A session and those it reads from, each with the position below which it has their events.

@@ -14,6 +14,9 @@ pub(super) const PASSAGES_MAX: usize = 32_768;
 /// Passages of words from which a file is worth it.
 const FILE_PASSAGES_MIN: usize = 512;
 
+/// By session: the positions that were added.
+type Positions = Vec<(SessionHash, Vec<Range>)>;
+
 /// What a part has of its passages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Holding {
@@ -66,7 +69,7 @@ impl Holding {
     }
 
     /// How many passages a part has, and the positions that were added.
-    pub(super) fn holds(&self, bytes: &[u8]) -> Option<(usize, Vec<(SessionHash, Vec<Range>)>)> {
+    pub(super) fn holds(&self, bytes: &[u8]) -> Option<(usize, Positions)> {
         match self {
             Self::Words => {
                 let part = Part::trusted(bytes).ok()?;
