@@ -179,10 +179,6 @@ impl Config {
             let base = file.as_deref().and_then(Path::parent);
             Some(place(text, base.filter(|_| found.source.starts_with(FILE)), environment))
         };
-        let roots = one("files_roots").and_then(|found| found.value.clone()).into_iter();
-        let roots = roots.flat_map(|text| text.split(':').map(str::to_owned).collect::<Vec<_>>());
-        let roots = roots.filter(|text| !text.is_empty());
-        let roots: Vec<PathBuf> = roots.map(|text| place(&text, None, environment)).collect();
         let interfaces = Interfaces::parse(&typed, &path)?;
         let secrets = SecretsSource { rules: rules(&typed)?, file: path("secrets_file") };
         let gate = gate(&typed, environment)?;
@@ -208,7 +204,7 @@ impl Config {
             max_steps: number("max_steps", "a whole number, 0 for no limit")?,
             search: search(&typed)?,
             restore: restore(&typed)?,
-            files_roots: roots,
+            files_roots: roots(one("files_roots"), environment),
             embedder: EmbedderSource::parse(&typed, path("embedder_key_file"))?,
             monitor: monitor(&typed)?,
             hook_wait: lasts(&typed, "hook_wait", "1500ms")?,
@@ -306,6 +302,13 @@ fn monitor(typed: &Typed<'_>) -> Result<Monitor, ConfigError> {
         threshold_percent: share(&threshold).map_or(usual.threshold_percent, percent),
         margin: number(&margin).unwrap_or(usual.margin),
     })
+}
+
+/// The directories of a setting, `:` between them.
+fn roots(found: Option<&SettingValue>, environment: &Environment) -> Vec<PathBuf> {
+    let text = found.and_then(|found| found.value.as_deref()).unwrap_or_default();
+    let paths = text.split(':').filter(|path| !path.is_empty());
+    paths.map(|path| place(path, None, environment)).collect()
 }
 
 /// The settings of a restore.
