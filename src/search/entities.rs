@@ -198,7 +198,7 @@ fn is_path(path: &str) -> bool {
     }
     let name = path.rsplit('/').next().unwrap_or_default();
     let has_ending = name.rsplit_once('.').is_some_and(|(stem, ending)| {
-        stem.len() > 1
+        (stem.len() > 1 || path.contains('/'))
             && (1..=8).contains(&ending.len())
             && ending.starts_with(|c: char| c.is_ascii_lowercase())
             && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())

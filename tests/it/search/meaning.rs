@@ -386,18 +386,21 @@ fn a_key_that_is_missing_or_that_others_can_read_starts_no_server() {
     let open = place.write("open.key", "the-key");
     std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let missing = place.path("missing.key");
+    // A server that got further would end there.
+    let store = ["--key-file", missing.to_str().unwrap()];
     let url = ["--embedder-url", "http://127.0.0.1:9/v1/embeddings"];
     let model = ["--embedder-model", "m"];
     for (file, named) in [(&open, "0644"), (&missing, "No such file")] {
         let key = ["--embedder-key-file", file.to_str().unwrap()];
-        let arguments = [&["serve", "--json"][..], &url, &model, &key].concat();
+        let arguments = [&["serve", "--json"][..], &store, &url, &model, &key].concat();
         let ran = place.command(&arguments).output().unwrap();
         assert!(!ran.status.success(), "{ran:?}");
         let text = String::from_utf8_lossy(&ran.stdout).into_owned();
         assert!(text.contains("embedder_key_file") && text.contains(named), "{ran:?}");
         assert!(!text.contains("the-key"), "{ran:?}");
     }
-    let ran = place.command(&[&["serve", "--json"][..], &url].concat()).output().unwrap();
+    let arguments = [&["serve", "--json"][..], &store, &url].concat();
+    let ran = place.command(&arguments).output().unwrap();
     let text = String::from_utf8_lossy(&ran.stdout).into_owned();
     assert!(!ran.status.success() && text.contains("embedder_model"), "{ran:?}");
 }
