@@ -301,6 +301,13 @@ fn monitor(typed: &Typed<'_>) -> Result<Monitor, ConfigError> {
     })
 }
 
+/// The directories of a setting, `:` between them.
+fn roots(found: Option<&SettingValue>, environment: &Environment) -> Vec<PathBuf> {
+    let text = found.and_then(|found| found.value.as_deref()).unwrap_or_default();
+    let paths = text.split(':').filter(|path| !path.is_empty());
+    paths.map(|path| place(path, None, environment)).collect()
+}
+
 /// The settings of a restore.
 fn restore(typed: &Typed<'_>) -> Result<RestoreOptions, ConfigError> {
     let threshold = typed("context_threshold", "a whole number from 0 to 10", &|text| {

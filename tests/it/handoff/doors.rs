@@ -70,7 +70,7 @@ async fn the_tools_have_the_names_and_inputs_of_the_reference_in_each_interface(
         let gone = door.ok("delete_session", json!({"sessionId": next})).await;
         assert_eq!((&gone["sessionId"], &gone["deleted"]), (&json!(next), &json!(true)));
         let error = door.call("get_session", &json!({"sessionId": next})).await.unwrap_err();
-        assert_eq!(error["type"], "session_deleted", "{which}: {error}");
+        assert_eq!(error["kind"], "session_deleted", "{which}: {error}");
         for (arguments, field) in [
             (json!({"workspaceId": workspace, "tokenBudget": 0}), "tokenBudget"),
             (json!({"workspaceId": workspace, "priorityThreshold": 11}), "priorityThreshold"),
@@ -131,7 +131,7 @@ fn a_front_end_looks_at_files_below_the_workspace_and_records_each_look() {
         place.write(name, text);
     }
     let shop = std::fs::canonicalize(place.path("shop")).unwrap();
-    let (shop_name, shared) = (shop.to_str().unwrap(), place.path("shared"));
+    let shared = place.path("shared");
     let shared = shared.to_str().unwrap();
     std::os::unix::fs::symlink(place.path("secret"), shop.join("src/link.py")).unwrap();
     std::os::unix::fs::symlink(shop.join("src/same.py"), shop.join("src/inner.py")).unwrap();
@@ -179,16 +179,28 @@ fn a_front_end_looks_at_files_below_the_workspace_and_records_each_look() {
         events.iter().filter(|event| event["type"] == "file.checked").collect();
     assert_eq!(looks.len(), 10, "{events:?}");
     assert!(looks.iter().any(|look| look["path"] == "src/link.py" && look["status"] == "denied"));
-    // Another workspace than that of the directory, and no front end: nothing is looked at.
-    let far = json!({"file_references": [{"path": "src/same.py"}], "conversation_context": "c"});
-    let far_file = place.write("far.json", &far.to_string());
-    run(&["handoff", "save", "far", "--from", far_file.to_str().unwrap()]).ok();
-    let far = run(&["--json", "handoff", "restore", "far"]).json();
-    assert_eq!(far["file_references"][0]["status"], "unchecked", "{far}");
-    let look = ["--json", "handoff", "restore", shop_name, "--look"];
-    let looked = run(&look).json();
+    let looked = run(&["--json", "handoff", "restore", "--look"]).json();
     assert_eq!(looked.get("session_id"), None);
     assert_eq!(place.events(next).len(), events.len(), "only looking writes nothing");
+}
+
+#[test]
+fn a_front_end_looks_at_no_file_of_another_workspace() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("shop/.git")).unwrap();
+    place.write("shop/same.py", "a");
+    let run = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.current_dir(place.path("shop"));
+        crate::program::ran(command.spawn().unwrap())
+    };
+    let far = json!({"file_references": [{"path": "same.py"}], "conversation_context": "c"});
+    let far = place.write("far.json", &far.to_string());
+    run(&["handoff", "save", "far", "--from", far.to_str().unwrap()]).ok();
+    let far = run(&["--json", "handoff", "restore", "far"]).json();
+    assert_eq!(far["file_references"][0]["status"], "unchecked", "{far}");
+    let events = place.events(far["session_id"].as_str().unwrap());
+    assert_eq!(events.len(), 1, "no look is recorded: {events:?}");
 }
 
 #[test]
