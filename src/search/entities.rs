@@ -1,6 +1,6 @@
-//! Things that a text names, by kind, as terms with a prefix: `file:` with the path from its end, so
-//! that the last names of a path find it, `url:` with host and path, `symbol:` from its last name,
-//! and so on. Rules are precise rather than many. It must not look anything up.
+//! Things that a text names, by kind, as terms with a prefix: `file:` with the path from its end,
+//! so that the last names of a path find it, `url:` with host and path, `symbol:` from its last
+//! name, and so on. Rules are precise rather than many. It must not look anything up.
 
 use std::sync::LazyLock;
 
@@ -210,19 +210,19 @@ fn is_path(path: &str) -> bool {
 }
 
 /// Endings of files, those that are also names of methods left out unless a directory is named.
-const ENDINGS: &str = " rs py js ts tsx jsx mjs cjs go java kt c cc cpp hpp cs rb php swift scala sh \
-     bash zsh fish sql html htm css scss sass less vue svelte json jsonl yaml yml toml xml ini cfg \
-     conf md mdx rst txt csv tsv log proto graphql ipynb pdf png jpg jpeg gif svg ico webp zip tar gz \
-     tgz whl jar so dll exe wasm db sqlite patch diff env pem crt tf gradle cmake lua pl dart zig nix \
-     adoc tex bib ex exs erl hs ml clj h ";
+const ENDINGS: &str = " rs py js ts tsx jsx mjs cjs go java kt c h cc cpp hpp cs rb php swift scala \
+     sh bash zsh fish sql html htm css scss sass less vue svelte json jsonl yaml yml toml xml ini \
+     cfg conf md mdx rst txt csv tsv log proto graphql ipynb pdf png jpg jpeg gif svg ico webp zip \
+     tar gz tgz whl jar so dll exe wasm db sqlite patch diff env pem crt tf gradle cmake lua pl \
+     dart zig nix adoc tex bib ex exs erl hs ml clj ";
 const ENDINGS_BELOW: &str = " lock map key service bin r jl snap mk ps1 j2 in am ";
 /// Files without such an ending.
-const FILES: &str = " makefile dockerfile justfile gemfile rakefile procfile license readme changelog \
-     cargo.lock yarn.lock poetry.lock uv.lock flake.lock package-lock.json .gitignore .env \
-     .dockerignore .editorconfig go.mod go.sum ";
+const FILES: &str = " makefile dockerfile justfile gemfile rakefile procfile license readme \
+     changelog cargo.lock yarn.lock poetry.lock uv.lock flake.lock package-lock.json .gitignore \
+     .env .dockerignore .editorconfig go.mod go.sum ";
 /// Products that look like files.
 const PRODUCTS: &str = " node.js next.js vue.js nuxt.js react.js express.js d3.js three.js chart.js \
-     socket.io asp.net ";
+     socket.io asp.net docs.rs ";
 
 /// Whether a path is certainly that of a file.
 fn is_file(path: &str) -> bool {
