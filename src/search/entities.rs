@@ -129,10 +129,13 @@ pub(super) fn file(path: &str) -> String {
     format!("file:{}", names.join("/").to_lowercase())
 }
 
-/// The term of an address: host and path, without what comes before and after.
+/// The term of an address: host and path, without what comes before and after. Who signs in there
+/// is no part of it.
 pub(super) fn url(address: &str) -> String {
     let address = address.split_once("://").map_or(address, |(_, rest)| rest);
     let address = address.split(['?', '#']).next().unwrap_or_default();
+    let host = address.split('/').next().unwrap_or_default();
+    let address = address.get(host.rfind('@').map_or(0, |at| at + 1)..).unwrap_or(address);
     let address = address.trim_start_matches("www.").trim_end_matches('/');
     format!("url:{}", address.to_lowercase())
 }
@@ -478,8 +481,8 @@ mod tests {
     fn a_text_names_things_of_each_kind() {
         for (text, expected) in [
             (
-                "see src/a.rs:12:5 and https://www.example.org/x?y#z.",
-                "file:a.rs/src url:example.org/x",
+                "see src/ab.rs:12:5 and https://www.example.org/x?y#z.",
+                "file:ab.rs/src url:example.org/x",
             ),
             (
                 "call `flush_ledger` of `PartBuilder`, not `tax`",
@@ -507,12 +510,18 @@ mod tests {
             ("there is an error here, and no Error at all", ""),
             (
                 "by Ada Lovelace <ada@lib.example>",
-                "file:ada@lib.example person:ada lovelace/Ada Lovelace person:ada@lib.example",
+                "person:ada lovelace/Ada Lovelace person:ada@lib.example",
             ),
             ("My name is Ada Lovelace.", "person:ada lovelace/Ada Lovelace"),
-            ("git@github.com:a/b, icon@2x.png, noreply@lib.example, http://u@h.example/", ""),
+            (
+                "git@github.com:a/b, icon@2x.png, noreply@lib.example, http://u:p@h.example/",
+                "url:h.example",
+            ),
             ("$ npm install --save left-pad@1.3.0\n", "package:left-pad"),
-            ("`cargo add serde`; then `pip install -r requirements.txt`", "package:serde"),
+            (
+                "`cargo add serde`; then `pip install -r requirements.txt`",
+                "file:requirements.txt package:serde",
+            ),
             ("run npm install when the build breaks", ""),
             ("   Compiling libc v0.2.1\nNo module named 'yaml'", "package:libc package:yaml"),
             (
@@ -524,18 +533,13 @@ mod tests {
             ("Flask==2.0.1 and @types/node@20.1.0", "package:@types/node package:flask"),
         ] {
             let mut found = found(text);
-            found.retain(|term| {
-                !term.starts_with("url:h.example") && !expected.is_empty() || is_of_note(term)
-            });
+            // A path that is looked up and not listed is no name of a thing.
+            let is_listed =
+                |term: &str| EntityKind::ALL.iter().any(|kind| kind.name(term).is_some());
+            found.retain(|term| is_listed(term));
             let plain: Vec<&str> = found.iter().map(String::as_str).collect();
             assert_eq!(plain.join(" "), expected, "{text:?}");
         }
-    }
-
-    /// Whether a term is not one of a path that is looked up and never listed.
-    fn is_of_note(term: &str) -> bool {
-        EntityKind::File.name(term).is_some()
-            || !term.starts_with("file:") && !term.starts_with("url:")
     }
 
     #[test]
