@@ -129,10 +129,13 @@ pub(super) fn file(path: &str) -> String {
     format!("file:{}", names.join("/").to_lowercase())
 }
 
-/// The term of an address: host and path, without what comes before and after.
+/// The term of an address: host and path, without what comes before and after. Who signs in there
+/// is no part of it.
 pub(super) fn url(address: &str) -> String {
     let address = address.split_once("://").map_or(address, |(_, rest)| rest);
     let address = address.split(['?', '#']).next().unwrap_or_default();
+    let host = address.split('/').next().unwrap_or_default();
+    let address = address.get(host.rfind('@').map_or(0, |at| at + 1)..).unwrap_or(address);
     let address = address.trim_start_matches("www.").trim_end_matches('/');
     format!("url:{}", address.to_lowercase())
 }
@@ -198,7 +201,7 @@ fn is_path(path: &str) -> bool {
     }
     let name = path.rsplit('/').next().unwrap_or_default();
     let has_ending = name.rsplit_once('.').is_some_and(|(stem, ending)| {
-        (stem.len() > 1 || path.contains('/'))
+        stem.len() > 1
             && (1..=8).contains(&ending.len())
             && ending.starts_with(|c: char| c.is_ascii_lowercase())
             && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -210,19 +213,19 @@ fn is_path(path: &str) -> bool {
 }
 
 /// Endings of files, those that are also names of methods left out unless a directory is named.
-const ENDINGS: &str = " rs py js ts tsx jsx mjs cjs go java kt c cc cpp hpp cs rb php swift \
-     scala sh bash zsh fish sql html htm css scss sass less vue svelte json jsonl yaml yml \
-     toml xml ini cfg conf md mdx rst txt csv tsv log proto graphql ipynb pdf png jpg jpeg \
-     gif svg ico webp zip tar gz tgz whl jar so dll exe wasm db sqlite patch diff env pem crt \
-     tf gradle cmake lua pl dart zig nix adoc tex bib ex exs erl hs ml clj h ";
+const ENDINGS: &str = " rs py js ts tsx jsx mjs cjs go java kt c h cc cpp hpp cs rb php swift scala \
+     sh bash zsh fish sql html htm css scss sass less vue svelte json jsonl yaml yml toml xml ini \
+     cfg conf md mdx rst txt csv tsv log proto graphql ipynb pdf png jpg jpeg gif svg ico webp zip \
+     tar gz tgz whl jar so dll exe wasm db sqlite patch diff env pem crt tf gradle cmake lua pl \
+     dart zig nix adoc tex bib ex exs erl hs ml clj ";
 const ENDINGS_BELOW: &str = " lock map key service bin r jl snap mk ps1 j2 in am ";
 /// Files without such an ending.
-const FILES: &str = " makefile dockerfile justfile gemfile rakefile procfile license readme changelog \
-     cargo.lock yarn.lock poetry.lock uv.lock flake.lock package-lock.json .gitignore .env \
-     .dockerignore .editorconfig go.mod go.sum ";
+const FILES: &str = " makefile dockerfile justfile gemfile rakefile procfile license readme \
+     changelog cargo.lock yarn.lock poetry.lock uv.lock flake.lock package-lock.json .gitignore \
+     .env .dockerignore .editorconfig go.mod go.sum ";
 /// Products that look like files.
 const PRODUCTS: &str = " node.js next.js vue.js nuxt.js react.js express.js d3.js three.js chart.js \
-     socket.io asp.net ";
+     socket.io asp.net docs.rs ";
 
 /// Whether a path is certainly that of a file.
 fn is_file(path: &str) -> bool {
@@ -478,8 +481,8 @@ mod tests {
     fn a_text_names_things_of_each_kind() {
         for (text, expected) in [
             (
-                "see src/a.rs:12:5 and https://www.example.org/x?y#z.",
-                "file:a.rs/src url:example.org/x",
+                "see src/ab.rs:12:5 and https://www.example.org/x?y#z.",
+                "file:ab.rs/src url:example.org/x",
             ),
             (
                 "call `flush_ledger` of `PartBuilder`, not `tax`",
@@ -507,12 +510,18 @@ mod tests {
             ("there is an error here, and no Error at all", ""),
             (
                 "by Ada Lovelace <ada@lib.example>",
-                "file:ada@lib.example person:ada lovelace/Ada Lovelace person:ada@lib.example",
+                "person:ada lovelace/Ada Lovelace person:ada@lib.example",
             ),
             ("My name is Ada Lovelace.", "person:ada lovelace/Ada Lovelace"),
-            ("git@github.com:a/b, icon@2x.png, noreply@lib.example, http://u@h.example/", ""),
+            (
+                "git@github.com:a/b, icon@2x.png, noreply@lib.example, http://u:p@h.example/",
+                "url:h.example",
+            ),
             ("$ npm install --save left-pad@1.3.0\n", "package:left-pad"),
-            ("`cargo add serde`; then `pip install -r requirements.txt`", "package:serde"),
+            (
+                "`cargo add serde`; then `pip install -r requirements.txt`",
+                "file:requirements.txt package:serde",
+            ),
             ("run npm install when the build breaks", ""),
             ("   Compiling libc v0.2.1\nNo module named 'yaml'", "package:libc package:yaml"),
             (
@@ -524,18 +533,13 @@ mod tests {
             ("Flask==2.0.1 and @types/node@20.1.0", "package:@types/node package:flask"),
         ] {
             let mut found = found(text);
-            found.retain(|term| {
-                !term.starts_with("url:h.example") && !expected.is_empty() || is_of_note(term)
-            });
+            // A path that is looked up and not listed is no name of a thing.
+            let is_listed =
+                |term: &str| EntityKind::ALL.iter().any(|kind| kind.name(term).is_some());
+            found.retain(|term| is_listed(term));
             let plain: Vec<&str> = found.iter().map(String::as_str).collect();
             assert_eq!(plain.join(" "), expected, "{text:?}");
         }
-    }
-
-    /// Whether a term is not one of a path that is looked up and never listed.
-    fn is_of_note(term: &str) -> bool {
-        EntityKind::File.name(term).is_some()
-            || !term.starts_with("file:") && !term.starts_with("url:")
     }
 
     #[test]

@@ -19,7 +19,7 @@ const TOP_MAX: usize = 10;
 /// Days that are shown, the latest.
 const DAYS_MAX: usize = 366;
 /// Tokens of a text for ten words of it that are not among the most common: an estimate.
-const TOKENS_OF_TEN_WORDS: u64 = 24;
+const TOKENS_OF_TEN_WORDS: u64 = 22;
 /// Microseconds of a day.
 const DAY_MICROS: i64 = 24 * 3_600 * 1_000_000;
 
