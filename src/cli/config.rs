@@ -323,13 +323,6 @@ fn restore(typed: &Typed<'_>) -> Result<RestoreOptions, ConfigError> {
     })
 }
 
-/// The directories of a list that `:` divides.
-fn roots(found: Option<&SettingValue>, environment: &Environment) -> Vec<PathBuf> {
-    let text = found.and_then(|found| found.value.as_deref()).unwrap_or_default();
-    let roots = text.split(':').filter(|root| !root.is_empty());
-    roots.map(|root| place(root, None, environment)).collect()
-}
-
 /// What a data directory is locked by.
 fn lock_rule(typed: &Typed<'_>) -> Result<LockRule, ConfigError> {
     let is_bool = |text: &str| matches!(text, "true" | "false");
