@@ -10,7 +10,7 @@ use crate::event::json;
 
 /// Our server, and the tools it offers.
 const OWN_SERVER: &str = "sessionlog";
-const OWN_TOOLS: [&str; 20] = [
+const OWN_TOOLS: [&str; 24] = [
     "sequential_search",
     "get_research_session",
     "add_sources",
@@ -31,6 +31,10 @@ const OWN_TOOLS: [&str; 20] = [
     "create_relationship",
     "query_entities",
     "query_relationships",
+    "save_session",
+    "restore_session",
+    "get_session",
+    "delete_session",
 ];
 
 /// Tools that change files, by the words of their names.

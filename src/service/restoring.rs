@@ -24,6 +24,7 @@ use crate::{
         body::{self, GivenBody, PlaceBody, RestoredBody},
         text::clip,
     },
+    search::{Rarity, Vector},
     store::{NewSession, SessionInfo, StoreError},
 };
 
@@ -99,6 +100,8 @@ pub struct RestoredSession {
     pub saved_at: Option<Position>,
     /// What it hands over.
     pub restored: Restored,
+    /// How alike it is to the sentences of the session that say the most, in percent.
+    pub alike: u8,
     /// How the parts of a score are weighed.
     pub weights: BTreeMap<String, u64>,
     /// What the caller should know of the choice.
@@ -130,9 +133,12 @@ impl Service {
         let asked = asked(workspace, &call, self.restoring)?;
         let Choice { info, at, mut notices } = self.to_restore(caller, workspace, &call).await?;
         let asked = Asked { session: info.key.session.to_string(), ..asked };
-        let look =
-            |facts: &Facts| (harness::restore(facts, &asked, Tokenizer::Claude), facts.reached());
-        let (restored, position) = match at.filter(|at| *at < info.tail) {
+        let look = |facts: &Facts| {
+            let restored = harness::restore(facts, &asked, Tokenizer::Claude);
+            let alike = alike(facts, &restored);
+            (restored, alike, facts.reached())
+        };
+        let (restored, alike, position) = match at.filter(|at| *at < info.tail) {
             Some(at) => look(&self.line_facts_at(&info.key, at).await?),
             None => self.with_line(&info.key, |_, facts| look(facts)).await?,
         };
@@ -155,6 +161,7 @@ impl Service {
             workspace,
             saved_at,
             restored,
+            alike,
             weights,
             notices,
         })
@@ -478,6 +485,20 @@ fn weights(asked: &Asked) -> BTreeMap<String, u64> {
         ("threshold", u64::from(asked.threshold)),
     ];
     named.map(|(name, weight)| (name.to_owned(), weight)).into()
+}
+
+/// The cosine of what is given and of the sentences of the session that say the most, by
+/// `hash-512`, in percent.
+fn alike(facts: &Facts, restored: &Restored) -> u8 {
+    let said: Vec<&str> = facts.findings.found().iter().map(|one| &*one.text).collect();
+    let rarity = Rarity::of(said.iter().copied());
+    let items = restored.items.iter().map(|item| item.content.as_str());
+    let given: Vec<&str> = items.chain([restored.context.as_str()]).collect();
+    let vector = |texts: &[&str]| Vector::of(&texts.join("\n"), &rarity);
+    let percent = vector(&said).cosine(&vector(&given)) * 100.0;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+    let percent = percent.clamp(0.0, 100.0).round() as u8;
+    percent
 }
 
 fn recorded(

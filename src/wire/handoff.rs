@@ -262,12 +262,15 @@ pub struct Preservation {
     pub kept: u64,
     /// Their share, from 0 to 1.
     pub share: f64,
+    /// How alike the answer is to those sentences, from 0 to 1: a cosine of hashed words.
+    pub cosine: f64,
 }
 
-impl From<Preserved> for Preservation {
-    fn from(Preserved { terms, kept }: Preserved) -> Self {
+impl Preservation {
+    fn of(Preserved { terms, kept }: Preserved, alike: u8) -> Self {
         let percent = (kept * 100).checked_div(terms).unwrap_or(100);
-        Self { terms, kept, share: f64::from(u32::try_from(percent).unwrap_or(100)) / 100.0 }
+        let share = f64::from(u32::try_from(percent).unwrap_or(100)) / 100.0;
+        Self { terms, kept, share, cosine: f64::from(alike) / 100.0 }
     }
 }
 
@@ -344,7 +347,7 @@ impl RestoredAnswer {
             tokens_max: given.tokens_max as u64,
             budget: given.shares.into_iter().map(share).collect(),
             left_out: given.left_out.into_iter().map(left).collect(),
-            preservation: given.preserved.into(),
+            preservation: Preservation::of(given.preserved, made.alike),
             why: given.why.into_iter().map(Into::into).collect(),
             notices: made.notices,
             trust: TRUST.to_owned(),

@@ -64,3 +64,10 @@ fn toolsets_are_named_in_a_list() {
     );
     assert_eq!(Toolset::parse_list("research,memoir"), Err("memoir".to_owned()));
 }
+
+#[test]
+fn a_recorded_call_of_a_tool_is_known_as_one_of_this_program() {
+    for tool in tools() {
+        assert!(crate::projection::tools::is_own(None, tool.name), "{}", tool.name);
+    }
+}
