@@ -3,14 +3,16 @@
 
 use super::{hosted, next, types};
 use crate::{
-    event::{Origin, Position, Range, Scope, SessionKey},
+    event::{Position, Range, Scope, SessionKey},
     service::{self, Candidate, ForkPoint, Gap, Head, Hint, Receipt, ServiceError, SessionInfo},
 };
 
 /// The origin in protobuf.
 #[cfg(feature = "http")]
-pub(super) fn origin_number(origin: Origin) -> super::pb::Origin {
+pub(super) fn origin_number(origin: crate::event::Origin) -> super::pb::Origin {
     use super::pb::Origin as Number;
+    use crate::event::Origin;
+
     match origin {
         Origin::User => Number::User,
         Origin::Model => Number::Model,
