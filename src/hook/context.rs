@@ -43,11 +43,13 @@ pub(super) struct Context {
 impl Context {
     /// Reads it from the log, the event of this hook included.
     pub(super) async fn of(client: &Client, session: &SessionId) -> Result<Self, ClientError> {
-        const MARKS: [&str; 4] = [
+        const MARKS: [&str; 5] = [
             kinds::SESSION_STATUS_RUNNING,
             kinds::CONTEXT_COMPACTED,
             kinds::CONTEXT_CLEARED,
             kinds::CONTEXT_INJECTED,
+            // It is written with the one before it, and parts no beginning from what follows.
+            kinds::MEMORY_PAGED_IN,
         ];
         let newest = latest(client, session, &MARKS, 0, MARKS_MAX).await?;
         Ok(Self::fold(newest.iter().rev()))

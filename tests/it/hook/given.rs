@@ -246,6 +246,10 @@ fn a_compaction_is_followed_by_what_earlier_sessions_of_the_project_said_of_the_
     assert_eq!(noted.len(), 1, "{noted:?}");
     let block = json!({"session": "earlier", "positions": {"from": 1, "to": 2}});
     assert_eq!((&noted[0]["by"], &noted[0]["blocks"][0]), (&json!("hook"), &block), "{noted:?}");
+    // The end of the compaction is none of its own.
+    quiet(&place, &claude("PostCompact", &json!({ "trigger": "auto", "compact_summary": "s" })));
+    end(&place);
+    quiet(&place, &start("resume"));
     // Without a budget for it there is none.
     quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
     let event = start("compact").to_string();
