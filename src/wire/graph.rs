@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{TRUST, search::Complete};
+use super::{TRUST, is_zero, search::Complete};
 use crate::service::{
     self, EntityPage, EntityQuery, EntityRow, GraphFilter, GraphPage, GraphQuery, GraphSort,
     GraphSource, GraphWritten, Naming, RelationCall, RelationRow, Seen, ServiceError,
@@ -142,7 +142,7 @@ pub struct EntityQueryRequest {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub include_sessions: bool,
     /// Wait so long for events that are not in the index yet, beyond the usual 50; 60 000 at most
-    #[serde(skip_serializing_if = "is_none_at_all")]
+    #[serde(skip_serializing_if = "is_zero")]
     #[schemars(range(max = 60_000))]
     pub wait_ms: u64,
 }
@@ -406,16 +406,6 @@ impl From<GraphPage<RelationRow>> for RelationshipList {
 
 fn object(text: &str) -> Map<String, Value> {
     serde_json::from_str(text).unwrap_or_default()
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_zero(number: &usize) -> bool {
-    *number == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_none_at_all(number: &u64) -> bool {
-    *number == 0
 }
 
 /// Something that many sessions of a workspace name.

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{TRUST, types::Range};
+use super::{TRUST, is_zero, types::Range};
 use crate::{
     projection::{self, MemoryState, text::one_line},
     service::{self, KeptItem, MemoryPage, MemoryWritten, RememberCall},
@@ -165,11 +165,6 @@ pub struct MemoryItem {
     /// How often a model was given it in the session that keeps it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub paged_in: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl From<KeptItem> for MemoryItem {

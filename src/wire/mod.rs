@@ -38,3 +38,8 @@ pub const NDJSON: &str = "application/x-ndjson";
 pub const SSE: &str = "text/event-stream";
 
 pub use crate::harness::{NOTICE, TRUST, framed, speaks_of_it, words as recall_words};
+
+/// Whether a number is left out of an answer.
+pub(crate) fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
+}

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{TRUST, memory::Mark, types::Range};
+use super::{TRUST, is_zero, memory::Mark, types::Range};
 use crate::service::{self, Coverage, MeaningOf, SearchResult};
 
 /// What a hit's score is made of. The best passage has 1 for its words.
@@ -23,7 +23,7 @@ pub struct Why {
     /// Words that stand side by side as in the query.
     pub row: f64,
     /// How near its meaning is, where the server has an embedder.
-    #[serde(default, skip_serializing_if = "is_nothing")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub meaning: f64,
 }
 
@@ -156,16 +156,6 @@ pub struct Hit {
     /// against it are known. The next search looks further.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unchecked: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_nothing(number: &f64) -> bool {
-    *number == 0.0
 }
 
 /// How far the vectors are that an embedder makes.
