@@ -191,34 +191,19 @@ const TALK: &[Class] = &[
     Class::Branch,
 ];
 const ABOUT: &[Class] = &[Class::Source, Class::PlanDone];
-const WITHOUT_CODE: &[Class] = &[
-    Class::Context,
-    Class::Answer,
-    Class::Finding,
-    Class::Gap,
-    Class::Rejection,
-    Class::Done,
-    Class::Tried,
-    Class::Failed,
-    Class::OlderInstruction,
-    Class::StepLine,
-    Class::Branch,
-    Class::ContextItem,
-    Class::Result,
-    Class::Change,
-];
-const ABOUT_WITHOUT_CODE: &[Class] =
-    &[Class::Source, Class::PlanDone, Class::File, Class::Reference, Class::Failure, Class::Mended];
+/// The classes of code, as a session without code shares them out.
+const CODE_AS_TALK: &[Class] = &[Class::ContextItem, Class::Result, Class::Change];
+const CODE_AS_ABOUT: &[Class] = &[Class::File, Class::Reference, Class::Failure, Class::Mended];
 
 /// The shares of a session with code, and of one without.
 const SHARES_CODE: &[Share] = &[
-    Share { name: "code", classes: CODE, percent: 60 },
-    Share { name: "conversation", classes: TALK, percent: 30 },
-    Share { name: "metadata", classes: ABOUT, percent: 10 },
+    Share { name: "code", classes: &[CODE], percent: 60 },
+    Share { name: "conversation", classes: &[TALK], percent: 30 },
+    Share { name: "metadata", classes: &[ABOUT], percent: 10 },
 ];
 const SHARES_TALK: &[Share] = &[
-    Share { name: "conversation", classes: WITHOUT_CODE, percent: 70 },
-    Share { name: "metadata", classes: ABOUT_WITHOUT_CODE, percent: 30 },
+    Share { name: "conversation", classes: &[TALK, CODE_AS_TALK], percent: 70 },
+    Share { name: "metadata", classes: &[ABOUT, CODE_AS_ABOUT], percent: 30 },
 ];
 
 /// The recipe: the indispensable in this order, then the rest by weight and worth.
@@ -570,7 +555,7 @@ impl View<'_, '_> {
         let state_tokens = state.as_deref().map_or(0, |text| self.count(text));
         let tokens = FRAME_TOKENS + self.count(&context) + lists + left + state_tokens;
         let spent = |share: &Share| {
-            let own = chosen.chosen.iter().filter(|one| share.classes.contains(&one.item.class));
+            let own = chosen.chosen.iter().filter(|one| share.has(one.item.class));
             let tokens = own.map(|one| one.cost).sum();
             Spent { name: share.name, percent: share.percent, tokens }
         };

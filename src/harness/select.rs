@@ -280,10 +280,17 @@ pub struct Recipe {
 pub struct Share {
     /// Its name.
     pub name: &'static str,
-    /// Its classes.
-    pub classes: &'static [Class],
+    /// Its classes, list by list.
+    pub classes: &'static [&'static [Class]],
     /// Its share, in percent.
     pub percent: usize,
+}
+
+impl Share {
+    /// Whether a class is one of its.
+    pub(super) fn has(&self, class: Class) -> bool {
+        self.classes.iter().any(|classes| classes.contains(&class))
+    }
 }
 
 /// By what items are ordered.
@@ -727,23 +734,23 @@ type Ranked = (usize, usize, Reverse<u8>);
 impl Shares {
     /// The shares of the budget, of which the chosen have spent theirs.
     fn of(recipe: &Recipe, chosen: &[Chosen], left: usize) -> Self {
-        let spent = |classes: &[Class]| {
-            let own = chosen.iter().filter(|one| classes.contains(&one.item.class));
+        let spent = |share: &Share| {
+            let own = chosen.iter().filter(|one| share.has(one.item.class));
             own.map(|one| one.cost).sum::<usize>()
         };
         let all = left + chosen.iter().map(|one| one.cost).sum::<usize>();
-        let room = |share: &Share| (all * share.percent / 100).saturating_sub(spent(share.classes));
+        let room = |share: &Share| (all * share.percent / 100).saturating_sub(spent(share));
         let groups = recipe.shares.iter().map(|share| (*share, room(share))).collect();
         Self { groups, waiting: Vec::new(), are_closed: false }
     }
 
     fn must_wait(&self, class: Class, cost: usize) -> bool {
-        let group = self.groups.iter().find(|(share, _)| share.classes.contains(&class));
+        let group = self.groups.iter().find(|(share, _)| share.has(class));
         !self.are_closed && group.is_some_and(|(_, room)| *room < cost)
     }
 
     fn spend(&mut self, class: Class, cost: usize) {
-        let group = self.groups.iter_mut().find(|(share, _)| share.classes.contains(&class));
+        let group = self.groups.iter_mut().find(|(share, _)| share.has(class));
         group.into_iter().for_each(|(_, room)| *room = room.saturating_sub(cost));
     }
 
