@@ -73,8 +73,8 @@ pub struct PartBuilder {
     sessions: Vec<Held>,
     kinds: Names,
     speakers: Names,
-    /// Passages, each with its session and its words.
-    rows: Vec<(u32, Row, u16)>,
+    /// Passages, each with its session.
+    rows: Vec<(u32, Row)>,
     /// Words as they were written, each with the number of its term; `None` for a stop word.
     words: HashMap<Box<str>, Option<u32>, RandomState>,
     terms: Names,
@@ -145,6 +145,7 @@ impl PartBuilder {
             kind: short(self.kinds.number(event.kind.as_str())),
             speaker: speaker.map_or(NONE, short),
             origin: number_of(event.origin),
+            words: 0,
         };
         let mut named = named(&said, at);
         let mut named = named.drain(..).peekable();
@@ -156,7 +157,7 @@ impl PartBuilder {
                 while let Some((_, term)) = named.next_if(|(place, _)| *place < start) {
                     found.push(self.terms.number(&term));
                 }
-                self.add(number, (Row { piece, ..row }, words), &mut found);
+                self.add(number, Row { piece, words, ..row }, &mut found);
                 (piece, words) = (of, 0);
             }
             if let Some(number) = self.term_of(term.word) {
@@ -165,7 +166,7 @@ impl PartBuilder {
             }
         });
         named.for_each(|(_, term)| found.push(self.terms.number(&term)));
-        self.add(number, (Row { piece, ..row }, words), &mut found);
+        self.add(number, Row { piece, words, ..row }, &mut found);
     }
 
     /// The part. The same bytes whatever the order in which events of different sessions came.
@@ -182,11 +183,11 @@ impl PartBuilder {
         let (kinds, speakers) = (self.kinds.order(), self.speakers.order());
         let renamed =
             |names: &[u16], number: u16| names.get(usize::from(number)).copied().unwrap_or(NONE);
-        let mut rows: Vec<(u32, Row, u16, u32)> = Vec::with_capacity(self.rows.len());
-        for (number, (session, row, words)) in (0..).zip(std::mem::take(&mut self.rows)) {
+        let mut rows: Vec<(u32, Row, u32)> = Vec::with_capacity(self.rows.len());
+        for (number, (session, row)) in (0..).zip(std::mem::take(&mut self.rows)) {
             let session = place.get(session as usize).copied().unwrap_or_default();
             let (kind, speaker) = (renamed(&kinds, row.kind), renamed(&speakers, row.speaker));
-            rows.push((session, Row { kind, speaker, ..row }, words, number));
+            rows.push((session, Row { kind, speaker, ..row }, number));
         }
         rows.sort_unstable();
         let mut passages = vec![0; rows.len()];
@@ -202,7 +203,7 @@ impl PartBuilder {
             settled_from: held.settled_from,
         });
         let names = [sorted(&self.kinds), sorted(&self.speakers)];
-        let rows = rows.iter().map(|(session, row, words, _)| (*session, *row, *words));
+        let rows = rows.iter().map(|(session, row, _)| (*session, *row));
         let mut writer =
             Writer::new(&sessions.collect::<Vec<_>>(), &rows.collect::<Vec<_>>(), &names);
         self.write_terms(&passages, &mut writer);
@@ -275,9 +276,9 @@ impl PartBuilder {
     }
 
     /// Adds a passage with its terms, which it takes.
-    fn add(&mut self, session: u32, (row, words): (Row, u16), terms: &mut Vec<u32>) {
+    fn add(&mut self, session: u32, row: Row, terms: &mut Vec<u32>) {
         let passage = self.rows.len() as u32;
-        self.rows.push((session, row, words));
+        self.rows.push((session, row));
         terms.sort_unstable();
         for same in terms.chunk_by(|one, other| one == other) {
             let term = same.first().copied();
@@ -346,8 +347,8 @@ pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
     let all = Runs::of(parts, keep);
     let mut held: BTreeMap<usize, Kept<'_>> = BTreeMap::new();
     let mut places: Vec<Vec<u32>> = parts.iter().map(|part| vec![u32::MAX; part.len()]).collect();
-    // Passages, each with its session, its words and the part that it is in.
-    let mut rows: Vec<((u32, Row, u16), usize)> = Vec::new();
+    // Passages, each with its session and the part that it is in.
+    let mut rows: Vec<((u32, Row), usize)> = Vec::new();
     for run in &all.runs {
         let (Some(part), Some(places), Some(of)) =
             (parts.get(run.part), places.get_mut(run.part), all.sessions.get(run.session))
@@ -362,17 +363,16 @@ pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
         let session = held.len() as u32 - 1;
         for passage in run.passages.clone() {
             let (row, place) = (part.row(passage), places.get_mut(passage));
-            let words = part.lengths().get(passage).map(|words| u16::from_le_bytes(*words));
-            if let (Some(row), Some(words), Some(place)) = (row, words, place) {
+            if let (Some(row), Some(place)) = (row, place) {
                 *place = rows.len() as u32;
-                rows.push(((session, row, words), run.part));
+                rows.push(((session, row), run.part));
             }
         }
     }
     let names = names_of(parts, &rows);
-    let renamed: Vec<(u32, Row, u16)> = rows
+    let renamed: Vec<(u32, Row)> = rows
         .into_iter()
-        .map(|((session, row, words), part)| {
+        .map(|((session, row), part)| {
             let part = parts.get(part);
             let number = |names: &[&str], name: Option<&str>| {
                 let place = name.and_then(|name| names.binary_search(&name).ok());
@@ -380,7 +380,7 @@ pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
             };
             let kind = number(&names[0], part.map(|part| part.kind(row.kind)));
             let speaker = number(&names[1], part.and_then(|part| part.speaker(row.speaker)));
-            (session, Row { kind, speaker, ..row }, words)
+            (session, Row { kind, speaker, ..row })
         })
         .collect();
     let sessions: Vec<Kept<'_>> = held.into_values().collect();
@@ -390,9 +390,9 @@ pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
 }
 
 /// The types and the speakers of these passages, ascending.
-fn names_of<'a>(parts: &[Part<'a>], rows: &[((u32, Row, u16), usize)]) -> [Vec<&'a str>; 2] {
+fn names_of<'a>(parts: &[Part<'a>], rows: &[((u32, Row), usize)]) -> [Vec<&'a str>; 2] {
     let of = |name: fn(&Part<'a>, &Row) -> Option<&'a str>| {
-        let names = rows.iter().filter_map(|((_, row, _), part)| name(parts.get(*part)?, row));
+        let names = rows.iter().filter_map(|((_, row), part)| name(parts.get(*part)?, row));
         let mut names: Vec<&str> = names.collect();
         names.sort_unstable();
         names.dedup();
@@ -441,9 +441,9 @@ struct Writer {
 }
 
 impl Writer {
-    /// Sessions ascending by hash, passages in order, each with its session and its words, types
-    /// and speakers in order.
-    fn new(sessions: &[Kept<'_>], rows: &[(u32, Row, u16)], names: &[Vec<&str>; 2]) -> Self {
+    /// Sessions ascending by hash, passages in order, each with its session, types and speakers in
+    /// order.
+    fn new(sessions: &[Kept<'_>], rows: &[(u32, Row)], names: &[Vec<&str>; 2]) -> Self {
         let mut out = Sections::default();
         let mut ranges = 0_u32;
         for (number, kept) in (0..).zip(sessions) {
@@ -456,7 +456,7 @@ impl Writer {
             out.ranges.extend(ends.flat_map(u64::to_le_bytes));
         }
         put_columns(rows, &mut out.columns);
-        out.lengths.extend(rows.iter().flat_map(|(.., words)| words.to_le_bytes()));
+        out.passages = rows.len() as u32;
         let [kinds, speakers] = names;
         (out.kinds, out.speakers) = (kinds.len() as u32, speakers.len() as u32);
         let ids = sessions.iter().map(|kept| &kept.session.id);

@@ -239,9 +239,7 @@ pub fn by_day(parts: &[Part<'_>], keep: &Keep<'_>, since: Option<Timestamp>) -> 
     for (part, sessions) in parts.iter().zip(&kept.sessions) {
         let mut before = None;
         for (passage, session) in sessions.iter().enumerate().filter(|(_, one)| **one != NONE) {
-            let (Some(row), Some(words)) = (part.row(passage), part.lengths().get(passage)) else {
-                continue;
-            };
+            let Some(row) = part.row(passage) else { continue };
             let at = Timestamp(row.at_ms.saturating_mul(1_000));
             if since.is_some_and(|since| at < since) {
                 continue;
@@ -251,7 +249,7 @@ pub fn by_day(parts: &[Part<'_>], keep: &Keep<'_>, since: Option<Timestamp>) -> 
             sessions.insert(*session);
             let event = (*session, row.position);
             day.events += u64::from(before.replace(event) != Some(event));
-            day.words += u64::from(u16::from_le_bytes(*words));
+            day.words += u64::from(row.words);
         }
     }
     let day = |(day, (sessions, of)): (i64, (HashSet<u32>, OfDay))| {

@@ -4,14 +4,14 @@
 //! never a panic. It must not hold a text, or sessions of two scopes. Numbers are little-endian.
 //!
 //! ```text
-//! header    magic, format u16, lexicon u16, checksum of what follows u32, then the counts below
+//! header    magic, format u16, lexicon u16, checksum of what follows u32, then bytes of each of
+//!           what is below u32, passages, types and speakers u32
 //! sessions  hash [32], first passage u32, first range u32, position u64 from which on no event
 //!           says something of earlier ones; ascending by hash
 //! ranges    from u64, to u64: positions whose events were added
-//! columns   of each passage position, milliseconds and 2^63, piece, type, speaker, origin, column
-//!           by column: least u64, width u8, then of each how much more it is, in so many bytes;
-//!           ascending by session, position, piece
-//! lengths   words u16: of each passage
+//! columns   of each passage position, milliseconds and 2^63, piece, type, speaker, origin, words,
+//!           column by column: least u64, width u8, then of each how much more it is, in so many
+//!           bytes, of words in at least one; ascending by session, position, piece
 //! names     end u32: where in the text the name ends; types, speakers, sessions
 //! text      the names
 //! blocks    byte in the terms u32, byte in the postings u32: of every 32nd term
@@ -77,25 +77,29 @@ pub(super) struct Row {
     pub(super) kind: u16,
     pub(super) speaker: u16,
     pub(super) origin: u8,
+    pub(super) words: u16,
 }
 
 pub(super) const SESSION_BYTES: usize = 48;
 /// Numbers of a row.
-const COLUMNS: usize = 6;
+const COLUMNS: usize = 7;
+/// The column of words, which has a byte of each passage at least: so many are there.
+const WORDS: usize = 6;
 /// What makes the order of numbers that may be negative that of their bits.
 const SIGN: u64 = 1 << 63;
 
 impl Row {
     fn numbers(&self) -> [u64; COLUMNS] {
         let at = self.at_ms.cast_unsigned() ^ SIGN;
-        let [piece, kind, speaker] = [self.piece, self.kind, self.speaker].map(u64::from);
-        [self.position, at, piece, kind, speaker, u64::from(self.origin)]
+        let [piece, kind, speaker, words] =
+            [self.piece, self.kind, self.speaker, self.words].map(u64::from);
+        [self.position, at, piece, kind, speaker, u64::from(self.origin), words]
     }
 
-    fn of([position, at, piece, kind, speaker, origin]: [u64; COLUMNS]) -> Self {
+    fn of([position, at, piece, kind, speaker, origin, words]: [u64; COLUMNS]) -> Self {
         let (piece, kind, speaker) = (piece as u16, kind as u16, speaker as u16);
-        let (at_ms, origin) = ((at ^ SIGN).cast_signed(), origin as u8);
-        Self { position, at_ms, piece, kind, speaker, origin }
+        let (at_ms, origin, words) = ((at ^ SIGN).cast_signed(), origin as u8, words as u16);
+        Self { position, at_ms, piece, kind, speaker, origin, words }
     }
 }
 
@@ -116,7 +120,13 @@ impl<'a> Column<'a> {
         (width <= size_of::<u64>()).then_some(Self { least, width, bytes })
     }
 
+    #[inline]
     fn get(&self, passage: usize) -> u64 {
+        // Nearly every number of words.
+        if self.width == 1 {
+            let more = self.bytes.get(passage).copied().unwrap_or_default();
+            return self.least.wrapping_add(u64::from(more));
+        }
         let from = passage * self.width;
         let more = self.bytes.get(from..from + self.width).unwrap_or_default();
         let mut number = [0; size_of::<u64>()];
@@ -125,13 +135,14 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Appends the columns of some rows, each with its session and its words, which are none.
-pub(super) fn put_columns(rows: &[(u32, Row, u16)], out: &mut Vec<u8>) {
+/// Appends the columns of some rows, each with its session, which is none.
+pub(super) fn put_columns(rows: &[(u32, Row)], out: &mut Vec<u8>) {
     for column in 0..COLUMNS {
-        let numbers = || rows.iter().filter_map(|(_, row, _)| row.numbers().get(column).copied());
+        let numbers = || rows.iter().filter_map(|(_, row)| row.numbers().get(column).copied());
         let least = numbers().min().unwrap_or_default();
         let most = numbers().max().unwrap_or_default() - least;
         let width = size_of::<u64>() - most.leading_zeros() as usize / 8;
+        let width = width.max(usize::from(column == WORDS));
         out.extend(least.to_le_bytes());
         out.push(width as u8);
         for number in numbers() {
@@ -147,12 +158,12 @@ pub struct Part<'a> {
     sessions: &'a [[u8; SESSION_BYTES]],
     ranges: &'a [[u8; 16]],
     columns: [Column<'a>; COLUMNS],
-    lengths: &'a [[u8; 2]],
     names: &'a [[u8; 4]],
     text: &'a [u8],
     blocks: &'a [[u8; 8]],
     terms: &'a [u8],
     postings: &'a [u8],
+    passages: usize,
     kinds: usize,
     speakers: usize,
 }
@@ -163,12 +174,12 @@ pub(super) struct Sections {
     pub(super) sessions: Vec<u8>,
     pub(super) ranges: Vec<u8>,
     pub(super) columns: Vec<u8>,
-    pub(super) lengths: Vec<u8>,
     pub(super) names: Vec<u8>,
     pub(super) text: Vec<u8>,
     pub(super) blocks: Vec<u8>,
     pub(super) terms: Vec<u8>,
     pub(super) postings: Vec<u8>,
+    pub(super) passages: u32,
     pub(super) kinds: u32,
     pub(super) speakers: u32,
 }
@@ -180,7 +191,6 @@ impl Sections {
             &self.sessions,
             &self.ranges,
             &self.columns,
-            &self.lengths,
             &self.names,
             &self.text,
             &self.blocks,
@@ -189,7 +199,8 @@ impl Sections {
         ];
         // Without room to grow: the part may stay in memory.
         let length: usize = sections.iter().map(|section| section.len()).sum();
-        let head = CHECKED_FROM + (sections.len() + 2) * size_of::<u32>();
+        let counts = [self.passages, self.kinds, self.speakers];
+        let head = CHECKED_FROM + (sections.len() + counts.len()) * size_of::<u32>();
         let mut bytes = Vec::with_capacity(head + length);
         bytes.extend(MAGIC);
         bytes.extend([FORMAT, LEXICON].iter().flat_map(|number| number.to_le_bytes()));
@@ -199,7 +210,7 @@ impl Sections {
             let length = length.expect("a part is far smaller than four gigabytes");
             bytes.extend(length.to_le_bytes());
         }
-        bytes.extend([self.kinds, self.speakers].iter().flat_map(|number| number.to_le_bytes()));
+        bytes.extend(counts.iter().flat_map(|number| number.to_le_bytes()));
         sections.iter().for_each(|section| bytes.extend_from_slice(section));
         let sum = crc32fast::hash(bytes.get(CHECKED_FROM..).unwrap_or_default());
         let place = bytes.get_mut(CHECKED_FROM - 4..CHECKED_FROM);
@@ -242,26 +253,30 @@ impl<'a> Part<'a> {
     fn of_checked(mut rest: &'a [u8]) -> Option<Self> {
         let mut count =
             || Some(usize::try_from(u32::from_le_bytes(take(&mut rest)?)).unwrap_or(usize::MAX));
-        let (sessions, ranges, columns, lengths) = (count()?, count()?, count()?, count()?);
+        let (sessions, ranges, columns) = (count()?, count()?, count()?);
         let (names, text, blocks) = (count()?, count()?, count()?);
-        let (terms, postings, kinds, speakers) = (count()?, count()?, count()?, count()?);
+        let (terms, postings) = (count()?, count()?);
+        let (passages, kinds, speakers) = (count()?, count()?, count()?);
         let (sessions, ranges) = (section(&mut rest, sessions)?, section(&mut rest, ranges)?);
         let mut numbers = section(&mut rest, columns)?;
-        let lengths: &[[u8; 2]] = table(section(&mut rest, lengths)?)?;
         let mut columns = [Column::default(); COLUMNS];
         for column in &mut columns {
-            *column = Column::read(&mut numbers, lengths.len())?;
+            *column = Column::read(&mut numbers, passages)?;
+        }
+        let [.., words] = &columns;
+        if words.width == 0 && passages > 0 {
+            return None;
         }
         let part = Self {
             sessions: table(sessions)?,
             ranges: table(ranges)?,
             columns,
-            lengths,
             names: table(section(&mut rest, names)?)?,
             text: section(&mut rest, text)?,
             blocks: table(section(&mut rest, blocks)?)?,
             terms: section(&mut rest, terms)?,
             postings: section(&mut rest, postings)?,
+            passages,
             kinds,
             speakers,
         };
@@ -273,13 +288,13 @@ impl<'a> Part<'a> {
     /// How many passages it has.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.lengths.len()
+        self.passages
     }
 
     /// Whether it has no passage; it may hold ranges all the same.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.lengths.is_empty()
+        self.passages == 0
     }
 
     /// Its sessions, ascending by their hashes.
@@ -318,7 +333,7 @@ impl<'a> Part<'a> {
     /// Where the passages, and where the ranges of a session begin.
     fn starts(&self, session: usize) -> [usize; 2] {
         let Some(row) = self.sessions.get(session) else {
-            return [self.lengths.len(), self.ranges.len()];
+            return [self.passages, self.ranges.len()];
         };
         let mut rest = row.get(32..).unwrap_or_default();
         let mut next = || take(&mut rest).map_or(0, u32::from_le_bytes) as usize;
@@ -360,9 +375,11 @@ impl<'a> Part<'a> {
         (passage < self.len()).then(|| Row::of(self.columns.map(|column| column.get(passage))))
     }
 
-    /// Words of each passage.
-    pub(super) fn lengths(&self) -> &'a [[u8; 2]] {
-        self.lengths
+    /// Words of a passage.
+    #[inline]
+    pub(super) fn words(&self, passage: usize) -> usize {
+        let [.., words] = &self.columns;
+        usize::from(words.get(passage) as u16)
     }
 
     /// The types of its events.

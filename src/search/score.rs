@@ -159,13 +159,12 @@ impl<'a, 'p> Scope<'a, 'p> {
     fn count(&mut self) {
         let mut seen = vec![0; self.parts.len()];
         for run in &self.all.runs {
-            let lengths = self.parts.get(run.part).map(Part::lengths).unwrap_or_default();
-            let lengths = lengths.get(run.passages.clone()).unwrap_or_default();
+            let Some(part) = self.parts.get(run.part) else { continue };
             let hidden = self.hidden.get(run.part).map(Vec::as_slice).unwrap_or_default();
             let hidden = hidden.get(run.passages.clone()).unwrap_or_default();
             let counts = |at: usize| hidden.get(at).is_none_or(|hidden| !hidden);
-            let counted = lengths.iter().enumerate().filter(|(at, _)| counts(*at));
-            let counted = counted.map(|(_, length)| u64::from(u16::from_le_bytes(*length)));
+            let counted = run.passages.clone().enumerate().filter(|(at, _)| counts(*at));
+            let counted = counted.map(|(_, passage)| part.words(passage) as u64);
             let (passages, words) =
                 counted.fold((0, 0), |(passages, words), length| (passages + 1, words + length));
             self.passages += passages;
@@ -366,12 +365,8 @@ impl<'a, 'p> Scope<'a, 'p> {
             let mut of_session = vec![0_u32; sums.sessions.len()];
             let of_parts = sums.words.iter_mut().zip(&mut sums.held).zip(parts).zip(found);
             for (at, (((sums, held), part), postings)) in of_parts.enumerate() {
-                let lengths = part.lengths();
                 self.each(at, postings, |passage, count, session| {
-                    let length = lengths.get(passage);
-                    let length =
-                        length.map_or(0, |length| usize::from(u16::from_le_bytes(*length)));
-                    let length = length.min(LENGTH_MAX);
+                    let length = part.words(passage).min(LENGTH_MAX);
                     let known = shares.get(length).and_then(|of| of.get(count as usize - 1));
                     let share =
                         known.copied().unwrap_or_else(|| share(f64::from(count), length) as f32);

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Events that one part is made of.
-pub(super) const SLICE_EVENTS: usize = 1_024;
+pub(super) const SLICE_EVENTS: usize = 2_048;
 /// Events of a scope that may wait before it is indexed without having been searched.
 const WAITING_MAX: u64 = 4_096;
 /// How many parts of about the same size become one.
