@@ -308,6 +308,17 @@ mod tests {
     }
 
     #[test]
+    fn relations_beyond_the_bytes_of_a_graph_are_counted_and_not_kept() {
+        let text = "x".repeat(4 << 20);
+        let properties = json!({"text": text});
+        let body = json!({"relation_type": "A", "from_id": "a", "to_id": "b",
+            "properties": properties});
+        let graph = folded(&vec![(kinds::GRAPH_RELATIONSHIP_CREATED, body); 40]);
+        assert!(graph.is_full_of_relations() && graph.bytes <= with_more(GRAPH_BYTES_MAX));
+        assert!(graph.left() > 0 && graph.relations.len() + graph.left() as usize == 40);
+    }
+
+    #[test]
     fn a_relation_is_kept_once_by_its_id() {
         let mut graph = Graph::default();
         let body = json!({"relation_type": "USES", "from_id": "a", "to_id": "b"});

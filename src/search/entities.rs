@@ -522,6 +522,7 @@ mod tests {
                 "`cargo add serde`; then `pip install -r requirements.txt`",
                 "file:requirements.txt package:serde",
             ),
+            ("`pip install -e backend`, `cargo add --path ledger`", ""),
             ("run npm install when the build breaks", ""),
             ("   Compiling libc v0.2.1\nNo module named 'yaml'", "package:libc package:yaml"),
             (
@@ -540,6 +541,13 @@ mod tests {
             let plain: Vec<&str> = found.iter().map(String::as_str).collect();
             assert_eq!(plain.join(" "), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_long_error_is_named_by_its_beginning() {
+        let found = found(&format!("error: {}", "é".repeat(90)));
+        let [error] = &found[..] else { panic!("one error: {found:?}") };
+        assert!((118..=120).contains(&(error.len() - "error:".len())), "{error}");
     }
 
     #[test]

@@ -70,6 +70,7 @@ mod projection {
 mod search {
     mod bounds;
     mod index;
+    mod named;
     mod passages;
     mod places;
     mod plain;

@@ -99,6 +99,8 @@ async fn entities_of_the_document_are_written_changed_and_found() {
         let properties = json!({"hash": "a0", "last_modified": "2026-05-02T00:00:00Z"});
         assert_eq!(found["entities"][0]["properties"], properties, "{found}");
         assert_eq!(found["total"], 1);
+        let found = query(house, "entities", json!({})).await;
+        assert_eq!(ids(&found, "entities")[3], "file_9f", "its place is that of its first event");
         // What changes nothing is not written.
         let [first, again] = [
             kept(house, "file_reference/file_9f", json!({"hash": "a0", "none": null})).await,
@@ -201,6 +203,9 @@ async fn a_relation_is_written_once_and_found_from_either_end() {
         let notebook = first["session"].as_str().unwrap();
         let events = house.get(&format!("/v1/sessions/{notebook}/events")).await.json();
         assert_eq!(events["data"].as_array().unwrap().len(), 7, "each is written once");
+        let other = relate(house, "t", "USES", "f").await.json();
+        let known = relate(house, "t", "CONCERNS", "f").await.json();
+        assert_ne!(other["id"], known["id"], "another type is another relation");
     })
     .await;
 }
@@ -226,6 +231,9 @@ async fn a_session_that_continues_another_is_related_to_it() {
             };
             store.create(&Scope::local(), new).await.unwrap();
         }
+        // One that is archived continues it all the same.
+        let archived = house.call("POST", "/v1/sessions/third/archive", &[], None).await;
+        assert_eq!(archived.status, 200, "{}", archived.text);
         for (asked, expected) in [
             (json!({}), vec!["second>first", "third>second"]),
             (json!({"entity_id": "second"}), vec!["second>first", "third>second"]),
@@ -270,7 +278,10 @@ async fn a_bad_call_is_refused_by_the_name_of_its_member_and_writes_nothing() {
     kept(&house, "task/a", json!({"one": "x".repeat(40 << 10)})).await;
     let refused = put(&house, "task/a", json!({"two": "x".repeat(40 << 10)})).await;
     assert_eq!((refused.status, &*field(&refused)), (422, "properties"), "{}", refused.text);
+    let notebook = kept(&house, "task/a", json!({"two": 2})).await["session"].clone();
+    let notebook = notebook.as_str().unwrap();
     for (from, kind, to, status, expected) in [
+        ("a", "USES", notebook, 404, "to_id"),
         ("none", "USES", "a", 404, "from_id"),
         ("a", "USES", "none", 404, "to_id"),
         ("a", "USES", "/work/farm", 404, "to_id"),
@@ -336,6 +347,29 @@ async fn the_first_entity_beyond_the_limit_is_refused_and_known_ones_still_chang
     assert_eq!(ids(&found, "entities"), ["99999"], "{found}");
     let last = query(&house, "entities", json!({"offset": 99_999, "limit": 1_000})).await;
     assert_eq!((&last["total"], ids(&last, "entities").len()), (&json!(100_000), 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_that_fills_its_memory_takes_no_further_relation_and_no_further_entity() {
+    let house = House::plain().await;
+    let first = kept(&house, "task/0", json!({})).await;
+    let notebook = first["session"].as_str().unwrap();
+    let text = "x".repeat((4 << 20) - 4_096);
+    for batch in 0..9 {
+        let event = |n: u64| {
+            json!({"type": "graph.relationship_created", "relation_type": "USES", "from_id": "0",
+                "to_id": (3 * batch + n).to_string(), "properties": {"text": text}})
+        };
+        let events: Vec<Value> = (0..3).map(event).collect();
+        let path = format!("/v1/sessions/{notebook}/events");
+        let sent = house.post(&path, &json!({"events": events})).await;
+        assert_eq!(sent.status, 200, "{}", sent.text);
+    }
+    for refused in
+        [relate(&house, "0", "USES", "/work/bank").await, put(&house, "task/1", json!({})).await]
+    {
+        assert_eq!((refused.status, &*refused.code()), (429, "limit_reached"), "{}", refused.text);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

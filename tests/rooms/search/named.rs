@@ -1,0 +1,70 @@
+//! What the passages of an index name, counted: over its parts, under all names of a thing.
+
+use sessionlog::{
+    event::{Event, Timestamp},
+    search::{EntityKind, Part, PartBuilder, by_day, named, naming},
+};
+
+use super::index::{all, session};
+use crate::event;
+
+/// A day in seconds.
+const DAY: i64 = 24 * 3_600;
+
+fn said(position: u64, seconds: i64, text: &str) -> Event {
+    let body = serde_json::json!({ "content": text }).to_string();
+    let created_at = Some(Timestamp(seconds * 1_000_000));
+    Event { created_at, ..event(position, "agent.message", body) }
+}
+
+fn part(events: &[(u8, Event)]) -> Vec<u8> {
+    let mut builder = PartBuilder::new();
+    events.iter().for_each(|(of, event)| builder.add_event(session(*of), event));
+    builder.finish()
+}
+
+/// Two parts in which three sessions name one file, one of them in two pieces of an event.
+fn parts() -> [Vec<u8>; 2] {
+    let long = format!("src/tax.rs {} src/tax.rs", "word ".repeat(900));
+    [
+        part(&[(0, said(0, 100, "see /w/src/tax.rs")), (0, said(1, 50, &long))]),
+        part(&[(1, said(0, 20, "src/tax.rs")), (2, said(0, DAY + 10, "/w/src/tax.rs again"))]),
+    ]
+}
+
+fn same(_: EntityKind, name: String) -> String {
+    name.strip_prefix("w/").map_or(name.clone(), str::to_owned)
+}
+
+#[test]
+fn a_name_is_counted_by_event_over_all_parts_and_under_all_names() {
+    let bytes = parts();
+    let parts = [Part::read(&bytes[0]).unwrap(), Part::read(&bytes[1]).unwrap()];
+    assert!(parts[0].len() > 2, "the long event is in pieces");
+    let second = |seconds: i64| Timestamp(seconds * 1_000_000);
+    for (since, sessions, count, first) in [(None, 3, 4, 20), (Some(100), 2, 2, 100)] {
+        let found = named(&parts, &[EntityKind::File], &all, since.map(second), &same);
+        let [file] = &found.named[..] else { panic!("one file: {found:?}") };
+        assert_eq!((&*file.name, file.sessions, file.count), ("src/tax.rs", sessions, count));
+        assert_eq!((file.first_at, file.last_at), (second(first), second(DAY + 10)), "{since:?}");
+    }
+    let names = ["w/src/tax.rs", "src/tax.rs"].map(str::to_owned).to_vec();
+    let found = naming(&parts, &[(EntityKind::File, names)], &all);
+    let found: Vec<(&str, u64, Timestamp)> =
+        found[0].iter().map(|one| (one.session.as_str(), one.count, one.last_at)).collect();
+    let expected = [("s2", 1, DAY + 10), ("s0", 2, 100), ("s1", 1, 20)];
+    assert_eq!(found, expected.map(|(id, count, at)| (id, count, second(at))));
+}
+
+#[test]
+fn an_event_in_pieces_is_one_of_its_day() {
+    let bytes = parts();
+    let parts = [Part::read(&bytes[0]).unwrap(), Part::read(&bytes[1]).unwrap()];
+    let counted = by_day(&parts, &all, None);
+    let days: Vec<(i64, u64, u64)> =
+        counted.days.iter().map(|(day, of)| (*day, of.sessions, of.events)).collect();
+    assert_eq!((days, counted.sessions), (vec![(0, 2, 3), (1, 1, 1)], 3));
+    assert!(counted.days[&0].words > 900, "{counted:?}");
+    let later = by_day(&parts, &all, Some(Timestamp(60_000_000)));
+    assert_eq!((later.days[&0].events, later.sessions), (1, 2), "{later:?}");
+}
