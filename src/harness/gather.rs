@@ -65,7 +65,7 @@ pub(super) struct Known<'a> {
 
 impl<'a> Known<'a> {
     /// Gathers the items of a recipe, for a budget of about so many bytes.
-    pub(super) fn gather(facts: &'a Facts, recipe: &Recipe, bytes: usize) -> Self {
+    pub(super) fn gather(facts: &'a Facts, recipe: &Recipe<'_>, bytes: usize) -> Self {
         let line_chars = (bytes / BYTES_OF_CHAR).clamp(LINE_CHARS_MIN, LINE_CHARS_MAX);
         let is_shape = |row: &Row| row.class == Class::LastStep && row.shape > 0;
         let has_steps = recipe.rows.iter().any(is_shape);
@@ -87,7 +87,7 @@ impl<'a> Known<'a> {
         known
     }
 
-    fn add(&mut self, class: Class, recipe: &Recipe, bytes: usize) {
+    fn add(&mut self, class: Class, recipe: &Recipe<'_>, bytes: usize) {
         let (facts, progress) = (self.facts, &self.facts.progress);
         let research = &facts.research;
         match class {
@@ -460,7 +460,7 @@ fn item(class: Class, place: usize, (at, count): (usize, usize)) -> Item {
 }
 
 /// Next steps: from the last outcome, else from the plan where a view does not show that.
-fn next<'a>(facts: &'a Facts, recipe: &Recipe) -> Vec<&'a str> {
+fn next<'a>(facts: &'a Facts, recipe: &Recipe<'_>) -> Vec<&'a str> {
     let next: Vec<&str> = facts.progress.next().map(String::as_str).collect();
     if !next.is_empty() || recipe.rows.iter().any(|row| row.class == Class::Plan) {
         return next;
