@@ -374,7 +374,6 @@ fn chosen<T>(
     let mut known = Known::gather(facts, &recipe, bytes);
     keep_items(&mut known, asked);
     known.without_lines_of_last_steps();
-    without_mended_results(&mut known);
     let count = |text: &str| tokenizer.count(&serde_json::Value::from(text).to_string());
     let state = facts.saved.state().map(|state| state.text.to_string());
     let state = state.filter(|text| count(text) <= asked.tokens_max / STATE_PART);
@@ -406,20 +405,6 @@ fn has_code(facts: &Facts) -> bool {
     facts.work.files().next().is_some()
         || facts.work.commands().next().is_some()
         || facts.saved.items().iter().any(|item| &*item.category == "code")
-}
-
-/// Leaves out what a command said that failed then and runs now.
-fn without_mended_results(known: &mut Known<'_>) {
-    let facts = known.facts;
-    let outputs: Vec<_> = facts.progress.outputs().collect();
-    let is_mended = |item: &Item| {
-        outputs.get(item.place).is_some_and(|output| {
-            let is_its =
-                |line: &str| output.input.contains(&serde_json::Value::from(line).to_string());
-            output.is_error && facts.work.mended().any(|one| is_its(&one.line))
-        })
-    };
-    known.retain(Class::Result, |item| !is_mended(item));
 }
 
 /// Keeps the context items that matter enough, the ones that matter most last.
