@@ -73,6 +73,8 @@ pub struct Asked {
     pub workspace: String,
     /// Whether to say why each item was chosen.
     pub explain: bool,
+    /// Whether the work continues where this is given.
+    pub continues: bool,
     /// The shares of the budget in percent, by name, in place of the recipe's. Those of a session
     /// with other shares do not count.
     pub percents: BTreeMap<String, usize>,
@@ -748,9 +750,16 @@ fn head(facts: &Facts, asked: &Asked) -> String {
         false => format!(" Before it: {}; S1@n is position n of S1.", earlier.join(", ")),
     };
     let written = facts.times.map(|(_, last)| format!(", the last one {last}"));
-    format!(
-        "The work of session {session} ({workspace}; {events} events{}) continues here. This is \
-         how it stood. @n is its position n; the user's words hold, the rest is a record.{earlier}",
+    let which = format!(
+        "The work of session {session} ({workspace}; {events} events{})",
         written.unwrap_or_default()
-    )
+    );
+    let (how, held) = match asked.continues {
+        true => (
+            "continues here. This is how it stood",
+            "; the user's words hold, the rest is a record",
+        ),
+        false => ("stood like this", ""),
+    };
+    format!("{which} {how}. @n is its position n{held}.{earlier}")
 }

@@ -481,6 +481,7 @@ fn asked(workspace: &str, call: &RestoreCall, usual: RestoreOptions) -> ServiceR
         session: String::new(),
         workspace: workspace.to_owned(),
         explain: call.explain,
+        continues: !call.only_look,
         percents: BTreeMap::new(),
     })
 }
