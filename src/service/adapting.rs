@@ -33,38 +33,31 @@ pub(super) fn share_name(name: &str) -> String {
 
 impl Service {
     /// The shares of the budget for a restore of this session, by what the last restore of its line
-    /// kept of what its successor used; empty when nothing can be concluded.
+    /// kept of what its successor used; empty when there was none.
     pub(super) async fn adapted(
         &self,
         info: &SessionInfo,
         asked: &Asked,
     ) -> ServiceResult<BTreeMap<String, usize>> {
-        let mut line = self.line_before(&info.key).await?;
-        let mut successor = (info.key.clone(), info.tail);
-        // A successor without work used nothing: the restore before it is looked at.
-        while let Some(Link { key, to, .. }) = line.pop() {
-            let events = self.first_events(&successor.0, successor.1, EVENTS_MAX).await?;
-            let said: HashSet<String> = events
-                .iter()
-                .filter(|event| event.kind.as_str() != kinds::SESSION_RESTORED)
-                .flat_map(|event| harness::names_of(&EventText::of(event).text))
-                .collect();
-            let before = events.iter().find_map(restored);
-            if let Some(before) = before.filter(|_| said.len() >= USED_MIN) {
-                let facts = self.line_facts_at(&key, to).await?;
-                let percents = before.weights.iter().filter_map(|(name, percent)| {
-                    let name = name.strip_prefix(SHARE)?;
-                    Some((name.to_owned(), usize::try_from(*percent).ok()?))
-                });
-                let tokens_max = usize::try_from(before.tokens_max).unwrap_or(asked.tokens_max);
-                let session = key.session.to_string();
-                let percents = percents.collect();
-                let asked = Asked { tokens_max, percents, session, ..asked.clone() };
-                return Ok(moved(&harness::used(&facts, &asked, &said, Tokenizer::Claude)));
-            }
-            successor = (key, to);
-        }
-        Ok(BTreeMap::new())
+        let Some(Link { key, to, .. }) = self.line_before(&info.key).await?.pop() else {
+            return Ok(BTreeMap::new());
+        };
+        let events = self.first_events(&info.key, info.tail, EVENTS_MAX).await?;
+        let Some(before) = events.iter().find_map(restored) else { return Ok(BTreeMap::new()) };
+        let texts = events.iter().map(|event| EventText::of(event).text);
+        let said: HashSet<String> = texts.flat_map(|text| harness::names_of(&text)).collect();
+        let percents = before.weights.iter().filter_map(|(name, percent)| {
+            let name = name.strip_prefix(SHARE)?;
+            Some((name.to_owned(), usize::try_from(*percent).ok()?))
+        });
+        let facts = self.line_facts_at(&key, to).await?;
+        let asked = Asked {
+            tokens_max: usize::try_from(before.tokens_max).unwrap_or(asked.tokens_max),
+            session: key.session.to_string(),
+            percents: percents.collect(),
+            ..asked.clone()
+        };
+        Ok(moved(&harness::used(&facts, &asked, &said, Tokenizer::Claude)))
     }
 }
 
@@ -134,8 +127,11 @@ mod tests {
         let mut shares = [60, 30, 10];
         for _ in 0..50 {
             let [code, talk, rest] = shares;
-            let moved =
-                of(&[("code", code, 60, 0, 9), ("talk", talk, 30, 9, 0), ("rest", rest, 10, 9, 0)]);
+            let moved = of(&[
+                ("code", code, 60, 0, 9),
+                ("talk", talk, 30, 17, 3),
+                ("rest", rest, 10, 17, 3),
+            ]);
             shares = [0, 1, 2].map(|at| *moved.get(at).unwrap_or(&0));
             assert_eq!(shares.iter().sum::<usize>(), 100);
         }

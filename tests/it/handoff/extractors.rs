@@ -21,7 +21,7 @@ fn server(place: &Place, name: &str, entities: &Value, is_error: bool) -> String
     *) continue ;;
     esac
     printf '{{"jsonrpc":"2.0","id":%s,"result":%s}}\n' "$id" "$result"
-    printf '%s\n' "$line" >>'{heard}'
+    printf '%s\n' "$line" "token: $SESSIONLOG_TOKEN" >>'{heard}'
 done
 "#,
         heard = place.path(&format!("{name}.heard")).display(),
@@ -33,7 +33,7 @@ done
 fn saved(place: &Place, extractors: &str, context: &str) -> Value {
     let arguments = ["--json", "handoff", "save", "shop", "--context", context];
     let mut command = place.command(&arguments);
-    command.env("SESSIONLOG_EXTRACTORS", extractors);
+    command.env("SESSIONLOG_EXTRACTORS", extractors).env("SESSIONLOG_TOKEN", "credential");
     crate::program::ran(command.spawn().unwrap()).json()
 }
 
@@ -48,7 +48,8 @@ fn entities_that_other_servers_find_are_kept_and_an_absent_server_is_a_notice() 
     ]);
     let good = server(&place, "good", &entities, false);
     let wrong = server(&place, "wrong", &json!([]), true);
-    let extractors = format!("{good}; {wrong}; no-such-program --flag; http://127.0.0.1:1/mcp");
+    let extractors =
+        format!("{good}; {wrong}; no-such-program --flag; http://127.0.0.1:1/mcp; sleep 100");
     let answer = saved(
         &place,
         &extractors,
@@ -57,17 +58,19 @@ fn entities_that_other_servers_find_are_kept_and_an_absent_server_is_a_notice() 
     assert_eq!(answer["is_new"], true, "the save stands: {answer}");
     let notices: Vec<&str> =
         answer["notices"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
-    assert_eq!(notices.len(), 4, "{answer}");
+    assert_eq!(notices.len(), 5, "{answer}");
     let of_good = "extractor sh: 2 entities kept; 1 of 4 entities were left out; no type \"x\"";
     assert!(notices[0].starts_with(of_good), "{notices:?}");
     for (notice, name) in
-        notices[1..].iter().zip(["sh", "no-such-program", "http://127.0.0.1:1/mcp"])
+        notices[1..].iter().zip(["sh", "no-such-program", "http://127.0.0.1:1/mcp", "sleep"])
     {
         assert!(notice.starts_with(&format!("extractor {name} is left out: ")), "{notices:?}");
     }
+    assert!(notices[4].ends_with("no answer within 5 s"), "{notices:?}");
     let heard = std::fs::read_to_string(place.path("good.heard")).unwrap();
     assert!(heard.contains("Ada wrote left-pad"), "{heard}");
     assert!(!heard.contains("ghp_0123456789"), "a secret left: {heard}");
+    assert!(heard.contains("token: ") && !heard.contains("credential"), "{heard}");
 
     let found = place.run(&["--json", "graph", "shop", "--entities"]).json();
     let found = found["entities"].as_array().unwrap();
