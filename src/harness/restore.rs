@@ -264,9 +264,15 @@ const PARTS: [Part; 20] = [
     Part("The agent said", &[Class::Answer]),
 ];
 
-/// What a session hands over, within a budget of tokens.
+/// What a session hands over, within a budget of tokens. `likeness`, where it is given, says of a
+/// text how alike it is to what the user wants, from 0 to 1 000: that is the worth of an item then.
 #[must_use]
-pub fn restore(facts: &Facts, asked: &Asked, tokenizer: Tokenizer) -> Restored {
+pub fn restore(
+    facts: &Facts,
+    asked: &Asked,
+    tokenizer: Tokenizer,
+    likeness: Option<&dyn Fn(&str) -> usize>,
+) -> Restored {
     let bytes = asked.tokens_max * TOKEN_BYTES;
     let is_code = has_code(facts);
     let recipe = Recipe {
@@ -277,7 +283,11 @@ pub fn restore(facts: &Facts, asked: &Asked, tokenizer: Tokenizer) -> Restored {
         ..Recipe::new(&ROWS, 68)
     };
     let mut known = Known::gather(facts, &recipe, bytes);
-    keep_items(&mut known, asked);
+    keep_important(&mut known, asked.threshold);
+    if let Some(likeness) = likeness {
+        compare(&mut known, tokenizer, likeness);
+    }
+    keep_best(&mut known, asked);
     known.without_lines_of_last_steps();
     without_mended_results(&mut known);
     let count = |text: &str| tokenizer.count(&serde_json::Value::from(text).to_string());
@@ -325,20 +335,35 @@ fn without_mended_results(known: &mut Known<'_>) {
     known.retain(Class::Result, |item| !is_mended(item));
 }
 
-/// Keeps the context items that matter enough, the ones that matter most last.
-fn keep_items(known: &mut Known<'_>, asked: &Asked) {
+/// Keeps the context items of this importance and more.
+fn keep_important(known: &mut Known<'_>, threshold: u8) {
     let items = known.facts.saved.items();
     let priority = |item: &Item| {
         let said = items.get(item.place).and_then(|one| one.importance);
         let said = item.mark.or(said).map(|said| 10 * usize::from(said));
         said.unwrap_or(item.worth / 10)
     };
+    let least = 10 * usize::from(threshold);
+    known.retain(Class::ContextItem, |item| priority(item) >= least);
+}
+
+/// Sets as the worth of each item how alike it is to what the user wants.
+fn compare(known: &mut Known<'_>, tokenizer: Tokenizer, likeness: &dyn Fn(&str) -> usize) {
+    let view = View { known, tokenizer, compress: true, head: String::new() };
+    let worth = |item: &Item| likeness(&view.text(item.class, item.place, Form::Short));
+    let worths: Vec<usize> = known.items.iter().map(worth).collect();
+    for (item, worth) in known.items.iter_mut().zip(worths) {
+        item.worth = worth;
+    }
+}
+
+/// Keeps the best context items, as many as are asked for, the best last.
+fn keep_best(known: &mut Known<'_>, asked: &Asked) {
     let is_item = |item: &Item| item.class == Class::ContextItem;
-    let least = 10 * usize::from(asked.threshold);
     let mut order: Vec<(usize, usize)> = known
         .items
         .iter()
-        .filter(|item| is_item(item) && priority(item) >= least)
+        .filter(|item| is_item(item))
         .map(|item| match asked.by {
             By::Recency => (item.recency, item.place),
             _ => (item.worth, item.place),
