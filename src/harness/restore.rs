@@ -35,10 +35,12 @@ pub const CONTEXT_ITEMS_MAX: usize = 50;
 const FRAME_TOKENS: usize = 270;
 /// Tokens of a heading, and of the count of the items of a class that are left out.
 const CLASS_TOKENS: usize = 18;
-/// Tokens around a line of the text, around a context item and around a file.
+/// Tokens around a line of the text; of the names and numbers of a context item and of a file, beside
+/// their texts; and of the name of a text that not every file has.
 const LINE_TOKENS: usize = 3;
-const ITEM_TOKENS: usize = 60;
-const FILE_TOKENS: usize = 50;
+const ITEM_TOKENS: usize = 36;
+const FILE_TOKENS: usize = 26;
+const NAME_TOKENS: usize = 6;
 /// Most of the budget that the state of the workspace may have: a quarter.
 const STATE_PART: usize = 4;
 /// Upper bound of the bytes of a token: bounds how many items are offered.
@@ -212,7 +214,7 @@ const ROWS: [Row; 27] = [
     shape(Class::Goal, 1, 0),
     row(Class::Next, 5, 1_200),
     row(Class::Plan, 40, 800),
-    row(Class::Instruction, 64, 500),
+    row(Class::Instruction, 64, 1_500),
     row(Class::ContextItem, 8, 1_500),
     row(Class::LastStep, 3, 0),
     row(Class::Summary, 1, 0),
@@ -224,13 +226,13 @@ const ROWS: [Row; 27] = [
     row(Class::File, 8, 1_000),
     row(Class::Reference, 4, 800),
     row(Class::Result, 1, 400),
-    row(Class::Finding, 0, 1_000),
+    row(Class::Finding, 0, 2_000),
     row(Class::Rejection, 0, 1_000),
     row(Class::Done, 8, 800),
     row(Class::Source, 0, 600),
     row(Class::Answer, 1, 700),
     row(Class::Tried, 8, 500),
-    row(Class::OlderInstruction, 0, 300),
+    row(Class::OlderInstruction, 0, 1_500),
     row(Class::Branch, 0, 300),
     row(Class::PlanDone, 0, 200),
     row(Class::Mended, 0, 100),
@@ -277,7 +279,7 @@ pub fn restore(
     let is_code = has_code(facts);
     let recipe = Recipe {
         newest: &[Class::Answer, Class::Result],
-        newest_percent: 25,
+        newest_percent: 18,
         shares: if is_code { SHARES_CODE } else { SHARES_TALK },
         by: asked.by,
         ..Recipe::new(&ROWS, 68)
@@ -505,11 +507,17 @@ impl View<'_, '_> {
     fn cost(&self, item: &Item, form: Form) -> usize {
         match item.class {
             Class::File | Class::Reference => self.file(item.class, item.place).map_or(0, |file| {
-                let texts = [Some(&file.path), file.hash.as_ref(), file.modified_at.as_ref()];
-                FILE_TOKENS + texts.into_iter().flatten().map(|one| self.count(one)).sum::<usize>()
+                let texts = [file.hash.as_ref(), file.modified_at.as_ref()].into_iter().flatten();
+                let texts = texts.map(|one| NAME_TOKENS + self.count(one)).sum::<usize>();
+                FILE_TOKENS + self.count(&file.path) + texts
             }),
             Class::ContextItem => {
-                ITEM_TOKENS + self.count(&self.text(item.class, item.place, form))
+                let saved = self.known.facts.saved.items().get(item.place);
+                let named = saved.map_or(0, |one| {
+                    let name = one.name.as_deref().unwrap_or_else(|| one.id.as_str());
+                    self.count(name) + self.count(&one.category)
+                });
+                ITEM_TOKENS + named + self.count(&self.text(item.class, item.place, form))
             }
             class => LINE_TOKENS + self.count(&self.text(class, item.place, form)),
         }

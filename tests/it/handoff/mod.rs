@@ -2,7 +2,6 @@
 //! both; over HTTP, by tools and on the command line.
 
 mod doors;
-mod planted;
 
 use std::time::Duration;
 

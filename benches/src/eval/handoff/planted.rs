@@ -129,6 +129,7 @@ pub(super) struct Made {
 /// The session of a seed.
 pub(super) fn made(seed: u64, size: Size, of: Type) -> Made {
     let mut writer = Writer {
+        of,
         dice: Dice::new(seed, of.name()),
         grammar: Grammar { tables: [WORDS, &[]], habits: seed + 1 },
         made: Made::default(),
@@ -154,6 +155,7 @@ pub(super) fn made(seed: u64, size: Size, of: Type) -> Made {
 }
 
 struct Writer {
+    of: Type,
     dice: Dice,
     grammar: Grammar,
     made: Made,
@@ -246,9 +248,15 @@ impl Writer {
                 self.say(kinds::AGENT_MESSAGE, &text);
             }
             Kind::Item => {
+                let is_code = self.of != Type::Conversation;
+                let category = if is_code { "code" } else { "concept" };
                 let item = |value: &str| {
-                    json!({ "id": subject, "category": "code", "importance": 7,
-                        "content": format!("let {thing} = open(\"{subject}\", {value});") })
+                    let content = match is_code {
+                        true => format!("let {thing} = open(\"{subject}\", {value});"),
+                        false => format!("The {thing} {subject} {verb} {value}."),
+                    };
+                    json!({ "id": subject, "category": category, "importance": 7,
+                        "content": content })
                 };
                 if is_taken_back {
                     let old = format!("9{value}");
@@ -290,7 +298,10 @@ impl Writer {
     }
 }
 
+/// Numbers and times of filler are as varied as those of facts; people and documents recur.
 const WORDS: Words = &[
+    ("who", &["Ada", "Benno", "Carla", "Dmitri", "Esther", "Farid", "Greta", "Hugo"]),
+    ("part", &["B-12", "B-14", "C-3", "C-7", "D-21", "D-40", "E-5", "F-9"]),
     ("bird", &["Heron", "Plover", "Dunlin", "Siskin", "Wigeon", "Godwit", "Linnet", "Curlew"]),
     ("thing", &["gateway", "ledger", "queue", "archive", "beacon", "scheduler"]),
     ("verb", &["listens on", "keeps", "waits", "allows", "ends at"]),
@@ -302,11 +313,11 @@ const WORDS: Words = &[
             "I looked at the {thing} of {bird}, which {verb} what it did in part {n}.",
             "The {thing} of {bird} {verb} {m}, as it did before.",
             "Between {clock} and {clock} the {thing} was quiet.",
-            "{name} asked about the {thing} of {bird}; nothing there had changed since {clock}.",
+            "{who} asked about the {thing} of {bird}; nothing there had changed since {clock}.",
             "I compared {n} ways to read the {thing} and kept none of them.",
             "The log of the {thing} has {k} lines without an error.",
-            "The part on {bird} and the {thing} is {code} in the manual.",
-            "It took {n} minutes to read what {name} wrote on the {thing}.",
+            "The part on {bird} and the {thing} is {part} in the manual.",
+            "It took {n} minutes to read what {who} wrote on the {thing}.",
             "Next comes the {thing} of {bird}, part {m}.",
         ],
     ),
@@ -314,9 +325,9 @@ const WORDS: Words = &[
         "question",
         &[
             "Can you look at the {thing} of {bird} again?",
-            "What did {name} say of the {thing}?",
+            "What did {who} say of the {thing}?",
             "How long does the {thing} take?",
-            "Is {code} the part on the {thing}?",
+            "Is {part} the part on the {thing}?",
             "ok, go on",
         ],
     ),
