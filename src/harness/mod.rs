@@ -43,7 +43,7 @@ pub use overview::{
 };
 pub use phases::{Level, Levelled, Named, PhaseView, levelled};
 pub use priority::Parts;
-pub use recall::{NOTICE, Passage, TRUST, at_work, framed, recalled, speaks_of_it, words};
+pub use recall::{NOTICE, Passage, TRUST, at_work, framed, recalled, speaks_of_it, wanted, words};
 pub use render::{LeftOut, PlanView, Quote, ResultView, Why};
 pub use restore::{
     Asked, CONTEXT_ITEMS_MAX, GivenFile, GivenItem, PRIORITY_THRESHOLD, Preserved, RESTORE_TOKENS,

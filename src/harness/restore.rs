@@ -37,10 +37,12 @@ pub const CONTEXT_ITEMS_MAX: usize = 50;
 const FRAME_TOKENS: usize = 270;
 /// Tokens of a heading, and of the count of the items of a class that are left out.
 const CLASS_TOKENS: usize = 18;
-/// Tokens around a line of the text, around a context item and around a file.
+/// Tokens around a line of the text; of the names and numbers of a context item and of a file,
+/// beside their texts; and of the name of a text that not every file has.
 const LINE_TOKENS: usize = 3;
-const ITEM_TOKENS: usize = 60;
-const FILE_TOKENS: usize = 50;
+const ITEM_TOKENS: usize = 36;
+const FILE_TOKENS: usize = 26;
+const NAME_TOKENS: usize = 6;
 /// Most of the budget that the state of the workspace may have: a quarter.
 const STATE_PART: usize = 4;
 /// Upper bound of the bytes of a token: bounds how many items are offered.
@@ -221,7 +223,7 @@ const ROWS: [Row; 27] = [
     shape(Class::Goal, 1, 0),
     row(Class::Next, 5, 1_200),
     row(Class::Plan, 40, 800),
-    row(Class::Instruction, 64, 500),
+    row(Class::Instruction, 64, 1_500),
     row(Class::ContextItem, 8, 1_500),
     row(Class::LastStep, 3, 0),
     row(Class::Summary, 1, 0),
@@ -233,13 +235,13 @@ const ROWS: [Row; 27] = [
     row(Class::File, 8, 1_000),
     row(Class::Reference, 4, 800),
     row(Class::Result, 1, 400),
-    row(Class::Finding, 0, 1_000),
+    row(Class::Finding, 0, 2_000),
     row(Class::Rejection, 0, 1_000),
     row(Class::Done, 8, 800),
     row(Class::Source, 0, 600),
     row(Class::Answer, 1, 700),
     row(Class::Tried, 8, 500),
-    row(Class::OlderInstruction, 0, 300),
+    row(Class::OlderInstruction, 0, 1_500),
     row(Class::Branch, 0, 300),
     row(Class::PlanDone, 0, 200),
     row(Class::Mended, 0, 100),
@@ -273,11 +275,20 @@ const PARTS: [Part; 20] = [
     Part("The agent said", &[Class::Answer]),
 ];
 
-/// What a session hands over, within a budget of tokens.
+/// What a session hands over, within a budget of tokens. `likeness`, where it is given, says of a
+/// text how alike it is to what the user wants, from 0 to 1 000: that is the worth of an item then.
 #[must_use]
-pub fn restore(facts: &Facts, asked: &Asked, tokenizer: Tokenizer) -> Restored {
-    chosen(facts, asked, tokenizer, |_, _, made| made)
+pub fn restore(
+    facts: &Facts,
+    asked: &Asked,
+    tokenizer: Tokenizer,
+    likeness: Option<&dyn Fn(&str) -> usize>,
+) -> Restored {
+    chosen(facts, asked, (tokenizer, likeness), |_, _, made| made)
 }
+
+/// Says of a text how alike it is to what the user wants, from 0 to 1 000.
+type Likeness<'a> = &'a dyn Fn(&str) -> usize;
 
 /// What was used of a share of the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -299,7 +310,7 @@ pub fn used(
     said: &HashSet<String>,
     tokenizer: Tokenizer,
 ) -> Vec<Used> {
-    chosen(facts, asked, tokenizer, |view, selection, made| {
+    chosen(facts, asked, (tokenizer, None), |view, selection, made| {
         let is_given = |item: &Item| {
             let is_it = |one: &Chosen| (one.item.class, one.item.place) == (item.class, item.place);
             selection.chosen.iter().any(is_it)
@@ -361,20 +372,24 @@ fn usual(facts: &Facts) -> &'static [Share] {
 fn chosen<T>(
     facts: &Facts,
     asked: &Asked,
-    tokenizer: Tokenizer,
+    (tokenizer, likeness): (Tokenizer, Option<Likeness<'_>>),
     look: impl FnOnce(&View<'_, '_>, &Selection, Restored) -> T,
 ) -> T {
     let bytes = asked.tokens_max * TOKEN_BYTES;
     let shares = shares(facts, asked);
     let recipe = Recipe {
         newest: &[Class::Answer, Class::Result],
-        newest_percent: 25,
+        newest_percent: 18,
         shares: &shares,
         by: asked.by,
         ..Recipe::new(&ROWS, 68)
     };
     let mut known = Known::gather(facts, &recipe, bytes);
-    keep_items(&mut known, asked);
+    keep_important(&mut known, asked.threshold);
+    if let Some(likeness) = likeness {
+        compare(&mut known, tokenizer, likeness);
+    }
+    keep_best(&mut known, asked);
     known.without_lines_of_last_steps();
     let count = |text: &str| tokenizer.count(&serde_json::Value::from(text).to_string());
     let state = facts.saved.state().map(|state| state.text.to_string());
@@ -409,20 +424,35 @@ fn has_code(facts: &Facts) -> bool {
         || facts.saved.items().iter().any(|item| &*item.category == "code")
 }
 
-/// Keeps the context items that matter enough, the ones that matter most last.
-fn keep_items(known: &mut Known<'_>, asked: &Asked) {
+/// Keeps the context items of this importance and more.
+fn keep_important(known: &mut Known<'_>, threshold: u8) {
     let items = known.facts.saved.items();
     let priority = |item: &Item| {
         let said = items.get(item.place).and_then(|one| one.importance);
         let said = item.mark.or(said).map(|said| 10 * usize::from(said));
         said.unwrap_or(item.worth / 10)
     };
+    let least = 10 * usize::from(threshold);
+    known.retain(Class::ContextItem, |item| priority(item) >= least);
+}
+
+/// Sets as the worth of each item how alike it is to what the user wants.
+fn compare(known: &mut Known<'_>, tokenizer: Tokenizer, likeness: Likeness<'_>) {
+    let view = View { known, shares: &[], tokenizer, compress: true, head: String::new() };
+    let worth = |item: &Item| likeness(&view.text(item.class, item.place, Form::Short));
+    let worths: Vec<usize> = known.items.iter().map(worth).collect();
+    for (item, worth) in known.items.iter_mut().zip(worths) {
+        item.worth = worth;
+    }
+}
+
+/// Keeps the best context items, as many as are asked for, the best last.
+fn keep_best(known: &mut Known<'_>, asked: &Asked) {
     let is_item = |item: &Item| item.class == Class::ContextItem;
-    let least = 10 * usize::from(asked.threshold);
     let mut order: Vec<(usize, usize)> = known
         .items
         .iter()
-        .filter(|item| is_item(item) && priority(item) >= least)
+        .filter(|item| is_item(item))
         .map(|item| match asked.by {
             By::Recency => (item.recency, item.place),
             _ => (item.worth, item.place),
@@ -565,11 +595,17 @@ impl View<'_, '_> {
     fn cost(&self, item: &Item, form: Form) -> usize {
         match item.class {
             Class::File | Class::Reference => self.file(item.class, item.place).map_or(0, |file| {
-                let texts = [Some(&file.path), file.hash.as_ref(), file.modified_at.as_ref()];
-                FILE_TOKENS + texts.into_iter().flatten().map(|one| self.count(one)).sum::<usize>()
+                let texts = [file.hash.as_ref(), file.modified_at.as_ref()].into_iter().flatten();
+                let texts = texts.map(|one| NAME_TOKENS + self.count(one)).sum::<usize>();
+                FILE_TOKENS + self.count(&file.path) + texts
             }),
             Class::ContextItem => {
-                ITEM_TOKENS + self.count(&self.text(item.class, item.place, form))
+                let saved = self.known.facts.saved.items().get(item.place);
+                let named = saved.map_or(0, |one| {
+                    let name = one.name.as_deref().unwrap_or_else(|| one.id.as_str());
+                    self.count(name) + self.count(&one.category)
+                });
+                ITEM_TOKENS + named + self.count(&self.text(item.class, item.place, form))
             }
             class => LINE_TOKENS + self.count(&self.text(class, item.place, form)),
         }

@@ -303,11 +303,14 @@ pub enum By {
     Recency,
     /// By the same as `Hybrid`, but for recency.
     Importance,
+    /// By their class, state and marks, and how alike they are to what the user wants: the caller
+    /// sets that as their worth.
+    Vector,
 }
 
 impl By {
     /// Every one.
-    pub const ALL: [Self; 3] = [Self::Hybrid, Self::Recency, Self::Importance];
+    pub const ALL: [Self; 4] = [Self::Hybrid, Self::Recency, Self::Importance, Self::Vector];
 
     /// Its name.
     #[must_use]
@@ -316,6 +319,7 @@ impl By {
             Self::Hybrid => "hybrid",
             Self::Recency => "recency",
             Self::Importance => "importance",
+            Self::Vector => "vector",
         }
     }
 
@@ -775,7 +779,7 @@ fn score(item: &Item, row: &Row, by: By, repeats: u8) -> usize {
     let marked = if item.mark.is_some_and(|mark| mark >= MARK_HIGH) { 2 } else { 1 };
     let recency = match by {
         By::Hybrid => 100 + item.recency / 10,
-        By::Importance => 100,
+        By::Importance | By::Vector => 100,
         By::Recency => return (marked * item.recency * item.status / 10) >> repeats,
     };
     (row.weight * item.worth * marked / 1_000 * recency / 100 * item.status / 100) >> repeats

@@ -61,7 +61,7 @@ pub struct RestoreCall {
     pub items_max: Option<usize>,
     /// Whether texts are given whole or not at all.
     pub is_whole: bool,
-    /// `hybrid`, `recency` or `importance`.
+    /// `hybrid`, `recency`, `importance` or `vector`.
     pub algorithm: Option<String>,
     /// Whether only to look: nothing is written.
     pub only_look: bool,
@@ -143,7 +143,9 @@ impl Service {
         };
         let asked = Asked { session: info.key.session.to_string(), percents, ..asked };
         let look = |facts: &Facts| {
-            let restored = harness::restore(facts, &asked, Tokenizer::Claude);
+            let likeness = (asked.by == By::Vector).then(|| likeness(facts));
+            let likeness = likeness.as_ref().map(|one| one as &dyn Fn(&str) -> usize);
+            let restored = harness::restore(facts, &asked, Tokenizer::Claude, likeness);
             let alike = alike(facts, &restored);
             (restored, alike, facts.reached())
         };
@@ -510,6 +512,20 @@ fn moved(restored: &Restored) -> Option<String> {
         let shares = other.join(", ");
         format!("shares moved by what the session used of the last restore: {shares}")
     })
+}
+
+/// Says of a text how alike it is to what the user wants of the session, by `hash-512`, from 0 to
+/// 1 000.
+fn likeness(facts: &Facts) -> impl Fn(&str) -> usize {
+    let rarity = Rarity::of(facts.findings.found().iter().map(|one| &*one.text));
+    let wanted: Vec<&str> = harness::wanted(facts).into_iter().flatten().collect();
+    let wanted = Vector::of(&wanted.join("\n"), &rarity);
+    move |text| {
+        let alike = wanted.cosine(&Vector::of(text, &rarity)) * 1_000.0;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1 000")]
+        let alike = alike.clamp(0.0, 1_000.0).round() as usize;
+        alike
+    }
 }
 
 /// The cosine of what is given and of the sentences of the session that say the most, by

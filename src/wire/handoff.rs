@@ -169,7 +169,7 @@ pub struct RestoreRequest {
     /// false: texts are given whole or not at all
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summarize: Option<bool>,
-    /// By what is chosen: hybrid (default), recency or importance
+    /// By what is chosen: hybrid (default), recency, importance or vector
     #[serde(skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<String>,
     /// false: only look; nothing is written, and no session is made

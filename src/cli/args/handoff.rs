@@ -79,7 +79,7 @@ pub(crate) struct RestoreWork {
     #[arg(long, value_name = "N")]
     pub(crate) items: Option<usize>,
     /// By what is chosen
-    #[arg(long, value_name = "NAME", value_parser = ["hybrid", "recency", "importance"])]
+    #[arg(long, value_name = "NAME", value_parser = ["hybrid", "recency", "importance", "vector"])]
     pub(crate) algorithm: Option<String>,
     /// Print texts whole or not at all
     #[arg(long)]

@@ -89,7 +89,7 @@ pub(crate) struct RestoreSession {
     max_context_items: Option<usize>,
     /// false: texts whole or not at all.
     summarize: Option<bool>,
-    /// hybrid, recency or importance.
+    /// hybrid, recency, importance or vector.
     algorithm: Option<String>,
     /// false: only look, begin no session.
     create: Option<bool>,

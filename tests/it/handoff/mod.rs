@@ -5,7 +5,6 @@ mod adapting;
 mod clients;
 mod doors;
 mod extractors;
-mod planted;
 
 use std::time::Duration;
 
