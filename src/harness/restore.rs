@@ -35,8 +35,8 @@ pub const CONTEXT_ITEMS_MAX: usize = 50;
 const FRAME_TOKENS: usize = 270;
 /// Tokens of a heading, and of the count of the items of a class that are left out.
 const CLASS_TOKENS: usize = 18;
-/// Tokens around a line of the text; of the names and numbers of a context item and of a file, beside
-/// their texts; and of the name of a text that not every file has.
+/// Tokens around a line of the text; of the names and numbers of a context item and of a file,
+/// beside their texts; and of the name of a text that not every file has.
 const LINE_TOKENS: usize = 3;
 const ITEM_TOKENS: usize = 36;
 const FILE_TOKENS: usize = 26;
