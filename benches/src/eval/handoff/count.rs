@@ -1,6 +1,6 @@
 //! What an answer states of what was planted: facts by their kinds, and values that were taken
-//! back.
-//! It must not look at an answer's members by name, except where they say that a file was reverted.
+//! back. It must not look at an answer's members by name, except where they say that a file was
+//! reverted.
 
 use std::collections::BTreeMap;
 

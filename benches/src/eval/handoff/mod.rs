@@ -48,7 +48,7 @@ const PART: u64 = 4;
 Examples:
   sessionlog-bench eval handoff                              medium sessions of each type, hybrid
   sessionlog-bench eval handoff --size all --algorithm all --compression all
-  sessionlog-bench eval handoff --size huge --type mixed  time of a restore of 10 000 events
+  sessionlog-bench eval handoff --size huge --tokens 4000    how long 10 000 events take
   sessionlog-bench eval handoff --conversations tau-airline.jsonl
 
 For each seed it generates sessions with planted facts: instructions, decisions in messages, saved
@@ -57,26 +57,34 @@ quarter of its tokens and counts the facts that one line of the answer states, b
 the same tokens. A value that was taken back must not be stated.
 FILE has a conversation a line, in OpenAI's chat format, as {\"messages\": [...]}. Before each call
 that changes something it looks whether a restore, and a window of the same tokens, has every value
-of the call's arguments. Milliseconds are of this machine and build; everything else repeats
-exactly. Exit code 0 whatever the figures are.")]
+of the call's arguments. Milliseconds are of this machine and build. An answer has the time of
+the last event, by which its tokens, and with them what fits, may differ a little between runs. Exit
+code 0 whatever the figures are.")]
 pub(crate) struct Handoff {
     /// Length of the sessions: small (120 events), medium (500), large (2000), huge (10000) or all;
     /// may be given several times
-    #[arg(long, value_name = "SIZE", default_value = "medium", value_parser = one_of(SIZES.map(|one| one.name)))]
+    #[arg(long, value_name = "SIZE", default_value = "medium",
+          value_parser = one_of(SIZES.map(|size| size.name)))]
     size: Vec<String>,
     /// What they are made of: code, conversation, mixed or all; may be given several times
-    #[arg(long = "type", value_name = "TYPE", default_value = ALL, value_parser = one_of(Type::ALL.map(Type::name)))]
+    #[arg(long = "type", value_name = "TYPE", default_value = ALL,
+          value_parser = one_of(Type::ALL.map(Type::name)))]
     of: Vec<String>,
     /// Whether texts may be shortened: on, off or all; may be given several times
-    #[arg(long, value_name = "WHICH", default_value = "on", value_parser = one_of(COMPRESSION.map(|(name, _)| name)))]
+    #[arg(long, value_name = "WHICH", default_value = "on",
+          value_parser = one_of(COMPRESSION.map(|(name, _)| name)))]
     compression: Vec<String>,
     /// By what items are chosen: recency, importance, hybrid, vector or all; may be given several
     /// times
-    #[arg(long, value_name = "NAME", default_value = "hybrid", value_parser = one_of(By::ALL.map(By::as_str)))]
+    #[arg(long, value_name = "NAME", default_value = "hybrid",
+          value_parser = one_of(By::ALL.map(By::as_str)))]
     algorithm: Vec<String>,
     /// Generate from this seed; may be given several times
     #[arg(long, value_name = "N", default_values_t = [11, 13, 17])]
     seed: Vec<u64>,
+    /// Restore within so many tokens; left out: a quarter of the session's
+    #[arg(long, value_name = "N", value_parser = tokens_max())]
+    tokens: Option<u64>,
     /// File of real conversations
     #[arg(long, value_name = "FILE")]
     conversations: Option<PathBuf>,
@@ -94,6 +102,11 @@ fn one_of<const N: usize>(names: [&'static str; N]) -> PossibleValuesParser {
     PossibleValuesParser::new(names.into_iter().chain([ALL]))
 }
 
+fn tokens_max() -> clap::builder::RangedU64ValueParser {
+    let least = RESTORE_TOKENS_MIN as u64;
+    clap::value_parser!(u64).range(least..=RESTORE_TOKENS_MAX as u64)
+}
+
 /// The values of an option that were asked for, each once.
 fn wanted<T: Copy>(asked: &[String], all: &[T], name: impl Fn(T) -> &'static str) -> Vec<T> {
     let is_asked = |one: &T| asked.iter().any(|asked| asked == ALL || asked == name(*one));
@@ -107,6 +120,8 @@ struct Matrix {
     /// Algorithms, and whether texts may be shortened.
     ways: Vec<(By, bool)>,
     seeds: Vec<u64>,
+    /// Tokens of a restore; a part of the session's where it is left out.
+    tokens_max: Option<u64>,
 }
 
 impl Matrix {
@@ -122,6 +137,7 @@ impl Matrix {
             types: wanted(&asked.of, &Type::ALL, Type::name),
             ways: ways.collect(),
             seeds,
+            tokens_max: asked.tokens,
         }
     }
 
@@ -155,7 +171,7 @@ pub(super) fn run(asked: &Handoff) -> Outcome {
     let mut report = Report::default();
     for (size, of, seed) in matrix.sessions() {
         site.bar.set_message(format!("{} {}, seed {seed}", size.name, of.name()));
-        report.runs.extend(session(&clerk, &matrix.ways, size, of, seed)?);
+        report.runs.extend(session(&clerk, &matrix, size, of, seed)?);
         site.bar.inc(1);
     }
     report.real = talks.as_deref().map(|talks| real::measure(&clerk, talks)).transpose()?;
@@ -168,7 +184,7 @@ pub(super) fn run(asked: &Handoff) -> Outcome {
 /// One session, restored in each way.
 fn session(
     clerk: &Clerk<'_>,
-    ways: &[(By, bool)],
+    matrix: &Matrix,
     size: Size,
     of: Type,
     seed: u64,
@@ -176,8 +192,8 @@ fn session(
     let made = made(seed, size, of);
     let session = clerk.record(&format!("{}-{}-{seed}", size.name, of.name()), &made)?;
     let whole = tokens(&made);
-    let least = RESTORE_TOKENS_MIN as u64;
-    let tokens_max = (whole / PART).clamp(least, RESTORE_TOKENS_MAX as u64);
+    let part = (whole / PART).clamp(RESTORE_TOKENS_MIN as u64, RESTORE_TOKENS_MAX as u64);
+    let tokens_max = matrix.tokens_max.unwrap_or(part);
     let window = given(&clerk.window(&session, tokens_max)?, &made.facts);
     let base = Run {
         size: size.name,
@@ -191,7 +207,7 @@ fn session(
         tokens_max,
         ..Run::default()
     };
-    ways.iter().map(|way| restored(clerk, &session, &made, &base, *way)).collect()
+    matrix.ways.iter().map(|way| restored(clerk, &session, &made, &base, *way)).collect()
 }
 
 fn restored(

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_taken_back_before_the_end() {
+    fn a_file_that_is_taken_back_is_checked_out_before_the_end() {
         let [.., size, _] = SIZES;
         let made = made(3, size, Type::Code);
         let commands: Vec<&str> = made

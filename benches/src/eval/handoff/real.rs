@@ -17,7 +17,7 @@ use crate::failure::Outcome;
 
 /// Calls of which an answer of so many tokens has every value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct Stated {
     pub(super) tokens_max: u64,
     pub(super) calls: usize,
     pub(super) restore: usize,
@@ -40,7 +40,7 @@ pub(super) struct Miss {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Real {
     pub(super) conversations: usize,
-    pub(super) told: Vec<Told>,
+    pub(super) stated: Vec<Stated>,
     pub(super) misses: Vec<Miss>,
 }
 
@@ -51,9 +51,9 @@ pub(super) fn read(path: &Path) -> Outcome<Vec<Value>> {
 
 /// Counts over the conversations.
 pub(super) fn measure(clerk: &Clerk<'_>, talks: &[Value]) -> Outcome<Real> {
-    let none = |tokens_max| Told { tokens_max, ..Told::default() };
-    let told = BUDGETS.map(none).to_vec();
-    let mut found = Real { conversations: talks.len(), told, misses: Vec::new() };
+    let none = |tokens_max| Stated { tokens_max, ..Stated::default() };
+    let stated = BUDGETS.map(none).to_vec();
+    let mut found = Real { conversations: talks.len(), stated, misses: Vec::new() };
     for (number, talk) in talks.iter().enumerate() {
         clerk.site.bar.set_message(format!("real conversation {}", number + 1));
         let talk = events(talk);
@@ -64,8 +64,8 @@ pub(super) fn measure(clerk: &Clerk<'_>, talks: &[Value]) -> Outcome<Real> {
             let to = usize::try_from(*at).unwrap_or(usize::MAX);
             clerk.append(&session, talk.events.get(appended..to).unwrap_or_default())?;
             appended = to;
-            for told in &mut found.told {
-                let tokens_max = told.tokens_max;
+            for stated in &mut found.stated {
+                let tokens_max = stated.tokens_max;
                 let how = How { tokens_max, algorithm: None, compress: true };
                 let restored = scalars(&clerk.restore(&session, how)?).join("\n");
                 let window = scalars(&clerk.window(&session, tokens_max)?).join("\n");
@@ -74,11 +74,11 @@ pub(super) fn measure(clerk: &Clerk<'_>, talks: &[Value]) -> Outcome<Real> {
                     lacking.cloned().collect::<Vec<String>>()
                 };
                 let (values, in_window) = (lacks(&restored), lacks(&window).is_empty());
-                told.calls += 1;
-                told.restore += usize::from(values.is_empty());
-                told.window += usize::from(in_window);
+                stated.calls += 1;
+                stated.restore += usize::from(values.is_empty());
+                stated.window += usize::from(in_window);
                 if in_window && !values.is_empty() {
-                    told.missed += 1;
+                    stated.missed += 1;
                     found.misses.push(Miss { line: number + 1, at: *at, tokens_max, values });
                 }
             }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{
     count::Counts,
     planted::Kind,
-    real::{Miss, Real, Told},
+    real::{Miss, Real, Stated},
 };
 use crate::{failure::Outcome, report::drawn};
 
@@ -184,12 +184,12 @@ impl Report {
     }
 
     fn cells_real(&self) -> Vec<Vec<String>> {
-        let cells = |told: &Told| {
-            let of = |count: usize| format!("{} ({count})", bar(share(count, told.calls)));
-            let tokens = told.tokens_max.to_string();
-            vec![tokens, told.calls.to_string(), of(told.restore), of(told.window)]
+        let cells = |stated: &Stated| {
+            let of = |count: usize| format!("{} ({count})", bar(share(count, stated.calls)));
+            let tokens = stated.tokens_max.to_string();
+            vec![tokens, stated.calls.to_string(), of(stated.restore), of(stated.window)]
         };
-        self.real.iter().flat_map(|real| &real.told).map(cells).collect()
+        self.real.iter().flat_map(|real| &real.stated).map(cells).collect()
     }
 
     fn sentences(&self) -> Vec<String> {
@@ -303,14 +303,14 @@ fn run_json(run: &Run) -> Value {
 }
 
 fn real_json(real: &Real) -> Value {
-    let told = |told: &Told| {
-        json!({ "tokens": told.tokens_max, "calls": told.calls, "restore": told.restore,
-            "window": told.window, "missed": told.missed })
+    let stated = |stated: &Stated| {
+        json!({ "tokens": stated.tokens_max, "calls": stated.calls, "restore": stated.restore,
+            "window": stated.window, "missed": stated.missed })
     };
     let miss = |one: &Miss| json!({ "line": one.line, "at": one.at, "tokens": one.tokens_max, "values": one.values });
     json!({
         "conversations": real.conversations,
-        "told": real.told.iter().map(told).collect::<Vec<_>>(),
+        "stated": real.stated.iter().map(stated).collect::<Vec<_>>(),
         "misses": real.misses.iter().map(miss).collect::<Vec<_>>(),
     })
 }
