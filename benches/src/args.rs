@@ -21,6 +21,7 @@ Examples:
   sudo chrt -r 1 sessionlog-bench                  on a busy machine
   sessionlog-bench eval recovery                   how much views show, on generated sessions
   sessionlog-bench eval recall DIR                 how much a search finds of known evidence
+  sessionlog-bench eval handoff                    how much of a session a restore hands on
 
 Figures vary between machines and runs: quote ratios of one run. It uses a temporary directory and
 starts PostgreSQL and Redis there if they are installed. Exit code 0 even if targets are missed,

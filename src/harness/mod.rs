@@ -43,11 +43,11 @@ pub use overview::{
 };
 pub use phases::{Level, Levelled, Named, PhaseView, levelled};
 pub use priority::Parts;
-pub use recall::{NOTICE, Passage, TRUST, at_work, framed, recalled, speaks_of_it, words};
+pub use recall::{NOTICE, Passage, TRUST, at_work, framed, recalled, speaks_of_it, wanted, words};
 pub use render::{LeftOut, PlanView, Quote, ResultView, Why};
 pub use restore::{
     Asked, CONTEXT_ITEMS_MAX, GivenFile, GivenItem, PRIORITY_THRESHOLD, Preserved, RESTORE_TOKENS,
-    RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Restored, Spent, Taken, restore,
+    RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Restored, Spent, Taken, Used, names_of, restore, used,
 };
 pub use said::{Block, Call, Image, READ_TYPES, ToolResult};
 pub use select::{By, Form};

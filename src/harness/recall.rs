@@ -71,12 +71,10 @@ pub fn words<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     words
 }
 
-/// The words of what a session works at, as its events have it: the latest word of the user, the
-/// step of the plan that is under way, names in the last calls, the task.
+/// What a session is to do: the latest word of the user, the step of the plan that is under way,
+/// the task.
 #[must_use]
-pub fn at_work(events: &[Event]) -> Vec<String> {
-    let mut facts = Facts::default();
-    events.iter().for_each(|event| facts.fold(event));
+pub fn wanted(facts: &Facts) -> [Option<&str>; 3] {
     let progress = &facts.progress;
     let latest = progress.instructions().whole().next_back();
     let plan = progress.plan();
@@ -84,10 +82,20 @@ pub fn at_work(events: &[Event]) -> Vec<String> {
         let under_way = plan.steps.iter().find(|step| step.is_under_way());
         plan.current.as_deref().or(under_way.map(|step| step.text.as_str()))
     });
+    let task = progress.task().map(|task| task.text.as_str());
+    [latest.map(|word| word.text.as_str()), step, task]
+}
+
+/// The words of what a session works at, as its events have it: what is [`wanted`], the task last,
+/// and before that names in the last calls.
+#[must_use]
+pub fn at_work(events: &[Event]) -> Vec<String> {
+    let mut facts = Facts::default();
+    events.iter().for_each(|event| facts.fold(event));
+    let [latest, step, task] = wanted(&facts);
     let calls = events.iter().rev().filter(|event| kinds::is_call(event.kind.as_str()));
     let names: Vec<String> = calls.take(CALLS_MAX).flat_map(names).collect();
-    let task = progress.task().map(|task| task.text.as_str());
-    let texts = latest.map(|word| word.text.as_str()).into_iter().chain(step);
+    let texts = latest.into_iter().chain(step);
     words(texts.chain(names.iter().map(String::as_str)).chain(task))
 }
 

@@ -15,16 +15,16 @@ use crate::failure::Outcome;
 use sessionlog::event::{SessionId, kinds};
 
 /// Budgets in tokens at which a view and the window are compared.
-const BUDGETS: [u64; 3] = [2_000, 4_000, 8_000];
+pub(super) const BUDGETS: [u64; 3] = [2_000, 4_000, 8_000];
 /// What is compared with the window.
 const VIEW: &str = "continuation";
 const WINDOW: &str = "window";
 
 /// One conversation as events, and the calls in it that change something.
-struct Talk {
-    events: Vec<Value>,
+pub(super) struct Talk {
+    pub(super) events: Vec<Value>,
     /// The position of each such call, and the values of its arguments.
-    writes: Vec<(u64, Vec<String>)>,
+    pub(super) writes: Vec<(u64, Vec<String>)>,
 }
 
 /// Counts over the conversations of a directory.
@@ -57,7 +57,7 @@ pub(super) async fn measure(desk: &Desk, directory: &Path, found: &mut Tally) ->
 }
 
 /// A conversation of chat messages as the events that record it.
-fn events(conversation: &Value) -> Talk {
+pub(super) fn events(conversation: &Value) -> Talk {
     let mut made = Talk { events: Vec::new(), writes: Vec::new() };
     for message in list(conversation, "messages") {
         let content = message.get("content").and_then(Value::as_str).unwrap_or_default();
@@ -97,7 +97,7 @@ impl Talk {
 }
 
 /// Every text and number of a value.
-fn scalars(value: &Value) -> Vec<String> {
+pub(super) fn scalars(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
         Value::Number(number) => vec![number.to_string()],

@@ -159,15 +159,25 @@ pub(super) struct Real {
 
 /// Every real conversation of a directory.
 pub(super) fn all(directory: &Path) -> Outcome<Vec<Value>> {
-    let path = directory.join(REAL_FILE);
-    let text = files::read_text(&path, REAL_FILE_BYTES_MAX)
-        .map_err(|source| Failure::File { path: path.clone(), source })?;
-    let read = |line| {
-        serde_json::from_str(line).map_err(|error| {
-            Failure::Usage(format!("{}: a line is not a conversation: {error}", path.display()))
-        })
+    read(&directory.join(REAL_FILE))
+}
+
+/// Every conversation of a file: a line each.
+pub(super) fn read(path: &Path) -> Outcome<Vec<Value>> {
+    let text = files::read_text(path, REAL_FILE_BYTES_MAX)
+        .map_err(|source| Failure::File { path: path.to_path_buf(), source })?;
+    let read = |(at, line)| {
+        let shape = |problem: String| Failure::Shape {
+            path: path.to_path_buf(),
+            place: format!("line {}", at + 1),
+            problem,
+        };
+        let talk: Value = serde_json::from_str(line).map_err(|error| shape(error.to_string()))?;
+        let messages = talk.get("messages").and_then(Value::as_array);
+        messages.ok_or_else(|| shape("`messages`, a list, is expected".to_owned()))?;
+        Ok(talk)
     };
-    text.lines().map(read).collect()
+    text.lines().enumerate().map(read).collect()
 }
 
 /// The first real conversations of a directory, joined.

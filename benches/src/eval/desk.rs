@@ -40,6 +40,27 @@ pub(super) struct Desk {
     secrets: Recogniser,
 }
 
+/// Makes a session under that name, of a workspace where one is named.
+pub(super) async fn create(
+    client: &Client,
+    session: &SessionId,
+    workspace: Option<String>,
+) -> Outcome {
+    let id = Some(session.to_string());
+    let body = CreateSession { id, workspace, ..Default::default() };
+    client.call::<sessions::Create>(&Nowhere {}, &NoQuery {}, &body).await?;
+    Ok(())
+}
+
+/// Appends events to a session.
+pub(super) async fn append(client: &Client, session: &SessionId, events: &[Value]) -> Outcome {
+    for batch in events.chunks(BATCH) {
+        let request = Request::post(session_path(session, "/events"));
+        client.send(request.json(&json!({ "events": batch }))).await?;
+    }
+    Ok(())
+}
+
 impl Desk {
     /// A client of that server; hooks spool in that directory and answer within so many tokens.
     pub(super) fn new(server: Target, spool: PathBuf, hook_tokens: usize) -> Outcome<Self> {
@@ -63,18 +84,12 @@ impl Desk {
 
     /// Makes a session under that name.
     pub(super) async fn create(&self, session: &SessionId) -> Outcome {
-        let body = CreateSession { id: Some(session.to_string()), ..Default::default() };
-        self.client.call::<sessions::Create>(&Nowhere {}, &NoQuery {}, &body).await?;
-        Ok(())
+        create(&self.client, session, None).await
     }
 
     /// Appends events.
     pub(super) async fn append(&self, session: &SessionId, events: &[Value]) -> Outcome {
-        for batch in events.chunks(BATCH) {
-            let request = Request::post(session_path(session, "/events"));
-            self.client.send(request.json(&json!({ "events": batch }))).await?;
-        }
-        Ok(())
+        append(&self.client, session, events).await
     }
 
     /// Imports messages, a line each.

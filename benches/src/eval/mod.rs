@@ -10,6 +10,7 @@ mod conversation;
 mod desk;
 mod dice;
 mod grammar;
+mod handoff;
 mod measure;
 mod recall;
 mod report;
@@ -30,7 +31,9 @@ use indicatif::ProgressBar;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use self::{desk::Desk, measure::KINDS, recall::Recall, report::Report, rows::Tally};
+use self::{
+    desk::Desk, handoff::Handoff, measure::KINDS, recall::Recall, report::Report, rows::Tally,
+};
 use super::{
     failure::{Failure, Outcome},
     process::sessionlog,
@@ -48,6 +51,8 @@ pub(super) enum Eval {
     Recovery(Recovery),
     /// Measure how much of the evidence of questions a search in conversations finds
     Recall(Recall),
+    /// Measure how much of a session a restore hands on, beside a window of the same tokens
+    Handoff(Handoff),
 }
 
 #[derive(Debug, Args)]
@@ -98,6 +103,7 @@ pub(super) fn run(wanted: &Eval) -> Outcome {
     match wanted {
         Eval::Recovery(wanted) => recovery(wanted),
         Eval::Recall(wanted) => recall::run(wanted),
+        Eval::Handoff(wanted) => handoff::run(wanted),
     }
 }
 

@@ -79,11 +79,14 @@ pub(crate) struct RestoreWork {
     #[arg(long, value_name = "N")]
     pub(crate) items: Option<usize>,
     /// By what is chosen
-    #[arg(long, value_name = "NAME", value_parser = ["hybrid", "recency", "importance"])]
+    #[arg(long, value_name = "NAME", value_parser = ["hybrid", "recency", "importance", "vector"])]
     pub(crate) algorithm: Option<String>,
     /// Print texts whole or not at all
     #[arg(long)]
     pub(crate) whole: bool,
+    /// Move the shares of the budget by what the session used of the restore before it
+    #[arg(long)]
+    pub(crate) adapt: bool,
     /// Only look: nothing is written, and no session is made
     #[arg(long)]
     pub(crate) look: bool,

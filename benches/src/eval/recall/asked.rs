@@ -6,6 +6,7 @@ use std::io;
 use serde_json::{Value, json};
 
 use super::{
+    super::desk,
     draw::Draw,
     figures::{Answer, Asked},
     set::{Conversation, Place, Question},
@@ -15,19 +16,16 @@ use crate::{
     site::{Site, stop_here},
 };
 use ::sessionlog::{
-    client::{Client, ClientError, Request, session_path},
+    client::{Client, ClientError},
     event::{SessionId, kinds},
     harness::{Counter as _, Tokenizer},
     verbs::{
         NoQuery, Nowhere,
         search::{SearchBody, SearchWith},
-        sessions,
     },
-    wire::{search::Hit, types::CreateSession},
+    wire::search::Hit,
 };
 
-/// Events of a batch.
-const BATCH: usize = 100;
 /// Hits of a page, and the most of one.
 const HITS: usize = 10;
 pub(super) const HITS_MAX: usize = 100;
@@ -71,15 +69,9 @@ impl Asker<'_> {
     }
 
     async fn write(&self, id: &str, number: usize, events: &[Value]) -> Outcome {
-        let (new, workspace) = (Some(id.to_owned()), Some(workspace_of(number)));
-        let new = CreateSession { id: new, workspace, ..CreateSession::default() };
-        self.client.call::<sessions::Create>(&Nowhere {}, &NoQuery {}, &new).await?;
         let session = SessionId::new(id).map_err(io::Error::other)?;
-        for batch in events.chunks(BATCH) {
-            let request = Request::post(session_path(&session, "/events"));
-            self.client.send(request.json(&json!({ "events": batch }))).await?;
-        }
-        Ok(())
+        desk::create(&self.client, &session, Some(workspace_of(number))).await?;
+        desk::append(&self.client, &session, events).await
     }
 
     /// Waits until everything is in the index.

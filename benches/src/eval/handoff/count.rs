@@ -1,0 +1,88 @@
+//! What an answer states of what was planted: facts by their kinds, and values that were taken
+//! back. It must not look at an answer's members by name, except where they say that a file was
+//! reverted.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{
+    super::arguments::scalars,
+    planted::{Fact, Kind, Made},
+};
+
+/// Facts by kind.
+pub(super) type Counts = BTreeMap<Kind, usize>;
+
+/// How many facts of each kind stand in one line of an answer, subject and value.
+pub(super) fn given(answer: &Value, facts: &[Fact]) -> Counts {
+    let all = scalars(answer);
+    let lines: Vec<&str> = all.iter().flat_map(|text| text.lines()).collect();
+    let has = |fact: &&Fact| {
+        lines.iter().any(|line| line.contains(&fact.subject) && line.contains(&fact.value))
+    };
+    by_kind(facts.iter().filter(has))
+}
+
+/// Facts by kind.
+pub(super) fn by_kind<'a>(facts: impl Iterator<Item = &'a Fact>) -> Counts {
+    let mut counts = Counts::new();
+    facts.for_each(|fact| *counts.entry(fact.kind).or_default() += 1);
+    counts
+}
+
+/// Values that were taken back and that an answer states nevertheless.
+pub(super) fn stale<'a>(answer: &Value, made: &'a Made) -> Vec<&'a str> {
+    let text = answer.to_string();
+    let values = made.stale.iter().filter(|value| text.contains(value.as_str()));
+    let files = answer.get("file_references").and_then(Value::as_array).into_iter().flatten();
+    let changed: Vec<&str> = files
+        .filter(|file| file.get("change").is_none_or(|change| change == "changed"))
+        .filter_map(|file| file.get("path").and_then(Value::as_str))
+        .collect();
+    let reverted = made.reverted.iter().filter(|path| changed.contains(&path.as_str()));
+    values.chain(reverted).map(String::as_str).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_fact_is_given_by_a_line_with_its_subject_and_its_value() {
+        let fact = |kind, subject: &str, value: &str| {
+            let (subject, value) = (subject.to_owned(), value.to_owned());
+            Fact { kind, subject, value }
+        };
+        let facts = [
+            fact(Kind::Decision, "Heron4", "123"),
+            fact(Kind::Decision, "Plover9", "456"),
+            fact(Kind::Item, "Linnet1", "789"),
+        ];
+        let answer = json!({
+            "context": "the gateway Heron4 keeps 123\nPlover9 does\nsomething with 456",
+            "context_items": [{ "content": "open(\"Linnet1\", 789)", "score": 7 }],
+        });
+        let expected: Counts = [(Kind::Decision, 1), (Kind::Item, 1)].into();
+        assert_eq!(given(&answer, &facts), expected);
+    }
+
+    #[test]
+    fn a_value_that_was_taken_back_counts_and_so_does_a_file_that_was_reverted() {
+        let made = Made {
+            stale: vec!["91234".to_owned(), "95678".to_owned()],
+            reverted: vec!["a.py".to_owned(), "b.py".to_owned()],
+            ..Made::default()
+        };
+        let answer = json!({
+            "context": "it keeps 91234",
+            "file_references": [
+                { "path": "a.py", "change": "changed" },
+                { "path": "b.py", "change": "reverted" },
+            ],
+        });
+        assert_eq!(stale(&answer, &made), ["91234", "a.py"]);
+    }
+}
