@@ -128,12 +128,13 @@ async fn restore(
         algorithm: wanted.algorithm,
         create: wanted.look.then_some(false),
         explain: wanted.explain,
-        adapt: wanted.adapt.then_some(true),
+        adapt: wanted.adapt.map(|adapt| adapt == "on"),
     };
+    let local = connect::local(settings.0)?;
     let found = client.call::<RestoreWork>(&place, &NoQuery {}, &asked).await?;
     let mut tree = serde_json::to_value(&found).map_err(std::io::Error::from)?;
     let is_own = is_own(&place.workspace, settings.1);
-    connect::local(settings.0)?.look(client, is_own, &mut tree, false).await?;
+    local.look(client, is_own, &mut tree, false).await?;
     let found: RestoredAnswer = serde_json::from_value(tree).map_err(std::io::Error::from)?;
     if screen.json {
         return Ok(screen.print(&found)?);

@@ -23,7 +23,7 @@ use std::{
 
 use rustix::{
     fs::{Mode, OFlags},
-    process::{Pid, Resource, Rlimit, WaitId, WaitIdOptions, waitid},
+    process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process_group, waitid},
 };
 use zeroize::Zeroizing;
 
@@ -110,6 +110,13 @@ impl OwnerSocket {
     pub fn remove(&self) -> io::Result<()> {
         if self.is_ours()? { files::remove(&self.path) } else { Ok(()) }
     }
+}
+
+/// Kills a program that leads a group of processes, and what it started.
+pub fn kill_group(leader: u32) {
+    let leader = i32::try_from(leader).ok().and_then(Pid::from_raw);
+    // Ended already is as good.
+    let _ = leader.map(|leader| kill_process_group(leader, Signal::KILL));
 }
 
 /// The output of a command. It is split into arguments without a shell, and gets none of this

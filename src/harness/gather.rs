@@ -1,8 +1,6 @@
 //! The facts of a session as items for a selection, and the text of each: a bounded number, however
 //! long the session is. It must not decide what is shown: recipes and `select` do.
 
-use serde_json::Value;
-
 use super::{
     budget::Cut,
     outcomes::{PatternLine, ProviderLine, patterns, providers},
@@ -93,16 +91,12 @@ impl<'a> Known<'a> {
     /// Leaves out what a command said that failed then and runs now.
     fn without_mended_results(&mut self) {
         let facts = self.facts;
-        let mended: Vec<String> =
-            facts.work.mended().map(|one| Value::from(&*one.line).to_string()).collect();
-        if mended.is_empty() {
+        if facts.work.mended().next().is_none() {
             return;
         }
         let outputs: Vec<_> = facts.progress.outputs().collect();
         self.retain(Class::Result, |item| {
-            !outputs.get(item.place).is_some_and(|output| {
-                output.is_error && mended.iter().any(|line| output.input.contains(line))
-            })
+            !outputs.get(item.place).is_some_and(|output| facts.work.has_mended(output))
         });
     }
 

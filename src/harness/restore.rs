@@ -310,34 +310,16 @@ pub fn used(
     said: &HashSet<String>,
     tokenizer: Tokenizer,
 ) -> Vec<Used> {
-    chosen(facts, asked, (tokenizer, None), |view, selection, made| {
-        let is_given = |item: &Item| {
-            let is_it = |one: &Chosen| (one.item.class, one.item.place) == (item.class, item.place);
-            selection.chosen.iter().any(is_it)
-        };
-        let (given, left): (Vec<&Item>, Vec<&Item>) =
-            view.known.items.iter().partition(|i| is_given(i));
-        let used = |items: &[&Item], share: &Share| -> HashSet<String> {
-            let own = items.iter().filter(|item| share.has(item.class));
-            let texts = own.map(|item| view.text(item.class, item.place, Form::Whole));
-            texts
-                .flat_map(|text| {
-                    terms(&text)
-                        .filter(|term| said.contains(*term))
-                        .map(str::to_owned)
-                        .collect::<Vec<_>>()
-                })
-                .collect()
-        };
-        let all: HashSet<String> =
-            view.shares.iter().flat_map(|share| used(&given, share)).collect();
+    chosen(facts, asked, (tokenizer, None), |view, _, made| {
+        let given = given(&made.context, &made.items, &made.files);
         let of = |(share, spent): (&Share, &Spent)| {
-            let missed = used(&left, share);
-            Used {
-                share: *spent,
-                given: used(&given, share).len(),
-                missed: missed.difference(&all).count(),
-            }
+            let own = view.known.items.iter().filter(|item| share.has(item.class));
+            let texts = own.map(|item| view.text(item.class, item.place, Form::Whole));
+            let names: HashSet<String> = texts.flat_map(|text| names_of(&text)).collect();
+            let used = names.intersection(said);
+            let (kept, missed): (Vec<&String>, Vec<&String>) =
+                used.partition(|name| given.contains(name.as_str()));
+            Used { share: *spent, given: kept.len(), missed: missed.len() }
         };
         view.shares.iter().zip(&made.shares).map(of).collect()
     })
@@ -353,9 +335,12 @@ pub fn names_of(text: &str) -> Vec<String> {
 fn shares(facts: &Facts, asked: &Asked) -> Vec<Share> {
     let usual = usual(facts);
     let wanted = |share: &Share| asked.percents.get(share.name).copied();
-    let is_same = asked.percents.len() == usual.len();
     let all: Option<Vec<usize>> = usual.iter().map(wanted).collect();
-    let percents = all.filter(|all| is_same && all.iter().sum::<usize>() <= 100);
+    let is_whole = |all: &Vec<usize>| {
+        all.len() == asked.percents.len()
+            && all.iter().try_fold(100, |left: usize, one| left.checked_sub(*one)) == Some(0)
+    };
+    let percents = all.filter(is_whole);
     let mut shares = usual.to_vec();
     for (share, percent) in shares.iter_mut().zip(percents.unwrap_or_default()) {
         share.percent = percent;
@@ -742,11 +727,16 @@ impl Price for Tokens<'_, '_, '_> {
     }
 }
 
-/// How many of the names and numbers of the best sentences are in what is given.
-fn preserved(facts: &Facts, context: &str, items: &[GivenItem], files: &[GivenFile]) -> Preserved {
+/// The names and numbers in what is given.
+fn given<'a>(context: &'a str, items: &'a [GivenItem], files: &'a [GivenFile]) -> HashSet<&'a str> {
     let texts = items.iter().map(|item| item.content.as_str());
     let texts = texts.chain(files.iter().map(|file| file.path.as_str())).chain([context]);
-    let given: HashSet<&str> = texts.flat_map(terms).collect();
+    texts.flat_map(terms).collect()
+}
+
+/// How many of the names and numbers of the best sentences are in what is given.
+fn preserved(facts: &Facts, context: &str, items: &[GivenItem], files: &[GivenFile]) -> Preserved {
+    let given = given(context, items, files);
     let mut found: Vec<_> = facts.findings.found().iter().collect();
     found.sort_by_key(|one| std::cmp::Reverse(one.score));
     let mut seen: HashSet<&str> = HashSet::new();

@@ -26,8 +26,7 @@ const CHARS_MAX: usize = 9_500;
 const TOKENS_MIN: usize = 400;
 const RESTORE_TOKENS_MIN: usize = 600;
 /// What of a restore a model is given.
-const GIVEN: [&str; 5] =
-    ["context", "context_items", "file_references", "workspace_state", "left_out"];
+const GIVEN: [&str; 4] = ["context", "context_items", "file_references", "workspace_state"];
 /// Sessions that are offered.
 const OFFERED_MAX: usize = 3;
 /// Sessions of a history that are considered.
@@ -224,18 +223,21 @@ async fn before(
     if let (Some(from), Some(last)) = (from, from_session.filter(|last| last != session))
         && let Some(restored) = restored(client, workspace, &last, tokens * 3 / 4).await?
     {
-        let state = from.pointer("/checkpoint/state").cloned().unwrap_or_default();
-        let label = from.pointer("/checkpoint/label").cloned().unwrap_or_default();
+        let of_checkpoint =
+            |name: &str| from.pointer(&format!("/checkpoint/{name}")).cloned().unwrap_or_default();
+        let state = of_checkpoint("state");
         let mut made = Map::new();
         made.insert("session".to_owned(), json!(last.as_str()));
-        made.insert("checkpoint".to_owned(), label);
+        made.insert("checkpoint".to_owned(), of_checkpoint("label"));
+        made.insert("checkpoint_at".to_owned(), of_checkpoint("position"));
         if is_worth_giving(&state) {
             made.insert("state".to_owned(), state);
         }
         made.insert("restored".to_owned(), restored);
         data.insert("last_session".to_owned(), Value::Object(made));
     }
-    let offered = offered(&history, session);
+    let shown = data.get("last_session").and_then(|last| last.get("session")).cloned();
+    let offered = offered(&history, session, shown.as_ref());
     if !offered.is_empty() {
         data.insert("unfinished".to_owned(), Value::Array(offered));
     }
@@ -258,18 +260,27 @@ async fn restored(
     session: &SessionId,
     tokens: usize,
 ) -> Result<Option<Value>, ClientError> {
+    if tokens < RESTORE_TOKENS_MIN {
+        return Ok(None);
+    }
     let place = InWorkspace { workspace: workspace.to_owned() };
     let asked = RestoreRequest {
         session_id: Some(session.to_string()),
-        tokens_max: Some(tokens.max(RESTORE_TOKENS_MIN)),
+        tokens_max: Some(tokens),
         create: Some(false),
         ..RestoreRequest::default()
     };
-    let mut found = client.json(Request::of::<RestoreWork>(&place, &NoQuery {}, &asked)).await?;
+    let request = Request::of::<RestoreWork>(&place, &NoQuery {}, &asked);
+    let mut found = match client.json(request).await {
+        // What else there is is given without it.
+        Err(ClientError::Refused(_)) => return Ok(None),
+        found => found?,
+    };
     let Some(members) = found.as_object_mut() else { return Ok(None) };
     members.retain(|name, value| GIVEN.contains(&&**name) && value != &json!([]));
-    let is_known = members.len() > 1
-        || members.get("context").and_then(Value::as_str).is_some_and(|text| text.contains('\n'));
+    // A text of only its first line has no content.
+    let text = members.get("context").and_then(Value::as_str).unwrap_or_default();
+    let is_known = members.len() > 1 || text.contains('\n');
     Ok(is_known.then_some(found))
 }
 
@@ -279,7 +290,8 @@ fn is_worth_giving(state: &Value) -> bool {
     !is_empty && state.to_string().len() <= STATE_BYTES
 }
 
-fn offered(history: &Value, own: &SessionId) -> Vec<Value> {
+/// Sessions that did not end, but for the model's own and the one that is shown.
+fn offered(history: &Value, own: &SessionId, shown: Option<&Value>) -> Vec<Value> {
     let list = |name: &str| history.get(name).and_then(Value::as_array).into_iter().flatten();
     let goal = |id: &Value| {
         let past = list("data").find(|past| past.get("id") == Some(id))?;
@@ -288,6 +300,7 @@ fn offered(history: &Value, own: &SessionId) -> Vec<Value> {
     };
     list("unfinished")
         .filter(|left| left.get("id").and_then(Value::as_str) != Some(own.as_str()))
+        .filter(|left| left.get("id") != shown)
         .filter(|left| left.get("leased") != Some(&json!(true)))
         .take(OFFERED_MAX)
         .filter_map(|left| {

@@ -13,16 +13,16 @@ use rmcp::{
     },
 };
 use serde_json::{Map, Value, json};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
+use url::Url;
 
-use crate::{client::CREDENTIALS, wire::graph::UpsertRequest};
+use crate::{client::CREDENTIALS, env::host::kill_group, wire::graph::UpsertRequest};
 
-/// Time limit of one server, its start included.
+/// Time limit of one server, its start included, and of its end.
 const TIME_MAX: Duration = Duration::from_secs(5);
+const END_MAX: Duration = Duration::from_secs(1);
 /// Entities of one server that are kept.
 const ENTITIES_MAX: usize = 200;
-/// Characters of what a server says of a failure.
-const REASON_CHARS: usize = 200;
 /// The tool that is asked when the setting names none.
 const TOOL: &str = "extract_entities";
 /// Members that name the type and the id of an entity, the first one that is there.
@@ -43,7 +43,7 @@ enum Place {
     /// A program and its arguments, which serves MCP on its streams.
     Program(Vec<String>),
     /// The address of a server on HTTP.
-    Url(String),
+    Url(Url),
 }
 
 /// An entity that a server found.
@@ -67,18 +67,18 @@ impl Extractor {
         let place = match words.as_slice() {
             [] => return None,
             [url] if url.starts_with("http://") || url.starts_with("https://") => {
-                Place::Url(url.clone())
+                Place::Url(Url::parse(url).ok().filter(Url::has_host)?)
             }
             _ => Place::Program(words),
         };
         (!tool.is_empty()).then(|| Self { place, tool: tool.to_owned() })
     }
 
-    /// What a person knows it by.
-    pub(super) fn name(&self) -> &str {
+    /// What a person knows it by: no credential, which may be in an address or an argument.
+    pub(super) fn name(&self) -> String {
         match &self.place {
-            Place::Url(url) => url,
-            Place::Program(words) => words.first().map_or("", String::as_str),
+            Place::Url(url) => url.origin().ascii_serialization(),
+            Place::Program(words) => words.first().cloned().unwrap_or_default(),
         }
     }
 
@@ -94,14 +94,17 @@ impl Extractor {
                     let (program, arguments) = words.split_first().ok_or("it has no program")?;
                     let mut command = Command::new(program);
                     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-                    command.stderr(Stdio::null()).kill_on_drop(true);
+                    command.stderr(Stdio::null()).process_group(0);
                     for secret in CREDENTIALS {
                         command.env_remove(secret);
                     }
-                    let mut child = command.spawn().map_err(|error| error.to_string())?;
-                    let streams = child.stdout.take().zip(child.stdin.take());
+                    let mut group = Group(command.spawn().map_err(|error| error.to_string())?);
+                    let streams = group.0.stdout.take().zip(group.0.stdin.take());
                     let streams = streams.ok_or("the program has no streams")?;
-                    self.converse(streams, text).await
+                    let result = self.converse(streams, text).await;
+                    // Its streams are closed: it may end by itself.
+                    let _ = tokio::time::timeout(END_MAX, group.0.wait()).await;
+                    result
                 }
             }
         };
@@ -118,11 +121,10 @@ impl Extractor {
     where
         E: std::error::Error + Send + Sync + 'static,
     {
-        let running = ().serve(transport).await.map_err(|error| error.to_string())?;
+        let running = ().serve(transport).await.map_err(|error| cause(&error))?;
         let arguments = Map::from_iter([("text".to_owned(), Value::from(text))]);
         let params = CallToolRequestParams::new(self.tool.clone()).with_arguments(arguments);
-        let result = running.call_tool(params).await.map_err(|error| error.to_string());
-        // It ends with its streams.
+        let result = running.call_tool(params).await.map_err(|error| cause(&error));
         let _ = running.cancel().await;
         result
     }
@@ -132,7 +134,7 @@ impl Extractor {
         let texts = result.content.iter().filter_map(ContentBlock::as_text);
         let said: String = texts.map(|text| text.text.as_str()).collect();
         if result.is_error == Some(true) {
-            return Err(said.chars().take(REASON_CHARS).collect());
+            return Err(said);
         }
         let answer = result.structured_content.clone();
         let answer = answer.or_else(|| serde_json::from_str(&said).ok());
@@ -144,10 +146,28 @@ impl Extractor {
             return Err("its answer has no list of entities".to_owned());
         };
         let (all, own) = (list.len(), self.name());
-        let found: Vec<Found> = list.into_iter().filter_map(|one| entity(one, own)).collect();
+        let found: Vec<Found> = list.into_iter().filter_map(|one| entity(one, &own)).collect();
         let kept = found.len().min(ENTITIES_MAX);
         let left = (kept < all).then(|| format!("{} of {all} entities were left out", all - kept));
         Ok((found.into_iter().take(ENTITIES_MAX).collect(), left))
+    }
+}
+
+/// The last cause of an error: what is before it names types of the library, and an address.
+fn cause(error: &dyn std::error::Error) -> String {
+    let mut last = error;
+    while let Some(next) = last.source() {
+        last = next;
+    }
+    last.to_string()
+}
+
+/// A program and all that it started, which end with this.
+struct Group(Child);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.0.id().into_iter().for_each(kill_group);
     }
 }
 
@@ -178,9 +198,13 @@ mod tests {
         let program = |words: &[&str]| Place::Program(words.iter().map(|w| (*w).into()).collect());
         assert_eq!(parsed("a -b c"), Some((program(&["a", "-b", "c"]), TOOL.to_owned())));
         assert_eq!(parsed(" a#find "), Some((program(&["a"]), "find".to_owned())));
-        let url = "http://127.0.0.1:1/mcp";
-        assert_eq!(parsed(url), Some((Place::Url(url.to_owned()), TOOL.to_owned())));
+        let url = "http://ada:word@127.0.0.1:1/mcp?key=word";
+        let place = Place::Url(Url::parse(url).expect("an address"));
+        assert_eq!(parsed(url), Some((place, TOOL.to_owned())));
         assert_eq!((parsed(" "), parsed("#find"), parsed("a#")), (None, None, None));
+        assert_eq!(parsed("http://"), None);
+        let name = Extractor::parse(url).map(|one| one.name());
+        assert_eq!(name.as_deref(), Some("http://127.0.0.1:1"), "no credential");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use futures_util::future::join_all;
@@ -21,6 +22,10 @@ use crate::{
 
 /// Bytes of a text that is sent to an extractor.
 const TEXT_BYTES_MAX: usize = 256 << 10;
+/// Time limit of keeping what one found.
+const KEEP_MAX: Duration = Duration::from_secs(5);
+/// Characters of a notice, of which a part may be a foreign server's words.
+const NOTICE_CHARS: usize = 240;
 
 /// What a user's configuration allows of it.
 #[derive(Clone)]
@@ -94,38 +99,49 @@ impl Local {
         let mut notices = Vec::new();
         for (extractor, answer) in self.extractors.iter().zip(answers) {
             let name = extractor.name();
-            match answer {
+            let said = match answer {
                 Ok((found, left)) => {
-                    let (kept, refused) = keep(client, workspace, found).await;
-                    let said = [Some(format!("{kept} entities kept")), left, refused];
+                    let mut kept = Kept::default();
+                    let keeping = keep(client, workspace, found, &mut kept);
+                    let is_late = tokio::time::timeout(KEEP_MAX, keeping).await.is_err();
+                    let late = is_late.then(|| "the others took too long".to_owned());
+                    let count = format!("{} entities kept", kept.count);
+                    let said = [Some(count), left, kept.refused, late];
                     let said: Vec<String> = said.into_iter().flatten().collect();
-                    notices.push(format!("extractor {name}: {}", said.join("; ")));
+                    format!("extractor {name}: {}", said.join("; "))
                 }
-                Err(why) => notices.push(format!("extractor {name} is left out: {why}")),
-            }
+                Err(why) => format!("extractor {name} is left out: {why}"),
+            };
+            let words: Vec<&str> = said.split_whitespace().collect();
+            notices.push(words.join(" ").chars().take(NOTICE_CHARS).collect());
         }
         notices
     }
 }
 
-/// Keeps entities in the graph of a workspace; returns how many, and why the first of the others
-/// was refused. It ends where the owner cannot be reached.
-async fn keep(client: &Client, workspace: &str, found: Vec<Found>) -> (usize, Option<String>) {
-    let (mut kept, mut refused) = (0, None);
+/// What became of entities that were found.
+#[derive(Default)]
+struct Kept {
+    count: usize,
+    /// Why the first of the others is not kept.
+    refused: Option<String>,
+}
+
+/// Keeps entities in the graph of a workspace. It ends where the owner cannot be reached.
+async fn keep(client: &Client, workspace: &str, found: Vec<Found>, kept: &mut Kept) {
     for Found { kind, id, asked } in found {
         let place = AtEntity { workspace: workspace.to_owned(), kind, id };
         match client.call::<PutEntity>(&place, &NoQuery {}, &asked).await {
-            Ok(_) => kept += 1,
+            Ok(_) => kept.count += 1,
             Err(error) => {
                 let why = format!("{} {:?}: {error}", place.kind, place.id);
-                refused.get_or_insert(why);
+                kept.refused.get_or_insert(why);
                 if !matches!(error, ClientError::Refused(_)) {
-                    break;
+                    return;
                 }
             }
         }
     }
-    (kept, refused)
 }
 
 /// What is seen of a file.

@@ -8,6 +8,7 @@ use super::{
     changes::{Changes, Effect},
     command::{Command, Touch},
     git,
+    progress::Output,
     report::{self, Report},
     selection::Test,
     tools::Does,
@@ -108,6 +109,13 @@ impl Work {
     /// The commands that failed and succeeded later.
     pub fn mended(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
         self.commands.iter().filter(|command| !command.failed)
+    }
+
+    /// Whether a failed result is of a command that succeeded later.
+    #[must_use]
+    pub fn has_mended(&self, output: &Output) -> bool {
+        let is_its = |fact: &CommandFact| Some(fact.key) == output.command;
+        output.is_error && self.mended().any(|fact| is_its(fact) && fact.last > output.position)
     }
 
     /// Where the last run of a command succeeded whose failed run an event reports, of the events

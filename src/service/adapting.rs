@@ -4,18 +4,22 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{Service, ServiceResult, line::Link};
+use super::{
+    Service, ServiceResult,
+    line::{Link, is_work},
+};
 use crate::{
-    event::{Event, kinds},
-    harness::{self, Asked, Tokenizer, Used},
+    event::{Event, Position, kinds},
+    harness::{self, Asked, By, RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Tokenizer, Used},
     projection::body::{self, RestoredBody},
     search::EventText,
     store::SessionInfo,
 };
 
-/// Events of a successor that are read.
+/// First events of a session that are read, and bytes of their bodies.
 const EVENTS_MAX: usize = 1_000;
-/// Names and numbers of a share that a successor used, below which nothing is concluded.
+const BYTES_MAX: usize = 4 << 20;
+/// Names and numbers of a share that a successor used, below which it is not judged.
 const USED_MIN: usize = 5;
 /// A share that kept less than so many percent of what was used grows by [`GROWTH`] percent; one
 /// that kept more than [`WELL_KEPT`] returns by [`RETURN`] percent. Seed 004 has the first two.
@@ -25,6 +29,8 @@ const WELL_KEPT: usize = 90;
 const RETURN: usize = 5;
 /// Before the name of a share in the record of a restore.
 const SHARE: &str = "share.";
+/// The name of the threshold there.
+pub(super) const THRESHOLD: &str = "threshold";
 
 /// The name of a share in the record of a restore.
 pub(super) fn share_name(name: &str) -> String {
@@ -32,27 +38,41 @@ pub(super) fn share_name(name: &str) -> String {
 }
 
 impl Service {
-    /// The shares of the budget for a restore of this session, by what the last restore of its line
-    /// kept of what its successor used; empty when there was none.
+    /// The shares of the budget for a restore of this session as of a position, by what the last
+    /// restore of its line kept of what was used since; empty when there was none.
     pub(super) async fn adapted(
         &self,
         info: &SessionInfo,
+        at: Position,
         asked: &Asked,
     ) -> ServiceResult<BTreeMap<String, usize>> {
         let Some(Link { key, to, .. }) = self.line_before(&info.key).await?.pop() else {
             return Ok(BTreeMap::new());
         };
-        let events = self.first_events(&info.key, info.tail, EVENTS_MAX).await?;
-        let Some(before) = events.iter().find_map(restored) else { return Ok(BTreeMap::new()) };
-        let texts = events.iter().map(|event| EventText::of(event).text);
-        let said: HashSet<String> = texts.flat_map(|text| harness::names_of(&text)).collect();
+        let events = self.first_events(&info.key, at, (EVENTS_MAX, BYTES_MAX)).await?;
+        let begun = |event: &Event| {
+            restored(event)
+                .filter(|one| one.from.session == key.session.as_str() && one.from.position == to.0)
+        };
+        let last =
+            events.iter().enumerate().rev().find_map(|(at, event)| Some((at, begun(event)?)));
+        let Some((begun_at, before)) = last else { return Ok(BTreeMap::new()) };
+        let used = events.iter().skip(begun_at + 1).filter(|event| is_work(event));
+        let said: HashSet<String> =
+            used.flat_map(|event| harness::names_of(&EventText::of(event).text)).collect();
+        let weight = |name: &str| before.weights.get(name).copied();
         let percents = before.weights.iter().filter_map(|(name, percent)| {
             let name = name.strip_prefix(SHARE)?;
             Some((name.to_owned(), usize::try_from(*percent).ok()?))
         });
         let facts = self.line_facts_at(&key, to).await?;
+        let tokens_max = usize::try_from(before.tokens_max).unwrap_or(RESTORE_TOKENS_MAX);
         let asked = Asked {
-            tokens_max: usize::try_from(before.tokens_max).unwrap_or(asked.tokens_max),
+            tokens_max: tokens_max.clamp(RESTORE_TOKENS_MIN, RESTORE_TOKENS_MAX),
+            threshold: weight(THRESHOLD)
+                .and_then(|one| one.try_into().ok())
+                .unwrap_or(asked.threshold),
+            by: By::default(),
             session: key.session.to_string(),
             percents: percents.collect(),
             ..asked.clone()
@@ -71,13 +91,13 @@ fn moved(used: &[Used]) -> BTreeMap<String, usize> {
     let grown = |one: &Used| {
         let (percent, usual) = (one.share.percent, one.share.usual);
         let all = one.given + one.missed;
-        if all < USED_MIN {
-            return percent;
-        }
         let back = (percent * RETURN).div_ceil(100);
-        match one.given * 100 / all {
-            kept if kept < KEPT => (percent + (percent * GROWTH).div_ceil(100)).min(2 * usual),
-            kept if kept <= WELL_KEPT => percent,
+        match (all >= USED_MIN).then(|| one.given * 100 / all) {
+            Some(kept) if kept < KEPT => {
+                (percent + (percent * GROWTH).div_ceil(100)).min(2 * usual)
+            }
+            Some(kept) if kept <= WELL_KEPT => percent,
+            // Well kept, or too little was used to judge by.
             _ if percent > usual => percent.saturating_sub(back).max(usual),
             _ => (percent + back).min(usual.max(percent)),
         }

@@ -17,10 +17,9 @@ use crate::{
 const LINE_MAX: usize = 100;
 /// Sessions of a chain that are listed.
 const CHAIN_MAX: usize = 1_000;
-/// First events of a session among which its work is looked for.
+/// First events of a session among which its work is looked for, and bytes of their bodies.
 const LOOK_EVENTS: usize = 32;
-/// Bytes of first events that are read.
-const FIRST_BYTES_MAX: usize = 4 << 20;
+const LOOK_BYTES: usize = 1 << 20;
 
 /// A session of a line, up to where the next one has read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +72,7 @@ pub(super) fn saved_at(info: &SessionInfo) -> Option<Position> {
 }
 
 /// Whether an event is work, and not a note of a program that a session begins or continues.
-fn is_work(event: &Event) -> bool {
+pub(super) fn is_work(event: &Event) -> bool {
     !matches!(
         event.kind.as_str(),
         kinds::SESSION_RESTORED
@@ -90,22 +89,22 @@ fn is_work(event: &Event) -> bool {
 impl Service {
     /// Whether anything was done in a session.
     pub(super) async fn has_work(&self, info: &SessionInfo) -> bool {
-        let first = self.first_events(&info.key, info.tail, LOOK_EVENTS).await;
+        let first = self.first_events(&info.key, info.tail, (LOOK_EVENTS, LOOK_BYTES)).await;
         let events = first.unwrap_or_default();
         info.tail.0 > LOOK_EVENTS as u64 || events.iter().any(is_work)
     }
 
-    /// The first events of a session, so many at most, before a position.
+    /// The first events of a session before a position: so many at most, of so many bytes.
     pub(super) async fn first_events(
         &self,
         key: &SessionKey,
         to: Position,
-        events_max: usize,
+        (events_max, bytes_max): (usize, usize),
     ) -> ServiceResult<Vec<Event>> {
         let read = Read {
             range: Range::new(Position(0), Position(to.0.min(events_max as u64))),
             events_max,
-            bytes_max: FIRST_BYTES_MAX,
+            bytes_max,
             fill: Fill::Forward,
             allow_gaps: true,
         };

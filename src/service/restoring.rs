@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
-    adapting::share_name,
+    adapting::{THRESHOLD, share_name},
     added::event,
     directory::continues,
     line::{ChainLink, read_before, restored_from, saved_at},
@@ -138,7 +138,7 @@ impl Service {
         let asked = asked(workspace, &call, self.restoring)?;
         let Choice { info, at, mut notices } = self.to_restore(caller, workspace, &call).await?;
         let percents = match call.adapt.unwrap_or(self.restoring.adapts) {
-            true => self.adapted(&info, &asked).await?,
+            true => self.adapted(&info, at.unwrap_or(info.tail), &asked).await?,
             false => BTreeMap::new(),
         };
         let asked = Asked { session: info.key.session.to_string(), percents, ..asked };
@@ -496,7 +496,7 @@ fn weights(asked: &Asked, restored: &Restored) -> BTreeMap<String, u64> {
         ("frequency", 10),
         ("specificity", 10),
         ("category", 15),
-        ("threshold", u64::from(asked.threshold)),
+        (THRESHOLD, u64::from(asked.threshold)),
     ];
     let named = named.map(|(name, weight)| (name.to_owned(), weight));
     let shares = restored.shares.iter().map(|one| (share_name(one.name), one.percent as u64));
@@ -510,7 +510,7 @@ fn moved(restored: &Restored) -> Option<String> {
         other.map(|one| format!("{} {} % ({} %)", one.name, one.percent, one.usual)).collect();
     (!other.is_empty()).then(|| {
         let shares = other.join(", ");
-        format!("shares moved by what the session used of the last restore: {shares}")
+        format!("shares adapted to what was used of the last restore: {shares}")
     })
 }
 

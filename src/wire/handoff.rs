@@ -178,7 +178,7 @@ pub struct RestoreRequest {
     /// Say why each item was chosen
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub explain: bool,
-    /// Move the shares of the budget by what the session used of the restore before it
+    /// Adapt the shares of the budget to what the session used of the restore it began with
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapt: Option<bool>,
 }

@@ -95,7 +95,7 @@ pub(crate) struct RestoreSession {
     create: Option<bool>,
     /// Say why each item was chosen.
     pub(crate) explain: Option<bool>,
-    /// Move the shares of the budget by what was used of the last restore.
+    /// Adapt the shares of the budget to what was used of the last restore.
     adapt: Option<bool>,
     /// Token of the lease, when the session has one.
     pub(crate) fencing_token: Option<u64>,

@@ -62,7 +62,7 @@ fn entities_that_other_servers_find_are_kept_and_an_absent_server_is_a_notice() 
     let of_good = "extractor sh: 2 entities kept; 1 of 4 entities were left out; no type \"x\"";
     assert!(notices[0].starts_with(of_good), "{notices:?}");
     for (notice, name) in
-        notices[1..].iter().zip(["sh", "no-such-program", "http://127.0.0.1:1/mcp", "sleep"])
+        notices[1..].iter().zip(["sh", "no-such-program", "http://127.0.0.1:1", "sleep"])
     {
         assert!(notice.starts_with(&format!("extractor {name} is left out: ")), "{notices:?}");
     }
