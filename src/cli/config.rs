@@ -27,6 +27,7 @@ use super::{
 use crate::{
     env::LockRule,
     hook::Gate,
+    mcp::Extractor,
     secrets::Recogniser,
     service::{Monitor, RestoreOptions, SearchOptions},
     store::{Lifetimes, local::Options},
@@ -65,6 +66,7 @@ pub(super) struct Config {
     pub(super) restore: RestoreOptions,
     /// Directories below which files of a restore are looked at, beside a workspace's own.
     pub(super) files_roots: Vec<PathBuf>,
+    pub(super) extractors: Vec<Extractor>,
     /// What makes vectors for it.
     pub(super) embedder: EmbedderSource,
     /// Bounds of a model's context window.
@@ -202,6 +204,7 @@ impl Config {
             search: search(&typed)?,
             restore: restore(&typed)?,
             files_roots: roots(one("files_roots"), environment),
+            extractors: extractors(&typed)?,
             embedder: EmbedderSource::parse(&typed, path("embedder_key_file"))?,
             monitor: monitor(&typed)?,
             hook_wait: lasts(&typed, "hook_wait", "1500ms")?,
@@ -308,6 +311,17 @@ fn roots(found: Option<&SettingValue>, environment: &Environment) -> Vec<PathBuf
     paths.map(|path| place(path, None, environment)).collect()
 }
 
+/// The servers of a setting, `;` between them.
+fn extractors(typed: &Typed<'_>) -> Result<Vec<Extractor>, ConfigError> {
+    let each = |text: &str| -> Option<Vec<Extractor>> {
+        let texts = text.split(';').filter(|text| !text.trim().is_empty());
+        texts.map(Extractor::parse).collect()
+    };
+    let wanted = "commands or addresses of MCP servers, each with #TOOL, ; between them";
+    let text = typed("extractors", wanted, &|text| each(text).is_some())?;
+    Ok(each(&text).unwrap_or_default())
+}
+
 /// The settings of a restore.
 fn restore(typed: &Typed<'_>) -> Result<RestoreOptions, ConfigError> {
     let threshold = typed("context_threshold", "a whole number from 0 to 10", &|text| {
@@ -316,8 +330,10 @@ fn restore(typed: &Typed<'_>) -> Result<RestoreOptions, ConfigError> {
     let items = typed("context_items", "a whole number up to 500", &|text| {
         text.parse::<usize>().is_ok_and(|items| items <= 500)
     })?;
+    let adapts = typed("context_adapts", "on or off", &|text| matches!(text, "on" | "off"))?;
     let usual = RestoreOptions::default();
     Ok(RestoreOptions {
+        adapts: adapts == "on",
         threshold: threshold.parse().unwrap_or(usual.threshold),
         items_max: items.parse().unwrap_or(usual.items_max),
     })

@@ -21,13 +21,14 @@ use crate::{
         Entropy, LOCK_FILE, entropy::SystemEntropy, files, host::OwnerSocket, project::Project,
         short_of,
     },
+    mcp::Local,
     service::way_to_room,
     store::local::OpenError,
 };
 
 /// Settings that an owner is started with in any case, and what only a front end uses: they are
 /// not handed on again.
-const REPLACED: [&str; 12] = [
+const REPLACED: [&str; 13] = [
     "data_dir",
     "owner_idle",
     "log",
@@ -40,6 +41,7 @@ const REPLACED: [&str; 12] = [
     "record",
     "exclude",
     "files_roots",
+    "extractors",
 ];
 
 /// What tells a store, or what is left of one.
@@ -54,6 +56,15 @@ pub(super) fn client(config: &Config, environment: &Environment) -> Outcome<Clie
         }
         None => Ok(Client::new(Target::Owner(owner(config, environment)?), random_text())?),
     }
+}
+
+/// What a front end does where the files are.
+pub(super) fn local(config: &Config) -> Outcome<Local> {
+    Ok(Local {
+        files_roots: config.files_roots.clone(),
+        extractors: config.extractors.clone(),
+        clean: config.secrets.clean()?,
+    })
 }
 
 /// The project this program runs in.

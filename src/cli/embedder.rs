@@ -13,7 +13,6 @@ use super::{
 use crate::{
     client::{EmbedderOptions, HttpEmbedder},
     env::files,
-    secrets::Report,
     service::Embedder,
 };
 
@@ -62,13 +61,12 @@ impl EmbedderSource {
                 action: format!("write the key into it, then chmod 600 {}", path.display()),
             })
         };
-        let rules = secrets.read()?;
         let options = EmbedderOptions {
             url,
             model: self.model.clone(),
             key: self.key_file.as_ref().map(read).transpose()?,
             numbers: (self.numbers > 0).then_some(self.numbers),
-            clean: Arc::new(move |text| rules.text(text, &mut Report::default())),
+            clean: secrets.clean()?,
         };
         let embedder = HttpEmbedder::new(options).map_err(|error| Failure::Refused {
             code: "invalid_request",

@@ -3,7 +3,7 @@
 
 use std::{io::Read as _, path::Path};
 
-use serde_json::json;
+use serde::Deserialize as _;
 
 use super::{
     args::{self, HandoffVerb},
@@ -15,18 +15,13 @@ use super::{
     values::Environment,
 };
 use crate::{
-    client::{Client, Request},
-    env::{
-        files,
-        look::{Roots, Seen},
-    },
+    client::Client,
+    env::files,
     verbs::{
         InWorkspace, NoQuery,
         handoff::{ChainQuery, GetChain, RestoreWork, Save},
     },
-    wire::handoff::{
-        NewFile, RestoreRequest, RestoredAnswer, SaveRequest, SeenFile, hash_files, look_at,
-    },
+    wire::handoff::{NewFile, RestoreRequest, RestoredAnswer, SaveRequest, saved_texts},
 };
 
 /// Characters of a title in a table.
@@ -50,24 +45,12 @@ pub(super) async fn run(
 /// The configuration, and the environment.
 type Settings<'a> = (&'a Config, &'a Environment);
 
-/// The directories below which files of a workspace are looked at: none unless it is that of the
-/// working directory.
-fn roots(workspace: &str, (config, environment): Settings<'_>) -> Option<Roots> {
-    let project = connect::project(environment)?;
+/// Whether a workspace is the working directory, or a directory above it in its repository.
+fn is_own(workspace: &str, environment: &Environment) -> bool {
+    let Some(project) = connect::project(environment) else { return false };
     let top = project.root.as_deref().unwrap_or(&project.directory);
     let mut own = project.directory.ancestors().take_while(|path| path.starts_with(top));
-    let is_own = own.any(|path| path == Path::new(workspace));
-    is_own.then(|| Roots::of(Path::new(workspace), &config.files_roots))
-}
-
-/// What is seen of a file: nothing without directories.
-fn seen(roots: &Roots, path: &str) -> SeenFile {
-    match roots.look(path) {
-        Seen::Hash(hash) => SeenFile::Hash(hash),
-        Seen::NotHashed => SeenFile::NotHashed,
-        Seen::Gone => SeenFile::Gone,
-        Seen::Denied => SeenFile::Denied,
-    }
+    own.any(|path| path == Path::new(workspace))
 }
 
 /// The named workspace, or that of the working directory.
@@ -110,19 +93,22 @@ async fn save(
         .iter()
         .map(|path| NewFile { path: path.display().to_string(), ..NewFile::default() });
     asked.file_references.extend(files);
-    if let Some(roots) = roots(&place.workspace, settings) {
-        let mut tree = serde_json::to_value(&asked).map_err(std::io::Error::from)?;
-        hash_files(&mut tree, false, &mut |path| seen(&roots, path));
-        asked = serde_json::from_value(tree).map_err(std::io::Error::from)?;
-    }
-    let saved = client.call::<Save>(&place, &NoQuery {}, &asked).await?;
+    let local = connect::local(settings.0)?;
+    let mut tree = serde_json::to_value(&asked).map_err(std::io::Error::from)?;
+    local.hash(&place.workspace, is_own(&place.workspace, settings.1), &mut tree, false);
+    let said = saved_texts(&tree, false);
+    let asked: SaveRequest = SaveRequest::deserialize(&tree).map_err(std::io::Error::from)?;
+    let mut saved = client.call::<Save>(&place, &NoQuery {}, &asked).await?;
+    saved.notices = local.extract(client, &place.workspace, &said).await;
     if screen.json {
         return Ok(screen.print(&saved)?);
     }
     let made = if saved.is_new { ", a new session" } else { "" };
     let said = [many(saved.items, "context item"), many(saved.files, "file")].join(", ");
     let (session, at) = (&saved.session_id, saved.position);
-    Ok(screen.line(format!("saved {session} at {at}{made}: {said}"))?)
+    screen.line(format!("saved {session} at {at}{made}: {said}"))?;
+    saved.notices.iter().for_each(|notice| screen.note(printable(notice)));
+    Ok(())
 }
 
 async fn restore(
@@ -142,11 +128,13 @@ async fn restore(
         algorithm: wanted.algorithm,
         create: wanted.look.then_some(false),
         explain: wanted.explain,
+        adapt: wanted.adapt.then_some(true),
     };
-    let mut found = client.call::<RestoreWork>(&place, &NoQuery {}, &asked).await?;
-    if let Some(roots) = roots(&place.workspace, settings) {
-        found = looked(client, &found, &roots).await?;
-    }
+    let found = client.call::<RestoreWork>(&place, &NoQuery {}, &asked).await?;
+    let mut tree = serde_json::to_value(&found).map_err(std::io::Error::from)?;
+    let is_own = is_own(&place.workspace, settings.1);
+    connect::local(settings.0)?.look(client, is_own, &mut tree, false).await?;
+    let found: RestoredAnswer = serde_json::from_value(tree).map_err(std::io::Error::from)?;
     if screen.json {
         return Ok(screen.print(&found)?);
     }
@@ -159,17 +147,6 @@ async fn restore(
         screen.note(format!("{session} continues {} ({tokens})", found.continues));
     }
     Ok(())
-}
-
-/// The answer with what is seen of its files; each look is recorded in the session that continues.
-async fn looked(client: &Client, found: &RestoredAnswer, roots: &Roots) -> Outcome<RestoredAnswer> {
-    let mut tree = serde_json::to_value(found).map_err(std::io::Error::from)?;
-    let looks = look_at(&mut tree, false, &mut |path| seen(roots, path));
-    if let Some(session) = found.session_id.as_deref().filter(|_| !looks.is_empty()) {
-        let request = Request::post(format!("/v1/sessions/{session}/events"));
-        client.text(request.json(&json!({ "events": looks }))).await?;
-    }
-    Ok(serde_json::from_value(tree).map_err(std::io::Error::from)?)
 }
 
 /// What is given, as a text to read or to put before a model.

@@ -65,7 +65,7 @@ pub(super) async fn run(
         directory: project.as_ref().map(|project| text(&project.directory)),
         root: project.as_ref().and_then(|project| project.root.as_ref()).map(text),
         toolsets,
-        files_roots: config.files_roots.clone(),
+        local: connect::local(config)?,
     };
     stdio(client, options).await.map_err(|error| Failure::Refused {
         code: "invalid_request",

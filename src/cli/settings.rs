@@ -73,6 +73,12 @@ pub(super) const SETTINGS: &[Setting] = &[
         "directories, beside a workspace's own, below which files of a restore are looked at",
     )
     .nowhere(),
+    Setting::new(
+        "extractors",
+        "SERVERS",
+        "MCP servers that find entities in what a handoff saves: COMMAND or URL, each with #TOOL; A;B",
+    )
+    .nowhere(),
     Setting::new("log", "LEVEL", "log level: off, error, warn, info, debug or trace")
         .or("info")
         .everywhere(),
@@ -164,6 +170,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         .nowhere(),
     Setting::new("context_items", "N", "maximum number of context items in a restore, up to 500")
         .or("50")
+        .nowhere(),
+    Setting::new("context_adapts", "ON", "whether shares of a restore follow what was used: on or off")
+        .or("off")
         .nowhere(),
     Setting::new("search", "ON", "whether sessions can be searched: on or off").or("on").nowhere(),
     Setting::new("search_memory", "SIZE", "memory for the search index that is in no file yet")

@@ -36,6 +36,10 @@ pub use tail::{AnswerStream, SseEvent, Tail, TailItem};
 /// Header that names a retry.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
+/// Variables with credentials of the store: no program that a front end starts gets them.
+pub const CREDENTIALS: [&str; 3] =
+    ["SESSIONLOG_TOKEN", "SESSIONLOG_KEY", "SESSIONLOG_KEY_PREVIOUS"];
+
 /// How long an unused connection stays open: short, because an owner started on demand exits only
 /// when no connection is open.
 const IDLE_CONNECTION: Duration = Duration::from_secs(2);

@@ -32,7 +32,7 @@ const CHANGED_TOKENS: usize = 16;
 const TOKEN_BYTES: usize = 4;
 
 /// The recipe: the indispensable in this order, then the rest by weight and worth.
-const CONTINUATION: Recipe = Recipe {
+const CONTINUATION: Recipe<'static> = Recipe {
     newest: &[Class::Answer, Class::Result],
     newest_percent: 25,
     ..Recipe::new(&ROWS, 68)

@@ -1,6 +1,8 @@
 //! The facts of a session as items for a selection, and the text of each: a bounded number, however
 //! long the session is. It must not decide what is shown: recipes and `select` do.
 
+use serde_json::Value;
+
 use super::{
     budget::Cut,
     outcomes::{PatternLine, ProviderLine, patterns, providers},
@@ -65,7 +67,7 @@ pub(super) struct Known<'a> {
 
 impl<'a> Known<'a> {
     /// Gathers the items of a recipe, for a budget of about so many bytes.
-    pub(super) fn gather(facts: &'a Facts, recipe: &Recipe, bytes: usize) -> Self {
+    pub(super) fn gather(facts: &'a Facts, recipe: &Recipe<'_>, bytes: usize) -> Self {
         let line_chars = (bytes / BYTES_OF_CHAR).clamp(LINE_CHARS_MIN, LINE_CHARS_MAX);
         let is_shape = |row: &Row| row.class == Class::LastStep && row.shape > 0;
         let has_steps = recipe.rows.iter().any(is_shape);
@@ -84,10 +86,27 @@ impl<'a> Known<'a> {
         for row in recipe.rows {
             known.add(row.class, recipe, bytes);
         }
+        known.without_mended_results();
         known
     }
 
-    fn add(&mut self, class: Class, recipe: &Recipe, bytes: usize) {
+    /// Leaves out what a command said that failed then and runs now.
+    fn without_mended_results(&mut self) {
+        let facts = self.facts;
+        let mended: Vec<String> =
+            facts.work.mended().map(|one| Value::from(&*one.line).to_string()).collect();
+        if mended.is_empty() {
+            return;
+        }
+        let outputs: Vec<_> = facts.progress.outputs().collect();
+        self.retain(Class::Result, |item| {
+            !outputs.get(item.place).is_some_and(|output| {
+                output.is_error && mended.iter().any(|line| output.input.contains(line))
+            })
+        });
+    }
+
+    fn add(&mut self, class: Class, recipe: &Recipe<'_>, bytes: usize) {
         let (facts, progress) = (self.facts, &self.facts.progress);
         let research = &facts.research;
         match class {
@@ -460,7 +479,7 @@ fn item(class: Class, place: usize, (at, count): (usize, usize)) -> Item {
 }
 
 /// Next steps: from the last outcome, else from the plan where a view does not show that.
-fn next<'a>(facts: &'a Facts, recipe: &Recipe) -> Vec<&'a str> {
+fn next<'a>(facts: &'a Facts, recipe: &Recipe<'_>) -> Vec<&'a str> {
     let next: Vec<&str> = facts.progress.next().map(String::as_str).collect();
     if !next.is_empty() || recipe.rows.iter().any(|row| row.class == Class::Plan) {
         return next;

@@ -39,7 +39,7 @@ const SHAPE_BYTES: usize = 7_500;
 
 /// The recipe: its shape is the goal, the last steps, open gaps, a line of each step and sources;
 /// then come the other indispensable items, and the rest by weight and worth.
-const OVERVIEW: Recipe = Recipe::new(&ROWS, 75);
+const OVERVIEW: Recipe<'static> = Recipe::new(&ROWS, 75);
 
 const ROWS: [Row; 26] = [
     shape(Class::Task, 1, 0),
@@ -72,7 +72,7 @@ const ROWS: [Row; 26] = [
 
 /// The same within a smaller budget, that of an answer to a step: its caller has just written the
 /// last step.
-const SMALL: Recipe = Recipe::new(&small(ROWS), 75);
+const SMALL: Recipe<'static> = Recipe::new(&small(ROWS), 75);
 
 const fn small<const COUNT: usize>(mut rows: [Row; COUNT]) -> [Row; COUNT] {
     let mut rest: &mut [Row] = &mut rows;
@@ -89,7 +89,7 @@ const fn small<const COUNT: usize>(mut rows: [Row; COUNT]) -> [Row; COUNT] {
 }
 
 /// The summary on the level of steps: no lists, and the sentences of the last steps as well.
-const SUMMARY: Recipe = Recipe::new(
+const SUMMARY: Recipe<'static> = Recipe::new(
     &[
         shape(Class::Task, 1, 0),
         shape(Class::Goal, 1, 0),
@@ -114,7 +114,7 @@ const SUMMARY: Recipe = Recipe::new(
 );
 
 /// The full view of a few steps: an index instead of a summary.
-const FULL: Recipe = Recipe::new(
+const FULL: Recipe<'static> = Recipe::new(
     &[
         shape(Class::Task, 1, 0),
         shape(Class::Goal, 1, 0),
@@ -139,7 +139,7 @@ const NEAR_EVENTS: u64 = 4;
 const FAR_PERCENT: usize = 60;
 
 /// What an overview of a long session has no room for.
-const LEFT_OUT: Recipe = Recipe::new(
+const LEFT_OUT: Recipe<'static> = Recipe::new(
     &[
         row(Class::Gap, 0, 1_400),
         row(Class::Finding, 0, 1_000),
@@ -248,7 +248,7 @@ pub fn explained(facts: &Facts, full: bool, bytes_max: usize, explain: bool) -> 
     made(facts, recipe_of(full, bytes_max), bytes_max, explain)
 }
 
-fn recipe_of(full: bool, bytes_max: usize) -> &'static Recipe {
+fn recipe_of(full: bool, bytes_max: usize) -> &'static Recipe<'static> {
     match full {
         true => &FULL,
         false if bytes_max < SHAPE_BYTES => &SMALL,
@@ -330,7 +330,7 @@ impl Price for Lines<'_, '_> {
 }
 
 /// The items of a recipe and those of them that it chooses within a budget.
-fn chosen<'a>(facts: &'a Facts, recipe: &Recipe, budget: usize) -> (Known<'a>, Selection) {
+fn chosen<'a>(facts: &'a Facts, recipe: &Recipe<'_>, budget: usize) -> (Known<'a>, Selection) {
     let mut known = Known::gather(facts, recipe, budget);
     let present = recipe.rows.iter().filter(|row| known.count(row.class) > 0).count();
     let current = known.plan_current().map_or(0, |name| json_bytes(&name));
@@ -342,7 +342,7 @@ fn chosen<'a>(facts: &'a Facts, recipe: &Recipe, budget: usize) -> (Known<'a>, S
     (known, chosen)
 }
 
-fn made(facts: &Facts, recipe: &Recipe, bytes_max: usize, explain: bool) -> Overview {
+fn made(facts: &Facts, recipe: &Recipe<'_>, bytes_max: usize, explain: bool) -> Overview {
     let budget = bytes_max.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
     let (known, chosen) = chosen(facts, recipe, budget);
     let has_row = |class: Class| recipe.rows.iter().any(|row| row.class == class);
@@ -354,7 +354,7 @@ fn made(facts: &Facts, recipe: &Recipe, bytes_max: usize, explain: bool) -> Over
     Overview { why, ..view }
 }
 
-fn assembled(known: &Known<'_>, chosen: &Selection, recipe: &Recipe) -> Overview {
+fn assembled(known: &Known<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> Overview {
     let (facts, research) = (known.facts, &known.facts.research);
     let places = |class| chosen.of(class).into_iter();
     let task = known.quotes(chosen, Class::Task).pop();

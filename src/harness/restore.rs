@@ -11,7 +11,9 @@ use super::{
     gather::{ANSWER_BYTES, Known, TEXT_BYTES, is_same_file},
     priority::Parts,
     render::{LeftOut, Why},
-    select::{By, Class, Form, Item, Price, Recipe, Row, Selection, Share, row, select, shape},
+    select::{
+        By, Chosen, Class, Form, Item, Price, Recipe, Row, Selection, Share, row, select, shape,
+    },
     squeeze,
     tokens::{Counter, Tokenizer},
 };
@@ -73,6 +75,11 @@ pub struct Asked {
     pub workspace: String,
     /// Whether to say why each item was chosen.
     pub explain: bool,
+    /// Whether the work continues where this is given.
+    pub continues: bool,
+    /// The shares of the budget in percent, by name, in place of the recipe's. Those of a session
+    /// with other shares do not count.
+    pub percents: BTreeMap<String, usize>,
 }
 
 /// A context item as it is given.
@@ -127,6 +134,8 @@ pub struct Spent {
     pub name: &'static str,
     /// Its part of the budget, in percent.
     pub percent: usize,
+    /// The same, as the recipe has it.
+    pub usual: usize,
     /// What its classes took.
     pub tokens: usize,
 }
@@ -275,12 +284,103 @@ pub fn restore(
     tokenizer: Tokenizer,
     likeness: Option<&dyn Fn(&str) -> usize>,
 ) -> Restored {
+    chosen(facts, asked, (tokenizer, likeness), |_, _, made| made)
+}
+
+/// Says of a text how alike it is to what the user wants, from 0 to 1 000.
+type Likeness<'a> = &'a dyn Fn(&str) -> usize;
+
+/// What was used of a share of the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// The share, as it was.
+    pub share: Spent,
+    /// Names and numbers that were given and used.
+    pub given: usize,
+    /// Those that were used and not given.
+    pub missed: usize,
+}
+
+/// What of a session was used in the one that continues it: of the names and numbers there, how
+/// many a restore gave, and how many it left out, by the share of the budget that they belong to.
+#[must_use]
+pub fn used(
+    facts: &Facts,
+    asked: &Asked,
+    said: &HashSet<String>,
+    tokenizer: Tokenizer,
+) -> Vec<Used> {
+    chosen(facts, asked, (tokenizer, None), |view, selection, made| {
+        let is_given = |item: &Item| {
+            let is_it = |one: &Chosen| (one.item.class, one.item.place) == (item.class, item.place);
+            selection.chosen.iter().any(is_it)
+        };
+        let (given, left): (Vec<&Item>, Vec<&Item>) =
+            view.known.items.iter().partition(|i| is_given(i));
+        let used = |items: &[&Item], share: &Share| -> HashSet<String> {
+            let own = items.iter().filter(|item| share.has(item.class));
+            let texts = own.map(|item| view.text(item.class, item.place, Form::Whole));
+            texts
+                .flat_map(|text| {
+                    terms(&text)
+                        .filter(|term| said.contains(*term))
+                        .map(str::to_owned)
+                        .collect::<Vec<_>>()
+                })
+                .collect()
+        };
+        let all: HashSet<String> =
+            view.shares.iter().flat_map(|share| used(&given, share)).collect();
+        let of = |(share, spent): (&Share, &Spent)| {
+            let missed = used(&left, share);
+            Used {
+                share: *spent,
+                given: used(&given, share).len(),
+                missed: missed.difference(&all).count(),
+            }
+        };
+        view.shares.iter().zip(&made.shares).map(of).collect()
+    })
+}
+
+/// The names and numbers of a text.
+#[must_use]
+pub fn names_of(text: &str) -> Vec<String> {
+    terms(text).map(str::to_owned).collect()
+}
+
+/// The shares of a session, as they are asked for.
+fn shares(facts: &Facts, asked: &Asked) -> Vec<Share> {
+    let usual = usual(facts);
+    let wanted = |share: &Share| asked.percents.get(share.name).copied();
+    let is_same = asked.percents.len() == usual.len();
+    let all: Option<Vec<usize>> = usual.iter().map(wanted).collect();
+    let percents = all.filter(|all| is_same && all.iter().sum::<usize>() <= 100);
+    let mut shares = usual.to_vec();
+    for (share, percent) in shares.iter_mut().zip(percents.unwrap_or_default()) {
+        share.percent = percent;
+    }
+    shares
+}
+
+/// The shares of the recipe.
+fn usual(facts: &Facts) -> &'static [Share] {
+    if has_code(facts) { SHARES_CODE } else { SHARES_TALK }
+}
+
+/// Chooses what is handed over.
+fn chosen<T>(
+    facts: &Facts,
+    asked: &Asked,
+    (tokenizer, likeness): (Tokenizer, Option<Likeness<'_>>),
+    look: impl FnOnce(&View<'_, '_>, &Selection, Restored) -> T,
+) -> T {
     let bytes = asked.tokens_max * TOKEN_BYTES;
-    let is_code = has_code(facts);
+    let shares = shares(facts, asked);
     let recipe = Recipe {
         newest: &[Class::Answer, Class::Result],
         newest_percent: 18,
-        shares: if is_code { SHARES_CODE } else { SHARES_TALK },
+        shares: &shares,
         by: asked.by,
         ..Recipe::new(&ROWS, 68)
     };
@@ -291,7 +391,6 @@ pub fn restore(
     }
     keep_best(&mut known, asked);
     known.without_lines_of_last_steps();
-    without_mended_results(&mut known);
     let count = |text: &str| tokenizer.count(&serde_json::Value::from(text).to_string());
     let state = facts.saved.state().map(|state| state.text.to_string());
     let state = state.filter(|text| count(text) <= asked.tokens_max / STATE_PART);
@@ -302,18 +401,20 @@ pub fn restore(
         + state.as_deref().map_or(0, count)
         + present.len() * CLASS_TOKENS;
     let mut budget = asked.tokens_max.saturating_sub(frame);
-    let view = View { known: &known, tokenizer, compress: asked.compress, head };
-    let mut made = Restored::default();
-    for _ in 0..ATTEMPTS_MAX {
+    let view = View { known: &known, shares: &shares, tokenizer, compress: asked.compress, head };
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
         let chosen = select(&known.items, &recipe, budget, &mut view.price());
-        made = view.given(&chosen, asked, &recipe, state.clone());
+        let made = view.given(&chosen, asked, &recipe, state.clone());
         // A share has what it has: the frame is of none.
         match made.tokens.checked_sub(asked.tokens_max) {
-            None | Some(0) => break,
-            Some(over) => budget = budget.saturating_sub(over + LINE_TOKENS),
+            Some(over) if over > 0 && attempts < ATTEMPTS_MAX => {
+                budget = budget.saturating_sub(over + LINE_TOKENS);
+            }
+            _ => return look(&view, &chosen, made),
         }
     }
-    made
 }
 
 /// Whether a session is about code: it changed files, ran commands or has items of code.
@@ -321,20 +422,6 @@ fn has_code(facts: &Facts) -> bool {
     facts.work.files().next().is_some()
         || facts.work.commands().next().is_some()
         || facts.saved.items().iter().any(|item| &*item.category == "code")
-}
-
-/// Leaves out what a command said that failed then and runs now.
-fn without_mended_results(known: &mut Known<'_>) {
-    let facts = known.facts;
-    let outputs: Vec<_> = facts.progress.outputs().collect();
-    let is_mended = |item: &Item| {
-        outputs.get(item.place).is_some_and(|output| {
-            let is_its =
-                |line: &str| output.input.contains(&serde_json::Value::from(line).to_string());
-            output.is_error && facts.work.mended().any(|one| is_its(&one.line))
-        })
-    };
-    known.retain(Class::Result, |item| !is_mended(item));
 }
 
 /// Keeps the context items of this importance and more.
@@ -350,8 +437,8 @@ fn keep_important(known: &mut Known<'_>, threshold: u8) {
 }
 
 /// Sets as the worth of each item how alike it is to what the user wants.
-fn compare(known: &mut Known<'_>, tokenizer: Tokenizer, likeness: &dyn Fn(&str) -> usize) {
-    let view = View { known, tokenizer, compress: true, head: String::new() };
+fn compare(known: &mut Known<'_>, tokenizer: Tokenizer, likeness: Likeness<'_>) {
+    let view = View { known, shares: &[], tokenizer, compress: true, head: String::new() };
     let worth = |item: &Item| likeness(&view.text(item.class, item.place, Form::Short));
     let worths: Vec<usize> = known.items.iter().map(worth).collect();
     for (item, worth) in known.items.iter_mut().zip(worths) {
@@ -384,6 +471,7 @@ fn keep_best(known: &mut Known<'_>, asked: &Asked) {
 /// The facts as they are given.
 struct View<'k, 'f> {
     known: &'k Known<'f>,
+    shares: &'k [Share],
     tokenizer: Tokenizer,
     compress: bool,
     head: String,
@@ -566,7 +654,7 @@ impl View<'_, '_> {
         &self,
         chosen: &Selection,
         asked: &Asked,
-        recipe: &Recipe,
+        recipe: &Recipe<'_>,
         state: Option<String>,
     ) -> Restored {
         let known = self.known;
@@ -587,14 +675,15 @@ impl View<'_, '_> {
         let left = left_out.len() * CLASS_TOKENS / 2;
         let state_tokens = state.as_deref().map_or(0, |text| self.count(text));
         let tokens = FRAME_TOKENS + self.count(&context) + lists + left + state_tokens;
-        let spent = |share: &Share| {
+        let spent = |(share, usual): (&Share, &Share)| {
             let own = chosen.chosen.iter().filter(|one| share.has(one.item.class));
             let tokens = own.map(|one| one.cost).sum();
-            Spent { name: share.name, percent: share.percent, tokens }
+            let (percent, usual) = (share.percent, usual.percent);
+            Spent { name: share.name, percent, usual, tokens }
         };
         Restored {
             preserved: preserved(known.facts, &context, &items, &files),
-            shares: recipe.shares.iter().map(spent).collect(),
+            shares: self.shares.iter().zip(usual(known.facts)).map(spent).collect(),
             chosen: chosen.chosen.iter().map(taken).collect(),
             why: if asked.explain { known.why(chosen) } else { Vec::new() },
             context,
@@ -630,7 +719,7 @@ impl View<'_, '_> {
     }
 }
 
-fn taken(one: &super::select::Chosen) -> Taken {
+fn taken(one: &Chosen) -> Taken {
     let name = one.item.class.as_str();
     let id = match one.item.position {
         0 => format!("{name}#{}", one.item.place),
@@ -697,9 +786,16 @@ fn head(facts: &Facts, asked: &Asked) -> String {
         false => format!(" Before it: {}; S1@n is position n of S1.", earlier.join(", ")),
     };
     let written = facts.times.map(|(_, last)| format!(", the last one {last}"));
-    format!(
-        "The work of session {session} ({workspace}; {events} events{}) continues here. This is \
-         how it stood. @n is its position n; the user's words hold, the rest is a record.{earlier}",
+    let which = format!(
+        "The work of session {session} ({workspace}; {events} events{})",
         written.unwrap_or_default()
-    )
+    );
+    let (how, held) = match asked.continues {
+        true => (
+            "continues here. This is how it stood",
+            "; the user's words hold, the rest is a record",
+        ),
+        false => ("stood like this", ""),
+    };
+    format!("{which} {how}. @n is its position n{held}.{earlier}")
 }

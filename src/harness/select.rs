@@ -259,7 +259,7 @@ pub struct Row {
 
 /// The table by which a view chooses.
 #[derive(Clone, Copy, Debug)]
-pub struct Recipe {
+pub struct Recipe<'a> {
     /// Its classes, in the order in which the indispensable grow.
     pub rows: &'static [Row],
     /// Most of what the shape leaves for the indispensable items, in percent, while others wait.
@@ -270,7 +270,7 @@ pub struct Recipe {
     pub newest_percent: usize,
     /// Groups of classes, each with its share of the budget in percent: beyond it an item waits
     /// until none of the others is left. What a group does not use goes to the others.
-    pub shares: &'static [Share],
+    pub shares: &'a [Share],
     /// By what the items are ordered.
     pub by: By,
 }
@@ -330,7 +330,7 @@ impl By {
     }
 }
 
-impl Recipe {
+impl Recipe<'static> {
     /// A recipe of these rows, without a conversation.
     #[must_use]
     pub const fn new(rows: &'static [Row], first_percent: usize) -> Self {
@@ -425,7 +425,12 @@ pub trait Price {
 ///
 /// Each item is visited a bounded number of times, whatever the session's length.
 #[must_use]
-pub fn select(items: &[Item], recipe: &Recipe, budget: usize, price: &mut dyn Price) -> Selection {
+pub fn select(
+    items: &[Item],
+    recipe: &Recipe<'_>,
+    budget: usize,
+    price: &mut dyn Price,
+) -> Selection {
     let mut choice = Choice {
         items,
         price,
@@ -460,7 +465,7 @@ struct Choice<'a> {
 impl Choice<'_> {
     /// Takes the indispensable items: the shape from the whole budget, a line of each, then the
     /// others within their share of the rest; then they grow, class by class, within that share.
-    fn indispensable(&mut self, recipe: &Recipe) {
+    fn indispensable(&mut self, recipe: &Recipe<'_>) {
         let shape = self.newest(recipe, |row| 0..row.shape);
         let others = self.newest(recipe, |row| row.shape..row.first);
         let all = shape.len() + others.len() == self.items.len();
@@ -482,7 +487,7 @@ impl Choice<'_> {
 
     /// The places of the newest items of each row within a range, by turns: the newest of each
     /// class first, then the next of each, so that no class takes the whole budget.
-    fn newest(&self, recipe: &Recipe, range: impl Fn(&Row) -> Range<usize>) -> Vec<usize> {
+    fn newest(&self, recipe: &Recipe<'_>, range: impl Fn(&Row) -> Range<usize>) -> Vec<usize> {
         let mut wanted = [const { (0, 0..0) }; Class::COUNT];
         for (at, row) in recipe.rows.iter().enumerate() {
             let Range { start, end } = range(row);
@@ -508,7 +513,7 @@ impl Choice<'_> {
     }
 
     /// Takes indispensable items in their shortest form, as far as the purse has room.
-    fn take_lines(&mut self, places: &[usize], recipe: &Recipe, purse: &mut Purse) {
+    fn take_lines(&mut self, places: &[usize], recipe: &Recipe<'_>, purse: &mut Purse) {
         for at in places {
             let Some(item) = self.items.get(*at) else { continue };
             let class = item.class;
@@ -537,7 +542,7 @@ impl Choice<'_> {
 
     /// Takes the newest items of a conversation as they are, or as much of them as there is room
     /// for, within a share of what is left.
-    fn newest_whole(&mut self, recipe: &Recipe, percent: usize) {
+    fn newest_whole(&mut self, recipe: &Recipe<'_>, percent: usize) {
         if recipe.newest.is_empty() {
             return;
         }
@@ -605,7 +610,7 @@ impl Choice<'_> {
     }
 
     /// Takes the other items by worth per cost, until the budget is spent or none is left.
-    fn worthwhile(&mut self, recipe: &Recipe) {
+    fn worthwhile(&mut self, recipe: &Recipe<'_>) {
         let mut rows: [Option<&Row>; Class::COUNT] = [None; Class::COUNT];
         for row in recipe.rows {
             if let Some(place) = rows.get_mut(row.class as usize) {
@@ -737,7 +742,7 @@ type Ranked = (usize, usize, Reverse<u8>);
 
 impl Shares {
     /// The shares of the budget, of which the chosen have spent theirs.
-    fn of(recipe: &Recipe, chosen: &[Chosen], left: usize) -> Self {
+    fn of(recipe: &Recipe<'_>, chosen: &[Chosen], left: usize) -> Self {
         let spent = |share: &Share| {
             let own = chosen.iter().filter(|one| share.has(one.item.class));
             own.map(|one| one.cost).sum::<usize>()

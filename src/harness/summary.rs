@@ -19,7 +19,7 @@ const LINE_BYTES: usize = 6;
 const HEADINGS_BYTES: usize = 120;
 
 /// The recipe of a text for a reader without any other context.
-const TEXT: Recipe = Recipe::new(
+const TEXT: Recipe<'static> = Recipe::new(
     &[
         row(Class::Summary, 1, 0),
         shape(Class::Goal, 1, 0),

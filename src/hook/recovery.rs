@@ -13,16 +13,21 @@ use crate::{
     client::{Client, ClientError, Request},
     event::SessionId,
     verbs::{
-        InSession,
+        InSession, InWorkspace, NoQuery,
+        handoff::RestoreWork,
         views::{Continuation, ContinuationQuery},
     },
-    wire::{NOTICE, framed},
+    wire::{NOTICE, framed, handoff::RestoreRequest},
 };
 
 /// Characters of an answer at most: beyond some ten thousand, programs cut it.
 const CHARS_MAX: usize = 9_500;
-/// The smallest budget of a view.
+/// The smallest budget of a view, and of a restore.
 const TOKENS_MIN: usize = 400;
+const RESTORE_TOKENS_MIN: usize = 600;
+/// What of a restore a model is given.
+const GIVEN: [&str; 5] =
+    ["context", "context_items", "file_references", "workspace_state", "left_out"];
 /// Sessions that are offered.
 const OFFERED_MAX: usize = 3;
 /// Sessions of a history that are considered.
@@ -174,7 +179,7 @@ async fn own(
     workspace: Option<&str>,
     [tokens, recall]: [usize; 2],
 ) -> Result<Made, ClientError> {
-    let Some(mut view) = continuation(client, session, None, tokens).await? else {
+    let Some(mut view) = continuation(client, session, tokens).await? else {
         return Ok(None);
     };
     let recalled = match workspace {
@@ -183,7 +188,7 @@ async fn own(
     };
     if !recalled.is_empty() {
         let rest = tokens.saturating_sub(recall);
-        view = continuation(client, session, None, rest).await?.unwrap_or(view);
+        view = continuation(client, session, rest).await?.unwrap_or(view);
     }
     let until = view.get("position").and_then(Value::as_u64);
     let position = until.unwrap_or_default();
@@ -216,21 +221,19 @@ async fn before(
     let mut data = Map::new();
     let from = history.get("start_from").filter(|from| !from.is_null());
     let from_session = from.and_then(|from| SessionId::new(from.get("session")?.as_str()?).ok());
-    if let (Some(from), Some(last)) = (from, from_session.filter(|last| last != session)) {
-        let checkpoint = from.pointer("/checkpoint/id").and_then(Value::as_str);
-        let view = continuation(client, &last, checkpoint, tokens * 3 / 4).await?;
-        data.extend(view.map(|view| {
-            let state = from.pointer("/checkpoint/state").cloned().unwrap_or_default();
-            let label = from.pointer("/checkpoint/label").cloned().unwrap_or_default();
-            let mut made = Map::new();
-            made.insert("session".to_owned(), json!(last.as_str()));
-            made.insert("checkpoint".to_owned(), label);
-            if is_worth_giving(&state) {
-                made.insert("state".to_owned(), state);
-            }
-            made.insert("continuation".to_owned(), view);
-            ("last_session".to_owned(), Value::Object(made))
-        }));
+    if let (Some(from), Some(last)) = (from, from_session.filter(|last| last != session))
+        && let Some(restored) = restored(client, workspace, &last, tokens * 3 / 4).await?
+    {
+        let state = from.pointer("/checkpoint/state").cloned().unwrap_or_default();
+        let label = from.pointer("/checkpoint/label").cloned().unwrap_or_default();
+        let mut made = Map::new();
+        made.insert("session".to_owned(), json!(last.as_str()));
+        made.insert("checkpoint".to_owned(), label);
+        if is_worth_giving(&state) {
+            made.insert("state".to_owned(), state);
+        }
+        made.insert("restored".to_owned(), restored);
+        data.insert("last_session".to_owned(), Value::Object(made));
     }
     let offered = offered(&history, session);
     if !offered.is_empty() {
@@ -245,6 +248,29 @@ async fn before(
                 with sessionId read a session that is named here; a person resumes it by its id.";
     let text = framed(&format!("{head} {NOTICE}"), &Value::Object(data), tail);
     Ok(Some(Given::new(text, None)))
+}
+
+/// What a restore of a session would hand to the one that continues it; nothing is written. `None`
+/// when it has nothing useful.
+async fn restored(
+    client: &Client,
+    workspace: &str,
+    session: &SessionId,
+    tokens: usize,
+) -> Result<Option<Value>, ClientError> {
+    let place = InWorkspace { workspace: workspace.to_owned() };
+    let asked = RestoreRequest {
+        session_id: Some(session.to_string()),
+        tokens_max: Some(tokens.max(RESTORE_TOKENS_MIN)),
+        create: Some(false),
+        ..RestoreRequest::default()
+    };
+    let mut found = client.json(Request::of::<RestoreWork>(&place, &NoQuery {}, &asked)).await?;
+    let Some(members) = found.as_object_mut() else { return Ok(None) };
+    members.retain(|name, value| GIVEN.contains(&&**name) && value != &json!([]));
+    let is_known = members.len() > 1
+        || members.get("context").and_then(Value::as_str).is_some_and(|text| text.contains('\n'));
+    Ok(is_known.then_some(found))
 }
 
 /// Whether a state has members and costs little.
@@ -278,15 +304,11 @@ fn offered(history: &Value, own: &SessionId) -> Vec<Value> {
 async fn continuation(
     client: &Client,
     session: &SessionId,
-    checkpoint: Option<&str>,
     tokens: usize,
 ) -> Result<Option<Value>, ClientError> {
     let place = InSession { session: session.clone() };
-    let query = ContinuationQuery {
-        at: checkpoint.map(|id| format!("checkpoint:{id}")),
-        tokens_max: Some(tokens.max(TOKENS_MIN)),
-        ..ContinuationQuery::default()
-    };
+    let tokens_max = Some(tokens.max(TOKENS_MIN));
+    let query = ContinuationQuery { tokens_max, ..ContinuationQuery::default() };
     // The model is given the view as it came.
     let mut view = client.json(Request::of::<Continuation>(&place, &query, &())).await?;
     let Some(members) = view.as_object_mut() else { return Ok(None) };

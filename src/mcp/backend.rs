@@ -1,18 +1,15 @@
 //! How a tool call is carried out: by the verbs in this process, or by an owner through the client.
 //! Both return the same failures. It must not retry: the client does, with the call's own key.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
 
+use super::local::Local;
 use crate::{
     access::Principal,
     client::{Client, ClientError, Request},
-    env::look::{Roots, Seen},
     event::Origin,
     service::{Caller, Code, Service, ServiceError, Via},
     verbs::{
@@ -20,13 +17,13 @@ use crate::{
         tools::{self, ToolCall},
     },
     wire::{
-        handoff::{SeenFile, hash_files, look_at},
+        handoff::saved_texts,
         tools::{Failure, via},
         types::ErrorBody,
     },
 };
 
-/// The tools whose files this front end looks at.
+/// The tools whose answers a front end completes.
 const SAVE: &str = "save_session";
 const RESTORE: &str = "restore_session";
 
@@ -79,48 +76,29 @@ impl Backend for InProcess {
 /// answer was lost with the same idempotency key.
 pub(super) struct Forwarded {
     pub(super) client: Client,
-    /// Directories, beside that of a workspace, below which files are looked at.
-    pub(super) files_roots: Vec<PathBuf>,
+    pub(super) local: Local,
 }
 
 impl Forwarded {
-    /// The directories below which this front end looks at files of a workspace: none unless that
-    /// is its own.
-    fn roots(&self, workspace: Option<&str>, via: &Via) -> Option<Roots> {
-        let workspace = workspace.map(str::to_owned).or_else(|| via.workspace())?;
-        let is_own = via.workspaces().contains(&workspace);
-        is_own.then(|| Roots::of(Path::new(&workspace), &self.files_roots))
-    }
-
-    /// Looks at the files of a restored session, and records each look in the session that
-    /// continues it.
-    async fn looked(&self, text: String, via: &Via) -> String {
+    /// Adds to the answer of a call that saves or restores what can only be known here.
+    async fn completed(&self, asked: &ToolRequest, text: String) -> String {
         let Ok(mut answer) = serde_json::from_str::<Value>(&text) else { return text };
-        let workspace = answer.get("workspace").and_then(Value::as_str);
-        let Some(roots) = self.roots(Some(workspace.unwrap_or_default()), via) else {
-            return text;
-        };
-        let looks = look_at(&mut answer, true, &mut |path| seen(&roots, path));
-        if let Some(session) = answer.get("sessionId").and_then(Value::as_str)
-            && !looks.is_empty()
-        {
-            let request = Request::post(format!("/v1/sessions/{session}/events"));
-            let sent = self.client.text(request.json(&json!({ "events": looks }))).await;
-            if let Err(error) = sent {
-                tracing::warn!(session, %error, "the looks at its files were not recorded");
+        let Some(workspace) = answer.get("workspace").and_then(Value::as_str) else { return text };
+        if asked.name == SAVE {
+            let said = saved_texts(&asked.arguments, true);
+            let notices = self.local.extract(&self.client, workspace, &said).await;
+            if notices.is_empty() {
+                return text;
+            }
+            answer["notices"] = json!(notices);
+        } else {
+            let is_own = asked.via.workspaces().iter().any(|own| own == workspace);
+            let looked = self.local.look(&self.client, is_own, &mut answer, true).await;
+            if let Err(error) = looked {
+                tracing::warn!(%error, "the looks at files were not recorded");
             }
         }
         answer.to_string()
-    }
-}
-
-/// What is seen of a file.
-fn seen(roots: &Roots, path: &str) -> SeenFile {
-    match roots.look(path) {
-        Seen::Hash(hash) => SeenFile::Hash(hash),
-        Seen::NotHashed => SeenFile::NotHashed,
-        Seen::Gone => SeenFile::Gone,
-        Seen::Denied => SeenFile::Denied,
     }
 }
 
@@ -128,11 +106,13 @@ impl Backend for Forwarded {
     fn call(&self, asked: ToolRequest) -> BoxFuture<'_, Result<String, Failure>> {
         async move {
             let mut asked = asked;
-            let workspace = asked.arguments.get("workspaceId").and_then(Value::as_str);
-            if asked.name == SAVE
-                && let Some(roots) = self.roots(workspace, &asked.via)
-            {
-                hash_files(&mut asked.arguments, true, &mut |path| seen(&roots, path));
+            if asked.name == SAVE {
+                let named = asked.arguments.get("workspaceId").and_then(Value::as_str);
+                if let Some(workspace) = named.map(str::to_owned).or_else(|| asked.via.workspace())
+                {
+                    let is_own = asked.via.workspaces().contains(&workspace);
+                    self.local.hash(&workspace, is_own, &mut asked.arguments, true);
+                }
             }
             let mut request = Request::post(format!("/v1/tools/{}", asked.name));
             if tools::tool(asked.name).is_some_and(tools::Tool::is_read_only) {
@@ -142,7 +122,9 @@ impl Backend for Forwarded {
                 request = request.header(name, text);
             }
             match self.client.text(request.json(&asked.arguments)).await {
-                Ok(text) if asked.name == RESTORE => Ok(self.looked(text, &asked.via).await),
+                Ok(text) if [SAVE, RESTORE].contains(&asked.name) => {
+                    Ok(self.completed(&asked, text).await)
+                }
                 Ok(text) => Ok(text),
                 Err(error) => Err(failed(&error)),
             }

@@ -5,12 +5,16 @@
 mod backend;
 mod connections;
 mod conversation;
+mod extract;
 mod handler;
 mod http;
 mod lines;
+mod local;
 mod resources;
 mod stdio;
 
+pub use extract::Extractor;
 pub use handler::Handler;
 pub use http::{McpHttpOptions, http_router_around, http_router_with};
+pub use local::Local;
 pub use stdio::{StdioError, StdioOptions, front_end, stdio};

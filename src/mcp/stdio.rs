@@ -2,7 +2,7 @@
 //! `tools/list` itself, so that a client starts at once, and forwards other requests to an owner,
 //! which `client` finds or starts. It must not write anything else to standard output.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use rmcp::{
     ServiceExt as _,
@@ -11,7 +11,7 @@ use rmcp::{
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{backend::Forwarded, handler::Handler, lines};
+use super::{backend::Forwarded, handler::Handler, lines, local::Local};
 use crate::{client::Client, event::SessionId, service::Via, verbs::tools::Toolset};
 
 /// How this front end is known to the owner, and what it offers.
@@ -27,8 +27,8 @@ pub struct StdioOptions {
     pub root: Option<String>,
     /// Tools offered; empty for the default.
     pub toolsets: Vec<Toolset>,
-    /// Directories, beside that of a workspace, below which files are looked at.
-    pub files_roots: Vec<PathBuf>,
+    /// What it does where the files are.
+    pub local: Local,
 }
 
 /// Why a front end ended before its client did.
@@ -63,10 +63,10 @@ where
     R: AsyncRead + Send + Sync + Unpin + 'static,
     W: AsyncWrite + Send + Sync + Unpin + 'static,
 {
-    let StdioOptions { session, connection, directory, root, toolsets, files_roots } = options;
+    let StdioOptions { session, connection, directory, root, toolsets, local } = options;
     let toolsets = if toolsets.is_empty() { vec![Toolset::Research] } else { toolsets };
     let via = Via { session, connection: Some(connection), remembered: None, directory, root };
-    let handler = Handler::new(Arc::new(Forwarded { client, files_roots }), toolsets, via);
+    let handler = Handler::new(Arc::new(Forwarded { client, local }), toolsets, via);
     let (input, output) = streams;
     let running = match handler.serve((lines::judged(input), output)).await {
         Ok(running) => running,

@@ -18,7 +18,7 @@ use super::{
     lines::{Lines, Piece},
     message::Outline,
 };
-use crate::client::Client;
+use crate::client::{CREDENTIALS, Client};
 
 /// Time limit of undecided calls after the client has left, and then of the server's last output.
 const GRACE: Duration = Duration::from_secs(3);
@@ -28,8 +28,6 @@ const END: Duration = Duration::from_secs(1);
 const LAST_WORDS: Duration = Duration::from_secs(10);
 /// How long an answer waits for its record, where answers wait.
 const DURABLE_PATIENCE: Duration = Duration::from_secs(10);
-/// Credentials of the store are removed from the wrapped program's environment.
-const SECRETS: [&str; 3] = ["SESSIONLOG_TOKEN", "SESSIONLOG_KEY", "SESSIONLOG_KEY_PREVIOUS"];
 /// All there is on a pair of streams.
 const CHANNEL: &str = "stdio";
 
@@ -61,7 +59,7 @@ where
     let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-    for secret in SECRETS {
+    for secret in CREDENTIALS {
         command.env_remove(secret);
     }
     let mut child = command.spawn()?;

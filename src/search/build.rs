@@ -8,9 +8,10 @@ use foldhash::fast::RandomState;
 use super::{
     dates,
     entities::{self, EntityKind},
+    packed::{Postings, put_postings},
     part::{
-        BLOCK_TERMS, NIBBLE, NONE, Part, Postings, Row, SIZED_FROM, Sections, SessionRef, Terms,
-        put_columns, put_varint,
+        BLOCK_TERMS, NIBBLE, NONE, Part, Row, SIZED_FROM, Sections, SessionRef, Terms, put_columns,
+        put_varint,
     },
     runs::{Keep, Runs},
     stop_words::is_stop_word,
@@ -370,16 +371,16 @@ pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
     }
     let names = names_of(parts, &rows);
     let renamed: Vec<(u32, Row, u16)> = rows
-        .iter()
+        .into_iter()
         .map(|((session, row, words), part)| {
-            let part = parts.get(*part);
+            let part = parts.get(part);
             let number = |names: &[&str], name: Option<&str>| {
                 let place = name.and_then(|name| names.binary_search(&name).ok());
                 place.and_then(|place| u16::try_from(place).ok()).unwrap_or(NONE)
             };
             let kind = number(&names[0], part.map(|part| part.kind(row.kind)));
             let speaker = number(&names[1], part.and_then(|part| part.speaker(row.speaker)));
-            (*session, Row { kind, speaker, ..*row }, *words)
+            (session, Row { kind, speaker, ..row }, words)
         })
         .collect();
     let sessions: Vec<Kept<'_>> = held.into_values().collect();
@@ -436,6 +437,7 @@ struct Writer {
     sections: Sections,
     before: Vec<u8>,
     terms: usize,
+    gaps: Vec<u32>,
 }
 
 impl Writer {
@@ -453,8 +455,7 @@ impl Writer {
             let ends = kept.ranges.iter().flat_map(|range| [range.from.0, range.to.0]);
             out.ranges.extend(ends.flat_map(u64::to_le_bytes));
         }
-        let columns: Vec<Row> = rows.iter().map(|(_, row, _)| *row).collect();
-        put_columns(&columns, &mut out.columns);
+        put_columns(rows, &mut out.columns);
         out.lengths.extend(rows.iter().flat_map(|(.., words)| words.to_le_bytes()));
         let [kinds, speakers] = names;
         (out.kinds, out.speakers) = (kinds.len() as u32, speakers.len() as u32);
@@ -463,7 +464,7 @@ impl Writer {
             out.text.extend_from_slice(name.as_bytes());
             out.names.extend((out.text.len() as u32).to_le_bytes());
         }
-        Self { sections: out, before: Vec::new(), terms: 0 }
+        Self { sections: out, before: Vec::new(), terms: 0, gaps: Vec::new() }
     }
 
     /// The next term and its passages, both ascending.
@@ -482,17 +483,7 @@ impl Writer {
         let shared = same.count();
         let rest = term.get(shared..).unwrap_or_default();
         let start = out.postings.len();
-        let mut next = 0;
-        for (passage, count) in postings {
-            let gap = (passage - next) << 1;
-            if *count == 1 {
-                put_varint(gap, &mut out.postings);
-            } else {
-                put_varint(gap | 1, &mut out.postings);
-                put_varint(*count, &mut out.postings);
-            }
-            next = passage + 1;
-        }
+        put_postings(postings, &mut self.gaps, &mut out.postings);
         let [of_shared, of_rest] = [shared, rest.len()].map(|bytes| bytes.min(NIBBLE));
         out.terms.push((of_shared << 4 | of_rest) as u8);
         for (bytes, most) in [(shared, of_shared), (rest.len(), of_rest)] {

@@ -13,6 +13,7 @@ mod irregular;
 mod letters;
 mod meaning;
 mod named;
+mod packed;
 mod part;
 mod passages;
 mod pieces;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{
     entities::EntityKind,
-    part::{Part, Postings, Terms},
+    packed::Postings,
+    part::{Part, Terms},
     runs::{Keep, Runs},
 };
 use crate::event::{SessionId, Timestamp};

@@ -18,14 +18,14 @@
 //! terms     of each: 16 times the bytes shared with the one before (0 at the start of a block)
 //!           plus the bytes of the rest, both up to 15, u8; how many more than 15 of either; the
 //!           rest; passages; from 16 passages on, bytes of postings; numbers as varints
-//! postings  of each passage: how many passages after the one before, times 2, plus 1 where a
-//!           second varint says how often it has the term, which else is once
+//! postings  of each term a list: see `packed`
 //! ```
 
+use super::packed::Postings;
 use crate::event::{Position, Range, SessionHash};
 
 const MAGIC: [u8; 8] = *b"SLINDEX1";
-const FORMAT: u16 = 2;
+const FORMAT: u16 = 3;
 /// Rises whenever the same event would give other terms or pieces.
 const LEXICON: u16 = 3;
 /// Bytes before what the checksum covers.
@@ -125,10 +125,10 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Appends the columns of some rows.
-pub(super) fn put_columns(rows: &[Row], out: &mut Vec<u8>) {
+/// Appends the columns of some rows, each with its session and its words, which are none.
+pub(super) fn put_columns(rows: &[(u32, Row, u16)], out: &mut Vec<u8>) {
     for column in 0..COLUMNS {
-        let numbers = || rows.iter().filter_map(|row| row.numbers().get(column).copied());
+        let numbers = || rows.iter().filter_map(|(_, row, _)| row.numbers().get(column).copied());
         let least = numbers().min().unwrap_or_default();
         let most = numbers().max().unwrap_or_default() - least;
         let width = size_of::<u64>() - most.leading_zeros() as usize / 8;
@@ -187,7 +187,11 @@ impl Sections {
             &self.terms,
             &self.postings,
         ];
-        let mut bytes = Vec::from(MAGIC);
+        // Without room to grow: the part may stay in memory.
+        let length: usize = sections.iter().map(|section| section.len()).sum();
+        let head = CHECKED_FROM + (sections.len() + 2) * size_of::<u32>();
+        let mut bytes = Vec::with_capacity(head + length);
+        bytes.extend(MAGIC);
         bytes.extend([FORMAT, LEXICON].iter().flat_map(|number| number.to_le_bytes()));
         bytes.extend([0; 4]);
         for section in sections {
@@ -456,49 +460,18 @@ impl<'a> Terms<'a> {
         let (shared, length) = (count(both >> 4)?, count(both & 0xf)?);
         let rest = section(&mut self.rest, length)?;
         let passages = varint(&mut self.rest)?;
+        let postings = Postings::new(passages, self.postings);
         let bytes = match passages as usize {
             SIZED_FROM.. => varint(&mut self.rest)? as usize,
-            few => Postings { passages, bytes: self.postings }.bytes_of(few),
+            _ => postings.bytes(),
         };
         if shared > self.term.len() {
             return None;
         }
         self.term.truncate(shared);
         self.term.extend_from_slice(rest);
-        Some(Postings { passages, bytes: section(&mut self.postings, bytes)? })
-    }
-}
-
-/// The passages that have a term.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Postings<'a> {
-    /// How many.
-    pub(super) passages: u32,
-    bytes: &'a [u8],
-}
-
-impl Postings<'_> {
-    /// Bytes of the first so many.
-    fn bytes_of(&self, passages: usize) -> usize {
-        let mut rest = self.bytes;
-        for _ in 0..passages {
-            if varint(&mut rest).is_some_and(|gap| gap & 1 == 1) {
-                varint(&mut rest);
-            }
-        }
-        self.bytes.len() - rest.len()
-    }
-
-    /// Calls `visit` with each passage and how often it has the term.
-    pub(super) fn each(self, mut visit: impl FnMut(usize, u32)) {
-        let (mut rest, mut at) = (self.bytes, 0_usize);
-        while let Some(gap) = varint(&mut rest) {
-            at += (gap >> 1) as usize;
-            let count = if gap & 1 == 0 { 1 } else { varint(&mut rest).unwrap_or(1) };
-            // Damaged bytes may say that it has the term no time.
-            visit(at, count.max(1));
-            at += 1;
-        }
+        section(&mut self.postings, bytes)?;
+        Some(postings)
     }
 }
 

@@ -8,7 +8,8 @@ use super::{
     best::{Best, Candidate, Order, Why},
     bm25::{self, B, K1, WHOLE},
     grammar::{Filters, ORIGINS, Pattern, SearchQuery, Word},
-    part::{NONE, Part, Postings},
+    packed::Postings,
+    part::{NONE, Part},
     runs::{Keep, Run, Runs},
     terms::{stem, terms},
 };
@@ -276,7 +277,8 @@ impl<'a, 'p> Scope<'a, 'p> {
             }
         };
         if let [one] = postings {
-            return one.each(see);
+            one.each(see);
+            return;
         }
         let mut counts = vec![0_u32; part.len()];
         for one in postings {

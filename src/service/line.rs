@@ -19,6 +19,8 @@ const LINE_MAX: usize = 100;
 const CHAIN_MAX: usize = 1_000;
 /// First events of a session among which its work is looked for.
 const LOOK_EVENTS: usize = 32;
+/// Bytes of first events that are read.
+const FIRST_BYTES_MAX: usize = 4 << 20;
 
 /// A session of a line, up to where the next one has read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,20 +90,26 @@ fn is_work(event: &Event) -> bool {
 impl Service {
     /// Whether anything was done in a session.
     pub(super) async fn has_work(&self, info: &SessionInfo) -> bool {
-        let events = self.first_events(info).await.unwrap_or_default();
+        let first = self.first_events(&info.key, info.tail, LOOK_EVENTS).await;
+        let events = first.unwrap_or_default();
         info.tail.0 > LOOK_EVENTS as u64 || events.iter().any(is_work)
     }
 
-    /// The first events of a session.
-    pub(super) async fn first_events(&self, info: &SessionInfo) -> ServiceResult<Vec<Event>> {
+    /// The first events of a session, so many at most, before a position.
+    pub(super) async fn first_events(
+        &self,
+        key: &SessionKey,
+        to: Position,
+        events_max: usize,
+    ) -> ServiceResult<Vec<Event>> {
         let read = Read {
-            range: Range::new(Position(0), Position(info.tail.0.min(LOOK_EVENTS as u64))),
-            events_max: LOOK_EVENTS,
-            bytes_max: 1 << 20,
+            range: Range::new(Position(0), Position(to.0.min(events_max as u64))),
+            events_max,
+            bytes_max: FIRST_BYTES_MAX,
             fill: Fill::Forward,
             allow_gaps: true,
         };
-        Ok(self.store.read(&info.key, read).await?.events)
+        Ok(self.store.read(key, read).await?.events)
     }
 
     /// The sessions that a session continues, the first one first, each as far as the next has read

@@ -2,6 +2,7 @@
 //! meaning of events. It must not depend on HTTP, MCP or a command line, and must not format for a
 //! client.
 
+mod adapting;
 mod added;
 mod admit;
 mod audit;

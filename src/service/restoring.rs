@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
+    adapting::share_name,
     added::event,
     directory::continues,
     line::{ChainLink, read_before, restored_from, saved_at},
@@ -66,6 +67,8 @@ pub struct RestoreCall {
     pub only_look: bool,
     /// Whether to say why each item was chosen.
     pub explain: bool,
+    /// Whether the shares follow what the last restore kept; left out: as the server is set.
+    pub adapt: Option<bool>,
     /// A retry with the same key answers the same.
     pub key: Option<BatchKey>,
 }
@@ -77,11 +80,13 @@ pub struct RestoreOptions {
     pub threshold: u8,
     /// Context items at most.
     pub items_max: usize,
+    /// Whether the shares follow what the last restore kept of what was used.
+    pub adapts: bool,
 }
 
 impl Default for RestoreOptions {
     fn default() -> Self {
-        Self { threshold: PRIORITY_THRESHOLD, items_max: CONTEXT_ITEMS_MAX }
+        Self { threshold: PRIORITY_THRESHOLD, items_max: CONTEXT_ITEMS_MAX, adapts: false }
     }
 }
 
@@ -132,7 +137,11 @@ impl Service {
         check_workspace(workspace)?;
         let asked = asked(workspace, &call, self.restoring)?;
         let Choice { info, at, mut notices } = self.to_restore(caller, workspace, &call).await?;
-        let asked = Asked { session: info.key.session.to_string(), ..asked };
+        let percents = match call.adapt.unwrap_or(self.restoring.adapts) {
+            true => self.adapted(&info, &asked).await?,
+            false => BTreeMap::new(),
+        };
+        let asked = Asked { session: info.key.session.to_string(), percents, ..asked };
         let look = |facts: &Facts| {
             let likeness = (asked.by == By::Vector).then(|| likeness(facts));
             let likeness = likeness.as_ref().map(|one| one as &dyn Fn(&str) -> usize);
@@ -144,7 +153,8 @@ impl Service {
             Some(at) => look(&self.line_facts_at(&info.key, at).await?),
             None => self.with_line(&info.key, |_, facts| look(facts)).await?,
         };
-        let weights = weights(&asked);
+        let weights = weights(&asked, &restored);
+        notices.extend(moved(&restored));
         let from = info.key.session.clone();
         let mut session = None;
         if !call.only_look {
@@ -473,11 +483,13 @@ fn asked(workspace: &str, call: &RestoreCall, usual: RestoreOptions) -> ServiceR
         session: String::new(),
         workspace: workspace.to_owned(),
         explain: call.explain,
+        continues: !call.only_look,
+        percents: BTreeMap::new(),
     })
 }
 
-/// How the parts of a score are weighed, for the record.
-fn weights(asked: &Asked) -> BTreeMap<String, u64> {
+/// How the parts of a score and of the budget are weighed, for the record.
+fn weights(asked: &Asked, restored: &Restored) -> BTreeMap<String, u64> {
     let named = [
         ("importance", 50),
         ("recency", 15),
@@ -486,7 +498,20 @@ fn weights(asked: &Asked) -> BTreeMap<String, u64> {
         ("category", 15),
         ("threshold", u64::from(asked.threshold)),
     ];
-    named.map(|(name, weight)| (name.to_owned(), weight)).into()
+    let named = named.map(|(name, weight)| (name.to_owned(), weight));
+    let shares = restored.shares.iter().map(|one| (share_name(one.name), one.percent as u64));
+    named.into_iter().chain(shares).collect()
+}
+
+/// Says which shares are not as usual.
+fn moved(restored: &Restored) -> Option<String> {
+    let other = restored.shares.iter().filter(|one| one.percent != one.usual);
+    let other: Vec<String> =
+        other.map(|one| format!("{} {} % ({} %)", one.name, one.percent, one.usual)).collect();
+    (!other.is_empty()).then(|| {
+        let shares = other.join(", ");
+        format!("shares moved by what the session used of the last restore: {shares}")
+    })
 }
 
 /// Says of a text how alike it is to what the user wants of the session, by `hash-512`, from 0 to

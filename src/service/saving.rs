@@ -74,6 +74,8 @@ pub struct SavedSession {
     pub files: usize,
     /// Whether the session was begun with this call.
     pub is_new: bool,
+    /// Its workspace.
+    pub workspace: String,
 }
 
 impl Service {
@@ -97,7 +99,7 @@ impl Service {
             let if_notes = match self.made_before(&key, call.key.as_ref()).await? {
                 Before::Made(known) => {
                     let (position, checkpoint) = (known.checkpoint.position, known.checkpoint.id);
-                    return Ok(call.saved(key.session, position, checkpoint, is_new));
+                    return Ok(call.saved(&info, position, checkpoint, is_new));
                 }
                 Before::New { if_notes } => if_notes,
             };
@@ -115,7 +117,7 @@ impl Service {
                 ..Batch::default()
             };
             match self.append(caller, &key.session, batch, false).await {
-                Ok(_) => return Ok(call.saved(key.session, after, checkpoint, is_new)),
+                Ok(_) => return Ok(call.saved(&info, after, checkpoint, is_new)),
                 Err(error) if error.code == Code::PositionConflict => {}
                 Err(error) => return Err(error),
             }
@@ -196,13 +198,15 @@ impl SaveCall {
 
     fn saved(
         &self,
-        session: SessionId,
+        info: &SessionInfo,
         position: Position,
         checkpoint: String,
         is_new: bool,
     ) -> SavedSession {
         let (items, files) = (self.items.len(), self.files.len());
-        SavedSession { session, position, checkpoint, items, files, is_new }
+        let session = info.key.session.clone();
+        let workspace = info.workspace.clone().unwrap_or_default();
+        SavedSession { session, position, checkpoint, items, files, is_new, workspace }
     }
 
     /// The events of the call: what was saved, and last that it was.

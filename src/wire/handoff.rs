@@ -122,6 +122,11 @@ pub struct SavedAnswer {
     pub files: u64,
     /// Whether the session was begun with this call.
     pub is_new: bool,
+    /// Its workspace.
+    pub workspace: String,
+    /// What a front end has to say: what extractors found, or why one is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
 }
 
 impl From<SavedSession> for SavedAnswer {
@@ -133,6 +138,8 @@ impl From<SavedSession> for SavedAnswer {
             items: saved.items as u64,
             files: saved.files as u64,
             is_new: saved.is_new,
+            workspace: saved.workspace,
+            notices: Vec::new(),
         }
     }
 }
@@ -171,6 +178,9 @@ pub struct RestoreRequest {
     /// Say why each item was chosen
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub explain: bool,
+    /// Move the shares of the budget by what the session used of the restore before it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapt: Option<bool>,
 }
 
 impl From<RestoreRequest> for RestoreCall {
@@ -185,6 +195,7 @@ impl From<RestoreRequest> for RestoreCall {
             algorithm: asked.algorithm,
             only_look: asked.create == Some(false),
             explain: asked.explain,
+            adapt: asked.adapt,
             key: None,
         }
     }
@@ -412,6 +423,18 @@ fn compared(hash: Option<&str>, now: &str) -> &'static str {
         Some(hash) if form(hash) == form(now) => "changed",
         _ => "unchecked",
     }
+}
+
+/// What a call that saves says in words. `camel`: the call is that of a tool.
+#[must_use]
+pub fn saved_texts(asked: &Value, camel: bool) -> Vec<&str> {
+    let (context, items) = match camel {
+        true => ("conversationContext", "contextItems"),
+        false => ("conversation_context", "context_items"),
+    };
+    let items = asked.get(items).and_then(Value::as_array).into_iter().flatten();
+    let contents = items.filter_map(|item| item.get("content"));
+    asked.get(context).into_iter().chain(contents).filter_map(Value::as_str).collect()
 }
 
 /// Gives each file of a call that saves the hash that a front end sees, where the client gave

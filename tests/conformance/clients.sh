@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Other people's clients against the program as it is shipped: the official Python and TypeScript
 # SDKs, both transports and both generations, through a session of 200 steps whose owner is killed
-# in the middle (scenario.py, scenario.mjs), and the Inspector's strict look at the tools. The last
-# line gives the counts. Exit code: 0 when all passed, 1 when not, 3 when it could not run.
+# in the middle (scenario.py, scenario.mjs), a session that is handed on (handoff.json), and the
+# Inspector's strict look at the tools. The last line gives the counts. Exit code: 0 when all
+# passed, 1 when not, 3 when it could not run.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 . tests/conformance/tools.sh
@@ -15,14 +16,18 @@ here=$PWD
 # What the programs under test keep belongs into the work directory.
 export HOME=$work XDG_DATA_HOME=$work
 
-scenario() { # LANGUAGE TRANSPORT GENERATION [PACKAGE]
-    local language=$1 directory=$work/$1-$2-$3-${4:-}
+scenario() { # LANGUAGE TRANSPORT GENERATION [PACKAGE] | LANGUAGE handoff
+    local language=$1 directory=$work/$1-$2-${3:-}-${4:-}
     shift
     mkdir "$directory"
-    case $language in
-    python) timeout 300 "$python" "$here/tests/conformance/scenario.py" \
+    case $language$1 in
+    pythonhandoff) timeout 300 "$python" "$here/tests/conformance/handoff.py" \
+        "$program" "$directory" ;;
+    typescripthandoff) cd "$cache/npm" && timeout 300 node "$here/tests/conformance/handoff.mjs" \
+        "$program" "$directory" ;;
+    python*) timeout 300 "$python" "$here/tests/conformance/scenario.py" \
         "$program" "$directory" "$@" ;;
-    typescript) cd "$cache/npm" && timeout 300 node "$here/tests/conformance/scenario.mjs" \
+    typescript*) cd "$cache/npm" && timeout 300 node "$here/tests/conformance/scenario.mjs" \
         "$program" "$directory" "$@" ;;
     esac >"$directory/said" 2>&1 || sed 's/^/  /' "$directory/said" | tail -20
     grep -hE ', 0 failed$' "$directory/said" || echo "$language $*: 1 failed"
@@ -33,7 +38,8 @@ printf '%s\n' \
     "python stdio legacy" "python http legacy" "python stdio 2026-07-28" "python http 2026-07-28" \
     "typescript stdio legacy sdk" "typescript http legacy sdk" \
     "typescript stdio legacy client" "typescript http legacy client" \
-    "typescript stdio 2026-07-28 client" "typescript http 2026-07-28 client" |
+    "typescript stdio 2026-07-28 client" "typescript http 2026-07-28 client" \
+    "python handoff" "typescript handoff" |
     xargs -P 2 -I '{}' bash -c 'scenario {}' | tee "$work/scenarios"
 passed=$(grep -c ', 0 failed$' "$work/scenarios")
 failed=$(grep -c ', *1 failed$\|: 1 failed$' "$work/scenarios")
@@ -71,4 +77,4 @@ done
 
 printf 'clients: %d scenarios passed, %d failed; inspector: %d looks, %d findings\n' \
     "$passed" "$failed" "$looks" "$findings"
-[ "$passed" = 10 ] && [ "$failed" = 0 ] && [ "$findings" = 0 ]
+[ "$passed" = 12 ] && [ "$failed" = 0 ] && [ "$findings" = 0 ]

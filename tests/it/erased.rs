@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use sessionlog::{
-    event::{Position, Range, SessionId},
+    event::{Position, Range, Scope, SessionId, UserId},
     store::{Change, Maintain, NewSession, Read, Store, StoreError, local::Local},
 };
 use sessionlog_sim::{Call, Fault, Op, Sim};
@@ -193,6 +193,25 @@ fn a_session_that_is_held_is_not_erased() {
         assert!(is_gone(&store).await);
         let unknown = store.erase(&key("nobody")).await;
         assert!(matches!(unknown, Err(StoreError::SessionNotFound { .. })), "{unknown:?}");
+    });
+}
+
+#[test]
+fn bytes_of_an_erased_session_do_not_count_although_a_fork_read_them() {
+    let sim = machine(65, false);
+    runtime().block_on(async {
+        let store = fill(&sim, Age::Settled).await;
+        fork(&store, "gone", 20, "fork").await.unwrap();
+        let (tenant, none) = (Scope::local().tenant, UserId::new("none").unwrap());
+        let before = store.usage(&tenant, &none).await.unwrap();
+        store.erase(&key("gone")).await.unwrap();
+        let after = store.usage(&tenant, &none).await.unwrap();
+        assert_eq!((before.sessions, after.sessions), (3, 2));
+        // Both sessions wrote about the same; the fork wrote nothing.
+        assert!(after.bytes > 0 && after.bytes * 3 < before.bytes * 2, "{before:?} {after:?}");
+        drop(store);
+        sim.power_loss();
+        assert_eq!(open(&sim).usage(&tenant, &none).await.unwrap(), after);
     });
 }
 

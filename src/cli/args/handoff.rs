@@ -84,6 +84,9 @@ pub(crate) struct RestoreWork {
     /// Print texts whole or not at all
     #[arg(long)]
     pub(crate) whole: bool,
+    /// Move the shares of the budget by what the session used of the restore before it
+    #[arg(long)]
+    pub(crate) adapt: bool,
     /// Only look: nothing is written, and no session is made
     #[arg(long)]
     pub(crate) look: bool,

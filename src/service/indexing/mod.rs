@@ -25,7 +25,7 @@ pub(super) use self::{
 };
 use super::{Service, ServiceResult};
 use crate::{
-    env::sync::{Mutex, MutexGuard},
+    env::sync::{Mutex, MutexGuard, thread},
     event::Scope,
     search::{PartBuilder, SessionRef},
     store::{DerivedName, Fill, Mapped, Moved, Read, Since, Slice, StoreError},
@@ -327,7 +327,7 @@ impl Service {
     pub(super) async fn merge_some(&self, index: &Arc<ScopeIndex>) {
         while let Some(small) = index.tier() {
             let (service, of, old) = (self.clone(), Arc::clone(index), small.clone());
-            let merged = tokio::task::spawn_blocking(move || {
+            let merged = made(move || {
                 let bytes: Option<Vec<Arc<dyn Mapped>>> =
                     small.into_iter().map(|bytes| service.open_part(&of, bytes)).collect();
                 let bytes = bytes?;
@@ -335,7 +335,7 @@ impl Service {
                 let merged = of.holding.merged(&parts, &|_, range| vec![range])?;
                 bytes.iter().all(|bytes| !bytes.is_hurt()).then_some(merged)
             });
-            let Ok(Some(merged)) = merged.await else { return };
+            let Some(Some(merged)) = merged.await else { return };
             index.replace(&old, merged);
         }
     }
@@ -403,7 +403,7 @@ impl Service {
                 break;
             }
         }
-        let made = tokio::task::spawn_blocking(move || {
+        let made = made(move || {
             let mut builder = PartBuilder::new();
             for (one, events) in &slices {
                 let session = SessionRef { hash: one.hash, id: one.session.as_str() };
@@ -413,7 +413,7 @@ impl Service {
             let read: Vec<Wanted> = slices.into_iter().map(|(one, _)| one).collect();
             (builder.finish(), read)
         });
-        if let Ok((part, read)) = made.await {
+        if let Some((part, read)) = made.await {
             index.add(part, &read);
         }
         Ok(())
@@ -442,4 +442,11 @@ impl Service {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Makes a part on a thread of its own, which ends with it: what an allocator keeps for a thread is
+/// then no more than for one, however many parts there are. `None` when there is no such thread.
+async fn made<T: Send + 'static>(make: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let run = move || thread::Builder::new().name("index".to_owned()).spawn(make).ok()?.join().ok();
+    tokio::task::spawn_blocking(run).await.ok()?
 }

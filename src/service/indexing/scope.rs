@@ -19,7 +19,7 @@ pub(super) const SLICE_EVENTS: usize = 1_024;
 /// Events of a scope that may wait before it is indexed without having been searched.
 const WAITING_MAX: u64 = 4_096;
 /// How many parts of about the same size become one.
-const TIER: usize = 8;
+const TIER: usize = 11;
 /// Sessions that are named as behind.
 const NAMED_MAX: usize = 20;
 

@@ -84,7 +84,14 @@ fn a_starting_agent_is_given_the_last_work_and_unfinished_sessions() {
         (&json!("first"), &json!("final")),
         "{data}"
     );
-    assert_eq!(last["continuation"]["task"]["text"], "Measure the wall", "{data}");
+    let context = last["restored"]["context"].as_str().unwrap();
+    assert!(context.contains("\nTask: Measure the wall"), "{context}");
+    let sessions = place.run(&["sessions", "--json"]).out;
+    assert!(!sessions.contains("\"id\":\"next_"), "looking makes no session: {sessions}");
+    assert!(
+        !context.contains("continues here"),
+        "the new session may do something else: {context}"
+    );
     assert_eq!(data["unfinished"], Value::Null, "{data}");
     assert!(text.contains("untrusted-external-content"), "{text}");
     // The second one is killed: its end is never reported.

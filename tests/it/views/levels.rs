@@ -246,3 +246,25 @@ async fn the_lists_of_an_index_are_paged_with_its_cursors() {
     let refused = house.get("/v1/sessions/s/views/index?cursor=step:1:0").await;
     assert_eq!((refused.status, refused.code().as_str()), (422, "invalid_request"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_result_of_a_command_that_runs_now_is_in_no_view() {
+    let house = House::plain().await;
+    let ran = |id: &str, command: &str, text: &str, is_error: bool| {
+        [
+            json!({"type": "agent.tool_use", "name": "Bash", "call_id": id,
+                "input": {"command": command}}),
+            json!({"type": "agent.tool_result", "call_id": id, "content": text,
+                "is_error": is_error}),
+        ]
+    };
+    let events = [
+        ran("c1", "make parser", "parser.c:7: missing semicolon", true),
+        ran("c2", "make lexer", "lexer.c:9: unknown token", true),
+        ran("c3", "make parser", "linked the parser", false),
+    ];
+    emit(&house, "s", json!(events.concat())).await;
+    let shown = view(&house, "s", "continuation").await["results"].to_string();
+    assert!(!shown.contains("missing semicolon"), "it was mended: {shown}");
+    assert!(shown.contains("unknown token") && shown.contains("linked the parser"), "{shown}");
+}

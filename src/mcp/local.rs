@@ -1,0 +1,139 @@
+//! What a front end does where the files of a workspace are: it looks at those of a save and of a
+//! restore, and asks the extractors of its user. The owner does neither. It must not choose what
+//! is saved or restored.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::extract::{Extractor, Found};
+use crate::{
+    client::{Clean, Client, ClientError, Request},
+    env::look::{Roots, Seen},
+    verbs::{AtEntity, NoQuery, graph::PutEntity},
+    wire::handoff::{SeenFile, hash_files, look_at},
+};
+
+/// Bytes of a text that is sent to an extractor.
+const TEXT_BYTES_MAX: usize = 256 << 10;
+
+/// What a user's configuration allows of it.
+#[derive(Clone)]
+pub struct Local {
+    /// Directories, beside that of a workspace, below which files are looked at.
+    pub files_roots: Vec<PathBuf>,
+    /// Servers that find entities in what is saved.
+    pub extractors: Vec<Extractor>,
+    /// Takes out of a text what must not leave.
+    pub clean: Clean,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        let (files_roots, extractors) = (Vec::new(), Vec::new());
+        Self { files_roots, extractors, clean: Arc::new(|_| None) }
+    }
+}
+
+impl fmt::Debug for Local {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (roots, extractors) = (&self.files_roots, &self.extractors);
+        f.debug_tuple("Local").field(roots).field(extractors).finish()
+    }
+}
+
+impl Local {
+    /// Gives each file of a call that saves its hash. Nothing is looked at when the workspace is
+    /// not the front end's own. `camel`: the call is that of a tool.
+    pub fn hash(&self, workspace: &str, is_own: bool, asked: &mut Value, camel: bool) {
+        if is_own {
+            let roots = Roots::of(Path::new(workspace), &self.files_roots);
+            hash_files(asked, camel, &mut |path| seen(&roots, path));
+        }
+    }
+
+    /// Looks at the files of a restored session, and records each look in the session that
+    /// continues it.
+    ///
+    /// # Errors
+    /// Those of the call that records; the answer says what was seen then, too.
+    pub async fn look(
+        &self,
+        client: &Client,
+        is_own: bool,
+        answer: &mut Value,
+        camel: bool,
+    ) -> Result<(), ClientError> {
+        let workspace = answer.get("workspace").and_then(Value::as_str).filter(|_| is_own);
+        let Some(workspace) = workspace.map(PathBuf::from) else { return Ok(()) };
+        let roots = Roots::of(&workspace, &self.files_roots);
+        let looks = look_at(answer, camel, &mut |path| seen(&roots, path));
+        let session = answer.get(if camel { "sessionId" } else { "session_id" });
+        if let Some(session) = session.and_then(Value::as_str).filter(|_| !looks.is_empty()) {
+            let request = Request::post(format!("/v1/sessions/{session}/events"));
+            client.text(request.json(&json!({ "events": looks }))).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks the extractors about what a call saved, keeps what they found as entities of the
+    /// workspace, and returns what to know of it.
+    pub async fn extract(&self, client: &Client, workspace: &str, said: &[&str]) -> Vec<String> {
+        let said = said.join("\n");
+        if self.extractors.is_empty() || said.trim().is_empty() {
+            return Vec::new();
+        }
+        let said = (self.clean)(&said).unwrap_or(said);
+        let text = said.get(..said.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
+        let answers = join_all(self.extractors.iter().map(|one| one.ask(text))).await;
+        let mut notices = Vec::new();
+        for (extractor, answer) in self.extractors.iter().zip(answers) {
+            let name = extractor.name();
+            match answer {
+                Ok((found, left)) => {
+                    let (kept, refused) = keep(client, workspace, found).await;
+                    let said = [Some(format!("{kept} entities kept")), left, refused];
+                    let said: Vec<String> = said.into_iter().flatten().collect();
+                    notices.push(format!("extractor {name}: {}", said.join("; ")));
+                }
+                Err(why) => notices.push(format!("extractor {name} is left out: {why}")),
+            }
+        }
+        notices
+    }
+}
+
+/// Keeps entities in the graph of a workspace; returns how many, and why the first of the others
+/// was refused. It ends where the owner cannot be reached.
+async fn keep(client: &Client, workspace: &str, found: Vec<Found>) -> (usize, Option<String>) {
+    let (mut kept, mut refused) = (0, None);
+    for Found { kind, id, asked } in found {
+        let place = AtEntity { workspace: workspace.to_owned(), kind, id };
+        match client.call::<PutEntity>(&place, &NoQuery {}, &asked).await {
+            Ok(_) => kept += 1,
+            Err(error) => {
+                let why = format!("{} {:?}: {error}", place.kind, place.id);
+                refused.get_or_insert(why);
+                if !matches!(error, ClientError::Refused(_)) {
+                    break;
+                }
+            }
+        }
+    }
+    (kept, refused)
+}
+
+/// What is seen of a file.
+fn seen(roots: &Roots, path: &str) -> SeenFile {
+    match roots.look(path) {
+        Seen::Hash(hash) => SeenFile::Hash(hash),
+        Seen::NotHashed => SeenFile::NotHashed,
+        Seen::Gone => SeenFile::Gone,
+        Seen::Denied => SeenFile::Denied,
+    }
+}

@@ -1,0 +1,235 @@
+//! Which passages have a term, and how often, in few bits: the distance of each from the one before
+//! in Golomb-Rice code, which is short where distances differ as they do between random places. It
+//! must not know what a passage is. Bytes that were damaged make a wrong list and never a panic.
+//!
+//! ```text
+//! list      L, 5 bits; 1 bit: whether some passage has the term more than once; then of each
+//!           passage how many passages after the one before as a number with L low bits and,
+//!           where some passage has it more than once, how many times more as one with 0
+//! number    how often 2^L goes into it, in ones, at most 15; a zero; the L bits that are left;
+//!           or 16 ones and all its 32 bits
+//! ```
+//!
+//! Bits are taken from the lowest of a byte up. A list begins with a whole byte.
+
+/// Bits of the head.
+const HEAD: u32 = 6;
+/// In the head: some passage has the term more than once.
+const HAS_COUNTS: u64 = 1 << 5;
+/// Ones in place of which the whole number follows.
+const ONES: u32 = 16;
+/// Bits of such a number.
+const WHOLE: u32 = ONES + u32::BITS;
+
+/// The passages that have a term.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Postings<'a> {
+    /// How many.
+    pub(super) passages: u32,
+    /// Begins with the list.
+    bytes: &'a [u8],
+}
+
+impl<'a> Postings<'a> {
+    /// The list of so many passages that these bytes begin with. What is after it is not used.
+    pub(super) fn new(passages: u32, bytes: &'a [u8]) -> Self {
+        Self { passages, bytes }
+    }
+
+    /// Bytes of the list.
+    pub(super) fn bytes(self) -> usize {
+        self.each(|_, _| {})
+    }
+
+    /// Calls `visit` with each passage and how often it has the term. Returns the bytes of the
+    /// list.
+    pub(super) fn each(self, mut visit: impl FnMut(usize, u32)) -> usize {
+        let mut bits = Bits { bytes: self.bytes, at: 0 };
+        let head = bits.next();
+        bits.at += HEAD as usize;
+        let (low, has_counts) = ((head & 0x1f) as u32, head & HAS_COUNTS != 0);
+        let (mut passage, end) = (0_usize, self.bytes.len() * 8);
+        for _ in 0..self.passages {
+            if bits.at >= end {
+                break;
+            }
+            let next = bits.next();
+            let (gap, used) = number(next, low);
+            passage = passage.saturating_add(gap as usize);
+            bits.at += used as usize;
+            let mut count = 1;
+            if has_counts {
+                if next >> used & 1 == 0 {
+                    bits.at += 1;
+                } else {
+                    let (more, used) = number(bits.next(), 0);
+                    bits.at += used as usize;
+                    count = u32::try_from(more).unwrap_or(u32::MAX).saturating_add(1);
+                }
+            }
+            visit(passage, count);
+            passage = passage.saturating_add(1);
+        }
+        bits.at.div_ceil(8).min(self.bytes.len())
+    }
+}
+
+/// The number that these bits begin with, and how many bits it takes: 48 at most.
+fn number(bits: u64, low: u32) -> (u64, u32) {
+    let ones = bits.trailing_ones();
+    if ones < ONES {
+        let rest = bits >> (ones + 1) & ((1 << low) - 1);
+        (u64::from(ones) << low | rest, ones + 1 + low)
+    } else {
+        (bits >> ONES & u64::from(u32::MAX), WHOLE)
+    }
+}
+
+/// A place among bits.
+struct Bits<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Bits<'_> {
+    /// The bits from there on, at least 57; zeros after the last.
+    fn next(&self) -> u64 {
+        let rest = self.bytes.get(self.at / 8..).unwrap_or_default();
+        let word = match rest.first_chunk() {
+            Some(word) => u64::from_le_bytes(*word),
+            None => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+        };
+        word >> (self.at % 8)
+    }
+}
+
+/// Appends a list of passages, ascending, each with how often it has the term. `gaps` is used for
+/// what it takes.
+pub(super) fn put_postings(postings: &[(u32, u32)], gaps: &mut Vec<u32>, out: &mut Vec<u8>) {
+    let mut next = 0;
+    gaps.clear();
+    gaps.extend(postings.iter().map(|(passage, _)| {
+        let gap = passage - next;
+        next = passage + 1;
+        gap
+    }));
+    let low = low_bits(gaps);
+    let has_counts = postings.iter().any(|(_, count)| *count > 1);
+    let mut into = BitWriter { out, bits: 0, count: 0 };
+    into.put(u64::from(low) | if has_counts { HAS_COUNTS } else { 0 }, HEAD);
+    for (gap, (_, count)) in gaps.iter().zip(postings) {
+        into.put_number(*gap, low);
+        if has_counts {
+            into.put_number(count - 1, 0);
+        }
+    }
+    into.end();
+}
+
+/// With how many low bits these numbers are shortest.
+fn low_bits(numbers: &[u32]) -> u32 {
+    let bits = |number: u32, low: u32| {
+        let ones = number >> low;
+        if ones < ONES { ones + 1 + low } else { WHOLE }
+    };
+    let all = |low: u32| numbers.iter().fold(0_u32, |sum, number| sum + bits(*number, low));
+    let most = numbers.iter().copied().max().unwrap_or_default();
+    (0..u32::BITS - most.leading_zeros()).min_by_key(|low| all(*low)).unwrap_or_default()
+}
+
+/// Bits on their way into bytes.
+struct BitWriter<'a> {
+    out: &'a mut Vec<u8>,
+    bits: u64,
+    count: u32,
+}
+
+impl BitWriter<'_> {
+    /// Appends the lowest bits, all others of which are 0: 48 at most.
+    fn put(&mut self, bits: u64, count: u32) {
+        self.bits |= bits << self.count;
+        self.count += count;
+        while self.count >= 8 {
+            self.out.push(self.bits as u8);
+            self.bits >>= 8;
+            self.count -= 8;
+        }
+    }
+
+    fn put_number(&mut self, number: u32, low: u32) {
+        let (ones, number) = (number >> low, u64::from(number));
+        if ones < ONES {
+            let rest = number & ((1 << low) - 1);
+            self.put((1 << ones) - 1 | rest << (ones + 1), ones + 1 + low);
+        } else {
+            self.put((1 << ONES) - 1 | number << ONES, WHOLE);
+        }
+    }
+
+    fn end(self) {
+        if self.count > 0 {
+            self.out.push(self.bits as u8);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_gives_what_was_put_into_it_and_ends_where_it_ended() {
+        let all = u32::MAX - 1;
+        let lists: [&[(u32, u32)]; 9] = [
+            &[(0, 1)],
+            &[(all, 1)],
+            &[(0, u32::MAX), (all, 2)],
+            &[(0, 1), (1, 1), (2, 1), (3, 1)],
+            &[(5, 1), (6, 2), (7, 16), (8, 17), (9, 18), (10, 1)],
+            &[(1 << 16, 1), (1 << 17, 1), (1 << 18, 3), (1 << 19, 1)],
+            &[(70, 1), (71, 1), (72, 1), (73, 1), (90_000, 1), (90_001, 1)],
+            &[(14, 1), (30, 1), (47, 1)],
+            &[(1, 1), (1_000_000, 1), (1_000_001, 400)],
+        ];
+        for rest in [&[][..], &[0xff; 9]] {
+            for list in lists {
+                let (mut bytes, mut gaps) = (Vec::new(), vec![7]);
+                put_postings(list, &mut gaps, &mut bytes);
+                let length = bytes.len();
+                bytes.extend_from_slice(rest);
+                let mut read = Vec::new();
+                let postings = Postings::new(list.len() as u32, &bytes);
+                let end = postings.each(|passage, count| read.push((passage as u32, count)));
+                assert_eq!(read, list);
+                assert_eq!((end, postings.bytes()), (length, length), "{list:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_damaged_ends_with_its_bytes() {
+        for bytes in [&[][..], &[0xff; 3], &[0xff; 30], &[0; 30], &[0x1f; 12]] {
+            let mut passages = 0;
+            let end = Postings::new(u32::MAX, bytes).each(|_, count| {
+                assert!(count > 0);
+                passages += 1;
+            });
+            assert_eq!(end, bytes.len());
+            assert!(passages <= bytes.len() * 8);
+        }
+    }
+
+    #[test]
+    fn words_that_stand_together_take_few_bits_although_one_is_far_off() {
+        let bytes = |postings: &[(u32, u32)]| {
+            let mut bytes = Vec::new();
+            put_postings(postings, &mut Vec::new(), &mut bytes);
+            bytes.len()
+        };
+        let near: Vec<(u32, u32)> = (0..100).map(|at| (at * 3, 1)).collect();
+        let far: Vec<(u32, u32)> = near.iter().map(|(at, _)| (1_000_000 + at, 1)).collect();
+        assert!(bytes(&near) <= 40 && bytes(&far) <= bytes(&near) + 6, "{}", bytes(&far));
+        let each: Vec<(u32, u32)> = (0..800).map(|at| (at, 1)).collect();
+        assert!(bytes(&each) <= 101);
+    }
+}

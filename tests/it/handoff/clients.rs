@@ -1,0 +1,73 @@
+//! The tools that hand a session on and those of the graph, called through the official Rust client
+//! on standard streams, by the calls that the clients of other languages make, too
+//! (`tests/conformance/handoff.json`).
+
+use std::{collections::BTreeMap, process::Stdio};
+
+use rmcp::{ServiceExt as _, model::CallToolRequestParams};
+use serde_json::{Map, Value};
+
+use crate::program::Place;
+
+/// The value with the texts that were kept in their places.
+fn filled(value: &Value, kept: &BTreeMap<String, Value>) -> Value {
+    match value {
+        Value::String(text) => kept.get(text).unwrap_or(value).clone(),
+        Value::Array(list) => list.iter().map(|one| filled(one, kept)).collect(),
+        Value::Object(members) => {
+            let members = members.iter().map(|(name, one)| (name.clone(), filled(one, kept)));
+            Value::Object(members.collect())
+        }
+        _ => value.clone(),
+    }
+}
+
+#[test]
+fn a_session_is_handed_on_through_the_official_rust_client() {
+    let place = Place::new();
+    tokio::runtime::Runtime::new().unwrap().block_on(handed_on(&place));
+}
+
+async fn handed_on(place: &Place) {
+    let text = std::fs::read_to_string("tests/conformance/handoff.json").unwrap();
+    let steps: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let mut command = tokio::process::Command::from(place.command(&[
+        "mcp",
+        "--toolsets",
+        "research,workspace,graph",
+    ]));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().unwrap();
+    let streams = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
+    let client = ().serve(streams).await.unwrap();
+    let mut kept = BTreeMap::new();
+    for step in &steps {
+        let tool = step["tool"].as_str().unwrap();
+        let Value::Object(arguments) = filled(&step["arguments"], &kept) else { panic!("{step}") };
+        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let answer = client.call_tool(params).await.unwrap();
+        let said = serde_json::to_value(&answer.content).unwrap().to_string();
+        if let Some(kind) = step.get("refused") {
+            assert_eq!(answer.is_error, Some(true), "{step}: {said}");
+            assert!(said.contains(kind.as_str().unwrap()), "{step}: {said}");
+            continue;
+        }
+        assert_ne!(answer.is_error, Some(true), "{step}: {said}");
+        let answer = answer.structured_content.unwrap();
+        let at = |pointer: &str| answer.pointer(pointer).cloned().unwrap_or_default();
+        let members = |name: &str| step[name].as_object().cloned().unwrap_or_else(Map::new);
+        for (pointer, wanted) in members("expect") {
+            assert_eq!(at(&pointer), filled(&wanted, &kept), "{tool} {pointer}: {answer}");
+        }
+        for (pointer, wanted) in members("contains") {
+            let found = at(&pointer);
+            let text = found.as_str().unwrap();
+            assert!(text.contains(wanted.as_str().unwrap()), "{tool} {pointer}: {answer}");
+        }
+        for (name, pointer) in members("keep") {
+            kept.insert(name, at(pointer.as_str().unwrap()));
+        }
+    }
+    client.cancel().await.unwrap();
+    child.wait().await.unwrap();
+}

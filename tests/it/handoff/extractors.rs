@@ -1,0 +1,93 @@
+//! Other MCP servers that find entities in what is saved, and those that are absent, slow or wrong.
+
+use serde_json::{Value, json};
+
+use crate::program::Place;
+
+/// An MCP server on standard streams that finds what is in `entities` in any text with "Ada".
+fn server(place: &Place, name: &str, entities: &Value, is_error: bool) -> String {
+    let text = json!({"entities": entities}).to_string().replace('"', "\\\"");
+    let initialized = r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"n","version":"1"}}"#;
+    let found =
+        format!(r#"{{"content":[{{"type":"text","text":"{text}"}}],"isError":{is_error}}}"#);
+    let script = format!(
+        r#"while read -r line; do
+    id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+    case "$line" in
+    *'"method":"initialize"'*) result='{initialized}' ;;
+    *'"name":"find_names"'*Ada*) result='{found}' ;;
+    *'"method":"tools/call"'*) result='{{"content":[],"isError":true}}' ;;
+    *'"id":'*) printf '{{"jsonrpc":"2.0","id":%s,"error":{{"code":-32601,"message":"no"}}}}\n' "$id"; continue ;;
+    *) continue ;;
+    esac
+    printf '{{"jsonrpc":"2.0","id":%s,"result":%s}}\n' "$id" "$result"
+    printf '%s\n' "$line" "token: $SESSIONLOG_TOKEN" >>'{heard}'
+done
+"#,
+        heard = place.path(&format!("{name}.heard")).display(),
+    );
+    let path = place.write(&format!("{name}.sh"), &script);
+    format!("sh {}#find_names", path.display())
+}
+
+fn saved(place: &Place, extractors: &str, context: &str) -> Value {
+    let arguments = ["--json", "handoff", "save", "shop", "--context", context];
+    let mut command = place.command(&arguments);
+    command.env("SESSIONLOG_EXTRACTORS", extractors).env("SESSIONLOG_TOKEN", "credential");
+    crate::program::ran(command.spawn().unwrap()).json()
+}
+
+#[test]
+fn entities_that_other_servers_find_are_kept_and_an_absent_server_is_a_notice() {
+    let place = Place::new();
+    let entities = json!([
+        {"type": "person", "id": "Ada", "role": "author"},
+        {"entityType": "package", "name": "left-pad", "properties": {"used": true}},
+        {"type": "no type", "id": "x"},
+        {"role": "nothing"},
+    ]);
+    let good = server(&place, "good", &entities, false);
+    let wrong = server(&place, "wrong", &json!([]), true);
+    let extractors =
+        format!("{good}; {wrong}; no-such-program --flag; http://127.0.0.1:1/mcp; sleep 100");
+    let answer = saved(
+        &place,
+        &extractors,
+        "Ada wrote left-pad, the token is ghp_0123456789abcdefghijABCDEFGHIJ012345",
+    );
+    assert_eq!(answer["is_new"], true, "the save stands: {answer}");
+    let notices: Vec<&str> =
+        answer["notices"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+    assert_eq!(notices.len(), 5, "{answer}");
+    let of_good = "extractor sh: 2 entities kept; 1 of 4 entities were left out; no type \"x\"";
+    assert!(notices[0].starts_with(of_good), "{notices:?}");
+    for (notice, name) in
+        notices[1..].iter().zip(["sh", "no-such-program", "http://127.0.0.1:1/mcp", "sleep"])
+    {
+        assert!(notice.starts_with(&format!("extractor {name} is left out: ")), "{notices:?}");
+    }
+    assert!(notices[4].ends_with("no answer within 5 s"), "{notices:?}");
+    let heard = std::fs::read_to_string(place.path("good.heard")).unwrap();
+    assert!(heard.contains("Ada wrote left-pad"), "{heard}");
+    assert!(!heard.contains("ghp_0123456789"), "a secret left: {heard}");
+    assert!(heard.contains("token: ") && !heard.contains("credential"), "{heard}");
+
+    let found = place.run(&["--json", "graph", "shop", "--entities"]).json();
+    let found = found["entities"].as_array().unwrap();
+    let one = |id: &str| found.iter().find(|one| one["id"] == id && one["source"] == "told");
+    let ada = one("Ada").unwrap_or_else(|| panic!("{found:?}"));
+    assert_eq!(ada["properties"], json!({"role": "author", "extracted_by": "sh"}));
+    assert_eq!(one("left-pad").unwrap()["properties"]["used"], true);
+    let again = saved(&place, "", "Ada is back");
+    assert_eq!(again.get("notices"), None, "no extractor is asked without the setting");
+}
+
+#[test]
+fn an_extractor_that_is_no_command_is_refused_by_the_name_of_the_setting() {
+    let place = Place::new();
+    let mut command = place.command(&["handoff", "save", "shop", "--context", "c"]);
+    command.env("SESSIONLOG_EXTRACTORS", "#tool");
+    let refused = crate::program::ran(command.spawn().unwrap());
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("extractors"), "{refused:?}");
+}
