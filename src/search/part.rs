@@ -477,18 +477,17 @@ impl<'a> Terms<'a> {
         let (shared, length) = (count(both >> 4)?, count(both & 0xf)?);
         let rest = section(&mut self.rest, length)?;
         let passages = varint(&mut self.rest)?;
-        let postings = Postings::new(passages, self.postings);
+        // A short list is read to its end to find that; a long one says it.
         let bytes = match passages as usize {
             SIZED_FROM.. => varint(&mut self.rest)? as usize,
-            _ => postings.bytes(),
+            _ => Postings::new(passages, self.postings).bytes(),
         };
         if shared > self.term.len() {
             return None;
         }
         self.term.truncate(shared);
         self.term.extend_from_slice(rest);
-        section(&mut self.postings, bytes)?;
-        Some(postings)
+        Some(Postings::new(passages, section(&mut self.postings, bytes)?))
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) use self::{
     holding::Holding,
     scope::{PartBytes, ScopeIndex, Served, Wanted},
 };
-use super::{Service, ServiceResult};
+use super::{Code, Service, ServiceError, ServiceResult};
 use crate::{
     env::sync::{Mutex, MutexGuard, thread},
     event::Scope,
@@ -413,9 +413,8 @@ impl Service {
             let read: Vec<Wanted> = slices.into_iter().map(|(one, _)| one).collect();
             (builder.finish(), read)
         });
-        if let Some((part, read)) = made.await {
-            index.add(part, &read);
-        }
+        let (part, read) = made.await.ok_or_else(no_thread)?;
+        index.add(part, &read);
         Ok(())
     }
 
@@ -442,6 +441,10 @@ impl Service {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+fn no_thread() -> ServiceError {
+    ServiceError::new(Code::InternalError, "no thread can be started that makes a part of an index")
 }
 
 /// Makes a part on a thread of its own, which ends with it: what an allocator keeps for a thread is
