@@ -14,14 +14,19 @@ use super::{
 /// Facts by kind.
 pub(super) type Counts = BTreeMap<Kind, usize>;
 
-/// How many facts of each kind stand in one line of an answer, subject and value.
+/// How many facts of each kind an answer states.
 pub(super) fn given(answer: &Value, facts: &[Fact]) -> Counts {
+    by_kind(stated(answer, facts).into_iter())
+}
+
+/// The facts that stand in one line of an answer, subject and value.
+fn stated<'a>(answer: &Value, facts: &'a [Fact]) -> Vec<&'a Fact> {
     let all = scalars(answer);
     let lines: Vec<&str> = all.iter().flat_map(|text| text.lines()).collect();
     let has = |fact: &&Fact| {
         lines.iter().any(|line| line.contains(&fact.subject) && line.contains(&fact.value))
     };
-    by_kind(facts.iter().filter(has))
+    facts.iter().filter(has).collect()
 }
 
 /// Facts by kind.
@@ -33,8 +38,7 @@ pub(super) fn by_kind<'a>(facts: impl Iterator<Item = &'a Fact>) -> Counts {
 
 /// Values that were taken back and that an answer states nevertheless.
 pub(super) fn stale<'a>(answer: &Value, made: &'a Made) -> Vec<&'a str> {
-    let text = answer.to_string();
-    let values = made.stale.iter().filter(|value| text.contains(value.as_str()));
+    let values = stated(answer, &made.stale).into_iter().map(|fact| &fact.value);
     let files = answer.get("file_references").and_then(Value::as_array).into_iter().flatten();
     let changed: Vec<&str> = files
         .filter(|file| file.get("change").is_none_or(|change| change == "changed"))
@@ -71,13 +75,17 @@ mod tests {
 
     #[test]
     fn a_value_that_was_taken_back_counts_and_so_does_a_file_that_was_reverted() {
+        let fact = |subject: &str, value: &str| {
+            let (subject, value) = (subject.to_owned(), value.to_owned());
+            Fact { kind: Kind::Item, subject, value }
+        };
         let made = Made {
-            stale: vec!["91234".to_owned(), "95678".to_owned()],
+            stale: vec![fact("Heron4", "91234"), fact("Plover9", "95678"), fact("Siskin2", "9")],
             reverted: vec!["a.py".to_owned(), "b.py".to_owned()],
             ..Made::default()
         };
         let answer = json!({
-            "context": "it keeps 91234",
+            "context": "Heron4 keeps 91234\nanother one keeps 95678",
             "file_references": [
                 { "path": "a.py", "change": "changed" },
                 { "path": "b.py", "change": "reverted" },

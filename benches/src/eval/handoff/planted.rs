@@ -117,9 +117,9 @@ pub(super) struct Made {
     pub(super) items: Vec<Value>,
     /// What holds at its end.
     pub(super) facts: Vec<Fact>,
-    /// Values that were taken back: an item that was replaced, a test that passes again, a message
-    /// that was marked wrong.
-    pub(super) stale: Vec<String>,
+    /// What was taken back: an item that was replaced, a test that passes again, a message that was
+    /// marked wrong.
+    pub(super) stale: Vec<Fact>,
     /// Files that were edited and checked out again.
     pub(super) reverted: Vec<String>,
     /// The messages to be marked wrong, by their places among the events.
@@ -241,7 +241,7 @@ impl Writer {
                 let text = format!("{} {said} {}", self.filler(1), self.filler(1));
                 if is_taken_back {
                     self.made.wrong.push(self.made.events.len());
-                    self.made.stale.push(value);
+                    self.made.stale.push(fact_of(value));
                 } else {
                     self.made.facts.push(fact_of(value));
                 }
@@ -261,7 +261,7 @@ impl Writer {
                 if is_taken_back {
                     let old = format!("9{value}");
                     self.made.items.push(item(&old));
-                    self.made.stale.push(old);
+                    self.made.stale.push(fact_of(old));
                 }
                 self.made.items.push(item(&value));
                 self.made.facts.push(fact_of(value));
@@ -273,7 +273,7 @@ impl Writer {
                 self.run(&command, &output, true);
                 if is_taken_back {
                     self.take_back(command, "1 passed in 0.12s");
-                    self.made.stale.push(value);
+                    self.made.stale.push(fact_of(value));
                 } else {
                     self.made.facts.push(fact_of(value));
                 }
