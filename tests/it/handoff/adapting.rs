@@ -35,6 +35,13 @@ async fn shares_follow_what_the_successor_used_of_the_last_restore_when_asked() 
         let still = json!({"session_id": two, "create": false, "adapt": true});
         let still = ok(house, "/restore", still).await;
         assert_eq!(percents(&still), [60, 30, 10], "nothing was used yet: {still}");
+        // Looks at files are the front end's, and no use of them.
+        let looks = (0..SUBJECTS).map(|at| {
+            json!({"type": "file.checked", "path": format!("ledger_{at}.csv"), "status": "same"})
+        });
+        append(house, &two, looks.collect()).await;
+        let looked = json!({"session_id": two, "create": false, "adapt": true});
+        assert_eq!(percents(&ok(house, "/restore", looked.clone()).await), [60, 30, 10]);
         // The successor works with what was said, most of which it was not given.
         for at in 0..SUBJECTS {
             let asked = format!("Apply rule{at}.half to office{at}/desk as well");
@@ -52,10 +59,18 @@ async fn shares_follow_what_the_successor_used_of_the_last_restore_when_asked() 
         let notice = moved["notices"].to_string();
         assert!(notice.contains(&format!("conversation {talk} % (30 %)")), "{notice}");
 
+        // What a client writes of a restore is bounded like what one asks.
+        let forged = json!({"type": "session.restored", "tokens_max": u64::MAX, "chosen": [],
+            "from": {"session": "one", "position": first["position"]},
+            "weights": {"share.code": u64::MAX, "share.conversation": u64::MAX,
+                "share.metadata": 1, "threshold": u64::MAX}});
         asked["create"] = json!(true);
         let third = ok(house, "/restore", asked).await;
         let weights = &events(house, third["session_id"].as_str().unwrap()).await[0]["weights"];
         assert_eq!(weights["share.conversation"], talk, "the next one begins there: {weights}");
+        append(house, &two, json!([forged, said("Apply rule1.half")])).await;
+        let forged = percents(&ok(house, "/restore", looked).await);
+        assert_eq!(forged.iter().sum::<u64>(), 100, "{forged:?}");
     })
     .await;
 }
