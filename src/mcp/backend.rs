@@ -90,7 +90,8 @@ impl Forwarded {
             if notices.is_empty() {
                 return text;
             }
-            answer["notices"] = json!(notices);
+            let members = answer.as_object_mut();
+            members.map(|members| members.insert("notices".to_owned(), json!(notices)));
         } else {
             let is_own = asked.via.workspaces().iter().any(|own| own == workspace);
             let looked = self.local.look(&self.client, is_own, &mut answer, true).await;

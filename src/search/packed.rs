@@ -160,9 +160,9 @@ impl BitWriter<'_> {
         let (ones, number) = (number >> low, u64::from(number));
         if ones < ONES {
             let rest = number & ((1 << low) - 1);
-            self.put((1 << ones) - 1 | rest << (ones + 1), ones + 1 + low);
+            self.put(((1 << ones) - 1) | (rest << (ones + 1)), ones + 1 + low);
         } else {
-            self.put((1 << ONES) - 1 | number << ONES, WHOLE);
+            self.put(((1 << ONES) - 1) | (number << ONES), WHOLE);
         }
     }
 
