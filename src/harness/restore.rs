@@ -284,7 +284,7 @@ pub fn restore(
     tokenizer: Tokenizer,
     likeness: Option<&dyn Fn(&str) -> usize>,
 ) -> Restored {
-    chosen(facts, asked, (tokenizer, likeness), |_, _, made| made)
+    chosen(facts, asked, (tokenizer, likeness), |_, made| made)
 }
 
 /// Says of a text how alike it is to what the user wants, from 0 to 1 000.
@@ -310,7 +310,7 @@ pub fn used(
     said: &HashSet<String>,
     tokenizer: Tokenizer,
 ) -> Vec<Used> {
-    chosen(facts, asked, (tokenizer, None), |view, _, made| {
+    chosen(facts, asked, (tokenizer, None), |view, made| {
         let given = given(&made.context, &made.items, &made.files);
         let of = |(share, spent): (&Share, &Spent)| {
             let own = view.known.items.iter().filter(|item| share.has(item.class));
@@ -358,7 +358,7 @@ fn chosen<T>(
     facts: &Facts,
     asked: &Asked,
     (tokenizer, likeness): (Tokenizer, Option<Likeness<'_>>),
-    look: impl FnOnce(&View<'_, '_>, &Selection, Restored) -> T,
+    look: impl FnOnce(&View<'_, '_>, Restored) -> T,
 ) -> T {
     let bytes = asked.tokens_max * TOKEN_BYTES;
     let shares = shares(facts, asked);
@@ -397,7 +397,7 @@ fn chosen<T>(
             Some(over) if over > 0 && attempts < ATTEMPTS_MAX => {
                 budget = budget.saturating_sub(over + LINE_TOKENS);
             }
-            _ => return look(&view, &chosen, made),
+            _ => return look(&view, made),
         }
     }
 }

@@ -17,14 +17,16 @@ use crate::{
         handoff::RestoreWork,
         views::{Continuation, ContinuationQuery},
     },
-    wire::{NOTICE, framed, handoff::RestoreRequest},
+    wire::{
+        NOTICE, framed,
+        handoff::{RESTORE_TOKENS_MIN, RestoreRequest},
+    },
 };
 
 /// Characters of an answer at most: beyond some ten thousand, programs cut it.
 const CHARS_MAX: usize = 9_500;
-/// The smallest budget of a view, and of a restore.
+/// The smallest budget of a view.
 const TOKENS_MIN: usize = 400;
-const RESTORE_TOKENS_MIN: usize = 600;
 /// What of a restore a model is given.
 const GIVEN: [&str; 4] = ["context", "context_items", "file_references", "workspace_state"];
 /// Sessions that are offered.

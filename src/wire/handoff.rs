@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{TRUST, types::Session, views::WhyOut};
+pub use crate::harness::RESTORE_TOKENS_MIN;
 use crate::{
     event::kinds,
     harness::{GivenFile, GivenItem, Preserved},
