@@ -264,23 +264,23 @@ mod allocator {
         pub(super) safe fn mi_option_set_default(option: c_int, value: c_long);
     }
 
-    /// Milliseconds until free memory is returned to the system; ten times as many for memory freed
-    /// in one piece.
+    /// Milliseconds until free memory is returned to the system.
     pub(super) const PURGE_DELAY: c_int = 15;
 }
 
-/// Keeps freed memory for a minute, where the allocator would for ten seconds: events wait in
-/// memory until they are settled, and the next burst of them finds the room of the one before,
-/// not pages that the system must zero first (docs/decisions/0017-an-allocator-of-our-own.md).
+/// Keeps freed memory for 6 s, where the allocator would for one: events wait in memory until they
+/// are settled, and the next burst of them finds the room of the one before, not pages that the
+/// system must zero first (docs/decisions/0017-an-allocator-of-our-own.md).
 #[cfg(feature = "cli")]
 pub fn keep_freed_memory() {
     allocator::mi_option_set_default(allocator::PURGE_DELAY, 6_000);
 }
 
-/// Returns memory that this thread freed to the system. The allocator does so only while it is
-/// used, and after a large release it may not be used for long.
-#[cfg(feature = "cli")]
+/// Returns freed memory to the system: what this thread keeps, and what no thread does. The
+/// allocator does so only while it is used, and after a large release it may not be used for long.
+/// In a build without the program, whose allocator is not ours to know, it does nothing.
 pub fn give_memory_back() {
+    #[cfg(feature = "cli")]
     allocator::mi_collect(true);
 }
 

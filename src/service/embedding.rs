@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use super::{
     Service, ServiceResult,
-    indexing::{Holding, ScopeIndex, Wanted},
+    indexing::{Holding, ScopeIndex, Wanted, apart},
 };
 use crate::{
     env::sync::{Mutex, MutexGuard},
@@ -300,8 +300,8 @@ impl Service {
         let read: Vec<Wanted> =
             batch.slices.into_iter().map(|(one, range)| Wanted { range, ..one }).collect();
         index.add(made.finish(), &read);
-        self.merge_some(&index).await;
-        self.keep_some().await?;
+        let service = self.clone();
+        apart(async move { service.settle_parts(&index).await }).await?;
         Ok(true)
     }
 

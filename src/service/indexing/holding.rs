@@ -11,7 +11,10 @@ const WORDS: &str = "search/1";
 const VECTORS: &str = "vectors/1";
 /// Passages of a part that stays as it is.
 pub(super) const PASSAGES_MAX: usize = 32_768;
-/// Passages of words from which a file is worth it.
+/// Passages of a part of words that becomes a file at once: less than what parts of one slice of
+/// events become together, so that no more than those are in memory.
+const KEPT_PASSAGES: usize = 16_384;
+/// Passages of words from which a file is worth it at a stop.
 const FILE_PASSAGES_MIN: usize = 512;
 
 /// By session: the positions that were added.
@@ -31,7 +34,7 @@ impl Holding {
     /// words are soon read anew, vectors are asked for again.
     pub(super) fn kept_from(&self) -> [usize; 2] {
         match self {
-            Self::Words => [PASSAGES_MAX, FILE_PASSAGES_MIN],
+            Self::Words => [KEPT_PASSAGES, FILE_PASSAGES_MIN],
             Self::Vectors(_) => [FILE_PASSAGES_MIN, 1],
         }
     }

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::watch;
+use tokio::{runtime::Handle, sync::watch};
 use tokio_util::sync::CancellationToken;
 
 use self::scope::SLICE_EVENTS;
@@ -25,7 +25,10 @@ pub(super) use self::{
 };
 use super::{Code, Service, ServiceError, ServiceResult};
 use crate::{
-    env::sync::{Mutex, MutexGuard, thread},
+    env::{
+        host::give_memory_back,
+        sync::{Mutex, MutexGuard, thread},
+    },
     event::Scope,
     search::{PartBuilder, SessionRef},
     store::{DerivedName, Fill, Mapped, Moved, Read, Since, Slice, StoreError},
@@ -230,16 +233,28 @@ impl Service {
 
     /// Notes every change, then reads until there is nothing to read.
     async fn follow_once(&self, turn: u64) -> ServiceResult<()> {
+        let mut has_new_files = false;
         loop {
             self.note_changes().await?;
             self.indexing.noted.send_modify(|noted| *noted = (*noted).max(turn));
-            let Some((index, wanted)) = self.indexing.next() else { return Ok(()) };
-            self.read_part(&index, wanted).await?;
-            self.merge_some(&index).await;
-            self.keep_some().await?;
+            let Some((index, wanted)) = self.indexing.next() else { break };
+            let service = self.clone();
+            let add = async move {
+                service.read_part(&index, wanted).await?;
+                service.settle_parts(&index).await
+            };
+            has_new_files |= apart(add).await?;
             self.indexing.noted.send_modify(|_| {});
             tokio::task::yield_now().await;
         }
+        if has_new_files {
+            let give_back = async {
+                give_memory_back();
+                Ok(())
+            };
+            apart(give_back).await?;
+        }
+        Ok(())
     }
 
     /// Takes what was erased or redacted out of the parts in memory, before a verb answers.
@@ -323,26 +338,37 @@ impl Service {
         mapped
     }
 
+    /// Makes parts of about the same size one, and large ones files; returns whether there are new
+    /// files.
+    pub(super) async fn settle_parts(&self, index: &ScopeIndex) -> ServiceResult<bool> {
+        self.merge_some(index);
+        let has_new_files = self.keep_some().await?;
+        if has_new_files {
+            // A part that became a file was made of much that no task needs any more.
+            give_memory_back();
+        }
+        Ok(has_new_files)
+    }
+
     /// Makes parts of about the same size one, as long as there are such.
-    pub(super) async fn merge_some(&self, index: &Arc<ScopeIndex>) {
+    fn merge_some(&self, index: &ScopeIndex) {
         while let Some(small) = index.tier() {
-            let (service, of, old) = (self.clone(), Arc::clone(index), small.clone());
-            let merged = made(move || {
-                let bytes: Option<Vec<Arc<dyn Mapped>>> =
-                    small.into_iter().map(|bytes| service.open_part(&of, bytes)).collect();
-                let bytes = bytes?;
-                let parts: Vec<&[u8]> = bytes.iter().map(|bytes| bytes.bytes()).collect();
-                let merged = of.holding.merged(&parts, &|_, range| vec![range])?;
-                bytes.iter().all(|bytes| !bytes.is_hurt()).then_some(merged)
-            });
-            let Some(Some(merged)) = merged.await else { return };
-            index.replace(&old, merged);
+            let bytes: Option<Vec<Arc<dyn Mapped>>> =
+                small.iter().map(|bytes| self.open_part(index, bytes.clone())).collect();
+            let Some(bytes) = bytes else { return };
+            let parts: Vec<&[u8]> = bytes.iter().map(|bytes| bytes.bytes()).collect();
+            let merged = index.holding.merged(&parts, &|_, range| vec![range]);
+            let is_whole = bytes.iter().all(|bytes| !bytes.is_hurt());
+            let Some(merged) = merged.filter(|_| is_whole) else { return };
+            index.replace(&small, merged);
         }
     }
 
     /// Makes parts files: the large ones, and the largest when all together are too many bytes. A
     /// large one that cannot be kept, as on a full disk, stays in memory while there is room.
-    pub(super) async fn keep_some(&self) -> ServiceResult<()> {
+    /// Returns whether there are new files.
+    async fn keep_some(&self) -> ServiceResult<bool> {
+        let mut is_any_kept = false;
         loop {
             let all = self.all_indexes();
             let bytes: usize = all.iter().map(|index| index.fresh_bytes()).sum();
@@ -355,13 +381,14 @@ impl Service {
                     Err(error) if is_full => return Err(error),
                     Err(error) => {
                         tracing::warn!(%error, "a part of the search index is in memory alone");
-                        return Ok(());
+                        return Ok(is_any_kept);
                     }
                 }
             }
             if !is_kept {
-                return Ok(());
+                return Ok(is_any_kept);
             }
+            is_any_kept = true;
         }
     }
 
@@ -403,18 +430,14 @@ impl Service {
                 break;
             }
         }
-        let made = made(move || {
-            let mut builder = PartBuilder::new();
-            for (one, events) in &slices {
-                let session = SessionRef { hash: one.hash, id: one.session.as_str() };
-                events.iter().for_each(|event| builder.add_event(session, event));
-                builder.cover(session, one.range);
-            }
-            let read: Vec<Wanted> = slices.into_iter().map(|(one, _)| one).collect();
-            (builder.finish(), read)
-        });
-        let (part, read) = made.await.ok_or_else(no_thread)?;
-        index.add(part, &read);
+        let mut builder = PartBuilder::new();
+        for (one, events) in &slices {
+            let session = SessionRef { hash: one.hash, id: one.session.as_str() };
+            events.iter().for_each(|event| builder.add_event(session, event));
+            builder.cover(session, one.range);
+        }
+        let read: Vec<Wanted> = slices.into_iter().map(|(one, _)| one).collect();
+        index.add(builder.finish(), &read);
         Ok(())
     }
 
@@ -443,13 +466,15 @@ impl Service {
     }
 }
 
-fn no_thread() -> ServiceError {
-    ServiceError::new(Code::InternalError, "no thread can be started that makes a part of an index")
-}
-
-/// Makes a part on a thread of its own, which ends with it: what an allocator keeps for a thread is
-/// then no more than for one, however many parts there are. `None` when there is no such thread.
-async fn made<T: Send + 'static>(make: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let run = move || thread::Builder::new().name("index".to_owned()).spawn(make).ok()?.join().ok();
-    tokio::task::spawn_blocking(run).await.ok()?
+/// Runs a task on a thread of its own, which ends with it: what an allocator keeps for a thread is
+/// then no more than for one, however many parts are made.
+pub(super) async fn apart<T: Send + 'static>(
+    task: impl Future<Output = ServiceResult<T>> + Send + 'static,
+) -> ServiceResult<T> {
+    let runtime = Handle::current();
+    let run = move || runtime.block_on(task);
+    let wait = move || thread::Builder::new().name("index".to_owned()).spawn(run).ok()?.join().ok();
+    let done = tokio::task::spawn_blocking(wait).await.ok().flatten();
+    let no_thread = || ServiceError::new(Code::InternalError, "no thread makes parts of an index");
+    done.ok_or_else(no_thread)?
 }
