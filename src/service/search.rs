@@ -13,7 +13,7 @@ use super::{
     Caller, Code, Service, ServiceError, ServiceResult, Window,
     doubt::{Doubt, READS_MAX, Standing},
     embedding::{MeaningOf, VectorsBehind},
-    indexing::{Coverage, ScopeIndex, Served},
+    indexing::{Coverage, ScopeIndex, Served, apart},
     memory::kinds_of,
     page,
 };
@@ -334,7 +334,7 @@ impl Service {
         };
         let (archived, newest_first) = (asked.include_archived, asked.newest_first);
         let service = self.clone();
-        let ranked = tokio::task::spawn_blocking(move || {
+        let ranked = apart(async move {
             let _permit = permit;
             let served = |session: SessionHash| {
                 let admits = |id: &SessionId, workspace: Option<&str>, is_archived: bool| {
@@ -373,10 +373,12 @@ impl Service {
                 for one in &mut near {
                     serve_from(served(one.hash), one.position, (&mut one.hash, &mut one.session));
                 }
-                return (ranked, near);
+                return Ok((ranked, near));
             }
         });
-        ranked.await.map_err(|error| ServiceError::new(Code::InternalError, error.to_string()))
+        let ranked = ranked.await;
+        self.indexing.give_back_soon();
+        ranked
     }
 
     /// Adds to the first hits what they get for words in a row, and puts them in their order.

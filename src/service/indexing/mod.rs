@@ -9,7 +9,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -40,6 +40,8 @@ const SLICE_BYTES: usize = 4 << 20;
 const MOVED_MAX: usize = 1_000;
 /// How long what changed may gather before it is followed.
 const GATHERED: Duration = Duration::from_millis(200);
+/// How long after a search, or a file, memory is given back.
+const GIVEN_BACK_AFTER: Duration = Duration::from_secs(1);
 
 /// The indexes of all scopes, and the one task that feeds them.
 pub(super) struct Indexing {
@@ -51,6 +53,8 @@ pub(super) struct Indexing {
     noted: watch::Sender<u64>,
     /// Files that were found to be lost.
     lost: AtomicU64,
+    /// Whether memory is about to be given back.
+    gives_back: Arc<AtomicBool>,
     options: SearchOptions,
 }
 
@@ -102,11 +106,27 @@ impl Indexing {
         Self {
             options,
             lost: AtomicU64::new(0),
+            gives_back: Arc::default(),
             scopes: Mutex::default(),
             since: tokio::sync::Mutex::default(),
             turns: Mutex::default(),
             noted: watch::Sender::new(0),
         }
+    }
+
+    /// Gives memory back in a while: what making a part or ranking took may not be needed again for
+    /// long, and not more often, because a burst of appends finds the room of the one before.
+    pub(super) fn give_back_soon(&self) {
+        if self.gives_back.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let gives_back = Arc::clone(&self.gives_back);
+        tokio::spawn(async move {
+            tokio::time::sleep(GIVEN_BACK_AFTER).await;
+            gives_back.store(false, Ordering::Relaxed);
+            // Only a runtime that ends does not run it.
+            let _ = tokio::task::spawn_blocking(give_memory_back).await;
+        });
     }
 
     pub(super) fn is_enabled(&self) -> bool {
@@ -233,28 +253,19 @@ impl Service {
 
     /// Notes every change, then reads until there is nothing to read.
     async fn follow_once(&self, turn: u64) -> ServiceResult<()> {
-        let mut has_new_files = false;
         loop {
             self.note_changes().await?;
             self.indexing.noted.send_modify(|noted| *noted = (*noted).max(turn));
-            let Some((index, wanted)) = self.indexing.next() else { break };
+            let Some((index, wanted)) = self.indexing.next() else { return Ok(()) };
             let service = self.clone();
             let add = async move {
                 service.read_part(&index, wanted).await?;
                 service.settle_parts(&index).await
             };
-            has_new_files |= apart(add).await?;
+            apart(add).await?;
             self.indexing.noted.send_modify(|_| {});
             tokio::task::yield_now().await;
         }
-        if has_new_files {
-            let give_back = async {
-                give_memory_back();
-                Ok(())
-            };
-            apart(give_back).await?;
-        }
-        Ok(())
     }
 
     /// Takes what was erased or redacted out of the parts in memory, before a verb answers.
@@ -338,16 +349,10 @@ impl Service {
         mapped
     }
 
-    /// Makes parts of about the same size one, and large ones files; returns whether there are new
-    /// files.
-    pub(super) async fn settle_parts(&self, index: &ScopeIndex) -> ServiceResult<bool> {
+    /// Makes parts of about the same size one, and large ones files.
+    pub(super) async fn settle_parts(&self, index: &ScopeIndex) -> ServiceResult<()> {
         self.merge_some(index);
-        let has_new_files = self.keep_some().await?;
-        if has_new_files {
-            // A part that became a file was made of much that no task needs any more.
-            give_memory_back();
-        }
-        Ok(has_new_files)
+        self.keep_some().await
     }
 
     /// Makes parts of about the same size one, as long as there are such.
@@ -366,9 +371,7 @@ impl Service {
 
     /// Makes parts files: the large ones, and the largest when all together are too many bytes. A
     /// large one that cannot be kept, as on a full disk, stays in memory while there is room.
-    /// Returns whether there are new files.
-    async fn keep_some(&self) -> ServiceResult<bool> {
-        let mut is_any_kept = false;
+    async fn keep_some(&self) -> ServiceResult<()> {
         loop {
             let all = self.all_indexes();
             let bytes: usize = all.iter().map(|index| index.fresh_bytes()).sum();
@@ -381,14 +384,14 @@ impl Service {
                     Err(error) if is_full => return Err(error),
                     Err(error) => {
                         tracing::warn!(%error, "a part of the search index is in memory alone");
-                        return Ok(is_any_kept);
+                        return Ok(());
                     }
                 }
             }
             if !is_kept {
-                return Ok(is_any_kept);
+                return Ok(());
             }
-            is_any_kept = true;
+            self.indexing.give_back_soon();
         }
     }
 
@@ -466,8 +469,8 @@ impl Service {
     }
 }
 
-/// Runs a task on a thread of its own, which ends with it: what an allocator keeps for a thread is
-/// then no more than for one, however many parts are made.
+/// Runs a task on a thread of its own, which ends with it: what an allocator keeps for a thread
+/// that makes parts or ranks then goes with it.
 pub(super) async fn apart<T: Send + 'static>(
     task: impl Future<Output = ServiceResult<T>> + Send + 'static,
 ) -> ServiceResult<T> {
@@ -475,6 +478,8 @@ pub(super) async fn apart<T: Send + 'static>(
     let run = move || runtime.block_on(task);
     let wait = move || thread::Builder::new().name("index".to_owned()).spawn(run).ok()?.join().ok();
     let done = tokio::task::spawn_blocking(wait).await.ok().flatten();
-    let no_thread = || ServiceError::new(Code::InternalError, "no thread makes parts of an index");
+    let no_thread = || {
+        ServiceError::new(Code::InternalError, "a thread of the index did not start, or panicked")
+    };
     done.ok_or_else(no_thread)?
 }
