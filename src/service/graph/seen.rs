@@ -7,8 +7,10 @@ use crate::{
     event::{Position, Range, SessionId, Timestamp},
     search::{self, Counted, EntityKind, Keep, NamedIn, Naming, Part, SessionRef},
     service::{
-        Caller, Code, Coverage, Service, ServiceError, ServiceResult, indexing::ScopeIndex,
-        is_notebook, search::CATCH_UP,
+        Caller, Code, Coverage, Service, ServiceError, ServiceResult,
+        indexing::{ScopeIndex, apart},
+        is_notebook,
+        search::CATCH_UP,
     },
     store::Mapped,
 };
@@ -68,14 +70,14 @@ impl Service {
         &self,
         sift: impl FnOnce() -> T + Send + 'static,
     ) -> ServiceResult<T> {
-        let broken = |error: String| ServiceError::new(Code::InternalError, error);
         let permit = Arc::clone(&self.searches).acquire_owned().await;
-        let permit = permit.map_err(|error| broken(error.to_string()))?;
-        let sifted = tokio::task::spawn_blocking(move || {
+        let permit =
+            permit.map_err(|error| ServiceError::new(Code::InternalError, error.to_string()))?;
+        let sifted = async move {
             let _permit = permit;
-            sift()
-        });
-        sifted.await.map_err(|error| broken(error.to_string()))
+            Ok(sift())
+        };
+        apart(sifted).await
     }
 
     /// Runs `look` over the parts of an index, with what keeps the sessions of the workspace.

@@ -11,8 +11,8 @@ const WORDS: &str = "search/1";
 const VECTORS: &str = "vectors/1";
 /// Passages of a part that stays as it is.
 pub(super) const PASSAGES_MAX: usize = 32_768;
-/// Passages of a part of words that becomes a file at once: less than what parts of one slice of
-/// events become together, so that no more than those are in memory.
+/// Passages of a part of words that becomes a file at once: fewer than a tier of parts has that
+/// were each made of one slice of events.
 const KEPT_PASSAGES: usize = 16_384;
 /// Passages of words from which a file is worth it at a stop.
 const FILE_PASSAGES_MIN: usize = 512;

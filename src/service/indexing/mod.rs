@@ -470,7 +470,8 @@ impl Service {
 }
 
 /// Runs a task on a thread of its own, which ends with it: what an allocator keeps for a thread
-/// that makes parts or ranks then goes with it.
+/// that makes parts or ranks then goes with it. A blocking thread waits for it, so that a runtime
+/// that ends waits, too, and no clock of a test runs on meanwhile.
 pub(super) async fn apart<T: Send + 'static>(
     task: impl Future<Output = ServiceResult<T>> + Send + 'static,
 ) -> ServiceResult<T> {
