@@ -116,7 +116,7 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
         put(0, median(&times));
         put(1, percentile(&times));
         // Memory at rest: a server gives back a second after a search what ranking took.
-        site.wait(tokio::time::sleep(AT_REST))?;
+        site.wait(async { tokio::time::sleep(AT_REST).await })?;
         let resident = machine::own_bytes(server.process.pid()).unwrap_or_default();
         put(5, float(resident.saturating_sub(empty)) / float(1 << 20));
         put(6, percentile(&soon(site, &mut client)?));
