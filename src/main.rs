@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 /// Why another than the system's: docs/decisions/0017-an-allocator-of-our-own.md.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     sessionlog::cli::run()

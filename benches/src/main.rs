@@ -57,7 +57,7 @@ use self::{
 };
 /// The allocator of the servers that are measured, which are this program.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Under this name the program is the command line of sessionlog: the servers and hooks that are
 /// measured are built with the benchmark and cannot be of another version.

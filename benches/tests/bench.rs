@@ -59,7 +59,7 @@ fn row<'a>(report: &'a Value, id: &str) -> &'a Value {
 fn every_row_has_its_figures_and_keeps_what_it_acknowledged() {
     // Of the rows over HTTP one of each kind: a server is started for each.
     let rows = "floor engine http.append.json.1 http.append.json.64 http.batch.protobuf.64 \
-                http.stream.64 slice start research fork hook disk";
+                http.stream.64 slice start research search fork hook disk";
     let rows: Vec<&str> = rows.split_whitespace().collect();
     let report = bench(&[&["--peers", "none"], rows.as_slice()].concat());
     assert_eq!(report["version"], 1);
@@ -71,7 +71,8 @@ fn every_row_has_its_figures_and_keeps_what_it_acknowledged() {
     assert_eq!(
         groups,
         BTreeSet::from([
-            "floor", "engine", "http", "slice", "start", "research", "fork", "hook", "disk"
+            "floor", "engine", "http", "slice", "start", "research", "search", "fork", "hook",
+            "disk",
         ])
     );
     for row in rows {

@@ -74,7 +74,7 @@ use failure::{DONE, Failure, Outcome, USAGE};
 use screen::Screen;
 use values::Environment;
 
-use crate::{client::Client, env::host, event::SessionId};
+use crate::{client::Client, event::SessionId};
 
 pub use reference::markdown as reference;
 
@@ -84,7 +84,6 @@ pub fn run() -> ExitCode {
     if let Some(code) = complete::answer(reference::command) {
         return code;
     }
-    host::keep_freed_memory();
     let arguments = match reference::command()
         .try_get_matches()
         .and_then(|matches| Arguments::from_arg_matches(&matches))

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     client::{Client, ClientError, Target},
-    env::{Env, files, host},
+    env::{Env, files},
     store::{
         Store,
         local::{Local, OpenError},
@@ -55,13 +55,7 @@ impl Opening {
         let mut give_up = None;
         loop {
             let (env, options) = (self.env.clone(), config.store);
-            let open = move || {
-                let opened = Local::open(&env, options);
-                // Replay leaves much free memory, which an idle owner would keep.
-                host::give_memory_back();
-                opened
-            };
-            let opened = tokio::task::spawn_blocking(open).await;
+            let opened = tokio::task::spawn_blocking(move || Local::open(&env, options)).await;
             match opened.map_err(io::Error::other)? {
                 Ok(store) => return Ok(store),
                 Err(OpenError::Owned) if on_demand => return Err(Failure::Silent(1)),

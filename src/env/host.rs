@@ -249,40 +249,13 @@ fn close_inherited(number: i32) {
     unsafe { rustix::io::close(number) }
 }
 
+/// Settings of the binaries' allocator, which reads them from the symbol of this name: freed memory
+/// goes back to the system within a second (docs/decisions/0017-an-allocator-of-our-own.md). The
+/// environment's `_RJEM_MALLOC_CONF` has the last word.
 #[cfg(feature = "cli")]
-mod allocator {
-    use std::ffi::{c_int, c_long};
-
-    // The library that the binary allocates with.
-    use mimalloc as _;
-
-    #[expect(unsafe_code, reason = "a function of a library in C")]
-    unsafe extern "C" {
-        /// Returns free memory to the system; with `force` at once.
-        pub(super) safe fn mi_collect(force: bool);
-        /// Sets an option, unless its environment variable does.
-        pub(super) safe fn mi_option_set_default(option: c_int, value: c_long);
-    }
-
-    /// Milliseconds until free memory is returned to the system.
-    pub(super) const PURGE_DELAY: c_int = 15;
-}
-
-/// Keeps freed memory for 6 s, where the allocator would for one: events wait in memory until they
-/// are settled, and the next burst of them finds the room of the one before, not pages that the
-/// system must zero first (docs/decisions/0017-an-allocator-of-our-own.md).
-#[cfg(feature = "cli")]
-pub fn keep_freed_memory() {
-    allocator::mi_option_set_default(allocator::PURGE_DELAY, 6_000);
-}
-
-/// Returns freed memory to the system: what this thread keeps, and what no thread does. The
-/// allocator does so only while it is used, and after a large release it may not be used for long.
-/// In a build without the program, whose allocator is not ours to know, it does nothing.
-pub fn give_memory_back() {
-    #[cfg(feature = "cli")]
-    allocator::mi_collect(true);
-}
+#[expect(unsafe_code, reason = "the name of the symbol, and its type, are the allocator's")]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+pub static ALLOCATOR_SETTINGS: &[u8; 20] = b"dirty_decay_ms:1000\0";
 
 /// Redirects standard output to `/dev/null`, so that its reader gets end of file.
 ///
@@ -362,24 +335,6 @@ mod tests {
     use std::os::unix::{fs::PermissionsExt, net::UnixStream};
 
     use super::*;
-
-    #[cfg(feature = "cli")]
-    #[expect(unsafe_code, reason = "a function of a library in C")]
-    unsafe extern "C" {
-        safe fn mi_option_get(option: std::ffi::c_int) -> std::ffi::c_long;
-    }
-
-    /// The allocator's header numbers its options; another release could number them otherwise.
-    #[cfg(feature = "cli")]
-    #[test]
-    fn the_option_that_keeps_freed_memory_is_the_one_meant() {
-        let kept = || mi_option_get(allocator::PURGE_DELAY);
-        if std::env::var_os("MIMALLOC_PURGE_DELAY").is_none() {
-            assert_eq!(kept(), 1_000, "what it is by itself");
-            keep_freed_memory();
-            assert_eq!(kept(), 6_000);
-        }
-    }
 
     #[test]
     fn a_command_that_does_not_end_or_prints_too_much_is_killed_and_named() {

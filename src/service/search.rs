@@ -376,9 +376,7 @@ impl Service {
                 return Ok((ranked, near));
             }
         });
-        let ranked = ranked.await;
-        self.indexing.give_back_soon();
-        ranked
+        ranked.await
     }
 
     /// Adds to the first hits what they get for words in a row, and puts them in their order.

@@ -9,7 +9,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -25,10 +25,7 @@ pub(super) use self::{
 };
 use super::{Code, Service, ServiceError, ServiceResult};
 use crate::{
-    env::{
-        host::give_memory_back,
-        sync::{Mutex, MutexGuard, thread},
-    },
+    env::sync::{Mutex, MutexGuard},
     event::Scope,
     search::{PartBuilder, SessionRef},
     store::{DerivedName, Fill, Mapped, Moved, Read, Since, Slice, StoreError},
@@ -40,8 +37,6 @@ const SLICE_BYTES: usize = 4 << 20;
 const MOVED_MAX: usize = 1_000;
 /// How long what changed may gather before it is followed.
 const GATHERED: Duration = Duration::from_millis(200);
-/// How long after a search, or a file, memory is given back.
-const GIVEN_BACK_AFTER: Duration = Duration::from_secs(1);
 
 /// The indexes of all scopes, and the one task that feeds them.
 pub(super) struct Indexing {
@@ -53,8 +48,6 @@ pub(super) struct Indexing {
     noted: watch::Sender<u64>,
     /// Files that were found to be lost.
     lost: AtomicU64,
-    /// Whether memory is about to be given back.
-    gives_back: Arc<AtomicBool>,
     options: SearchOptions,
 }
 
@@ -106,27 +99,11 @@ impl Indexing {
         Self {
             options,
             lost: AtomicU64::new(0),
-            gives_back: Arc::default(),
             scopes: Mutex::default(),
             since: tokio::sync::Mutex::default(),
             turns: Mutex::default(),
             noted: watch::Sender::new(0),
         }
-    }
-
-    /// Gives memory back in a while: what making a part or ranking took may not be needed again for
-    /// long, and not more often, because a burst of appends finds the room of the one before.
-    pub(super) fn give_back_soon(&self) {
-        if self.gives_back.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let gives_back = Arc::clone(&self.gives_back);
-        tokio::spawn(async move {
-            tokio::time::sleep(GIVEN_BACK_AFTER).await;
-            gives_back.store(false, Ordering::Relaxed);
-            // Only a runtime that ends does not run it.
-            let _ = tokio::task::spawn_blocking(give_memory_back).await;
-        });
     }
 
     pub(super) fn is_enabled(&self) -> bool {
@@ -391,7 +368,6 @@ impl Service {
             if !is_kept {
                 return Ok(());
             }
-            self.indexing.give_back_soon();
         }
     }
 
@@ -469,18 +445,12 @@ impl Service {
     }
 }
 
-/// Runs a task on a thread of its own, which ends with it: what an allocator keeps for a thread
-/// that makes parts or ranks then goes with it. A blocking thread waits for it, so that a runtime
-/// that ends waits, too, and no clock of a test runs on meanwhile.
+/// Runs a task that takes a processor for a while on a blocking thread, so that no other task of
+/// the runtime waits for it.
 pub(super) async fn apart<T: Send + 'static>(
     task: impl Future<Output = ServiceResult<T>> + Send + 'static,
 ) -> ServiceResult<T> {
     let runtime = Handle::current();
-    let run = move || runtime.block_on(task);
-    let wait = move || thread::Builder::new().name("index".to_owned()).spawn(run).ok()?.join().ok();
-    let done = tokio::task::spawn_blocking(wait).await.ok().flatten();
-    let no_thread = || {
-        ServiceError::new(Code::InternalError, "a thread of the index did not start, or panicked")
-    };
-    done.ok_or_else(no_thread)?
+    let done = tokio::task::spawn_blocking(move || runtime.block_on(task)).await;
+    done.unwrap_or_else(|error| Err(ServiceError::new(Code::InternalError, error.to_string())))
 }
