@@ -745,14 +745,3 @@ fn the_reference_of_the_command_line_is_the_programs_own_help() {
     let stored = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(stored == fresh, "docs/cli.md is stale: run with UPDATE=1 and review the diff");
 }
-
-#[test]
-fn freed_memory_goes_back_to_the_system_within_a_second_and_by_a_thread_of_the_allocator() {
-    let place = Place::new();
-    let mut command = place.command(&["--version"]);
-    let ran = command.env("_RJEM_MALLOC_CONF", "confirm_conf:true").output().unwrap();
-    let said = String::from_utf8_lossy(&ran.stderr);
-    for setting in ["background_thread:true", "dirty_decay_ms:1000"] {
-        assert!(said.contains(&format!("Set conf value: {setting}\n")), "{setting}: {said}");
-    }
-}

@@ -167,3 +167,14 @@ fn the_example_of_a_configuration_file_has_every_setting_with_its_default() {
         }
     }
 }
+
+#[test]
+fn freed_memory_goes_back_to_the_system_within_a_second_and_by_a_thread_of_the_allocator() {
+    let place = Place::new();
+    let told = [("_RJEM_MALLOC_CONF", "confirm_conf:true")];
+    let ran = command(&place, &["--version"], &told).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    for setting in ["background_thread:true", "dirty_decay_ms:1000"] {
+        assert!(said.contains(&format!("Set conf value: {setting}\n")), "{setting}: {said}");
+    }
+}
