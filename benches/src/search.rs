@@ -115,7 +115,7 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
         times.sort_by(f64::total_cmp);
         put(0, median(&times));
         put(1, percentile(&times));
-        // Memory at rest: a server gives back a second after a search what ranking took.
+        // Memory at rest: what ranking took is given back within a second.
         site.wait(async { tokio::time::sleep(AT_REST).await })?;
         let resident = machine::own_bytes(server.process.pid()).unwrap_or_default();
         put(5, float(resident.saturating_sub(empty)) / float(1 << 20));

@@ -169,7 +169,7 @@ fn the_example_of_a_configuration_file_has_every_setting_with_its_default() {
 }
 
 #[test]
-fn freed_memory_goes_back_to_the_system_within_a_second_and_by_a_thread_of_the_allocator() {
+fn the_allocator_is_told_to_give_back_within_a_second_by_a_thread_of_its_own() {
     let place = Place::new();
     let told = [("_RJEM_MALLOC_CONF", "confirm_conf:true")];
     let ran = command(&place, &["--version"], &told).output().unwrap();
