@@ -169,7 +169,7 @@ fn the_example_of_a_configuration_file_has_every_setting_with_its_default() {
 }
 
 #[test]
-fn the_allocator_is_told_to_give_back_within_a_second_by_a_thread_of_its_own() {
+fn the_settings_of_the_allocator_are_those_that_give_memory_back_within_a_second() {
     let place = Place::new();
     let told = [("_RJEM_MALLOC_CONF", "confirm_conf:true")];
     let ran = command(&place, &["--version"], &told).output().unwrap();
