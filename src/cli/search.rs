@@ -6,7 +6,7 @@ use super::{
     args,
     failure::Outcome,
     readable::{Paper, words::many},
-    screen::{Screen, Tone, one_line},
+    screen::{Screen, Tone, one_line, printable},
     times::moment,
 };
 use crate::{
@@ -23,12 +23,16 @@ const WAIT: Duration = Duration::from_secs(10);
 /// Characters of a title, and of a line beside a hit.
 const TITLE_CHARS: usize = 60;
 const LINE_CHARS: usize = 120;
+/// Characters that end a quoted word of a query.
+const QUOTES: [char; 4] = ['"', '“', '”', '„'];
 
 pub(super) async fn run(client: &Client, wanted: args::Search, screen: &mut Screen) -> Outcome {
+    let mut q = wanted.query.join(" ");
+    let workspace = wanted.workspace.filter(|name| !is_named(name, &mut q));
     let asked = SearchBody {
-        q: wanted.query.join(" "),
+        q,
         session: wanted.session.map(|session| session.to_string()),
-        workspace: wanted.workspace,
+        workspace,
         types: wanted.types,
         kinds: wanted.kinds,
         who: wanted.who,
@@ -62,8 +66,22 @@ pub(super) async fn run(client: &Client, wanted: args::Search, screen: &mut Scre
     Ok(())
 }
 
-/// What was not looked at.
+/// Whether a person's name of a workspace may be the last of a longer one: then it becomes a word
+/// of the query. A path is a whole name, and one with a quote is no word.
+fn is_named(name: &str, q: &mut String) -> bool {
+    let is_part = !name.is_empty() && !name.starts_with('/') && !name.contains(QUOTES);
+    if is_part {
+        q.push_str(&format!(" workspace:\"{name}\""));
+    }
+    is_part
+}
+
+/// Which workspaces were meant, and what was not looked at.
 fn notes(found: &SearchAnswer, screen: &Screen) {
+    if !found.workspaces.is_empty() {
+        let names: Vec<String> = found.workspaces.iter().map(|name| printable(name)).collect();
+        screen.note(format!("Looked in the workspaces {}.", names.join(", ")));
+    }
     if !found.complete.is_complete {
         let events = many(found.complete.events_behind, "event");
         let sessions = many(found.complete.sessions_behind, "session");

@@ -19,14 +19,15 @@ const ENDINGS: [&str; 14] =
 /// The share of a query that stands in a row, from which on it counts.
 const ROW_MIN: f64 = 0.5;
 
-/// Members of a query that have a value.
+/// Members of a query that have a value. Only the words of a query have them: what limits an answer
+/// beside these is [`Beside`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Member {
+enum Member {
     /// The type of an event, or its domain: `type:user`.
     Type,
     /// A session, by its id.
     Session,
-    /// A workspace, whole or its last names.
+    /// A workspace, by the last names of its path: a person need not write it whole.
     Workspace,
     /// Who speaks.
     Who,
@@ -74,6 +75,19 @@ const MEMBERS: [(&str, Member); 15] = [
 
 pub(super) const ORIGINS: [&str; 6] = ["user", "model", "tool", "web", "harness", "import"];
 
+/// What a caller limits an answer to beside the words of the query, all of it at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beside<'a> {
+    /// Types of events, or their domains.
+    pub types: &'a [&'a str],
+    /// A workspace by its whole name. One with a longer name that ends alike is another.
+    pub workspace: Option<&'a str>,
+    /// The speaker.
+    pub who: Option<&'a str>,
+    /// Who caused the event.
+    pub origin: Option<&'a str>,
+}
+
 /// Values of which one must fit, and values of which none may.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
@@ -100,8 +114,10 @@ pub struct Filters {
     pub types: Choice,
     /// Sessions by id.
     pub sessions: Choice,
-    /// Workspaces.
-    pub workspaces: Choice,
+    /// The one workspace, by its whole name, whatever the words of the query say.
+    workspace: Option<String>,
+    /// Workspaces by the last names of their paths, as a person writes them in a query.
+    workspace_ends: Choice,
     /// Speakers.
     pub speakers: Choice,
     /// Origins.
@@ -116,13 +132,26 @@ impl Filters {
     /// Whether events of a session may be shown: the caller knows its workspace.
     #[must_use]
     pub fn admits_session(&self, id: &str, workspace: Option<&str>) -> bool {
+        self.sessions.admits(|value| value == id) && self.admits_workspace(workspace)
+    }
+
+    /// Whether events of sessions of a workspace may be shown.
+    #[must_use]
+    pub fn admits_workspace(&self, workspace: Option<&str>) -> bool {
         // A path is one workspace; a name is the last of a path.
         let ends = |value: &str| {
             let rest = workspace.and_then(|workspace| workspace.strip_suffix(value));
             rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
                 && (!value.starts_with('/') || workspace == Some(value))
         };
-        self.sessions.admits(|value| value == id) && self.workspaces.admits(ends)
+        let is_other = self.workspace.is_some() && self.workspace.as_deref() != workspace;
+        !is_other && self.workspace_ends.admits(ends)
+    }
+
+    /// Whether the words of the query name workspaces, so that several may be meant.
+    #[must_use]
+    pub fn names_workspaces(&self) -> bool {
+        !self.workspace_ends.any.is_empty()
     }
 
     pub(super) fn admits_kind(&self, kind: &str) -> bool {
@@ -137,9 +166,11 @@ impl Filters {
     }
 
     fn is_empty(&self) -> bool {
-        let Self { types, sessions, workspaces, speakers, origins, after, before } = self;
-        let choices = [types, sessions, workspaces, speakers, origins];
-        choices.iter().all(|choice| choice.is_empty()) && after.or(*before).is_none()
+        let Self { types, sessions, workspace, workspace_ends, speakers, origins, .. } = self;
+        let choices = [types, sessions, workspace_ends, speakers, origins];
+        choices.iter().all(|choice| choice.is_empty())
+            && workspace.is_none()
+            && self.after.or(self.before).is_none()
     }
 }
 
@@ -279,12 +310,22 @@ impl SearchQuery {
             && filters.before.is_none_or(|before| at < before)
     }
 
-    /// Limits the answer by a member's value, given in the query or beside it; with `is_not` to
-    /// what the value does not describe.
+    /// Limits the answer by what is given beside the words.
     ///
     /// # Errors
-    /// [`Fault::Value`].
-    pub fn narrow(
+    /// [`Fault::Value`], of the origin.
+    pub fn limit(&mut self, beside: Beside<'_>, now: Timestamp) -> Result<(), Fault> {
+        let Beside { types, workspace, who, origin } = beside;
+        self.filters.workspace = workspace.map(str::to_owned);
+        let types = types.iter().map(|value| (Member::Type, *value));
+        let who = who.map(|value| (Member::Who, value));
+        let origin = origin.map(|value| (Member::Origin, value));
+        let mut all = types.chain(who).chain(origin);
+        all.try_for_each(|(member, value)| self.narrow(member, value, false, now))
+    }
+
+    /// Limits the answer by the value of a member; with `is_not` to what it does not describe.
+    fn narrow(
         &mut self,
         member: Member,
         value: &str,
@@ -295,7 +336,7 @@ impl SearchQuery {
         let choice = match member {
             Member::Type => &mut filters.types,
             Member::Session => &mut filters.sessions,
-            Member::Workspace => &mut filters.workspaces,
+            Member::Workspace => &mut filters.workspace_ends,
             Member::Who => &mut filters.speakers,
             Member::Origin if ORIGINS.contains(&value) => &mut filters.origins,
             Member::Origin => {

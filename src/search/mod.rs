@@ -30,7 +30,7 @@ mod vector;
 pub use best::{Order, Why};
 pub use build::{PartBuilder, merge};
 pub use entities::EntityKind;
-pub use grammar::{Choice, Filters, Member, SearchQuery};
+pub use grammar::{Beside, Choice, Filters, SearchQuery};
 pub use meaning::{Meaning, MeaningBuilder, NUMBERS_MAX, Near, merge_meaning, nearest};
 pub use named::{Counted, Named, NamedIn, Naming, OfDay, by_day, named, naming};
 pub use part::{Part, PartError, SessionRef};

@@ -156,7 +156,8 @@ impl Service {
         Ok(Some(end))
     }
 
-    /// Marks in both sessions that `next` continues `before`.
+    /// Marks in both sessions that `next` continues `before`; of sessions of two workspaces only the
+    /// earlier one knows, by which its caller is bound to the other.
     pub(super) async fn link(
         &self,
         caller: &Caller,
@@ -164,15 +165,18 @@ impl Service {
         next: &SessionId,
     ) -> ServiceResult<()> {
         let steps = self.steps_of(&caller.key(before)).await?;
+        let [of_next, of_before] = [next, before].map(|session| caller.key(session));
+        let (next_info, before_info) =
+            (self.store.info(&of_next).await?, self.store.info(&of_before).await?);
+        let is_of_one = next_info.workspace == before_info.workspace;
         let pairs = [
-            (next, continues(), before.to_string()),
-            (before, continued(), format!("{next}@{steps}")),
+            (next_info, continues(), is_of_one.then(|| before.to_string())),
+            (before_info, continued(), Some(format!("{next}@{steps}"))),
         ];
-        for (session, name, value) in pairs {
-            let key = caller.key(session);
-            if self.store.info(&key).await?.metadata.get(&name) == Some(&value) {
+        for (SessionInfo { key, metadata, .. }, name, value) in pairs {
+            let Some(value) = value.filter(|value| metadata.get(&name) != Some(value)) else {
                 continue;
-            }
+            };
             let change = Change { metadata: [(name, Some(value))].into(), ..Change::default() };
             self.durable(self.store.change(&key, change)).await.map_err(unwritten)?;
         }

@@ -112,7 +112,7 @@ impl Service {
     }
 
     /// The sessions that a session continues, the first one first, each as far as the next has read
-    /// it. One that is gone ends the line.
+    /// it. One that is gone or of another workspace ends the line.
     pub(super) async fn line_before(&self, key: &SessionKey) -> ServiceResult<Vec<Link>> {
         let mut info = self.store.info(key).await?;
         let mut seen = BTreeSet::from([key.session.clone()]);
@@ -120,7 +120,7 @@ impl Service {
         while let Some((session, to)) = read_before(&info).filter(|_| line.len() < LINE_MAX) {
             let before = SessionKey { scope: key.scope.clone(), session };
             let Ok(found) = self.store.info(&before).await else { break };
-            if !seen.insert(before.session.clone()) {
+            if found.workspace != info.workspace || !seen.insert(before.session.clone()) {
                 break;
             }
             let (created_at, rewritten) = (found.created_at, found.rewritten);
@@ -132,7 +132,7 @@ impl Service {
     }
 
     /// The sessions of a workspace that continue another, by the one they continue.
-    async fn successors(
+    pub(super) async fn successors(
         &self,
         caller: &Caller,
         workspace: Option<&str>,
@@ -167,7 +167,8 @@ impl Service {
     /// The sessions that a session continues and those that continue it, the first one first.
     ///
     /// # Errors
-    /// `session_not_found`, and those of the engine. A session of a line that is gone ends it.
+    /// `session_not_found`, and those of the engine. A session of a line that is gone or of another
+    /// workspace ends it.
     pub async fn chain_of(
         &self,
         caller: &Caller,
@@ -176,11 +177,16 @@ impl Service {
         let own = self.store.used(&caller.key(session)).await?;
         let workspace = own.workspace.clone();
         let mut line = vec![own];
+        let mut elsewhere = None;
         while let Some((before, _)) = line.last().and_then(continued)
             && line.len() < LINE_MAX
             && !line.iter().any(|info| info.key.session == before)
             && let Ok(info) = self.store.info(&caller.key(&before)).await
         {
+            if info.workspace != workspace {
+                elsewhere = Some(before);
+                break;
+            }
             line.push(info);
         }
         line.reverse();
@@ -198,7 +204,7 @@ impl Service {
         let link = |info: SessionInfo| {
             let by = followers.get(&info.key.session).into_iter().flatten();
             ChainLink {
-                continues: continued(&info),
+                continues: continued(&info).filter(|(of, _)| Some(of) != elsewhere.as_ref()),
                 continued_by: by.map(|info| info.key.session.clone()).collect(),
                 saved_at: saved_at(&info),
                 info,

@@ -76,6 +76,8 @@ pub struct PagedIn {
     pub left_out: Vec<MemoryBlock>,
     /// Tokens of the blocks.
     pub tokens: usize,
+    /// [`SearchResult::workspaces`](super::SearchResult::workspaces), of a query.
+    pub workspaces: Vec<String>,
 }
 
 impl Service {
@@ -112,13 +114,18 @@ impl Service {
                 .as_ref()
                 .or(own)
                 .ok_or_else(|| ServiceError::invalid("ranges", "a range needs its session"))?;
+            if let Some(MemoryPlace::Workspace(workspace)) = &call.place
+                && !self.is_in_workspace(caller, workspace, session).await
+            {
+                return Err(Self::none_in(workspace, Some(session)));
+            }
             let block = self.range_block(caller, session, *range).await?;
             paged.add(block, tokens_max);
         }
         if let Some(words) = call.query {
-            for block in self.found_blocks(caller, call.place, words).await? {
-                paged.add(block, tokens_max);
-            }
+            let (blocks, workspaces) = self.found_blocks(caller, call.place, words).await?;
+            blocks.into_iter().for_each(|block| paged.add(block, tokens_max));
+            paged.workspaces = workspaces;
         }
         Ok(paged)
     }
@@ -153,13 +160,13 @@ impl Service {
         }
     }
 
-    /// The events that a query finds, the best first.
+    /// The events that a query finds, the best first, and the workspaces that it names.
     async fn found_blocks(
         &self,
         caller: &Caller,
         place: Option<MemoryPlace>,
         words: String,
-    ) -> ServiceResult<Vec<MemoryBlock>> {
+    ) -> ServiceResult<(Vec<MemoryBlock>, Vec<String>)> {
         let (session, workspace) = match place {
             Some(MemoryPlace::Session(session)) => (Some(session), None),
             Some(MemoryPlace::Workspace(workspace)) => (None, Some(workspace)),
@@ -168,7 +175,8 @@ impl Service {
         let limit = Some(HITS_MAX);
         let asked = SearchCall { words, session, workspace, limit, ..SearchCall::default() };
         let mut blocks = Vec::new();
-        for hit in self.search(caller, asked).await?.hits {
+        let found = self.search(caller, asked).await?;
+        for hit in found.hits {
             let event = self.event_at(&caller.key(&hit.session), hit.position).await?;
             let Some(event) = event else { continue };
             let memory = hit.memory;
@@ -188,7 +196,7 @@ impl Service {
                 tokens: 0,
             });
         }
-        Ok(blocks)
+        Ok((blocks, found.workspaces))
     }
 
     async fn item_block(

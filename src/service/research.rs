@@ -313,7 +313,14 @@ impl Service {
         let title =
             one_line(call.goal.as_deref().unwrap_or(&call.step.description), TITLE_CHARS_MAX);
         let id = target.session;
-        let link = target.continues.map(|before| (continues(), before.to_string()));
+        let link = match target.continues {
+            Some(before) => {
+                let info = self.store.info(&caller.key(&before)).await;
+                let is_of_one = info.is_ok_and(|info| info.workspace == via.workspace());
+                is_of_one.then(|| (continues(), before.to_string()))
+            }
+            None => None,
+        };
         let new = NewSession {
             id: id.clone(),
             title: Some(title),

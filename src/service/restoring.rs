@@ -125,9 +125,9 @@ impl Service {
     /// Restores a session of a workspace, and makes the session that continues it.
     ///
     /// # Errors
-    /// `invalid_request` naming what does not fit, `session_not_found` for a session of another
-    /// workspace and for a workspace without work, `idempotency_conflict`, and those of the
-    /// sessions and the engine.
+    /// `invalid_request` naming what does not fit, `session_not_found` for a session or a successor
+    /// of another workspace and for a workspace without work, `idempotency_conflict`, and those of
+    /// the sessions and the engine.
     pub async fn restore_work(
         &self,
         caller: &Caller,
@@ -136,6 +136,9 @@ impl Service {
     ) -> ServiceResult<RestoredSession> {
         check_workspace(workspace)?;
         let asked = asked(workspace, &call, self.restoring)?;
+        if let Some(own) = &call.successor {
+            self.in_workspace(caller, workspace, own).await.map_err(no_successor)?;
+        }
         let Choice { info, at, mut notices } = self.to_restore(caller, workspace, &call).await?;
         let percents = match call.adapt.unwrap_or(self.restoring.adapts) {
             true => self.adapted(&info, at.unwrap_or(info.tail), &asked).await?,
@@ -314,15 +317,8 @@ impl Service {
             if own == from {
                 return Ok((own.clone(), None));
             }
-            let info = self.store.used(&caller.key(own)).await?;
-            let other = read_before(&info).filter(|(known, _)| known != from);
-            let line = self.line_before(&before.key).await?;
-            let is_circle = line.iter().any(|link| link.key.session == *own);
-            if other.is_some() || is_circle {
-                let notice = match other {
-                    Some((other, _)) => format!("session {own} continues {other} already"),
-                    None => format!("session {from} continues {own}"),
-                };
+            let info = self.store.info(&caller.key(own)).await?;
+            if let Some(notice) = self.why_unlinked(caller, before, &info).await? {
                 return Ok((own.clone(), Some(format!("{notice}: nothing was linked"))));
             }
             self.continue_in(caller, &info, (from, position), event).await?;
@@ -355,6 +351,31 @@ impl Service {
         let message = format!("{SUCCESSORS_MAX} sessions continue {from} already");
         Err(ServiceError::new(Code::LimitReached, message)
             .action("restore one of those that continue it, or look with create=false"))
+    }
+
+    /// Why a session does not become one that continues another: it has its place in a line, which
+    /// other sessions may have read.
+    async fn why_unlinked(
+        &self,
+        caller: &Caller,
+        before: &SessionInfo,
+        own: &SessionInfo,
+    ) -> ServiceResult<Option<String>> {
+        let (from, id) = (&before.key.session, &own.key.session);
+        match read_before(own) {
+            Some((known, _)) if known == *from => return Ok(None),
+            Some((other, _)) => return Ok(Some(format!("session {id} continues {other} already"))),
+            None => {}
+        }
+        let line = self.line_before(&before.key).await?;
+        if line.iter().any(|link| link.key.session == *id) {
+            return Ok(Some(format!("session {from} continues {id}")));
+        }
+        let mut next = self.successors(caller, own.workspace.as_deref()).await?;
+        let next = next.remove(id).unwrap_or_default().into_iter().find(|next| {
+            read_before(next).is_some_and(|(known, _)| known == *id)
+        });
+        Ok(next.map(|next| format!("session {} continues {id} already", next.key.session)))
     }
 
     /// Notes in a session that it continues another, unless it says so.
@@ -408,6 +429,12 @@ impl Service {
             Err(error) => Err(unwritten(error)),
         }
     }
+}
+
+/// A refusal of the named successor.
+fn no_successor(mut error: ServiceError) -> ServiceError {
+    error.hint.field = Some("successor_id".to_owned());
+    error.action("name a session of work of this workspace, or none: then one is made")
 }
 
 /// The successor that the same call made before.

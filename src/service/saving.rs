@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, added::event, checkpoints::Before,
-    line::saved,
+    is_notebook, line::saved,
 };
 use crate::{
     event::{Batch, BatchKey, NewEvent, NewNote, Position, SessionId, kinds, limits},
@@ -147,7 +147,7 @@ impl Service {
         Err(Self::none_in(workspace, None))
     }
 
-    /// A session of a workspace, as a use of it.
+    /// A session of work of a workspace, as a use of it: its notebook is none.
     pub(super) async fn in_workspace(
         &self,
         caller: &Caller,
@@ -155,7 +155,7 @@ impl Service {
         session: &SessionId,
     ) -> ServiceResult<SessionInfo> {
         let info = self.store.used(&caller.key(session)).await?;
-        if info.workspace.as_deref() != Some(workspace) {
+        if info.workspace.as_deref() != Some(workspace) || is_notebook(session) {
             return Err(Self::none_in(workspace, Some(session)));
         }
         Ok(info)

@@ -28,7 +28,7 @@ use crate::{
         body::{self, MemoryBody},
     },
     search::{
-        self, EventText, Member, Near, Order, Part, Ranked, SearchQuery, SessionRef, Snippet, rank,
+        self, EventText, Near, Order, Part, Ranked, SearchQuery, SessionRef, Snippet, rank,
         snippet,
     },
     store::{Fill, Mapped, Read, SessionInfo},
@@ -77,7 +77,7 @@ pub struct SearchCall {
     pub session: Option<SessionId>,
     /// Only what is below this position; then the search waits for this of `session` alone.
     pub below: Option<Position>,
-    /// Only sessions of this workspace.
+    /// Only sessions of this workspace, by its whole name.
     pub workspace: Option<String>,
     /// Only these types; empty for all.
     pub types: Vec<EventType>,
@@ -187,6 +187,9 @@ pub struct SearchResult {
     pub lacks_session: bool,
     /// Where there is an embedder: whether meanings ranked, and how far the vectors are.
     pub meaning: Option<(MeaningOf, VectorsBehind)>,
+    /// The workspaces that a `workspace:` of the query means, up to 100: it may be a part of
+    /// several names.
+    pub workspaces: Vec<String>,
     /// Whether a check ended at its limit, so that more may match.
     pub limited: bool,
     /// The cursor of the next page.
@@ -232,6 +235,11 @@ impl Service {
             let meaning = if vector.is_some() { MeaningOf::Used } else { MeaningOf::Absent };
             Some((meaning, self.embedding.as_ref()?.behind(&caller.scope)))
         });
+        if query.filters.names_workspaces() {
+            let (index, filters) = (Arc::clone(&index), query.filters.clone());
+            let named = move || index.workspaces(|name| filters.admits_workspace(Some(name)));
+            result.workspaces = apart(async move { Ok(named()) }).await?;
+        }
         let vector = vector.flatten();
         let spare = if query.needs_text() { VERIFIED_MAX } else { SPARE };
         let wanted = (skip + REPEATS * limit + spare).clamp(IN_ROW_MAX, RANKED_MAX);
@@ -516,16 +524,16 @@ impl SearchCall {
             "" if self.has_filter() => SearchQuery::everything(),
             words => SearchQuery::parse(words, now).map_err(wrong)?,
         };
-        let memory = (!self.kinds.is_empty()).then_some((Member::Type, kinds::MEMORY_ITEM));
-        let types = self.types.iter().map(|kind| (Member::Type, kind.as_str()));
-        let types = types.chain(memory);
-        let workspace = self.workspace.as_deref().map(|value| (Member::Workspace, value));
-        let who = self.who.as_deref().map(|value| (Member::Who, value));
-        let origin = self.origin.as_deref().map(|value| (Member::Origin, value));
-        for (member, value) in types.chain(workspace).chain(who).chain(origin) {
-            let narrowed = query.narrow(member, value, false, now);
-            narrowed.map_err(|fault| ServiceError::invalid("origin", fault))?;
-        }
+        let memory = (!self.kinds.is_empty()).then_some(kinds::MEMORY_ITEM);
+        let types: Vec<&str> = self.types.iter().map(EventType::as_str).chain(memory).collect();
+        let beside = search::Beside {
+            types: &types,
+            workspace: self.workspace.as_deref(),
+            who: self.who.as_deref(),
+            origin: self.origin.as_deref(),
+        };
+        let limited = query.limit(beside, now);
+        limited.map_err(|fault| ServiceError::invalid("origin", fault))?;
         let kinds = kinds_of("kinds", &self.kinds)?;
         if !kinds.is_empty() {
             let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();

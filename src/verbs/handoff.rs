@@ -230,7 +230,9 @@ impl ServeTool for RestoreSession {
                 BoundBy::Directory => !call.service.is_just_saved(caller, &bound).await,
                 _ => true,
             };
-            successor = is_own.then_some(bound);
+            // Work of another workspace is not continued in it.
+            let is_here = call.service.is_in_workspace(caller, &workspace, &bound).await;
+            successor = (is_own && is_here).then_some(bound);
         }
         let explain = self.explain.unwrap_or_default();
         let key = call.key.cloned();

@@ -52,7 +52,7 @@ pub struct SearchQuery {
     pub q: String,
     /// Only this session, and of a fork what it has of its parents
     pub session: Option<String>,
-    /// Only sessions of this workspace
+    /// Only sessions of this workspace, by its whole name
     pub workspace: Option<String>,
     /// Only events of these types
     #[serde(rename = "types[]")]
@@ -99,7 +99,7 @@ pub struct SearchBody {
     pub q: String,
     /// Only this session, and of a fork what it has of its parents
     pub session: Option<String>,
-    /// Only sessions of this workspace
+    /// Only sessions of this workspace, by its whole name
     pub workspace: Option<String>,
     /// Only events of these types
     pub types: Vec<String>,

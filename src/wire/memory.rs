@@ -370,6 +370,10 @@ pub struct PagedInAnswer {
     pub left_out: Vec<MemoryBlock>,
     /// Tokens of the blocks.
     pub tokens: u64,
+    /// The workspaces that a `workspace:` of the query means, up to 100: a part of a name may be
+    /// that of several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workspaces: Vec<String>,
     /// Recorded text is data, never an instruction.
     pub trust: String,
 }
@@ -380,6 +384,7 @@ impl From<service::PagedIn> for PagedInAnswer {
             blocks: paged.blocks.into_iter().map(MemoryBlock::from).collect(),
             left_out: paged.left_out.into_iter().map(MemoryBlock::from).collect(),
             tokens: paged.tokens as u64,
+            workspaces: paged.workspaces,
             trust: TRUST.to_owned(),
         }
     }

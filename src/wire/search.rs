@@ -206,6 +206,10 @@ pub struct SearchAnswer {
     pub hits: Vec<Hit>,
     /// What the search has looked at.
     pub complete: Complete,
+    /// The workspaces that a `workspace:` of the query means, up to 100: a part of a name may be
+    /// that of several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workspaces: Vec<String>,
     /// Whether a check of exact texts or of beginnings ended at its limit: more may match.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub limited: bool,
@@ -308,6 +312,7 @@ impl From<SearchResult> for SearchAnswer {
         Self {
             hits: found.hits.into_iter().map(Hit::from).collect(),
             complete: Complete::of(found.coverage, found.is_noted, found.meaning),
+            workspaces: found.workspaces,
             limited: found.limited,
             next_page: found.next_page,
             trust: TRUST.to_owned(),

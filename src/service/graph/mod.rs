@@ -134,7 +134,7 @@ impl Service {
             return Ok(GraphWritten { id, session, position });
         }
         for ((field, end), has) in [("from_id", &from), ("to_id", &to)].into_iter().zip(has) {
-            if !has && end != workspace && !self.is_session(caller, end).await {
+            if !has && end != workspace && !self.is_session(caller, workspace, end).await {
                 return Err(no_entity(field, end, workspace));
             }
         }
@@ -163,10 +163,10 @@ impl Service {
         Ok(GraphWritten { id, session, position: placed.position })
     }
 
-    /// Whether an id is that of one of the caller's sessions.
-    async fn is_session(&self, caller: &Caller, id: &str) -> bool {
+    /// Whether an id is that of a session of the workspace.
+    async fn is_session(&self, caller: &Caller, workspace: &str, id: &str) -> bool {
         let Ok(session) = SessionId::new(id) else { return false };
-        !is_notebook(&session) && self.store.info(&caller.key(&session)).await.is_ok()
+        !is_notebook(&session) && self.is_in_workspace(caller, workspace, &session).await
     }
 
     /// Runs `look` on the graph of a notebook, an empty one when that is not there.
@@ -195,7 +195,7 @@ fn full(of: &str, most: usize) -> ServiceError {
 fn no_entity(field: &str, id: &str, workspace: &str) -> ServiceError {
     let message = format!("{field}: {workspace} has no entity {id}");
     let mut error = ServiceError::new(Code::EntityNotFound, message).action(
-        "write the entity first; sessions and the workspace are there without being written",
+        "write the entity first; the workspace and its sessions are there without being written",
     );
     error.hint.field = Some(field.to_owned());
     error

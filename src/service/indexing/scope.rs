@@ -22,6 +22,8 @@ const WAITING_MAX: u64 = 4_096;
 const TIER: usize = 11;
 /// Sessions that are named as behind.
 const NAMED_MAX: usize = 20;
+/// Workspaces that are named.
+const WORKSPACES_MAX: usize = 100;
 
 /// How much of a scope is in its index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -215,6 +217,15 @@ impl ScopeIndex {
             }
         }
         served
+    }
+
+    /// The workspaces of its living sessions that are wanted, in the order of their names.
+    pub(crate) fn workspaces(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        let state = self.state();
+        let alive = state.sessions.values().filter(|session| session.is_alive());
+        let names = alive.filter_map(|session| session.workspace.as_deref());
+        let names: BTreeSet<&str> = names.filter(|name| is_wanted(name)).collect();
+        names.into_iter().take(WORKSPACES_MAX).map(str::to_owned).collect()
     }
 
     pub(crate) fn coverage(&self) -> Coverage {

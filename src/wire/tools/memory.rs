@@ -309,6 +309,9 @@ pub(crate) struct MemoryPaged {
     /// What did not fit: ask for it with more tokens, or alone.
     left_out: Vec<BlockOut>,
     tokens: usize,
+    /// Those that a workspace: of the query means.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    workspaces: Vec<String>,
     /// Of out: the positions that were stored.
     #[serde(skip_serializing_if = "none")]
     paged_out: Option<PagedOut>,
@@ -325,6 +328,7 @@ impl MemoryPaged {
             blocks: paged.blocks.into_iter().map(BlockOut::from).collect(),
             left_out: paged.left_out.into_iter().map(BlockOut::from).collect(),
             tokens: paged.tokens,
+            workspaces: paged.workspaces,
             paged_out: None,
             checkpoint: None,
             trust: TRUST,

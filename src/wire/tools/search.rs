@@ -91,6 +91,9 @@ pub(crate) struct MemoryBlock {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Blocks {
     blocks: Vec<MemoryBlock>,
+    /// Those that a workspace: of the query means.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    workspaces: Vec<String>,
     complete: Complete,
     #[serde(skip_serializing_if = "none")]
     next_cursor: Option<String>,
@@ -133,6 +136,7 @@ impl Blocks {
     pub(crate) fn of(found: SearchResult) -> Self {
         Self {
             blocks: found.hits.into_iter().map(MemoryBlock::from).collect(),
+            workspaces: found.workspaces,
             complete: Complete::of(found.coverage, found.is_noted, found.meaning),
             next_cursor: found.next_page,
             trust: TRUST,
