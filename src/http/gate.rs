@@ -98,7 +98,7 @@ impl Server {
         refusal
     }
 
-    fn audited(&self, method: &Method, route: &str) -> bool {
+    pub(super) fn audited(&self, method: &Method, route: &str) -> bool {
         self.registered.find(method.as_str(), route).is_some_and(Route::audited)
     }
 

@@ -57,10 +57,28 @@ impl RequestId {
     }
 }
 
-/// Around every route: names the request, refuses foreign hosts and origins, counts and logs it,
-/// writes refusals out. A panic below is an answer too.
+/// Around every route: see [`guarded`]. A call that goes into the audit log is carried out and
+/// written down though its client leaves.
 pub(super) async fn guard(
     State(server): Shared,
+    route: Option<MatchedPath>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    let path = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
+    let is_audited = server.audited(request.method(), path);
+    let guarded = guarded(server, route, request, next);
+    if !is_audited {
+        return guarded.await;
+    }
+    let answered = tokio::spawn(guarded).await;
+    answered.unwrap_or_else(|error| panicked(Box::new(error.to_string())))
+}
+
+/// Names the request, refuses foreign hosts and origins, counts and logs it, writes refusals out. A
+/// panic below is an answer too.
+async fn guarded(
+    server: Arc<Server>,
     route: Option<MatchedPath>,
     mut request: Request,
     next: Next,

@@ -3,7 +3,7 @@
 //! are the same code. Forgetting them changes nothing but time.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -13,7 +13,7 @@ use tokio::sync::OwnedMutexGuard;
 use super::{Service, ServiceResult, line::Link, notes::State};
 use crate::{
     env::sync::{Mutex, MutexGuard},
-    event::{Lsn, Position, Range, SessionKey, Timestamp},
+    event::{Lsn, Position, Range, Scope, SessionId, SessionKey, Timestamp},
     projection::{Facts, checkpoints::Checkpoints},
     store::{Fill, Notes, Read, SessionInfo, StoreResult},
 };
@@ -22,6 +22,8 @@ use crate::{
 const FOLD_EVENTS: usize = 1_000;
 /// Bytes of bodies held while folding.
 const FOLD_BYTES: usize = 4 << 20;
+/// Sessions that a fork reads from, as far as they are named.
+pub(super) const ANCESTORS_MAX: usize = 1_000;
 
 /// Facts of sessions, bounded in memory: the least recently used go first.
 pub(super) struct FactsCache {
@@ -40,11 +42,16 @@ struct Slots {
 
 struct Slot {
     kept: Arc<tokio::sync::Mutex<Kept>>,
+    /// Other sessions whose events its facts have: those that it reads from as a fork or continues.
+    others: Writers,
     used: u64,
     /// When, by the monotonic clock.
     used_at: Duration,
     bytes: usize,
 }
+
+/// Sessions whose events another one has; `None` where they are too many to name.
+type Writers = Option<BTreeSet<SessionId>>;
 
 /// Facts, and which life of the session they belong to.
 #[derive(Default)]
@@ -83,6 +90,7 @@ impl FactsCache {
         let used = slots.uses;
         let slot = slots.sessions.entry(key.clone()).or_insert_with(|| Slot {
             kept: Arc::default(),
+            others: Some(BTreeSet::new()),
             used,
             used_at: now,
             bytes: 0,
@@ -124,6 +132,27 @@ impl FactsCache {
     /// Forgets a session's facts.
     pub(super) fn forget(&self, key: &SessionKey) {
         Self::remove(&mut self.slots(), key);
+    }
+
+    /// Notes whose events the facts of a session will have beside its own.
+    fn note_others(&self, key: &SessionKey, others: Writers) {
+        if let Some(slot) = self.slots().sessions.get_mut(key) {
+            slot.others = slot.others.take().zip(others).map(|(one, other)| &one | &other);
+        }
+    }
+
+    /// Forgets the facts that have events of these sessions of a scope; of all its sessions for
+    /// `None`.
+    pub(super) fn forget_events_of(&self, scope: &Scope, writers: Option<&[SessionId]>) {
+        let mut slots = self.slots();
+        let has_events = |key: &SessionKey, slot: &Slot| {
+            let Some((writers, others)) = writers.zip(slot.others.as_ref()) else { return true };
+            writers.iter().any(|writer| *writer == key.session || others.contains(writer))
+        };
+        let of_scope = slots.sessions.iter().filter(|(key, _)| key.scope == *scope);
+        let gone = of_scope.filter(|(key, slot)| has_events(key, slot));
+        let gone: Vec<SessionKey> = gone.map(|(key, _)| key.clone()).collect();
+        gone.iter().for_each(|key| Self::remove(&mut slots, key));
     }
 
     /// Forgets the facts of sessions that were not used since then.
@@ -202,6 +231,9 @@ impl Service {
                 .filter(|(links, facts)| *links == before && facts.reached() <= info.tail)
             else {
                 drop(kept);
+                for link in &before {
+                    self.note_writers(key, &link.key).await?;
+                }
                 let mut facts = self.facts_of_line(&before).await?;
                 facts.begin(key.session.as_str());
                 let mut kept = self.kept(&slot, key, &mut info).await?;
@@ -302,12 +334,27 @@ impl Service {
             *info = self.found(key, self.store.info(key).await)?;
         }
         if kept.created_at != Some(info.created_at) {
+            if info.forked_from.is_some() {
+                // Before the first event is folded: what goes afterwards finds the facts.
+                self.note_writers(key, key).await?;
+            }
             *kept = Kept { created_at: Some(info.created_at), ..Kept::default() };
         }
         if kept.facts.position > info.tail {
             kept.facts = Facts::default();
         }
         Ok(kept)
+    }
+
+    /// Notes that the facts of a session will have the events of another one, which may have them
+    /// of others.
+    async fn note_writers(&self, key: &SessionKey, of: &SessionKey) -> ServiceResult<()> {
+        let family = self.store.family(of, ANCESTORS_MAX).await?;
+        let is_whole = family.depth <= family.ancestors.len() as u64;
+        let others = family.ancestors.into_iter().map(|one| one.session);
+        let others = others.chain([of.session.clone()]).collect();
+        self.facts.note_others(key, is_whole.then_some(others));
+        Ok(())
     }
 
     /// Runs `look` on the notes of a session as of `found`, or later.

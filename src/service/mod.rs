@@ -244,6 +244,24 @@ impl Service {
         })
     }
 
+    /// Carries out what takes several steps in a task of its own: what was begun is finished, though
+    /// its caller does not wait for it. To a caller that waited long the outcome is unknown.
+    async fn carried_out<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = ServiceResult<T>> + Send + 'static,
+    ) -> ServiceResult<T> {
+        let seconds = WRITE_PATIENCE.as_secs();
+        let under_way = |_| {
+            let message = format!("this has been under way for {seconds} s and is carried out");
+            let mut error = ServiceError::new(Code::OutcomeUnknown, message)
+                .action("ask again: the answer says when it is done");
+            error.hint.retryable = true;
+            Err(error)
+        };
+        let done = tokio::time::timeout(WRITE_PATIENCE, in_a_task(work)).await;
+        done.unwrap_or_else(under_way)
+    }
+
     /// Wall time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -255,4 +273,12 @@ impl Service {
     pub fn monotonic(&self) -> Duration {
         self.clock.monotonic()
     }
+}
+
+/// Runs what does not end with its caller.
+async fn in_a_task<T: Send + 'static>(
+    task: impl Future<Output = ServiceResult<T>> + Send + 'static,
+) -> ServiceResult<T> {
+    let done = tokio::spawn(task).await;
+    done.unwrap_or_else(|error| Err(ServiceError::new(Code::InternalError, error.to_string())))
 }

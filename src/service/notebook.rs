@@ -72,6 +72,24 @@ impl Service {
         })
     }
 
+    /// All notebooks of a workspace: more than one, where one was deleted and restored later.
+    pub(super) async fn notebooks(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+    ) -> ServiceResult<Vec<SessionId>> {
+        let mut found = Vec::new();
+        for number in 0..IDS {
+            let session = notebook_of(workspace, number);
+            match self.store.info(&caller.key(&session)).await.map_err(ServiceError::from) {
+                Ok(_) => found.push(session),
+                Err(error) if error.code.is_gone() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
     /// Appends to the notebook of a workspace, which is created with its first batch. A lease is
     /// one of another session, so none is shown.
     pub(super) async fn append_to_notebook(

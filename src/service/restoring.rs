@@ -434,7 +434,12 @@ impl Service {
 /// A refusal of the named successor.
 fn no_successor(mut error: ServiceError) -> ServiceError {
     error.hint.field = Some("successor_id".to_owned());
-    error.action("name a session of work of this workspace, or none: then one is made")
+    match error.code {
+        Code::SessionNotFound => {
+            error.action("name a session of work of this workspace, or none: then one is made")
+        }
+        _ => error,
+    }
 }
 
 /// The successor that the same call made before.

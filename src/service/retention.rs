@@ -1,9 +1,11 @@
 //! Verbs on lifetimes: hold and release, restore, due dates, and the owner's periodic sweep. It
 //! must not decide when a session expires; the store does.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
-use super::{Caller, Service, ServiceResult, sessions::page_limit, store_error::unwritten};
+use super::{
+    Caller, Service, ServiceResult, in_a_task, sessions::page_limit, store_error::unwritten,
+};
 use crate::{
     event::{SessionId, Timestamp},
     store::{Aging, Change, Lifetimes, SessionInfo, StoreError, Swept},
@@ -60,8 +62,9 @@ impl Service {
             Err(StoreError::SessionExpired { .. } | StoreError::SessionDeleted { .. })
         );
         let change = Change { restore: true, ..Change::default() };
-        let info = self.durable(self.store.change(&key, change)).await.map_err(unwritten)?;
-        Ok((info, hidden))
+        let store = Arc::clone(&self.store);
+        let restored = async move { store.change(&key, change).await.map_err(unwritten) };
+        Ok((self.carried_out(restored).await?, hidden))
     }
 
     /// Due dates of the caller's sessions. Changes nothing.
@@ -95,7 +98,8 @@ impl Service {
     ) -> ServiceResult<Retention> {
         let mut swept = Swept::default();
         for _ in 0..ROUNDS_MAX {
-            let round = self.sweep().await?;
+            let service = self.clone();
+            let round = in_a_task(async move { service.sweep().await }).await?;
             swept.expired.extend(round.expired);
             swept.reclaimed.extend(round.reclaimed);
             swept.failed += round.failed;

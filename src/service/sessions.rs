@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     env::sync::Mutex,
-    event::{Batch, SessionId, Timestamp, limits},
+    event::{Batch, SessionId, SessionKey, Timestamp, limits},
     store::{Appended, Change, Listed, Listing, NewSession, Only, SessionInfo, StoreError},
 };
 
@@ -248,16 +248,26 @@ impl Service {
         session: &SessionId,
         now: bool,
     ) -> ServiceResult<Option<Timestamp>> {
+        let (service, session) = (self.clone(), session.clone());
+        let key = caller.key(&session);
+        self.carried_out(async move { service.delete(&key, session, now).await }).await
+    }
+
+    async fn delete(
+        &self,
+        key: &SessionKey,
+        session: SessionId,
+        now: bool,
+    ) -> ServiceResult<Option<Timestamp>> {
         let change = Change { delete: !now, discard: now, ..Change::default() };
-        let deleted = self.durable(self.store.change(&caller.key(session), change)).await;
-        match deleted {
+        match self.store.change(key, change).await {
             Ok(info) => {
                 let lifetimes = self.store.lifetimes();
                 Ok((!now).then(|| lifetimes.deleted_goes_at(info.used_at)))
             }
             Err(error @ StoreError::DiskFull(_)) => Err(unwritten(error)
                 .action("delete it without the possibility of restoring it, which frees its bytes")
-                .next(Next::DeleteNow(session.clone()))),
+                .next(Next::DeleteNow(session))),
             Err(error) => Err(unwritten(error)),
         }
     }

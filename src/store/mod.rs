@@ -73,6 +73,14 @@ pub trait Store: Maintain + Derived {
     /// [`StoreError::SessionNotFound`], [`StoreError::SessionDeleted`].
     fn info<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>>;
 
+    /// The workspace of a session, which may be deleted or expired; `None` where it has none, or
+    /// there is no such session.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    fn workspace<'a>(&'a self, key: &'a SessionKey)
+    -> BoxFuture<'a, StoreResult<Option<String>>>;
+
     /// What a session says about itself, to a caller that uses it: its idle time begins anew. A
     /// listing or a verification does not use it, and does not call this.
     ///

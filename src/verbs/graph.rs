@@ -113,7 +113,7 @@ impl Verb for Relate {
     const TAG: &'static str = "graph";
     const ABOUT: &'static str = "Creates a relation of two entities of a workspace. Its id follows \
                                  from its type, ends and properties: the same again is the same. \
-                                 The sessions of the caller and the workspace itself are entities.";
+                                 The workspace itself and its sessions are entities.";
     const ASKS: Asks = Asks::Body("The relation");
     const KEY: Option<&'static str> = Some("A retry with the same key writes it once");
     const ANSWERS: &'static str = "Where it was written, durable";

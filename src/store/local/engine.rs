@@ -341,6 +341,20 @@ impl Store for Local {
         .boxed()
     }
 
+    fn workspace<'a>(
+        &'a self,
+        key: &'a SessionKey,
+    ) -> BoxFuture<'a, StoreResult<Option<String>>> {
+        async move {
+            match self.sessions.session(key) {
+                Ok(session) => Ok(session.state().entry.workspace.clone()),
+                Err(StoreError::SessionNotFound { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        }
+        .boxed()
+    }
+
     fn used<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
         self.upkeep.used(key).boxed()
     }

@@ -1,4 +1,4 @@
-//! A store whose appends wait until they are let through, whose reads are counted, and which can be
+//! A store whose appends and removals wait until they are let through, whose reads are counted, and which can be
 //! cut off. It must not change what they do otherwise.
 
 use std::sync::{
@@ -51,18 +51,26 @@ impl Gate {
         self.is_cut.store(is_cut, Ordering::Relaxed);
     }
 
+    /// Waits until the gate is open.
+    async fn pass(&self) -> StoreResult<()> {
+        self.arrived.send_modify(|count| *count += 1);
+        self.open.subscribe().wait_for(|open| *open).await.unwrap();
+        self.passed.fetch_add(1, Ordering::Relaxed);
+        self.reach()
+    }
+
     fn reach(&self) -> StoreResult<()> {
         let reason = || "the connection was refused".to_owned();
         let cut = || StoreError::Unreachable { reason: reason() };
         if self.is_cut.load(Ordering::Relaxed) { Err(cut()) } else { Ok(()) }
     }
 
-    /// Returns when an append waits at the closed gate.
+    /// Returns when an append or a removal waits at the closed gate.
     pub async fn reached(&self) {
         self.arrived.subscribe().wait_for(|count| *count > 0).await.unwrap();
     }
 
-    /// Appends that were let through.
+    /// Appends and removals that were let through.
     pub fn passed(&self) -> usize {
         self.passed.load(Ordering::Relaxed)
     }
@@ -125,11 +133,40 @@ impl Store for Gate {
         batch: Batch,
     ) -> BoxFuture<'a, StoreResult<Appended>> {
         Box::pin(async move {
-            self.arrived.send_modify(|count| *count += 1);
-            self.open.subscribe().wait_for(|open| *open).await.unwrap();
-            self.passed.fetch_add(1, Ordering::Relaxed);
-            self.reach()?;
+            self.pass().await?;
             self.store.append(key, batch).await
+        })
+    }
+
+    fn erase<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<()>> {
+        Box::pin(async move {
+            self.pass().await?;
+            self.store.erase(key).await
+        })
+    }
+
+    fn redact<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<Position>>> {
+        Box::pin(async move {
+            self.pass().await?;
+            self.store.redact(key, event).await
+        })
+    }
+
+    fn change<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        change: Change,
+    ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
+        Box::pin(async move {
+            if change.delete || change.discard || change.restore {
+                self.pass().await?;
+            }
+            self.reach()?;
+            self.store.change(key, change).await
         })
     }
 
@@ -155,11 +192,9 @@ impl Store for Gate {
 
     passed_on! {
         create(scope: &'a Scope, new: NewSession) -> StoreResult<(SessionInfo, Appended)>;
-        change(key: &'a SessionKey, change: Change) -> StoreResult<SessionInfo>;
+        workspace(key: &'a SessionKey) -> StoreResult<Option<String>>;
         used(key: &'a SessionKey) -> StoreResult<SessionInfo>;
         family(key: &'a SessionKey, limit: usize) -> StoreResult<Family>;
-        erase(key: &'a SessionKey) -> StoreResult<()>;
-        redact(key: &'a SessionKey, event: &'a EventId) -> StoreResult<Option<Position>>;
         sweep() -> StoreResult<Swept>;
         aging(scope: &'a Scope, limit: usize) -> StoreResult<Vec<Aging>>;
         list(scope: &'a Scope, listing: Listing) -> StoreResult<Listed>;

@@ -461,6 +461,18 @@ impl Store for Model {
         async move { self.with(key, |session| Ok(session.info.clone())) }.boxed()
     }
 
+    fn workspace<'a>(
+        &'a self,
+        key: &'a SessionKey,
+    ) -> BoxFuture<'a, StoreResult<Option<String>>> {
+        async move {
+            let sessions = self.sessions();
+            let found = sessions.get(key).filter(|session| !session.erased);
+            Ok(found.and_then(|session| session.info.workspace.clone()))
+        }
+        .boxed()
+    }
+
     fn used<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
         async move {
             let counted = self.counted();
