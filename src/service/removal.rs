@@ -2,8 +2,7 @@
 //! its caller waits for it or not. It must not return before it is removed.
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult,
-    facts::ANCESTORS_MAX,
+    Caller, Code, Service, ServiceError, ServiceResult, facts::ANCESTORS_MAX,
     store_error::unwritten,
 };
 use crate::{

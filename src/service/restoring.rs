@@ -372,9 +372,11 @@ impl Service {
             return Ok(Some(format!("session {from} continues {id}")));
         }
         let mut next = self.successors(caller, own.workspace.as_deref()).await?;
-        let next = next.remove(id).unwrap_or_default().into_iter().find(|next| {
-            read_before(next).is_some_and(|(known, _)| known == *id)
-        });
+        let next = next
+            .remove(id)
+            .unwrap_or_default()
+            .into_iter()
+            .find(|next| read_before(next).is_some_and(|(known, _)| known == *id));
         Ok(next.map(|next| format!("session {} continues {id} already", next.key.session)))
     }
 

@@ -28,8 +28,7 @@ use crate::{
         body::{self, MemoryBody},
     },
     search::{
-        self, EventText, Near, Order, Part, Ranked, SearchQuery, SessionRef, Snippet, rank,
-        snippet,
+        self, EventText, Near, Order, Part, Ranked, SearchQuery, SessionRef, Snippet, rank, snippet,
     },
     store::{Fill, Mapped, Read, SessionInfo},
 };

@@ -78,8 +78,7 @@ pub trait Store: Maintain + Derived {
     ///
     /// # Errors
     /// Those of the engine.
-    fn workspace<'a>(&'a self, key: &'a SessionKey)
-    -> BoxFuture<'a, StoreResult<Option<String>>>;
+    fn workspace<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<Option<String>>>;
 
     /// What a session says about itself, to a caller that uses it: its idle time begins anew. A
     /// listing or a verification does not use it, and does not call this.

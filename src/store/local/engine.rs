@@ -341,10 +341,7 @@ impl Store for Local {
         .boxed()
     }
 
-    fn workspace<'a>(
-        &'a self,
-        key: &'a SessionKey,
-    ) -> BoxFuture<'a, StoreResult<Option<String>>> {
+    fn workspace<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<Option<String>>> {
         async move {
             match self.sessions.session(key) {
                 Ok(session) => Ok(session.state().entry.workspace.clone()),

@@ -9,6 +9,7 @@ pub mod house;
 mod jwt;
 mod leaving;
 mod limits;
+mod look_alikes;
 mod raw;
 mod recorded;
 mod tls;

@@ -12,6 +12,7 @@ mod keys;
 mod knock;
 mod lifetimes;
 mod refused;
+mod removals;
 mod sessions;
 mod slices;
 mod streams;

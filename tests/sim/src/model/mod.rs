@@ -461,10 +461,7 @@ impl Store for Model {
         async move { self.with(key, |session| Ok(session.info.clone())) }.boxed()
     }
 
-    fn workspace<'a>(
-        &'a self,
-        key: &'a SessionKey,
-    ) -> BoxFuture<'a, StoreResult<Option<String>>> {
+    fn workspace<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<Option<String>>> {
         async move {
             let sessions = self.sessions();
             let found = sessions.get(key).filter(|session| !session.erased);
