@@ -72,7 +72,7 @@ async fn a_removal_forgets_the_facts_of_no_tenant_but_its_own() {
         ids.push(events["data"][0]["id"].as_str().unwrap().to_owned());
         walled.post(token, "/v1/sessions", &json!({"id": "away"})).await;
         walled.post(token, "/v1/sessions", &json!({"id": "held"})).await;
-        walled.post(token, "/v1/sessions/held/hold", &json!({})).await;
+        walled.call(token, "PUT", "/v1/sessions/held/hold", None).await;
     }
     let view = "/v1/sessions/s/views/continuation";
     let look = async |token: &str| {
@@ -87,7 +87,7 @@ async fn a_removal_forgets_the_facts_of_no_tenant_but_its_own() {
         ("/v1/sessions/s/events/none/redact", 404),
         ("/v1/sessions/none/events/none/redact", 404),
         ("/v1/sessions/none/erase", 404),
-        ("/v1/sessions/held/erase", 409),
+        ("/v1/sessions/held/erase", 423),
     ] {
         let refused = walled.post(&ours, path, &json!({})).await;
         assert_eq!(refused.status, expected, "{path}: {}", refused.text);
