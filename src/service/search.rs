@@ -235,7 +235,7 @@ impl Service {
         if query.filters.names_workspaces() {
             let (index, filters) = (Arc::clone(&index), query.filters.clone());
             let named = move || index.workspaces(|name| filters.admits_workspace(Some(name)));
-            result.workspaces = apart(async move { Ok(named()) }).await?;
+            result.workspaces = self.computed(&caller.scope.tenant, named).await?;
         }
         let vector = vector.flatten();
         let spare = if query.needs_text() { VERIFIED_MAX } else { SPARE };
