@@ -305,8 +305,7 @@ fn every_published_verb_and_tool_with_a_workspace_is_asked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_session_of_work_of_the_same_workspace_becomes_a_successor() {
-    let desk = Desk::new();
-    let (server, house) = served(&desk).await;
+    let house = House::plain().await;
     settle(&house).await;
     session(&house, "own", "/proj/bank").await;
     session(&house, "bare", "").await;
@@ -377,15 +376,12 @@ async fn only_a_session_of_work_of_the_same_workspace_becomes_a_successor() {
     let refused = house.post("/v1/workspaces/%2Fproj%2Fbank/relationships", &relation).await;
     assert_eq!(refused.code(), "entity_not_found", "{}", refused.text);
     // A tool at work in one workspace that restores another makes a session there.
-    for which in DOORS {
-        let mut door = Door::open(which, &server).await;
-        let saved = json!({"workspaceId": format!("here {which}"), "conversationContext": "hens"});
-        let here = door.ok("save_session", saved).await["sessionId"].clone();
-        let asked = json!({"workspaceId": "/proj/bank", "sessionId": "s-wolfsbane"});
-        let there = door.ok("restore_session", asked).await;
-        assert_ne!(there["sessionId"], here, "{which}: {there}");
-        let about = door.ok("get_session", json!({"sessionId": here})).await;
-        assert!(about.get("continues").is_none(), "{which}: {about}");
-    }
-    server.stop().await;
+    let headers = [("content-type", "application/json"), ("sessionlog-session", "s-otterhound")];
+    let asked = json!({"workspaceId": "/proj/bank", "sessionId": "s-wolfsbane"});
+    let asked = asked.to_string().into_bytes();
+    let there = house.call("POST", "/v1/tools/restore_session", &headers, Some(asked)).await;
+    let next = there.json()["sessionId"].as_str().unwrap().to_owned();
+    assert!(next.starts_with("next_"), "{}", there.text);
+    let chain = house.get("/v1/workspaces/%2Fproj%2Fsecret%2Fbank/chain").await.text;
+    assert_eq!(of_others(&chain, "otterhound"), [""; 0], "{chain}");
 }
