@@ -95,7 +95,7 @@ async fn a_removal_forgets_the_facts_of_no_tenant_but_its_own() {
     }
     // What another session of the same user loses leaves this one's facts as well.
     for path in
-        [format!("/v1/sessions/s/events/{}/redact", ids[0]), "/v1/sessions/away/erase".into()]
+        [format!("/v1/sessions/s/events/{}/redact", ids[1]), "/v1/sessions/away/erase".into()]
     {
         let done = walled.post(&theirs, &path, &json!({})).await;
         assert_eq!(done.status, 200, "{}", done.text);
@@ -180,7 +180,8 @@ async fn an_erasure_reads_the_notebook_of_its_workspace_and_no_other() {
     for (id, named) in [("one", 1), ("gone", 1), ("none", 0)] {
         let erased = house.post(&format!("/v1/sessions/{id}/erase"), &json!({})).await;
         assert_eq!(erased.status, 200, "{id}: {}", erased.text);
-        assert_eq!(erased.json()["memory"].as_array().unwrap().len(), named, "{}", erased.text);
+        let items = erased.json()["memory"].as_array().map_or(0, Vec::len);
+        assert_eq!(items, named, "{id}: {}", erased.text);
     }
     // Its three items, once, and nothing of the nineteen other notebooks.
     assert!(gate.read_since() <= 3);
