@@ -4,13 +4,14 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    ops::Deref,
     sync::Arc,
     time::Duration,
 };
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::{Service, ServiceResult, line::Link, notes::State};
+use super::{Held, ResearchOptions, Room, Service, ServiceResult, line::Link, notes::State};
 use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Lsn, Position, Range, SessionKey, Timestamp},
@@ -23,10 +24,12 @@ const FOLD_EVENTS: usize = 1_000;
 /// Bytes of bodies held while folding.
 const FOLD_BYTES: usize = 4 << 20;
 
-/// Facts of sessions, bounded in memory: the least recently used go first.
+/// Facts of sessions, bounded in memory: the least recently used go first. Those in use beyond that
+/// are bounded by their room.
 pub(super) struct FactsCache {
     slots: Mutex<Slots>,
     bytes_max: usize,
+    room: Room,
 }
 
 #[derive(Default)]
@@ -57,6 +60,23 @@ pub(super) struct Kept {
     pub(super) state: Option<(Lsn, Arc<State>, usize)>,
     /// The facts of the sessions that it continues, and its own after them.
     line: Option<(Vec<Link>, Box<Facts>)>,
+    /// The room that all of it takes.
+    held: Option<Held>,
+}
+
+/// Facts that are made for one answer, and the room they take.
+#[derive(Default)]
+pub struct OwnFacts {
+    facts: Facts,
+    held: Option<Held>,
+}
+
+impl Deref for OwnFacts {
+    type Target = Facts;
+
+    fn deref(&self) -> &Facts {
+        &self.facts
+    }
 }
 
 impl Kept {
@@ -68,8 +88,10 @@ impl Kept {
 }
 
 impl FactsCache {
-    pub(super) fn new(bytes_max: usize) -> Self {
-        Self { slots: Mutex::default(), bytes_max }
+    pub(super) fn new(options: ResearchOptions) -> Self {
+        let ResearchOptions { facts_bytes_max, held_bytes_max, .. } = options;
+        let room = Room::of_facts(held_bytes_max.max(2 * facts_bytes_max));
+        Self { slots: Mutex::default(), bytes_max: facts_bytes_max, room }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -172,9 +194,10 @@ impl Service {
         loop {
             let mut kept = self.kept(&slot, key, &mut info).await?;
             if self.fold_some(key, &mut kept.facts, info.tail).await? {
-                self.facts.weigh(key, kept.weight());
+                self.weigh(key, &mut kept)?;
                 return Ok(look(&info, &kept.facts));
             }
+            self.weigh(key, &mut kept)?;
             // Release the lock between slices: an append does not wait for another caller's long
             // fold.
             drop(kept);
@@ -203,16 +226,20 @@ impl Service {
             else {
                 drop(kept);
                 let mut facts = self.facts_of_line(&before).await?;
-                facts.begin(key.session.as_str());
+                facts.facts.begin(key.session.as_str());
                 let mut kept = self.kept(&slot, key, &mut info).await?;
+                let OwnFacts { facts, held } = facts;
                 kept.line = Some((before.clone(), Box::new(facts)));
+                drop(held);
+                self.weigh(key, &mut kept)?;
                 continue;
             };
             if self.fold_some(key, facts, info.tail).await? {
                 let answer = look(&info, facts);
-                self.facts.weigh(key, kept.weight());
+                self.weigh(key, &mut kept)?;
                 return Ok(answer);
             }
+            self.weigh(key, &mut kept)?;
             drop(kept);
             tokio::task::yield_now().await;
         }
@@ -223,22 +250,20 @@ impl Service {
         &self,
         key: &SessionKey,
         to: Position,
-    ) -> ServiceResult<Facts> {
+    ) -> ServiceResult<OwnFacts> {
         let before = self.line_before(key).await?;
         if before.is_empty() {
             return self.facts_at(key, to).await;
         }
-        let mut facts = self.facts_of_line(&before).await?;
-        facts.begin(key.session.as_str());
-        while !self.fold_some(key, &mut facts, to).await? {
-            tokio::task::yield_now().await;
-        }
-        Ok(facts)
+        let mut own = self.facts_of_line(&before).await?;
+        own.facts.begin(key.session.as_str());
+        self.fold_to(key, &mut own, to).await?;
+        Ok(own)
     }
 
     /// The facts of sessions that continue one another, each as far as the next one has read it.
-    async fn facts_of_line(&self, line: &[Link]) -> ServiceResult<Facts> {
-        let mut facts = Facts::default();
+    async fn facts_of_line(&self, line: &[Link]) -> ServiceResult<OwnFacts> {
+        let mut own = OwnFacts::default();
         for (place, link) in line.iter().enumerate() {
             let known = |facts: &Facts| (facts.position == link.to).then(|| facts.clone());
             let known = match place {
@@ -246,16 +271,14 @@ impl Service {
                 _ => None,
             };
             if let Some(known) = known {
-                facts = known;
-                facts.belong_to(link.key.session.as_str());
+                own.facts = known;
+                own.facts.belong_to(link.key.session.as_str());
                 continue;
             }
-            facts.begin(link.key.session.as_str());
-            while !self.fold_some(&link.key, &mut facts, link.to).await? {
-                tokio::task::yield_now().await;
-            }
+            own.facts.begin(link.key.session.as_str());
+            self.fold_to(&link.key, &mut own, link.to).await?;
         }
-        Ok(facts)
+        Ok(own)
     }
 
     /// Brings the facts of a session up to now if the reads that are left do, and takes off those
@@ -269,8 +292,15 @@ impl Service {
             *reads -= 1;
             reached = self.fold_some(key, &mut kept.facts, info.tail).await?;
         }
-        self.facts.weigh(key, kept.weight());
+        self.weigh(key, &mut kept)?;
         Ok(reached)
+    }
+
+    /// Notes what the facts of a session weigh now, and takes room for it.
+    fn weigh(&self, key: &SessionKey, kept: &mut Kept) -> ServiceResult<()> {
+        let bytes = kept.weight();
+        self.facts.weigh(key, bytes);
+        self.facts.room.fit(&key.scope.tenant, &mut kept.held, bytes)
     }
 
     pub(super) fn slot(&self, key: &SessionKey) -> Arc<tokio::sync::Mutex<Kept>> {
@@ -334,7 +364,7 @@ impl Service {
             tokio::task::yield_now().await;
         }
         let answer = look(&info, &mut kept);
-        self.facts.weigh(key, kept.weight());
+        self.weigh(key, &mut kept)?;
         Ok(answer)
     }
 
@@ -342,12 +372,26 @@ impl Service {
     ///
     /// # Errors
     /// Those of reading the session.
-    pub async fn facts_at(&self, key: &SessionKey, position: Position) -> ServiceResult<Facts> {
-        let mut facts = Facts::default();
-        while !self.fold_some(key, &mut facts, position).await? {
+    pub async fn facts_at(&self, key: &SessionKey, position: Position) -> ServiceResult<OwnFacts> {
+        let mut own = OwnFacts::default();
+        self.fold_to(key, &mut own, position).await?;
+        Ok(own)
+    }
+
+    /// Folds all that is left before a position, as far as there is room for it.
+    async fn fold_to(
+        &self,
+        key: &SessionKey,
+        own: &mut OwnFacts,
+        to: Position,
+    ) -> ServiceResult<()> {
+        let mut reached = false;
+        while !reached {
+            reached = self.fold_some(key, &mut own.facts, to).await?;
+            self.facts.room.fit(&key.scope.tenant, &mut own.held, own.facts.weight())?;
             tokio::task::yield_now().await;
         }
-        Ok(facts)
+        Ok(())
     }
 
     /// Folds one read of `[facts.reached(), to)` in; whether that was the end of it. Dropped

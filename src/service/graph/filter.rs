@@ -1,13 +1,14 @@
 //! Filters and orders of rows that have members and properties: parsed from what a caller sent,
 //! then applied. It must not know what a row is.
 
-use std::{cell::OnceCell, cmp::Ordering};
+use std::{cell::OnceCell, cmp::Ordering, collections::HashSet};
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
+use super::order::{Key, Member, numbers};
 use crate::service::{ServiceError, ServiceResult};
 
-/// Filters of a query, orders of it, values of `in`, and characters of a field's name.
+/// Filters of a query, orders of it, values of all `in`, and characters of a field's name.
 const FILTERS_MAX: usize = 32;
 const SORTS_MAX: usize = 8;
 const VALUES_MAX: usize = 1_000;
@@ -16,6 +17,10 @@ const FIELD_CHARS_MAX: usize = 256;
 const OPS: &str = "eq, ne, lt, lte, gt, gte, in, contains or exists is expected";
 /// How a property is named that has the name of a member.
 const PROPERTIES: &str = "properties.";
+/// Bytes of the place of a row in an order, twice while it is made; and of the tree of the properties
+/// of one row, 64 KiB of text at most.
+const ORDER_BYTES: usize = 2 * size_of::<usize>();
+const TREE_BYTES: usize = 8 << 20;
 
 /// A condition on a member or a property.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,12 +48,13 @@ pub(super) trait Row {
     const MEMBERS: &'static [&'static str];
 
     /// One of its members.
-    fn member(&self, name: &str) -> Option<Value>;
+    fn member(&self, name: &str) -> Option<Member<'_>>;
 
     /// Its properties: the text of a JSON object.
     fn properties(&self) -> &str;
 }
 
+#[derive(PartialEq, Eq)]
 enum Field {
     Member(String),
     Property(String),
@@ -57,7 +63,8 @@ enum Field {
 enum Test {
     Same(Value, bool),
     Ordered(Value, fn(Ordering) -> bool),
-    In(Vec<Value>),
+    /// The texts among the values, and the others.
+    In(HashSet<String>, Vec<Value>),
     Contains(Value),
     Exists(bool),
 }
@@ -98,49 +105,60 @@ impl Sieve {
             };
             Ok((field, is_descending))
         };
-        Ok(Self {
-            tests: filters.into_iter().enumerate().map(test).collect::<ServiceResult<_>>()?,
-            sorts: sorts.into_iter().enumerate().map(sort).collect::<ServiceResult<_>>()?,
-        })
-    }
-
-    /// The rows that pass every filter, in order; equal ones as they came.
-    pub(super) fn sift<R: Row>(&self, rows: Vec<R>) -> Vec<R> {
-        let keys = |row: R| {
-            let properties = OnceCell::new();
-            let passes = |(field, test): &(Field, Test)| test.passes(field.of(&row, &properties));
-            if !self.tests.iter().all(passes) {
-                return None;
-            }
-            let keys = self.sorts.iter().map(|(field, _)| field.of(&row, &properties));
-            let keys: Vec<Option<Value>> = keys.collect();
-            Some((keys, row))
-        };
-        let mut kept: Vec<(Vec<Option<Value>>, R)> = rows.into_iter().filter_map(keys).collect();
-        if !self.sorts.is_empty() {
-            kept.sort_by(|(one, _), (other, _)| self.order(one, other));
+        let values = filters.iter().filter(|filter| filter.op == "in");
+        let values = values.filter_map(|filter| filter.value.as_array()).map(Vec::len).sum::<usize>();
+        if values > VALUES_MAX {
+            let problem = format!("at most {VALUES_MAX} values of in in all");
+            return Err(ServiceError::invalid("filters", problem));
         }
-        kept.into_iter().map(|(_, row)| row).collect()
-    }
-
-    fn order(&self, one: &[Option<Value>], other: &[Option<Value>]) -> Ordering {
-        for ((_, is_descending), (one, other)) in self.sorts.iter().zip(one.iter().zip(other)) {
-            let order = match (one, other) {
-                // Rows without the value are last in either order.
-                (None, None) => Ordering::Equal,
-                (None, Some(_)) => return Ordering::Greater,
-                (Some(_), None) => return Ordering::Less,
-                (Some(one), Some(other)) => {
-                    let order = compared(one, other);
-                    let order = order.unwrap_or_else(|| rank(one).cmp(&rank(other)));
-                    if *is_descending { order.reverse() } else { order }
-                }
-            };
-            if order != Ordering::Equal {
-                return order;
+        let tests = filters.into_iter().enumerate().map(test).collect::<ServiceResult<_>>()?;
+        let mut distinct: Vec<(Field, bool)> = Vec::with_capacity(sorts.len());
+        for read in sorts.into_iter().enumerate().map(sort) {
+            let (field, is_descending) = read?;
+            // What is equal by a field is equal by it again.
+            if distinct.iter().all(|(known, _)| *known != field) {
+                distinct.push((field, is_descending));
             }
         }
-        Ordering::Equal
+        Ok(Self { tests, sorts: distinct })
+    }
+
+    /// Bytes that [`Self::sift`] takes at most for so many rows.
+    pub(super) fn weight<R: Row>(&self, rows: usize) -> usize {
+        let row = 2 * size_of::<R>() + self.sorts.len() * size_of::<Key<'_>>() + ORDER_BYTES;
+        rows.saturating_mul(row).saturating_add(TREE_BYTES)
+    }
+
+    /// The rows that pass every filter, in order; equal ones as they came. No value is copied: a key
+    /// has the place of a text among the properties.
+    pub(super) fn sift<R: Row>(&self, mut rows: Vec<R>) -> Vec<R> {
+        rows.retain(|row| self.passes(row));
+        let width = self.sorts.len();
+        if width == 0 {
+            return rows;
+        }
+        let mut keys: Vec<Key<'_>> = Vec::with_capacity(rows.len() * width);
+        for row in &rows {
+            keys.extend(self.sorts.iter().map(|(field, _)| field.key(row)));
+        }
+        let keys_of = |row: usize| keys.get(row * width..).unwrap_or_default();
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_by(|one, other| self.order(keys_of(*one), keys_of(*other)));
+        drop(keys);
+        let mut rows: Vec<Option<R>> = rows.into_iter().map(Some).collect();
+        order.into_iter().filter_map(|at| rows.get_mut(at)?.take()).collect()
+    }
+
+    fn passes<R: Row>(&self, row: &R) -> bool {
+        let properties = OnceCell::new();
+        let passes = |(field, test): &(Field, Test)| test.passes(field.of(row, &properties));
+        self.tests.iter().all(passes)
+    }
+
+    fn order(&self, one: &[Key<'_>], other: &[Key<'_>]) -> Ordering {
+        let keys = one.iter().zip(other).zip(&self.sorts);
+        let orders = keys.map(|((one, other), (_, is_descending))| one.compared(other, *is_descending));
+        orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 }
 
@@ -158,7 +176,7 @@ impl Field {
 
     fn of<R: Row>(&self, row: &R, properties: &OnceCell<Map<String, Value>>) -> Option<Value> {
         let name = match self {
-            Self::Member(name) => return row.member(name),
+            Self::Member(name) => return row.member(name).map(Value::from),
             Self::Property(name) => name,
         };
         let read = || serde_json::from_str(row.properties()).unwrap_or_default();
@@ -169,6 +187,13 @@ impl Field {
         let mut names = name.split('.');
         let first = properties.get(names.next()?)?;
         names.try_fold(first, |value, name| value.as_object()?.get(name)).cloned()
+    }
+
+    fn key<'r, R: Row>(&self, row: &'r R) -> Key<'r> {
+        match self {
+            Self::Member(name) => row.member(name).map_or(Key::Absent, Key::from),
+            Self::Property(name) => Key::of(row.properties(), name),
+        }
     }
 }
 
@@ -189,7 +214,12 @@ impl Test {
             "gt" => ordered(Ordering::is_gt),
             "gte" => ordered(Ordering::is_ge),
             "in" => match value {
-                Value::Array(values) if values.len() <= VALUES_MAX => Ok(Self::In(values)),
+                Value::Array(values) if values.len() <= VALUES_MAX => {
+                    let (texts, others): (Vec<Value>, Vec<Value>) =
+                        values.into_iter().partition(Value::is_string);
+                    let texts = texts.iter().filter_map(Value::as_str).map(str::to_owned);
+                    Ok(Self::In(texts.collect(), others))
+                }
                 _ => refused(&format!("a list of at most {VALUES_MAX} values is expected")),
             },
             "contains" => match value {
@@ -215,7 +245,8 @@ impl Test {
             (_, None) => false,
             (Self::Same(value, wanted), Some(found)) => same(value, &found) == *wanted,
             (Self::Ordered(value, is), Some(found)) => compared(&found, value).is_some_and(is),
-            (Self::In(values), Some(found)) => values.iter().any(|value| same(value, &found)),
+            (Self::In(texts, _), Some(Value::String(found))) => texts.contains(&found),
+            (Self::In(_, values), Some(found)) => values.iter().any(|value| same(value, &found)),
             (Self::Contains(value), Some(found)) => match (&found, value) {
                 (Value::String(text), Value::String(part)) => text.contains(part.as_str()),
                 (Value::Array(values), part) => values.iter().any(|value| same(value, part)),
@@ -229,9 +260,7 @@ impl Test {
 /// Whether values are the same; numbers by what they are worth.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
-        (Value::Number(one), Value::Number(other)) => {
-            numbers(one, other).is_some_and(Ordering::is_eq)
-        }
+        (Value::Number(one), Value::Number(other)) => numbers(one, other).is_eq(),
         _ => one == other,
     }
 }
@@ -239,29 +268,10 @@ fn same(one: &Value, other: &Value) -> bool {
 /// The order of values of one type; `None` of values that have none.
 fn compared(one: &Value, other: &Value) -> Option<Ordering> {
     match (one, other) {
-        (Value::Number(one), Value::Number(other)) => numbers(one, other),
+        (Value::Number(one), Value::Number(other)) => Some(numbers(one, other)),
         (Value::String(one), Value::String(other)) => Some(one.cmp(other)),
         (Value::Bool(one), Value::Bool(other)) => Some(one.cmp(other)),
         _ => None,
-    }
-}
-
-fn numbers(one: &Number, other: &Number) -> Option<Ordering> {
-    match (one.as_i128(), other.as_i128()) {
-        (Some(one), Some(other)) => Some(one.cmp(&other)),
-        _ => one.as_f64()?.partial_cmp(&other.as_f64()?),
-    }
-}
-
-/// The order of types among each other.
-fn rank(value: &Value) -> u8 {
-    match value {
-        Value::Bool(_) => 0,
-        Value::Number(_) => 1,
-        Value::String(_) => 2,
-        Value::Array(_) => 3,
-        Value::Object(_) => 4,
-        Value::Null => 5,
     }
 }
 
@@ -276,8 +286,8 @@ mod tests {
     impl Row for Thing {
         const MEMBERS: &'static [&'static str] = &["id"];
 
-        fn member(&self, _: &str) -> Option<Value> {
-            Some(self.0.into())
+        fn member(&self, _: &str) -> Option<Member<'_>> {
+            Some(Member::Text(self.0))
         }
 
         fn properties(&self) -> &str {

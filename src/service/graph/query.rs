@@ -7,11 +7,12 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use super::{
     checks::{check_type, check_workspace, relation_id, text_of},
     filter::{GraphFilter, GraphSort, Row, Sieve},
+    order::Member,
     seen::{self, Looked, Seen},
 };
 use crate::{
@@ -179,18 +180,18 @@ impl Row for EntityRow {
         "last_at",
     ];
 
-    fn member(&self, name: &str) -> Option<Value> {
+    fn member(&self, name: &str) -> Option<Member<'_>> {
         let (written, seen) = (self.written.as_ref(), self.seen.as_ref());
         match name {
-            "type" => Some((*self.kind).into()),
-            "id" => Some((*self.id).into()),
-            "source" => Some(self.source().as_str().into()),
-            "created_at" => Some(written?.created_at.to_string().into()),
-            "updated_at" => Some(written?.updated_at.to_string().into()),
-            "sessions" => Some(seen?.sessions.into()),
-            "count" => Some(seen?.count.into()),
-            "first_at" => Some(seen?.first_at.to_string().into()),
-            "last_at" => Some(seen?.last_at.to_string().into()),
+            "type" => Some(Member::Text(&self.kind)),
+            "id" => Some(Member::Text(&self.id)),
+            "source" => Some(Member::Text(self.source().as_str())),
+            "created_at" => Some(Member::At(written?.created_at)),
+            "updated_at" => Some(Member::At(written?.updated_at)),
+            "sessions" => Some(Member::Count(seen?.sessions)),
+            "count" => Some(Member::Count(seen?.count)),
+            "first_at" => Some(Member::At(seen?.first_at)),
+            "last_at" => Some(Member::At(seen?.last_at)),
             _ => None,
         }
     }
@@ -204,15 +205,15 @@ impl Row for RelationRow {
     const MEMBERS: &'static [&'static str] =
         &["type", "id", "from_id", "to_id", "source", "created_at"];
 
-    fn member(&self, name: &str) -> Option<Value> {
+    fn member(&self, name: &str) -> Option<Member<'_>> {
         let relation = &self.relation;
         Some(match name {
-            "type" => (*relation.kind).into(),
-            "id" => (*relation.id).into(),
-            "from_id" => (*relation.from).into(),
-            "to_id" => (*relation.to).into(),
-            "source" => self.source.as_str().into(),
-            "created_at" => relation.at.to_string().into(),
+            "type" => Member::Text(&relation.kind),
+            "id" => Member::Text(&relation.id),
+            "from_id" => Member::Text(&relation.from),
+            "to_id" => Member::Text(&relation.to),
+            "source" => Member::Text(self.source.as_str()),
+            "created_at" => Member::At(relation.at),
             _ => return None,
         })
     }
