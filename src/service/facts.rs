@@ -4,7 +4,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    ops::Deref,
     sync::Arc,
     time::Duration,
 };
@@ -47,7 +46,15 @@ struct Slot {
     /// When, by the monotonic clock.
     used_at: Duration,
     bytes: usize,
+    held: InRoom,
 }
+
+/// The room of the facts of a session. It is theirs as long as they are in use, also when the table
+/// has forgotten them.
+type InRoom = Arc<Mutex<Option<Held>>>;
+
+/// Facts that a computation refers to: their room is taken until it is dropped.
+pub(super) type Pinned = Arc<tokio::sync::Mutex<Kept>>;
 
 /// Facts, and which life of the session they belong to.
 #[derive(Default)]
@@ -60,23 +67,7 @@ pub(super) struct Kept {
     pub(super) state: Option<(Lsn, Arc<State>, usize)>,
     /// The facts of the sessions that it continues, and its own after them.
     line: Option<(Vec<Link>, Box<Facts>)>,
-    /// The room that all of it takes.
-    held: Option<Held>,
-}
-
-/// Facts that are made for one answer, and the room they take.
-#[derive(Default)]
-pub struct OwnFacts {
-    facts: Facts,
-    held: Option<Held>,
-}
-
-impl Deref for OwnFacts {
-    type Target = Facts;
-
-    fn deref(&self) -> &Facts {
-        &self.facts
-    }
+    held: InRoom,
 }
 
 impl Kept {
@@ -103,28 +94,33 @@ impl FactsCache {
         let mut slots = self.slots();
         slots.uses += 1;
         let used = slots.uses;
-        let slot = slots.sessions.entry(key.clone()).or_insert_with(|| Slot {
-            kept: Arc::default(),
-            used,
-            used_at: now,
-            bytes: 0,
+        let slot = slots.sessions.entry(key.clone()).or_insert_with(|| {
+            let held = InRoom::default();
+            let kept = Kept { held: Arc::clone(&held), ..Kept::default() };
+            let kept = Arc::new(tokio::sync::Mutex::new(kept));
+            Slot { kept, used, used_at: now, bytes: 0, held }
         });
         (slot.used, slot.used_at) = (used, now);
         Arc::clone(&slot.kept)
     }
 
-    /// Notes what a session's facts weigh now and forgets others until all fit.
-    fn weigh(&self, key: &SessionKey, bytes: usize) {
-        let mut slots = self.slots();
-        let Some(slot) = slots.sessions.get_mut(key) else { return };
-        let before = std::mem::replace(&mut slot.bytes, bytes);
-        slots.bytes = slots.bytes - before + bytes;
-        while slots.bytes > self.bytes_max {
-            let others = slots.sessions.iter().filter(|(other, _)| *other != key);
-            let Some(oldest) = others.min_by_key(|(_, slot)| slot.used) else { return };
-            let oldest = oldest.0.clone();
-            Self::remove(&mut slots, &oldest);
-        }
+    /// Notes what a session's facts weigh now, forgets others until all fit, and takes room for it.
+    fn weigh(&self, key: &SessionKey, bytes: usize) -> ServiceResult<()> {
+        let held = {
+            let mut slots = self.slots();
+            let Some(slot) = slots.sessions.get_mut(key) else { return Ok(()) };
+            let held = Arc::clone(&slot.held);
+            let before = std::mem::replace(&mut slot.bytes, bytes);
+            slots.bytes = slots.bytes - before + bytes;
+            while slots.bytes > self.bytes_max {
+                let others = slots.sessions.iter().filter(|(other, _)| *other != key);
+                let Some(oldest) = others.min_by_key(|(_, slot)| slot.used) else { break };
+                let oldest = oldest.0.clone();
+                Self::remove(&mut slots, &oldest);
+            }
+            held
+        };
+        self.room.fit(&key.scope.tenant, &mut held.lock(), bytes)
     }
 
     fn remove(slots: &mut Slots, key: &SessionKey) {
@@ -194,10 +190,10 @@ impl Service {
         loop {
             let mut kept = self.kept(&slot, key, &mut info).await?;
             if self.fold_some(key, &mut kept.facts, info.tail).await? {
-                self.weigh(key, &mut kept)?;
+                self.facts.weigh(key, kept.weight())?;
                 return Ok(look(&info, &kept.facts));
             }
-            self.weigh(key, &mut kept)?;
+            self.facts.weigh(key, kept.weight())?;
             // Release the lock between slices: an append does not wait for another caller's long
             // fold.
             drop(kept);
@@ -226,20 +222,16 @@ impl Service {
             else {
                 drop(kept);
                 let mut facts = self.facts_of_line(&before).await?;
-                facts.facts.begin(key.session.as_str());
+                facts.begin(key.session.as_str());
                 let mut kept = self.kept(&slot, key, &mut info).await?;
-                let OwnFacts { facts, held } = facts;
                 kept.line = Some((before.clone(), Box::new(facts)));
-                drop(held);
-                self.weigh(key, &mut kept)?;
                 continue;
             };
             if self.fold_some(key, facts, info.tail).await? {
                 let answer = look(&info, facts);
-                self.weigh(key, &mut kept)?;
+                self.facts.weigh(key, kept.weight())?;
                 return Ok(answer);
             }
-            self.weigh(key, &mut kept)?;
             drop(kept);
             tokio::task::yield_now().await;
         }
@@ -250,20 +242,22 @@ impl Service {
         &self,
         key: &SessionKey,
         to: Position,
-    ) -> ServiceResult<OwnFacts> {
+    ) -> ServiceResult<Facts> {
         let before = self.line_before(key).await?;
         if before.is_empty() {
             return self.facts_at(key, to).await;
         }
-        let mut own = self.facts_of_line(&before).await?;
-        own.facts.begin(key.session.as_str());
-        self.fold_to(key, &mut own, to).await?;
-        Ok(own)
+        let mut facts = self.facts_of_line(&before).await?;
+        facts.begin(key.session.as_str());
+        while !self.fold_some(key, &mut facts, to).await? {
+            tokio::task::yield_now().await;
+        }
+        Ok(facts)
     }
 
     /// The facts of sessions that continue one another, each as far as the next one has read it.
-    async fn facts_of_line(&self, line: &[Link]) -> ServiceResult<OwnFacts> {
-        let mut own = OwnFacts::default();
+    async fn facts_of_line(&self, line: &[Link]) -> ServiceResult<Facts> {
+        let mut facts = Facts::default();
         for (place, link) in line.iter().enumerate() {
             let known = |facts: &Facts| (facts.position == link.to).then(|| facts.clone());
             let known = match place {
@@ -271,14 +265,16 @@ impl Service {
                 _ => None,
             };
             if let Some(known) = known {
-                own.facts = known;
-                own.facts.belong_to(link.key.session.as_str());
+                facts = known;
+                facts.belong_to(link.key.session.as_str());
                 continue;
             }
-            own.facts.begin(link.key.session.as_str());
-            self.fold_to(&link.key, &mut own, link.to).await?;
+            facts.begin(link.key.session.as_str());
+            while !self.fold_some(&link.key, &mut facts, link.to).await? {
+                tokio::task::yield_now().await;
+            }
         }
-        Ok(own)
+        Ok(facts)
     }
 
     /// Brings the facts of a session up to now if the reads that are left do, and takes off those
@@ -292,15 +288,8 @@ impl Service {
             *reads -= 1;
             reached = self.fold_some(key, &mut kept.facts, info.tail).await?;
         }
-        self.weigh(key, &mut kept)?;
+        self.facts.weigh(key, kept.weight())?;
         Ok(reached)
-    }
-
-    /// Notes what the facts of a session weigh now, and takes room for it.
-    fn weigh(&self, key: &SessionKey, kept: &mut Kept) -> ServiceResult<()> {
-        let bytes = kept.weight();
-        self.facts.weigh(key, bytes);
-        self.facts.room.fit(&key.scope.tenant, &mut kept.held, bytes)
     }
 
     pub(super) fn slot(&self, key: &SessionKey) -> Arc<tokio::sync::Mutex<Kept>> {
@@ -332,7 +321,8 @@ impl Service {
             *info = self.found(key, self.store.info(key).await)?;
         }
         if kept.created_at != Some(info.created_at) {
-            *kept = Kept { created_at: Some(info.created_at), ..Kept::default() };
+            let held = Arc::clone(&kept.held);
+            *kept = Kept { created_at: Some(info.created_at), held, ..Kept::default() };
         }
         if kept.facts.position > info.tail {
             kept.facts = Facts::default();
@@ -364,7 +354,7 @@ impl Service {
             tokio::task::yield_now().await;
         }
         let answer = look(&info, &mut kept);
-        self.weigh(key, &mut kept)?;
+        self.facts.weigh(key, kept.weight())?;
         Ok(answer)
     }
 
@@ -372,26 +362,12 @@ impl Service {
     ///
     /// # Errors
     /// Those of reading the session.
-    pub async fn facts_at(&self, key: &SessionKey, position: Position) -> ServiceResult<OwnFacts> {
-        let mut own = OwnFacts::default();
-        self.fold_to(key, &mut own, position).await?;
-        Ok(own)
-    }
-
-    /// Folds all that is left before a position, as far as there is room for it.
-    async fn fold_to(
-        &self,
-        key: &SessionKey,
-        own: &mut OwnFacts,
-        to: Position,
-    ) -> ServiceResult<()> {
-        let mut reached = false;
-        while !reached {
-            reached = self.fold_some(key, &mut own.facts, to).await?;
-            self.facts.room.fit(&key.scope.tenant, &mut own.held, own.facts.weight())?;
+    pub async fn facts_at(&self, key: &SessionKey, position: Position) -> ServiceResult<Facts> {
+        let mut facts = Facts::default();
+        while !self.fold_some(key, &mut facts, position).await? {
             tokio::task::yield_now().await;
         }
-        Ok(())
+        Ok(facts)
     }
 
     /// Folds one read of `[facts.reached(), to)` in; whether that was the end of it. Dropped

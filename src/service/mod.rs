@@ -31,6 +31,7 @@ mod notebook;
 mod notes;
 mod page;
 mod paging;
+mod places;
 mod point;
 mod quota;
 mod recalling;
@@ -60,8 +61,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Semaphore;
-
 pub use audit::Audit;
 pub use checkpoints::{CheckpointAt, CheckpointPage, CheckpointState, NewCheckpoint, Resumed};
 pub use continuing::{ContinueCall, Continued};
@@ -71,7 +70,6 @@ pub use doubt::Doubt;
 pub use embedding::{EmbedError, Embedder, MeaningOf, VectorsBehind};
 pub use emit::Emitted;
 pub use error::{Candidate, Code, Hint, Next, NextCall, ServiceError, ServiceResult};
-pub use facts::OwnFacts;
 pub use find::{FindResult, FoundLine};
 pub use flow::{Answered, Asked, Flow};
 pub use fork::ForkCall;
@@ -119,7 +117,7 @@ pub use crate::store::{
 };
 use crate::{
     access::PerTenant,
-    env::Clock,
+    env::{Clock, host::processors},
     event::{Fence, Origin, Scope, SessionId, SessionKey, Timestamp},
     store::{Store, StoreError, StoreResult},
 };
@@ -177,8 +175,8 @@ pub struct Service {
     indexing: Arc<indexing::Indexing>,
     /// Vectors, where an embedder makes some.
     embedding: Option<Arc<embedding::Embedding>>,
-    /// A permit for each search that may rank.
-    searches: Arc<Semaphore>,
+    /// Where computations run.
+    places: Arc<places::Places>,
 }
 
 impl Service {
@@ -186,6 +184,7 @@ impl Service {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let options = ResearchOptions::default();
+        let places = places::Places::new(Arc::clone(&clock), processors());
         Self {
             store,
             clock,
@@ -199,7 +198,7 @@ impl Service {
             restoring: RestoreOptions::default(),
             indexing: Arc::default(),
             embedding: None,
-            searches: Arc::new(Semaphore::new(search::AT_ONCE)),
+            places,
         }
     }
 

@@ -230,3 +230,45 @@ impl Service {
         self.computations.ask_for(tenant, bytes).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FULL: Full = Full { problem: "it is full", action: "come back" };
+
+    fn tenants() -> [TenantId; 3] {
+        ["a", "b", "c"].map(|name| TenantId::new(name).expect("a name"))
+    }
+
+    #[tokio::test]
+    async fn a_tenant_has_half_of_a_room_and_another_one_the_rest() {
+        let room = Room::new(8 * UNIT, Duration::ZERO, FULL);
+        let [one, other, third] = tenants();
+        let all = room.ask_for(&one, 100 * UNIT).await.expect("what is more than all goes alone");
+        let refused = room.ask_for(&one, UNIT).await.err().expect("its half is taken");
+        assert_eq!((refused.code, refused.hint.retryable), (Code::LimitReached, true));
+        let rest = room.ask_for(&other, 4 * UNIT).await.expect("the other half is there");
+        assert!(room.ask_for(&third, UNIT).await.is_err(), "all of it is taken");
+        drop(all);
+        drop(room.ask_for(&third, UNIT).await.expect("some was given back"));
+        drop(rest);
+        assert!(room.now(8 * UNIT).is_some());
+    }
+
+    #[tokio::test]
+    async fn what_has_room_gets_more_when_there_is_more_and_waits_for_none() {
+        let room = Room::new(8 * UNIT, Duration::from_secs(3_600), FULL);
+        let [one, other, _] = tenants();
+        let (mut held, mut others) = (None, None);
+        room.fit(&one, &mut held, 3 * UNIT).expect("there is room");
+        room.fit(&other, &mut others, 4 * UNIT).expect("there is room");
+        assert_eq!(room.units.available_permits(), 1);
+        room.fit(&one, &mut held, 100 * UNIT).expect("no more than its half counts");
+        assert!(room.fit(&one, &mut None, UNIT).is_err());
+        room.fit(&one, &mut held, UNIT).expect("less is always there");
+        assert_eq!(room.units.available_permits(), 3);
+        drop((held, others));
+        assert_eq!(room.units.available_permits(), 8);
+    }
+}

@@ -6,7 +6,10 @@ use std::{cell::OnceCell, cmp::Ordering, collections::HashSet};
 use serde_json::{Map, Value};
 
 use super::order::{Key, Member, numbers};
-use crate::service::{ServiceError, ServiceResult};
+use crate::{
+    event::pace,
+    service::{ServiceError, ServiceResult},
+};
 
 /// Filters of a query, orders of it, values of all `in`, and characters of a field's name.
 const FILTERS_MAX: usize = 32;
@@ -17,8 +20,10 @@ const FIELD_CHARS_MAX: usize = 256;
 const OPS: &str = "eq, ne, lt, lte, gt, gte, in, contains or exists is expected";
 /// How a property is named that has the name of a member.
 const PROPERTIES: &str = "properties.";
-/// Bytes of the place of a row in an order, twice while it is made; and of the tree of the properties
-/// of one row, 64 KiB of text at most.
+/// Bytes of properties that are read within a step.
+const BYTES_OF_A_STEP: usize = 256;
+/// Bytes of the place of a row in an order, while it is made; and of the tree of the properties of one
+/// row, whose text has 64 KiB.
 const ORDER_BYTES: usize = 2 * size_of::<usize>();
 const TREE_BYTES: usize = 8 << 20;
 
@@ -123,33 +128,39 @@ impl Sieve {
         Ok(Self { tests, sorts: distinct })
     }
 
-    /// Bytes that [`Self::sift`] takes at most for so many rows.
+    /// Bytes that so many rows take at most while they are sifted, without what they share.
     pub(super) fn weight<R: Row>(&self, rows: usize) -> usize {
-        let row = 2 * size_of::<R>() + self.sorts.len() * size_of::<Key<'_>>() + ORDER_BYTES;
+        let row = size_of::<R>() + self.sorts.len() * size_of::<Key<'_>>() + ORDER_BYTES;
         rows.saturating_mul(row).saturating_add(TREE_BYTES)
     }
 
-    /// The rows that pass every filter, in order; equal ones as they came. No value is copied: a key
-    /// has the place of a text among the properties.
-    pub(super) fn sift<R: Row>(&self, mut rows: Vec<R>) -> Vec<R> {
+    /// How many rows pass every filter, and those of them on a page, in order; equal ones as they
+    /// came. No value is copied: a key has the place of a text among the properties.
+    pub(super) fn sift<R: Row>(
+        &self,
+        mut rows: Vec<R>,
+        (offset, limit): (usize, usize),
+    ) -> (usize, Vec<R>) {
         rows.retain(|row| self.passes(row));
-        let width = self.sorts.len();
-        if width == 0 {
-            return rows;
-        }
-        let mut keys: Vec<Key<'_>> = Vec::with_capacity(rows.len() * width);
+        let (total, width) = (rows.len(), self.sorts.len());
+        let mut keys: Vec<Key<'_>> = Vec::with_capacity(total * width);
         for row in &rows {
+            pace::steps(1 + width * row.properties().len() / BYTES_OF_A_STEP);
             keys.extend(self.sorts.iter().map(|(field, _)| field.key(row)));
         }
         let keys_of = |row: usize| keys.get(row * width..).unwrap_or_default();
-        let mut order: Vec<usize> = (0..rows.len()).collect();
-        order.sort_by(|one, other| self.order(keys_of(*one), keys_of(*other)));
+        let mut order: Vec<usize> = (0..total).collect();
+        if width > 0 {
+            order.sort_by(|one, other| self.order(keys_of(*one), keys_of(*other)));
+        }
         drop(keys);
         let mut rows: Vec<Option<R>> = rows.into_iter().map(Some).collect();
-        order.into_iter().filter_map(|at| rows.get_mut(at)?.take()).collect()
+        let page = order.into_iter().skip(offset).take(limit);
+        (total, page.filter_map(|at| rows.get_mut(at)?.take()).collect())
     }
 
     fn passes<R: Row>(&self, row: &R) -> bool {
+        pace::steps(1 + row.properties().len() / BYTES_OF_A_STEP);
         let properties = OnceCell::new();
         let passes = |(field, test): &(Field, Test)| test.passes(field.of(row, &properties));
         self.tests.iter().all(passes)
@@ -321,7 +332,7 @@ mod tests {
         let filters = list(&filters).iter().map(filter).collect();
         let sieve = Sieve::read::<Thing>(filters, list(&sort).iter().map(order).collect());
         let sieve = sieve.map_err(|error| error.hint.field.unwrap_or_default())?;
-        Ok(sieve.sift(things()).iter().map(|thing| thing.0).collect())
+        Ok(sieve.sift(things(), (0, 9)).1.iter().map(|thing| thing.0).collect())
     }
 
     #[test]
@@ -368,6 +379,103 @@ mod tests {
         }
     }
 
+    /// The order of values that are copied out of the trees of all rows.
+    fn copied(rows: &[Thing], sorts: &[(&str, bool)]) -> String {
+        let value = |row: &Thing, name: &str| {
+            let properties: Map<String, Value> = serde_json::from_str(&row.1).unwrap();
+            let below = || {
+                let mut names = name.split('.');
+                let first = properties.get(names.next()?)?;
+                names.try_fold(first, |value, name| value.as_object()?.get(name))
+            };
+            properties.get(name).or_else(below).cloned()
+        };
+        let rank = |value: &Value| match value {
+            Value::Bool(_) => 0,
+            Value::Number(_) => 1,
+            Value::String(_) => 2,
+            Value::Array(_) => 3,
+            Value::Object(_) => 4,
+            Value::Null => 5,
+        };
+        let mut rows: Vec<&Thing> = rows.iter().collect();
+        rows.sort_by(|one, other| {
+            for (name, is_descending) in sorts {
+                let order = match (value(one, name), value(other, name)) {
+                    (Some(one), Some(other)) => {
+                        let order = compared(&one, &other);
+                        let order = order.unwrap_or_else(|| rank(&one).cmp(&rank(&other)));
+                        if *is_descending { order.reverse() } else { order }
+                    }
+                    (one, other) => other.is_some().cmp(&one.is_some()),
+                };
+                if order.is_ne() {
+                    return order;
+                }
+            }
+            Ordering::Equal
+        });
+        rows.iter().map(|row| row.0).collect()
+    }
+
+    #[test]
+    fn rows_have_the_order_that_copies_of_their_values_have() {
+        const IDS: &str = "abcdefghijklmnopqrstuvwxyz";
+        let large = "x".repeat(300);
+        let values = [
+            json!(1),
+            json!(1.0),
+            json!(-2.5),
+            json!(true),
+            json!(null),
+            json!([1]),
+            json!([]),
+            json!({"b": "deep"}),
+            json!({"b": 3}),
+            json!({"b": {"c": "\n"}}),
+            json!("a\nb"),
+            json!("a\\nb"),
+            json!("a\u{1}"),
+            json!(format!("{large}\n")),
+            json!(format!("{large}\"")),
+            json!(format!("{large}é")),
+            json!(large),
+        ];
+        let fields = ["a", "a.b", "a.b.c", "z", "properties.a", "none"];
+        let mut state = 7_u64;
+        let mut roll = |most: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % most
+        };
+        for round in 0..300 {
+            let row = |at: usize| {
+                let mut properties = Map::new();
+                for name in ["a", "z", "a.b"] {
+                    if roll(4) > 0 {
+                        properties.insert(name.to_owned(), values[roll(values.len())].clone());
+                    }
+                }
+                Thing(&IDS[at..=at], Value::Object(properties).to_string())
+            };
+            let rows: Vec<Thing> = (0..IDS.len()).map(row).collect();
+            let sorts: Vec<(&str, bool)> =
+                (0..=roll(4)).map(|_| (fields[roll(fields.len())], roll(2) == 0)).collect();
+            let plain = |field: &&str| field.strip_prefix(PROPERTIES).unwrap_or(field).to_owned();
+            let names: Vec<(String, bool)> =
+                sorts.iter().map(|(field, is)| (plain(field), *is)).collect();
+            let names: Vec<(&str, bool)> = names.iter().map(|(name, is)| (&**name, *is)).collect();
+            let expected = copied(&rows, &names);
+            let asked = |(field, is_descending): &(&str, bool)| GraphSort {
+                field: (*field).to_owned(),
+                order: is_descending.then(|| "desc".to_owned()),
+            };
+            let sieve = Sieve::read::<Thing>(Vec::new(), sorts.iter().map(asked).collect());
+            let (total, found) = sieve.unwrap().sift(rows, (0, usize::MAX));
+            let found: String = found.iter().map(|row| row.0).collect();
+            assert_eq!((total, found), (IDS.len(), expected), "{round}: {sorts:?}");
+        }
+    }
+
     #[test]
     fn a_condition_that_compares_nothing_is_refused_by_its_place() {
         let many = |n: usize, one: Value| Value::Array(vec![one; n]);
@@ -382,6 +490,11 @@ mod tests {
             (json!([{"field": "", "op": "eq"}]), json!([]), "filters[0].field"),
             (json!([{"field": "x".repeat(257), "op": "eq"}]), json!([]), "filters[0].field"),
             (many(33, json!({"field": "n", "op": "eq"})), json!([]), "filters"),
+            (
+                many(2, json!({"field": "n", "op": "in", "value": many(501, json!(1))})),
+                json!([]),
+                "filters",
+            ),
             (json!([]), many(9, json!({"field": "n"})), "sort"),
             (json!([]), json!([{"field": "n", "order": "up"}]), "sort[0].order"),
             (json!([]), json!([{"field": ""}]), "sort[0].field"),

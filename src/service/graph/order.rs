@@ -235,3 +235,79 @@ impl<'r> Visitor<'r> for Seek<'_> {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn properties(value: &Value) -> String {
+        json!({"before": ["p", {"p": 0}], "p": value, "q": {"r": value}}).to_string()
+    }
+
+    #[test]
+    fn texts_in_json_have_the_order_of_what_they_say() {
+        let ends = ["", "\n", "\\n", "\u{1}", "\u{1f}", "\"", "\\", "\\\\", "!", "a", "z\t", "é", "漢"];
+        let mut all = Vec::new();
+        // What differs is before, at and after the end of a block, and within an escape across it.
+        for length in [0, 1, BLOCK_BYTES - 6, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1] {
+            for end in ends {
+                all.push(format!("{}{end}", "x".repeat(length)));
+                all.push(format!("{}{end}b", "\\".repeat(length)));
+            }
+        }
+        let json: Vec<String> = all.iter().map(|text| properties(&json!(text))).collect();
+        for (one, of_one) in all.iter().zip(&json) {
+            for (other, of_other) in all.iter().zip(&json) {
+                for name in ["p", "q.r"] {
+                    let (of_one, of_other) = (Key::of(of_one, name), Key::of(of_other, name));
+                    let order = of_one.compared(&of_other, false);
+                    assert_eq!(order, one.cmp(other), "{one:?} {other:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_of_any_size_and_type_have_one_order() {
+        // Equal as floating-point numbers, and not equal.
+        let whole = 9_007_199_254_740_992_u64;
+        let all = [
+            json!(-1e300),
+            json!(i64::MIN),
+            json!(-0.5),
+            json!(0),
+            json!(0.5),
+            json!(whole - 1),
+            json!(whole),
+            json!(whole + 1),
+            json!(u64::MAX),
+            json!(1e40),
+            json!(1e300),
+        ];
+        let number = |value: &Value| value.as_number().cloned().expect("a number");
+        for (at, one) in all.iter().enumerate() {
+            for (place, other) in all.iter().enumerate() {
+                assert_eq!(numbers(&number(one), &number(other)), at.cmp(&place), "{one} {other}");
+            }
+        }
+        let float = number(&json!(9_007_199_254_740_992.0));
+        assert_eq!(numbers(&number(&json!(whole)), &float), Ordering::Equal);
+        assert_eq!(numbers(&number(&json!(whole + 1)), &float), Ordering::Greater);
+        assert_eq!(numbers(&number(&json!(0)), &number(&json!(-0.0))), Ordering::Equal);
+    }
+
+    #[test]
+    fn a_key_is_found_by_its_whole_name_first_and_then_by_its_path() {
+        let properties = r#"{"a":{"b":1,"c":{"d":"x"}},"a.b":2,"n":null,"l":[{"d":3}]}"#;
+        for (name, rank) in [("a.b", 1), ("a.c.d", 2), ("a.c", OBJECT), ("n", NULL), ("l", LIST)] {
+            assert_eq!(Key::of(properties, name).rank(), rank, "{name}");
+        }
+        assert!(matches!(Key::of(properties, "a.b"), Key::Number(n) if n.as_i64() == Some(2)));
+        for name in ["b", "a.x", "n.x", "l.d", "a.b.c", "", "."] {
+            assert!(matches!(Key::of(properties, name), Key::Absent), "{name}");
+        }
+        assert!(matches!(Key::of("not JSON", "a"), Key::Absent));
+    }
+}

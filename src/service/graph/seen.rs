@@ -7,9 +7,7 @@ use crate::{
     event::{Position, Range, SessionId, Timestamp},
     search::{self, Counted, EntityKind, Keep, NamedIn, Naming, Part, SessionRef},
     service::{
-        Caller, Code, Coverage, Service, ServiceError, ServiceResult,
-        indexing::{ScopeIndex, apart},
-        is_notebook,
+        Caller, Coverage, Service, ServiceError, ServiceResult, indexing::ScopeIndex, is_notebook,
         search::CATCH_UP,
     },
     store::Mapped,
@@ -45,6 +43,11 @@ impl Looked {
     pub(super) fn coverage(&self) -> (Coverage, bool) {
         (self.index.coverage(), self.is_noted)
     }
+
+    /// How many names are counted at most, and the bytes that counting takes.
+    pub(super) fn weight(&self) -> (usize, usize) {
+        search::named_weight(self.index.sizes().0)
+    }
 }
 
 impl Service {
@@ -65,21 +68,6 @@ impl Service {
         Some(Looked { index, is_noted, workspace: workspace.into() })
     }
 
-    /// Runs what takes a processor for a while, no more at once than searches.
-    pub(super) async fn sifted<T: Send + 'static>(
-        &self,
-        sift: impl FnOnce() -> T + Send + 'static,
-    ) -> ServiceResult<T> {
-        let permit = Arc::clone(&self.searches).acquire_owned().await;
-        let permit =
-            permit.map_err(|error| ServiceError::new(Code::InternalError, error.to_string()))?;
-        let sifted = async move {
-            let _permit = permit;
-            Ok(sift())
-        };
-        apart(sifted).await
-    }
-
     /// Runs `look` over the parts of an index, with what keeps the sessions of the workspace.
     pub(super) async fn over_parts<T: Send + 'static>(
         &self,
@@ -88,7 +76,7 @@ impl Service {
     ) -> ServiceResult<T> {
         let (index, workspace) = (Arc::clone(&looked.index), Arc::clone(&looked.workspace));
         let service = self.clone();
-        self.sifted(move || {
+        self.computed(&looked.index.scope.tenant, move || {
             let is_of = |id: &SessionId, of: Option<&str>, _: bool| {
                 let is_wanted = of == Some(&*workspace) && !is_notebook(id);
                 is_wanted.then_some(Position(u64::MAX))
@@ -147,11 +135,10 @@ impl Service {
         let workspace = Arc::clone(&looked.workspace);
         let wanted: Vec<(EntityKind, Vec<String>)> =
             wanted.into_iter().map(|(kind, name)| (kind, names(kind, name, &workspace))).collect();
-        let found =
-            self.over_parts(looked, move |parts, keep| search::naming(parts, &wanted, keep));
-        let mut found = found.await?;
-        found.iter_mut().for_each(|sessions| sessions.truncate(NAMING_MAX));
-        Ok(found)
+        let naming = move |parts: &[Part<'_>], keep: &Keep<'_>| {
+            search::naming(parts, &wanted, keep, NAMING_MAX)
+        };
+        self.over_parts(looked, naming).await
     }
 }
 
