@@ -13,8 +13,8 @@ use sessionlog::{
     env::Env,
     event::{Batch, EventType, NewEvent, Origin, Scope, SessionId},
     service::{
-        Caller, Code, Ends, EntityCall, EntityQuery, GraphFilter, GraphQuery, GraphSort, SearchCall,
-        Service, ServiceError,
+        Caller, Code, Ends, EntityCall, EntityQuery, GraphFilter, GraphQuery, GraphSort,
+        SearchCall, Service, ServiceError,
     },
     store::Store,
     wire::graph::{EntityQueryRequest, RelationQueryRequest},
@@ -25,7 +25,18 @@ use sessionlog_sim::{Sim, model::Model};
 const ROWS: usize = 120;
 const ROW_BYTES: usize = 48_000;
 const FIELDS: [&str; 12] = [
-    "p", "properties.p", "q.a", "q", "q.a.b", "n", "id", "type", "created_at", "count", "none", ".",
+    "p",
+    "properties.p",
+    "q.a",
+    "q",
+    "q.a.b",
+    "n",
+    "id",
+    "type",
+    "created_at",
+    "count",
+    "none",
+    ".",
 ];
 const OPS: [&str; 9] = ["eq", "ne", "lt", "lte", "gt", "gte", "in", "contains", "exists"];
 
@@ -103,7 +114,8 @@ impl Served {
             let p = match row % 3 {
                 0 => json!(text + &n),
                 1 => json!("\n".repeat(ROW_BYTES / 2) + &n),
-                _ => serde_json::from_str(&format!("[{}1]", "[],".repeat(ROW_BYTES / 3))).expect("JSON"),
+                _ => serde_json::from_str(&format!("[{}1]", "[],".repeat(ROW_BYTES / 3)))
+                    .expect("JSON"),
             };
             let properties = json!({"p": p, "q": {"a": {"b": n}}, "n": row / 2});
             let Value::Object(properties) = properties else { unreachable!("it is an object") };

@@ -2,8 +2,8 @@
 //! before one is read and given back when its last byte has left, or when it is answered. A client
 //! that never reads, or never stops sending, keeps its share only. It must not know a route.
 
-pub(super) use crate::service::{Held, Room};
 use crate::service::Full;
+pub(super) use crate::service::{Held, Room};
 
 /// Answers that their clients have not read yet.
 pub(super) const ANSWERS: Full = Full {

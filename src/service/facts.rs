@@ -400,3 +400,33 @@ impl Service {
         self.facts.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        event::{Scope, SessionId},
+        service::Code,
+    };
+
+    #[test]
+    fn facts_in_use_keep_their_room_when_the_table_has_forgotten_them() {
+        let (facts_bytes_max, held_bytes_max) = (1 << 20, 2 << 20);
+        let options =
+            ResearchOptions { facts_bytes_max, held_bytes_max, ..ResearchOptions::default() };
+        let cache = FactsCache::new(options);
+        let key = |name| SessionKey {
+            scope: Scope::local(),
+            session: SessionId::new(name).expect("an id"),
+        };
+        let [one, other] = ["one", "other"].map(key);
+        let in_use = cache.slot(&one, Duration::ZERO);
+        cache.weigh(&one, facts_bytes_max).expect("half of the room is the tenant's");
+        drop(cache.slot(&other, Duration::ZERO));
+        let refused = cache.weigh(&other, facts_bytes_max / 2).expect_err("the others are in use");
+        assert_eq!((refused.code, refused.hint.retryable), (Code::LimitReached, true));
+        assert!(!cache.slots().sessions.contains_key(&one));
+        drop(in_use);
+        cache.weigh(&other, facts_bytes_max / 2).expect("they are gone");
+    }
+}

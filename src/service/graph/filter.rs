@@ -111,12 +111,13 @@ impl Sieve {
             Ok((field, is_descending))
         };
         let values = filters.iter().filter(|filter| filter.op == "in");
-        let values = values.filter_map(|filter| filter.value.as_array()).map(Vec::len).sum::<usize>();
+        let values =
+            values.filter_map(|filter| filter.value.as_array()).map(Vec::len).sum::<usize>();
+        let tests = filters.into_iter().enumerate().map(test).collect::<ServiceResult<_>>()?;
         if values > VALUES_MAX {
-            let problem = format!("at most {VALUES_MAX} values of in in all");
+            let problem = format!("at most {VALUES_MAX} values in all lists");
             return Err(ServiceError::invalid("filters", problem));
         }
-        let tests = filters.into_iter().enumerate().map(test).collect::<ServiceResult<_>>()?;
         let mut distinct: Vec<(Field, bool)> = Vec::with_capacity(sorts.len());
         for read in sorts.into_iter().enumerate().map(sort) {
             let (field, is_descending) = read?;
@@ -167,8 +168,10 @@ impl Sieve {
     }
 
     fn order(&self, one: &[Key<'_>], other: &[Key<'_>]) -> Ordering {
+        pace::step();
         let keys = one.iter().zip(other).zip(&self.sorts);
-        let orders = keys.map(|((one, other), (_, is_descending))| one.compared(other, *is_descending));
+        let orders =
+            keys.map(|((one, other), (_, is_descending))| one.compared(other, *is_descending));
         orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 }
@@ -444,7 +447,9 @@ mod tests {
         let fields = ["a", "a.b", "a.b.c", "z", "properties.a", "none"];
         let mut state = 7_u64;
         let mut roll = |most: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as usize % most
         };
         for round in 0..300 {

@@ -248,7 +248,8 @@ mod tests {
 
     #[test]
     fn texts_in_json_have_the_order_of_what_they_say() {
-        let ends = ["", "\n", "\\n", "\u{1}", "\u{1f}", "\"", "\\", "\\\\", "!", "a", "z\t", "é", "漢"];
+        let ends =
+            ["", "\n", "\\n", "\u{1}", "\u{1f}", "\"", "\\", "\\\\", "!", "a", "z\t", "é", "漢"];
         let mut all = Vec::new();
         // What differs is before, at and after the end of a block, and within an escape across it.
         for length in [0, 1, BLOCK_BYTES - 6, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1] {
