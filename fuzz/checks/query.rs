@@ -133,7 +133,7 @@ impl Served {
         };
         let events = ["the harbour ledger", "see src/a.rs", "a lantern"].map(event);
         let batch = Batch { events: events.into(), ..Batch::default() };
-        self.service.append(&self.caller, &session, batch, true).await.expect("events");
+        self.service.emit(&self.caller, &session, batch, true).await.expect("events");
     }
 
     async fn entities(&self, asked: EntityQuery) {
