@@ -16,7 +16,7 @@ const NAMES_MAX: usize = 100_000;
 const PAIRS_MAX: usize = 2_000_000;
 /// Days of which sessions are counted, the latest.
 const DAYS_MAX: usize = 400;
-/// Names that a passage has, about; bytes of what is counted of a name, of a pair, and of a passage.
+/// Names that a passage has, about; bytes of what is counted of a name, a pair and a passage.
 const NAMES_OF_A_PASSAGE: usize = 100;
 const NAME_BYTES: usize = 400;
 const PAIR_BYTES: usize = 12;

@@ -1,7 +1,7 @@
 //! Room in memory: for large requests and answers, for what computations hold, and for facts. It is
-//! asked for before the bytes are there and given back when they are gone. A later caller waits for
-//! a while and is then refused as retryable. Of a room that is shared a tenant has half. It must not
-//! know what takes it.
+//! asked for before the bytes are there and given back when they are gone. A later caller waits
+//! for a while and is then refused as retryable. Of a room that is shared a tenant has half. It
+//! must not know what takes it.
 //!
 //! Rooms are asked in one order: bodies, answers, computations, facts. What has room in one of them
 //! waits for no more of it: it grows when there is more just now, or is refused.
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_room_gets_more_when_there_is_more_and_waits_for_none() {
+    async fn a_holder_of_room_grows_when_there_is_more_and_waits_for_none() {
         let room = Room::new(8 * UNIT, Duration::from_secs(3_600), FULL);
         let [one, other, _] = tenants();
         let (mut held, mut others) = (None, None);

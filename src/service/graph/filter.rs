@@ -22,8 +22,8 @@ const OPS: &str = "eq, ne, lt, lte, gt, gte, in, contains or exists is expected"
 const PROPERTIES: &str = "properties.";
 /// Bytes of properties that are read within a step.
 const BYTES_OF_A_STEP: usize = 256;
-/// Bytes of the place of a row in an order, while it is made; and of the tree of the properties of one
-/// row, whose text has 64 KiB.
+/// Bytes of the place of a row in an order, while it is made; and of the tree of the properties of
+/// one row, whose text has 64 KiB.
 const ORDER_BYTES: usize = 2 * size_of::<usize>();
 const TREE_BYTES: usize = 8 << 20;
 

@@ -163,7 +163,7 @@ fn first(text: &[u8]) -> Option<u8> {
     }
 }
 
-/// Looks for the value of a member of an object, or of a member below it, and passes over all others.
+/// Looks for the value of a member of an object, or of a member below it, and skips all others.
 struct Seek<'n> {
     name: &'n str,
     below: Option<&'n str>,
