@@ -5,7 +5,7 @@ use std::{cell::OnceCell, cmp::Ordering, collections::HashSet};
 
 use serde_json::{Map, Value};
 
-use super::order::{Key, Member, numbers};
+use super::order::{Key, Member, Members, numbers};
 use crate::{
     event::pace,
     service::{ServiceError, ServiceResult},
@@ -146,8 +146,9 @@ impl Sieve {
         let (total, width) = (rows.len(), self.sorts.len());
         let mut keys: Vec<Key<'_>> = Vec::with_capacity(total * width);
         for row in &rows {
-            pace::steps(1 + width * row.properties().len() / BYTES_OF_A_STEP);
-            keys.extend(self.sorts.iter().map(|(field, _)| field.key(row)));
+            pace::steps(1 + row.properties().len() / BYTES_OF_A_STEP);
+            let members = OnceCell::new();
+            keys.extend(self.sorts.iter().map(|(field, _)| field.key(row, &members)));
         }
         let keys_of = |row: usize| keys.get(row * width..).unwrap_or_default();
         let mut order: Vec<usize> = (0..total).collect();
@@ -203,10 +204,12 @@ impl Field {
         names.try_fold(first, |value, name| value.as_object()?.get(name)).cloned()
     }
 
-    fn key<'r, R: Row>(&self, row: &'r R) -> Key<'r> {
+    fn key<'r, R: Row>(&self, row: &'r R, members: &OnceCell<Members<'r>>) -> Key<'r> {
         match self {
             Self::Member(name) => row.member(name).map_or(Key::Absent, Key::from),
-            Self::Property(name) => Key::of(row.properties(), name),
+            Self::Property(name) => {
+                Key::of(members.get_or_init(|| Members::of(row.properties())), name)
+            }
         }
     }
 }

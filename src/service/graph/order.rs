@@ -1,7 +1,12 @@
 //! The order of values of properties as they stand in their JSON: nothing is copied, whatever its
 //! size. It must not know a filter or a row.
 
-use std::{borrow::Cow, cmp::Ordering, fmt};
+use std::{
+    borrow::{Borrow, Cow},
+    cmp::Ordering,
+    collections::BTreeMap,
+    fmt,
+};
 
 use serde::{
     Deserialize,
@@ -36,6 +41,26 @@ impl From<Member<'_>> for Value {
     }
 }
 
+/// The values of the properties of a row, as they stand in their JSON.
+#[derive(Default, Deserialize)]
+pub(super) struct Members<'r>(#[serde(borrow)] BTreeMap<Name<'r>, &'r RawValue>);
+
+/// The name of a member, copied only where it is escaped.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+struct Name<'r>(#[serde(borrow)] Cow<'r, str>);
+
+impl Borrow<str> for Name<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'r> Members<'r> {
+    pub(super) fn of(properties: &'r str) -> Self {
+        serde_json::from_str(properties).unwrap_or_default()
+    }
+}
+
 /// By what a row is ordered.
 pub(super) enum Key<'r> {
     Bool(bool),
@@ -62,16 +87,14 @@ impl<'r> From<Member<'r>> for Key<'r> {
 
 impl<'r> Key<'r> {
     /// The key by a property of that name, or by a property of one: `settings.theme`.
-    pub(super) fn of(properties: &'r str, name: &str) -> Self {
-        let seek = |name, below| {
-            let mut json = serde_json::Deserializer::from_str(properties);
-            Seek { name, below }.deserialize(&mut json).ok().flatten()
-        };
+    pub(super) fn of(members: &Members<'r>, name: &str) -> Self {
+        let member = |name: &str| members.0.get(name).copied();
         let below = || {
-            let (name, below) = name.split_once('.')?;
-            seek(name, Some(below))
+            let (name, path) = name.split_once('.')?;
+            let mut json = serde_json::Deserializer::from_str(member(name)?.get());
+            Seek { path }.deserialize(&mut json).ok().flatten()
         };
-        seek(name, None).or_else(below).map_or(Self::Absent, Self::of_json)
+        member(name).or_else(below).map_or(Self::Absent, Self::of_json)
     }
 
     fn of_json(value: &'r RawValue) -> Self {
@@ -163,15 +186,10 @@ fn first(text: &[u8]) -> Option<u8> {
     }
 }
 
-/// Looks for the value of a member of an object, or of a member below it, and skips all others.
+/// Looks for the value at a path of members, and skips all others.
 struct Seek<'n> {
-    name: &'n str,
-    below: Option<&'n str>,
+    path: &'n str,
 }
-
-/// The name of a member, copied only where it is escaped.
-#[derive(Deserialize)]
-struct Name<'r>(#[serde(borrow)] Cow<'r, str>);
 
 impl<'r> DeserializeSeed<'r> for Seek<'_> {
     type Value = Option<&'r RawValue>;
@@ -189,18 +207,16 @@ impl<'r> Visitor<'r> for Seek<'_> {
     }
 
     fn visit_map<A: MapAccess<'r>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let (wanted, below) = match self.path.split_once('.') {
+            Some((name, path)) => (name, Some(path)),
+            None => (self.path, None),
+        };
         let mut found = None;
         while let Some(Name(name)) = members.next_key()? {
-            match self.below {
-                _ if name != self.name => drop(members.next_value::<IgnoredAny>()?),
+            match below {
+                _ if name != wanted => drop(members.next_value::<IgnoredAny>()?),
                 None => found = Some(members.next_value()?),
-                Some(path) => {
-                    let (name, below) = match path.split_once('.') {
-                        Some((name, below)) => (name, Some(below)),
-                        None => (path, None),
-                    };
-                    found = members.next_value_seed(Seek { name, below })?;
-                }
+                Some(path) => found = members.next_value_seed(Seek { path })?,
             }
         }
         Ok(found)
@@ -262,7 +278,8 @@ mod tests {
         for (one, of_one) in all.iter().zip(&json) {
             for (other, of_other) in all.iter().zip(&json) {
                 for name in ["p", "q.r"] {
-                    let (of_one, of_other) = (Key::of(of_one, name), Key::of(of_other, name));
+                    let key = |text| Key::of(&Members::of(text), name);
+                    let (of_one, of_other) = (key(of_one), key(of_other));
                     let order = of_one.compared(&of_other, false);
                     assert_eq!(order, one.cmp(other), "{one:?} {other:?}");
                 }
@@ -302,13 +319,14 @@ mod tests {
     #[test]
     fn a_key_is_found_by_its_whole_name_first_and_then_by_its_path() {
         let properties = r#"{"a":{"b":1,"c":{"d":"x"}},"a.b":2,"n":null,"l":[{"d":3}]}"#;
+        let key = |name: &str| Key::of(&Members::of(properties), name);
         for (name, rank) in [("a.b", 1), ("a.c.d", 2), ("a.c", OBJECT), ("n", NULL), ("l", LIST)] {
-            assert_eq!(Key::of(properties, name).rank(), rank, "{name}");
+            assert_eq!(key(name).rank(), rank, "{name}");
         }
-        assert!(matches!(Key::of(properties, "a.b"), Key::Number(n) if n.as_i64() == Some(2)));
+        assert!(matches!(key("a.b"), Key::Number(n) if n.as_i64() == Some(2)));
         for name in ["b", "a.x", "n.x", "l.d", "a.b.c", "", "."] {
-            assert!(matches!(Key::of(properties, name), Key::Absent), "{name}");
+            assert!(matches!(key(name), Key::Absent), "{name}");
         }
-        assert!(matches!(Key::of("not JSON", "a"), Key::Absent));
+        assert!(matches!(Key::of(&Members::of("not JSON"), "a"), Key::Absent));
     }
 }
