@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::{Service, ServiceResult, line::Link, notes::State};
+use super::{Held, ResearchOptions, Room, Service, ServiceResult, line::Link, notes::State};
 use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Lsn, Position, Range, Scope, SessionId, SessionKey, Timestamp},
@@ -25,10 +25,12 @@ const FOLD_BYTES: usize = 4 << 20;
 /// Sessions that a fork reads from, as far as they are named.
 pub(super) const ANCESTORS_MAX: usize = 1_000;
 
-/// Facts of sessions, bounded in memory: the least recently used go first.
+/// Facts of sessions, bounded in memory: the least recently used go first. Those in use beyond that
+/// are bounded by their room.
 pub(super) struct FactsCache {
     slots: Mutex<Slots>,
     bytes_max: usize,
+    room: Room,
 }
 
 #[derive(Default)]
@@ -48,10 +50,18 @@ struct Slot {
     /// When, by the monotonic clock.
     used_at: Duration,
     bytes: usize,
+    held: InRoom,
 }
 
 /// Sessions whose events another one has; `None` where they are too many to name.
 type Writers = Option<BTreeSet<SessionId>>;
+
+/// The room of the facts of a session. It is theirs as long as they are in use, also when the table
+/// has forgotten them.
+type InRoom = Arc<Mutex<Option<Held>>>;
+
+/// Facts that a computation refers to: their room is taken until it is dropped.
+pub(super) type Pinned = Arc<tokio::sync::Mutex<Kept>>;
 
 /// Facts, and which life of the session they belong to.
 #[derive(Default)]
@@ -64,6 +74,7 @@ pub(super) struct Kept {
     pub(super) state: Option<(Lsn, Arc<State>, usize)>,
     /// The facts of the sessions that it continues, and its own after them.
     line: Option<(Vec<Link>, Box<Facts>)>,
+    held: InRoom,
 }
 
 impl Kept {
@@ -75,8 +86,10 @@ impl Kept {
 }
 
 impl FactsCache {
-    pub(super) fn new(bytes_max: usize) -> Self {
-        Self { slots: Mutex::default(), bytes_max }
+    pub(super) fn new(options: ResearchOptions) -> Self {
+        let ResearchOptions { facts_bytes_max, held_bytes_max, .. } = options;
+        let room = Room::of_facts(held_bytes_max.max(2 * facts_bytes_max));
+        Self { slots: Mutex::default(), bytes_max: facts_bytes_max, room }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -88,29 +101,34 @@ impl FactsCache {
         let mut slots = self.slots();
         slots.uses += 1;
         let used = slots.uses;
-        let slot = slots.sessions.entry(key.clone()).or_insert_with(|| Slot {
-            kept: Arc::default(),
-            others: Some(BTreeSet::new()),
-            used,
-            used_at: now,
-            bytes: 0,
+        let slot = slots.sessions.entry(key.clone()).or_insert_with(|| {
+            let held = InRoom::default();
+            let kept = Kept { held: Arc::clone(&held), ..Kept::default() };
+            let kept = Arc::new(tokio::sync::Mutex::new(kept));
+            let others = Some(BTreeSet::new());
+            Slot { kept, others, used, used_at: now, bytes: 0, held }
         });
         (slot.used, slot.used_at) = (used, now);
         Arc::clone(&slot.kept)
     }
 
-    /// Notes what a session's facts weigh now and forgets others until all fit.
-    fn weigh(&self, key: &SessionKey, bytes: usize) {
-        let mut slots = self.slots();
-        let Some(slot) = slots.sessions.get_mut(key) else { return };
-        let before = std::mem::replace(&mut slot.bytes, bytes);
-        slots.bytes = slots.bytes - before + bytes;
-        while slots.bytes > self.bytes_max {
-            let others = slots.sessions.iter().filter(|(other, _)| *other != key);
-            let Some(oldest) = others.min_by_key(|(_, slot)| slot.used) else { return };
-            let oldest = oldest.0.clone();
-            Self::remove(&mut slots, &oldest);
-        }
+    /// Notes what a session's facts weigh now, forgets others until all fit, and takes room for it.
+    fn weigh(&self, key: &SessionKey, bytes: usize) -> ServiceResult<()> {
+        let held = {
+            let mut slots = self.slots();
+            let Some(slot) = slots.sessions.get_mut(key) else { return Ok(()) };
+            let held = Arc::clone(&slot.held);
+            let before = std::mem::replace(&mut slot.bytes, bytes);
+            slots.bytes = slots.bytes - before + bytes;
+            while slots.bytes > self.bytes_max {
+                let others = slots.sessions.iter().filter(|(other, _)| *other != key);
+                let Some(oldest) = others.min_by_key(|(_, slot)| slot.used) else { break };
+                let oldest = oldest.0.clone();
+                Self::remove(&mut slots, &oldest);
+            }
+            held
+        };
+        self.room.fit(&key.scope.tenant, &mut held.lock(), bytes)
     }
 
     fn remove(slots: &mut Slots, key: &SessionKey) {
@@ -201,9 +219,10 @@ impl Service {
         loop {
             let mut kept = self.kept(&slot, key, &mut info).await?;
             if self.fold_some(key, &mut kept.facts, info.tail).await? {
-                self.facts.weigh(key, kept.weight());
+                self.facts.weigh(key, kept.weight())?;
                 return Ok(look(&info, &kept.facts));
             }
+            self.facts.weigh(key, kept.weight())?;
             // Release the lock between slices: an append does not wait for another caller's long
             // fold.
             drop(kept);
@@ -242,7 +261,7 @@ impl Service {
             };
             if self.fold_some(key, facts, info.tail).await? {
                 let answer = look(&info, facts);
-                self.facts.weigh(key, kept.weight());
+                self.facts.weigh(key, kept.weight())?;
                 return Ok(answer);
             }
             drop(kept);
@@ -301,7 +320,7 @@ impl Service {
             *reads -= 1;
             reached = self.fold_some(key, &mut kept.facts, info.tail).await?;
         }
-        self.facts.weigh(key, kept.weight());
+        self.facts.weigh(key, kept.weight())?;
         Ok(reached)
     }
 
@@ -338,7 +357,8 @@ impl Service {
                 // Before the first event is folded: what goes afterwards finds the facts.
                 self.note_writers(key, key).await?;
             }
-            *kept = Kept { created_at: Some(info.created_at), ..Kept::default() };
+            let held = Arc::clone(&kept.held);
+            *kept = Kept { created_at: Some(info.created_at), held, ..Kept::default() };
         }
         if kept.facts.position > info.tail {
             kept.facts = Facts::default();
@@ -381,7 +401,7 @@ impl Service {
             tokio::task::yield_now().await;
         }
         let answer = look(&info, &mut kept);
-        self.facts.weigh(key, kept.weight());
+        self.facts.weigh(key, kept.weight())?;
         Ok(answer)
     }
 
@@ -425,5 +445,35 @@ impl Service {
     /// Forgets all facts, as a restart would.
     pub fn forget_facts(&self) {
         self.facts.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        event::{Scope, SessionId},
+        service::Code,
+    };
+
+    #[test]
+    fn facts_in_use_keep_their_room_when_the_table_has_forgotten_them() {
+        let (facts_bytes_max, held_bytes_max) = (1 << 20, 2 << 20);
+        let options =
+            ResearchOptions { facts_bytes_max, held_bytes_max, ..ResearchOptions::default() };
+        let cache = FactsCache::new(options);
+        let key = |name| SessionKey {
+            scope: Scope::local(),
+            session: SessionId::new(name).expect("an id"),
+        };
+        let [one, other] = ["one", "other"].map(key);
+        let in_use = cache.slot(&one, Duration::ZERO);
+        cache.weigh(&one, facts_bytes_max).expect("half of the room is the tenant's");
+        drop(cache.slot(&other, Duration::ZERO));
+        let refused = cache.weigh(&other, facts_bytes_max / 2).expect_err("the others are in use");
+        assert_eq!((refused.code, refused.hint.retryable), (Code::LimitReached, true));
+        assert!(!cache.slots().sessions.contains_key(&one));
+        drop(in_use);
+        cache.weigh(&other, facts_bytes_max / 2).expect("they are gone");
     }
 }

@@ -40,6 +40,7 @@ mod removal;
 mod research;
 mod restoring;
 mod retention;
+mod room;
 mod saving;
 mod search;
 mod sessions;
@@ -92,6 +93,7 @@ pub use removal::ItemOf;
 pub use research::{ResearchOptions, StepAnswer};
 pub use restoring::{RestoreCall, RestoreOptions, RestoredSession};
 pub use retention::Retention;
+pub use room::{Full, Held, Room};
 pub use saving::{SaveCall, SavedSession};
 pub use search::{Beside, Hit, MemoryOf, SearchCall, SearchResult};
 pub use sessions::{SessionPage, SessionQuery, Wanted};
@@ -165,6 +167,8 @@ pub struct Service {
     options: ResearchOptions,
     monitor: Monitor,
     facts: Arc<facts::FactsCache>,
+    /// What computations hold.
+    computations: Arc<Room>,
     bindings: Arc<bind::Bindings>,
     ledger: Arc<quota::Ledger>,
     restoring: RestoreOptions,
@@ -187,7 +191,8 @@ impl Service {
             counters: Arc::default(),
             options,
             monitor: Monitor::default(),
-            facts: Arc::new(facts::FactsCache::new(options.facts_bytes_max)),
+            facts: Arc::new(facts::FactsCache::new(options)),
+            computations: Arc::new(Room::of_computations(options.held_bytes_max)),
             bindings: Arc::default(),
             ledger: Arc::default(),
             restoring: RestoreOptions::default(),
@@ -202,7 +207,8 @@ impl Service {
     pub fn with_research(mut self, options: ResearchOptions) -> Self {
         let answer_bytes_max = options.answer_bytes_max.max(crate::harness::ANSWER_BYTES_MIN);
         self.options = ResearchOptions { answer_bytes_max, ..options };
-        self.facts = Arc::new(facts::FactsCache::new(options.facts_bytes_max));
+        self.facts = Arc::new(facts::FactsCache::new(options));
+        self.computations = Arc::new(Room::of_computations(options.held_bytes_max));
         self
     }
 

@@ -34,11 +34,19 @@ pub struct ResearchOptions {
     pub answer_bytes_max: usize,
     /// Memory for facts of sessions, in bytes; default 64 MiB.
     pub facts_bytes_max: usize,
+    /// Bytes that computations may hold in memory together, and the same for the facts of sessions
+    /// in use; default 256 MiB. A tenant may hold half of it.
+    pub held_bytes_max: usize,
 }
 
 impl Default for ResearchOptions {
     fn default() -> Self {
-        Self { steps_max: 0, answer_bytes_max: harness::ANSWER_BYTES, facts_bytes_max: 64 << 20 }
+        Self {
+            steps_max: 0,
+            answer_bytes_max: harness::ANSWER_BYTES,
+            facts_bytes_max: 64 << 20,
+            held_bytes_max: 256 << 20,
+        }
     }
 }
 

@@ -21,7 +21,9 @@ const NEWEST_EVENTS: usize = 256;
 const NEWEST_BYTES: usize = 4 << 20;
 /// Most events and bytes of bodies read for one window.
 const EVENTS_MAX: usize = 50_000;
-const BYTES_MAX: usize = 64 << 20;
+const BYTES_MAX: usize = 32 << 20;
+/// Bytes that a window holds for each byte of a body: the body, its text, and the message.
+const HELD_FOR_A_BYTE: usize = 3;
 
 /// The parameters of a window.
 #[derive(Clone, Debug)]
@@ -84,12 +86,16 @@ impl Service {
         }
         let recall = (recall_from, recall_tokens);
         let tokenizer = plan.tokenizer;
+        let tenant = &caller.scope.tenant;
+        let first = HELD_FOR_A_BYTE * (HEAD_BYTES + NEWEST_BYTES);
+        let mut room = Some(self.room(tenant, first).await?);
         let head = if begin.is_some() { Vec::new() } else { self.head(&key, at).await? };
         let after_head = head.last().map_or(Position::ZERO, |event| event.position.plus(1));
         let start = begin.unwrap_or(after_head);
         let (mut from, mut chunk, mut bytes) = (at, NEWEST_EVENTS, 0);
         let mut newest: Vec<Event> = Vec::new();
         loop {
+            self.computations.fit(tenant, &mut room, first + HELD_FOR_A_BYTE * bytes)?;
             let read = Read {
                 range: Range::new(start, from),
                 events_max: chunk,

@@ -71,6 +71,8 @@ impl Service {
         check_workspace(workspace)?;
         let looked = self.looked(caller, workspace, wait).await;
         let looked = looked.ok_or_else(|| seen::no_index("workspace"))?;
+        let (_, bytes) = looked.weight();
+        let _room = self.room(&caller.scope.tenant, bytes).await?;
         let counted = self.days(&looked, since).await?;
         let kinds = EntityKind::ALL.to_vec();
         let found = self.seen(&looked, kinds, since).await?;
@@ -87,7 +89,8 @@ impl Service {
         let (notebook, _) = self.notebook(caller, workspace).await?;
         let sizes = |graph: &Graph| (graph.entities().count(), graph.relations().count());
         let (entities, relations) = self.with_graph(caller, &notebook, sizes).await?;
-        let total = |of: fn(&OfDay) -> u64| counted.days.values().map(of).sum::<u64>();
+        let all = || counted.days.values().chain([&counted.before]);
+        let total = |of: fn(&OfDay) -> u64| all().map(of).sum::<u64>();
         let (events, words) = (total(|day| day.events), total(|day| day.words));
         let skipped = counted.days.len().saturating_sub(DAYS_MAX);
         let days = counted.days.iter().skip(skipped).map(|(day, of)| Day {

@@ -43,6 +43,11 @@ impl Looked {
     pub(super) fn coverage(&self) -> (Coverage, bool) {
         (self.index.coverage(), self.is_noted)
     }
+
+    /// How many names are counted at most, and the bytes that counting takes.
+    pub(super) fn weight(&self) -> (usize, usize) {
+        search::named_weight(self.index.sizes().0)
+    }
 }
 
 impl Service {
@@ -130,11 +135,10 @@ impl Service {
         let workspace = Arc::clone(&looked.workspace);
         let wanted: Vec<(EntityKind, Vec<String>)> =
             wanted.into_iter().map(|(kind, name)| (kind, names(kind, name, &workspace))).collect();
-        let found =
-            self.over_parts(looked, move |parts, keep| search::naming(parts, &wanted, keep));
-        let mut found = found.await?;
-        found.iter_mut().for_each(|sessions| sessions.truncate(NAMING_MAX));
-        Ok(found)
+        let naming = move |parts: &[Part<'_>], keep: &Keep<'_>| {
+            search::naming(parts, &wanted, keep, NAMING_MAX)
+        };
+        self.over_parts(looked, naming).await
     }
 }
 

@@ -244,7 +244,7 @@ impl ScopeIndex {
     }
 
     /// How many passages there are, and parts.
-    pub(super) fn sizes(&self) -> (usize, usize) {
+    pub(crate) fn sizes(&self) -> (usize, usize) {
         let state = self.state();
         (state.parts.iter().map(|part| part.passages).sum(), state.parts.len())
     }
