@@ -20,7 +20,7 @@ use sessionlog::{
     client::{EmbedderOptions, HttpEmbedder},
     env::Env,
     event::{Batch, EventType, NewEvent, Origin, Scope, SessionId},
-    secrets::{Recogniser, Report},
+    secrets::Masked,
     service::{Caller, EmbedError, Embedder, NewSession, SearchCall, Service},
     store::{Store, local::Local},
 };
@@ -84,13 +84,11 @@ impl Fake {
     }
 
     fn embedder(&self) -> Arc<dyn Embedder> {
-        let rules = Recogniser::default();
         let options = EmbedderOptions {
             url: self.address.parse().unwrap(),
             model: "test-model".to_owned(),
             key: Some("the-key\n".to_owned().into()),
             numbers: None,
-            clean: Arc::new(move |text| rules.text(text, &mut Report::default())),
         };
         Arc::new(HttpEmbedder::new(options).unwrap())
     }
@@ -98,7 +96,7 @@ impl Fake {
     async fn house(&self, all: bool) -> House {
         let engine = engines::all().into_iter().next().unwrap();
         let service = Service::new(engine.store.clone(), engine.clock.clone());
-        let service = Some(service.with_embedder(self.embedder(), all));
+        let service = Some(service.with_embedder(self.embedder(), Arc::default(), all));
         House::over(engine.store, engine.clock, Plan { service, ..Plan::default() }).await
     }
 }
@@ -293,8 +291,8 @@ impl Embedder for Patterned {
         "patterned"
     }
 
-    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
-        let one = |text: &String| match text.contains("wolpertinger") {
+    fn embed(&self, texts: Vec<Masked>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
+        let one = |text: &Masked| match text.as_str().contains("wolpertinger") {
             true => PATTERN.map(f32::from).to_vec(),
             false => vec![1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0],
         };
@@ -349,7 +347,7 @@ fn the_vectors_of_what_was_erased_or_redacted_are_in_no_file() {
         let open = || {
             let store: Arc<dyn Store> = Local::open(&env, small()).unwrap();
             let service = Service::new(Arc::clone(&store), env.clock.clone());
-            (store, service.with_embedder(Arc::new(Patterned), false))
+            (store, service.with_embedder(Arc::new(Patterned), Arc::default(), false))
         };
         let (store, service) = open();
         fill(&service, "secret", "wolpertinger").await;
