@@ -64,7 +64,8 @@ impl Input {
         drop(bytes);
         let rest = source.take(INPUT_BYTES_MAX - begun);
         let more = io::copy(&mut io::BufReader::with_capacity(1 << 20, rest), &mut shortened);
-        if shortened.bytes.len() == bounds.bytes_max {
+        let is_cut = shortened.text.is_some_and(|bytes| bytes > bounds.text_bytes_max);
+        if is_cut || shortened.bytes.len() == bounds.bytes_max {
             shortened.cut();
         }
         Self { bytes: shortened.bytes, cut_from: Some(begun + more.unwrap_or_default()) }
@@ -425,5 +426,21 @@ mod tests {
         let many = [&b"{\"s\":1,\"a\":["[..], &b"\"z\",".repeat(1_000)].concat();
         let read = Input::within(&*many, bounds);
         assert_eq!((read.bytes.len(), read.cut_from), (1_000, Some(many.len() as u64)));
+    }
+
+    #[test]
+    fn a_text_that_is_cut_loses_the_word_at_the_cut() {
+        let bounds = Bounds { bytes_max: 20_000, text_bytes_max: 12_800 };
+        let word = "abcdefghijklmnopqrstuvwxyz";
+        for at in (12_800 - 60)..12_820 {
+            let text = format!("{{\"a\":\"{} {word} {}\"}}", "x".repeat(at), "y".repeat(20_000));
+            let read = Input::within(text.as_bytes(), bounds);
+            let read = String::from_utf8(read.bytes).expect("text");
+            assert!(read.contains(word) || !read.contains("ab"), "{at}");
+            // And where the whole input ends.
+            let text = format!("{{{}\"a\":\"{} {word}", "\"b\":1,".repeat(1_000), "x".repeat(at));
+            let read = Input::within((text + &"y".repeat(20_000)).as_bytes(), bounds);
+            assert!(!read.bytes.windows(2).any(|two| two == b"ab"), "{at}");
+        }
     }
 }

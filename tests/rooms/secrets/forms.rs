@@ -116,7 +116,12 @@ fn hashed_passwords_and_those_of_powershell_are_found_and_their_look_alikes_left
         ("$env:TOKEN = \"", "correct-horse", "\"", "command-password"),
         ("$env:DB_PASSWORD='", "correct horse", "'", "command-password"),
         ("$Env:Api_Key = \"", &random, "\"; ls", "command-password"),
-        ("ConvertTo-SecureString \"", "correct horse", "\" -AsPlainText -Force", "command-password"),
+        (
+            "ConvertTo-SecureString \"",
+            "correct horse",
+            "\" -AsPlainText -Force",
+            "command-password",
+        ),
         ("ConvertTo-SecureString -AsPlainText -Force -String '", &random, "'", "command-password"),
         ("ConvertTo-SecureString ", &random, " -AsPlainText", "command-password"),
         ("New-LocalUser ada -Password \"", "correct horse", "\"", "command-password"),
@@ -155,7 +160,8 @@ fn hashed_passwords_and_those_of_powershell_are_found_and_their_look_alikes_left
 fn many_escapes_and_tags_take_time_in_proportion_to_their_number() {
     // Looked at from each of its beginnings a text of this size would take minutes.
     let size = 1 << 20;
-    for part in ["\\", "\\n", "%25", "&amp;", "<private a=\"", "<private a='", "</private", "\\u00"] {
+    for part in ["\\", "\\n", "%25", "&amp;", "<private a=\"", "<private a='", "</private", "\\u00"]
+    {
         let text = part.repeat(size / part.len());
         let _ = Recogniser::default().text(&text, &mut Report::default());
     }

@@ -3,16 +3,16 @@
 use sessionlog::secrets::{RULES, Recogniser, Report};
 
 /// Random letters and digits, so that no file of this project looks like a leak.
-pub fn drawn(count: usize) -> String {
+pub(super) fn drawn(count: usize) -> String {
     let alphabet = b"q7Zk2Lm9Xw4Rt8Vb3Nc6Hj5Gf1DsPaYe0U";
     (0..count).map(|n| alphabet[(n * 11 + n / 7) % alphabet.len()] as char).collect()
 }
 
-pub fn hex(count: usize) -> String {
+pub(super) fn hex(count: usize) -> String {
     (0..count).map(|n| b"3f9a0c7e1d5b8264"[(n * 7 + n / 5) % 16] as char).collect()
 }
 
-pub fn found(text: &str) -> Vec<String> {
+pub(super) fn found(text: &str) -> Vec<String> {
     let mut report = Report::default();
     let clean = Recogniser::default().text(text, &mut report);
     assert_eq!(clean.is_none(), report.is_empty(), "{text}");
