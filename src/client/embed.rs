@@ -1,6 +1,6 @@
 //! An embedder behind a URL: texts go to a server with OpenAI's `/v1/embeddings`, vectors come
-//! back. It follows no redirect, and takes only texts that the rules of secrets have judged. It must
-//! not decide what is sent, repeat a call, or name the address or the key in an error.
+//! back. It follows no redirect, and takes no text that the rules of secrets have not judged. It
+//! must not decide what is sent, repeat a call, or name the address or the key in an error.
 
 use std::{fmt, time::Duration};
 
