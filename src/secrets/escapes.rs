@@ -52,10 +52,21 @@ impl Resolved {
         last.map_or(place, |(here, there)| *there as usize + (place - *here as usize))
     }
 
-    /// Whether an escape was resolved in a range of this text.
-    pub(super) fn has_one_in(&self, range: &Range<usize>) -> bool {
-        let first = self.ends.partition_point(|(here, _)| (*here as usize) < range.start);
-        self.ends.get(first).is_some_and(|(here, _)| *here as usize <= range.end)
+    /// The parts of this text that are so near to an escape that was resolved, in order.
+    pub(super) fn near(&self, bytes: usize) -> impl Iterator<Item = Range<usize>> {
+        let around = move |here: u32| {
+            let here = here as usize;
+            let from = self.text.floor_char_boundary(here.saturating_sub(bytes));
+            from..self.text.ceil_char_boundary(here + bytes)
+        };
+        let mut rest = self.ends.iter().map(move |(here, _)| around(*here)).peekable();
+        std::iter::from_fn(move || {
+            let mut part = rest.next()?;
+            while let Some(next) = rest.next_if(|next| next.start <= part.end) {
+                part.end = next.end;
+            }
+            Some(part)
+        })
     }
 }
 
@@ -165,6 +176,7 @@ mod tests {
         assert_eq!(resolved.text, "é\n-ab=c");
         let places: Vec<usize> = [0, 2, 3, 4, 5, 6, 7, 8].map(|at| resolved.source(at)).into();
         assert_eq!(places, [0, 2, 4, 10, 11, 12, 15, 16]);
-        assert!(resolved.has_one_in(&(0..4)) && !resolved.has_one_in(&(5..6)));
+        assert_eq!(resolved.near(1).collect::<Vec<_>>(), [2..5, 6..8]);
+        assert_eq!(resolved.near(9).collect::<Vec<_>>(), [0..8]);
     }
 }

@@ -8,7 +8,7 @@ use serde::{
     de::{IgnoredAny, Visitor},
 };
 
-use super::{Recogniser, Report, names};
+use super::{Recogniser, Report, names, private};
 
 /// A string of the text: its byte range, quotes included.
 struct StringSpan {
@@ -97,7 +97,9 @@ fn end(
     written: &mut Written<'_>,
     report: &mut Report,
 ) {
-    let changed = if list.len() > 1 { lines(rules, list, report) } else { Vec::new() };
+    let may_span = |line: &Line<'_>| rules.has_own() || private::is_named(&line.said);
+    let spans = list.len() > 1 && list.iter().any(may_span);
+    let changed = if spans { lines(rules, list, report) } else { Vec::new() };
     for (at, line) in list.drain(..).enumerate() {
         let rule = rules.by_name().filter(|_| line.is_named);
         let clean = match rule {
@@ -112,7 +114,8 @@ fn end(
 }
 
 /// Removes secrets that have a part in more than one string of a list, as a patch has a key: the
-/// strings are lines of one text. Returns which strings changed, in order.
+/// strings are lines of one text. Of our own rules only those of keys and of private spans match
+/// more than a line. Returns which strings changed, in order.
 fn lines(rules: &Recogniser, list: &mut [Line<'_>], report: &mut Report) -> Vec<usize> {
     let said: Vec<&str> = list.iter().map(|line| &*line.said).collect();
     let text = said.join("\n");

@@ -17,7 +17,7 @@ mod private;
 mod rules;
 mod value;
 
-use std::{borrow::Cow, collections::BTreeMap, sync::OnceLock};
+use std::{borrow::Cow, collections::BTreeMap, ops::Range, sync::OnceLock};
 
 use aho_corasick::AhoCorasick;
 use regex::{Regex, RegexBuilder};
@@ -32,7 +32,7 @@ const PATTERN_BYTES_MAX: usize = 1 << 20;
 /// How often the escapes of a text are resolved: escapes of one kind may hide those of another.
 const LAYERS_MAX: usize = 3;
 /// Bytes around the word of a rule in which an escape may change what the rule finds.
-const NEAR_BYTES: usize = 2_048;
+const NEAR_BYTES: usize = 256;
 /// Before and after the name of the rule, in place of a secret.
 const MARK: &str = "[redacted:";
 const MARK_END: &str = "]";
@@ -315,19 +315,22 @@ impl Recogniser {
             let before = at.and_then(|at| text.as_bytes().get(at));
             before.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
         };
-        for met in self.words.find_overlapping_iter(text) {
-            let Some(owner) = self.owners.get(met.pattern().as_usize()) else { continue };
-            if owner.begins && inside(met.start().checked_sub(1)) {
-                continue;
-            }
-            match owner.rule.and_then(|rule| wanted.get_mut(rule)) {
-                Some(true) => {}
-                Some(wanted) => {
-                    let near = met.start().saturating_sub(NEAR_BYTES)..met.end() + NEAR_BYTES;
-                    *wanted = resolved.is_none_or(|resolved| resolved.has_one_in(&near));
+        let mut search = |part: Range<usize>| {
+            let (from, text) = (part.start, text.get(part).unwrap_or_default());
+            for met in self.words.find_overlapping_iter(text) {
+                let Some(owner) = self.owners.get(met.pattern().as_usize()) else { continue };
+                if owner.begins && inside((from + met.start()).checked_sub(1)) {
+                    continue;
                 }
-                None => is_private = true,
+                match owner.rule.and_then(|rule| wanted.get_mut(rule)) {
+                    Some(wanted) => *wanted = true,
+                    None => is_private = true,
+                }
             }
+        };
+        match resolved {
+            Some(resolved) => resolved.near(NEAR_BYTES).for_each(search),
+            None => search(0..text.len()),
         }
         let mut found = Vec::new();
         let wanted = (0..).zip(&self.rules).zip(wanted).filter(|(_, wanted)| *wanted);
@@ -364,6 +367,11 @@ impl Recogniser {
         let name = self.rules.get(rule).map_or("secret", |rule| &rule.name);
         report.count(name, 1);
         format!("{MARK}{name}{MARK_END}")
+    }
+
+    /// Whether a user has rules of their own, of which nothing is known.
+    fn has_own(&self) -> bool {
+        self.rules.iter().any(|rule| rule.always)
     }
 
     /// The rule for values with the name of a secret, when it is on.

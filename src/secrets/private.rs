@@ -14,6 +14,13 @@ static TAG: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(pattern).expect("a pattern that is tested")
 });
 
+/// Whether a text says `private`: without it there is neither a span nor the head of a key.
+pub(super) fn is_named(text: &str) -> bool {
+    static WORD: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new("(?i)private").expect("a pattern that is tested"));
+    WORD.is_match(text)
+}
+
 /// Ranges of private spans with their tags, in order, of a text without escapes. Spans may be
 /// nested; one that is not closed extends to the end of the text. As in HTML a slash at the end of
 /// a tag changes nothing: `<private/>` opens a span.

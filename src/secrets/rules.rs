@@ -50,12 +50,12 @@ pub const RULES: &[Rule] = &[
         "private-key",
         "private keys in PEM or armour (RSA, EC, OpenSSH, PGP), also cut off",
         &["private key"],
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?:-{0,4}[A-Za-z0-9+/=\s\\,:()._@→|>]){8,}?-?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?:(?:\s|\\[nr]){0,6}[-+>|]?\s?[A-Za-z0-9+/=]{16,})+)",
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?:-{0,4}[A-Za-z0-9+/=\s\\,:()._@→|>]){8,}?-?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?:(?:\s|\\[nr]){0,6}(?:[0-9]{1,6}\s?[:→|])?[-+>|]?\s?[A-Za-z0-9+/=]{16,})+)",
     ),
     also(
         "private-key",
         &["private key"],
-        r"(?:[A-Za-z0-9+/=]{16,76}(?:\s|\\[nr]){1,6}[-+>|]?\s?)+-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
+        r"(?:[A-Za-z0-9+/=]{16,76}(?:\s|\\[nr]){1,6}(?:[0-9]{1,6}\s?[:→|])?[-+>|]?\s?)+-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
     ),
     form("age-key", "keys of age", &["age-secret-key-"], r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}"),
     form(
@@ -331,7 +331,7 @@ pub const RULES: &[Rule] = &[
             "api_key", "apikey", "api-key", "access_key", "accesskey", "private_key", "privatekey",
             "signing", "encryption", "master_key", "credential", "jwt",
         ],
-        r#"(?i)[A-Za-z0-9_.-]{0,40}(?:passw(?:or)?d|passphrase|passcode|pwd|[_-]pass|[a-z]Pass|secret|token|api[_-]?key|(?:access|private|signing|encryption|master|account)[_-]?key|credential|jwt)[A-Za-z0-9_-]{0,20}\\*["']?\]?[ \t]{0,5}(?:=>|:=|=|:)[ \t]{0,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}(?:\\*"|\z)|[^\s"'`;|<>]{3,})"#,
+        r#"(?i)[A-Za-z0-9_.-]{0,40}(?:passw(?:or)?d|passphrase|passcode|pwd|[_-]pass|[a-z]Pass|secret|token|api[_-]?key|(?:access|private|signing|encryption|master|account)[_-]?key|credential|jwt)[A-Za-z0-9_-]{0,20}\\*["']?\]?[ \t]{0,5}(?:=>|:=|=|:)[ \t]{0,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'`;|<>]{3,})"#,
     )
     .looking(Look::Assigned),
     also(

@@ -244,8 +244,9 @@ impl Embedding {
         };
         said.text = self.secrets.masked(&said.text).into_text();
         let piece = |number: u16| {
-            let (text, has_one) = (said.piece(number), !own.piece(number).is_empty());
-            let text = (has_one && !text.is_empty()).then(|| self.secrets.masked(text))?;
+            let has_one = said.text == own.text || !own.piece(number).is_empty();
+            let text = Some(said.piece(number)).filter(|text| has_one && !text.is_empty())?;
+            let text = self.secrets.masked(text);
             Some(Piece { slice, position: event.position, number, text })
         };
         (0..PIECES_MAX).map_while(piece).collect()
@@ -303,9 +304,11 @@ impl Service {
     }
 
     /// Makes the vectors of one request; whether there was something to make.
-    async fn embed_some(&self, embedding: &Embedding) -> ServiceResult<bool> {
+    async fn embed_some(&self, embedding: &Arc<Embedding>) -> ServiceResult<bool> {
         let Some((index, wanted)) = self.next_to_embed(embedding) else { return Ok(false) };
-        let batch = self.batch(embedding, &index, wanted).await?;
+        // The rules take their time over long events.
+        let (service, of, from) = (self.clone(), Arc::clone(embedding), Arc::clone(&index));
+        let batch = apart(async move { service.batch(&of, &from, wanted).await }).await?;
         let texts: Vec<Masked> = batch.pieces.iter().map(|piece| piece.text.clone()).collect();
         let vectors = match texts.is_empty() {
             true => Vec::new(),
