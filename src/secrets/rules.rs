@@ -50,12 +50,12 @@ pub const RULES: &[Rule] = &[
         "private-key",
         "private keys in PEM or armour (RSA, EC, OpenSSH, PGP), also cut off",
         &["private key"],
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?:-{0,4}[A-Za-z0-9+/=\s\\,:()._@→|>]){8,}?-?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?:(?:\s|\\[nr]){0,6}(?:[0-9]{1,6}\s?[:→|])?[-+>|]?\s?[A-Za-z0-9+/=]{16,})+)",
+        r#"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?:-{0,4}[A-Za-z0-9+/=\s\\,:()._@→|>"'\[\]]){8,}?-?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?:(?:[\s"',]|\\[nr"]){0,6}(?:[0-9]{1,6}\s?[:→|])?[-+>|]?\s?[A-Za-z0-9+/=]{16,})+)"#,
     ),
     also(
         "private-key",
         &["private key"],
-        r"(?:[A-Za-z0-9+/=]{16,76}(?:\s|\\[nr]){1,6}(?:[0-9]{1,6}\s?[:→|])?[-+>|]?\s?)+-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
+        r#"(?:[A-Za-z0-9+/=]{16,76}(?:[\s"',]|\\[nr"]){1,6}(?:[0-9]{1,6}\s?[:→|])?[-+>|]?\s?)+-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"#,
     ),
     form("age-key", "keys of age", &["age-secret-key-"], r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}"),
     form(

@@ -80,6 +80,12 @@ fn a_key_is_found_in_the_lines_of_a_list() {
         }
         assert!(clean(&serde_json::json!(lines).to_string()).contains("the end"));
     }
+    // In a text that is no JSON, too.
+    let text = format!(
+        "Answer: [\"-----BEGIN {} KEY-----\", \"{}\",\"{}\"] 1",
+        "PRIVATE", body[0], body[1]
+    );
+    assert_eq!(clean(&text), "Answer: [\"[redacted:private-key]\"] 1");
     let spans = r#"["a <private why='x'>", "aardvark", "b</private> c", "d"]"#;
     assert_eq!(clean(spans), r#"["a [private]", "[private]", "[private] c", "d"]"#);
     // Strings of members, and of other lists, are no lines of one text.
