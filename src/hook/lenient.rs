@@ -15,6 +15,10 @@ const INPUT_BYTES_MAX: u64 = 4 << 30;
 /// Most levels of nesting: the event adds its own, up to the limit of the store.
 pub(super) const LEVELS_MAX: usize = 100;
 
+/// The part of a text's bound in which its last white space is looked for when it is cut: longer
+/// than a secret.
+const WORD_PART: usize = 128;
+
 /// How much is kept of an input.
 #[derive(Clone, Copy)]
 struct Bounds {
@@ -53,12 +57,17 @@ impl Input {
         if bytes.len() <= bounds.bytes_max {
             return bytes.into();
         }
-        let mut shortened = Shortened { bounds, bytes: Vec::new(), text: None, escaped: false };
+        let mut shortened =
+            Shortened { bounds, bytes: Vec::new(), begun: 0, text: None, escaped: false };
         shortened.take(&bytes);
         let begun = bytes.len() as u64;
         drop(bytes);
         let rest = source.take(INPUT_BYTES_MAX - begun);
         let more = io::copy(&mut io::BufReader::with_capacity(1 << 20, rest), &mut shortened);
+        let is_cut = shortened.text.is_some_and(|bytes| bytes > bounds.text_bytes_max);
+        if is_cut || shortened.bytes.len() == bounds.bytes_max {
+            shortened.cut();
+        }
         Self { bytes: shortened.bytes, cut_from: Some(begun + more.unwrap_or_default()) }
     }
 }
@@ -67,6 +76,8 @@ impl Input {
 struct Shortened {
     bounds: Bounds,
     bytes: Vec<u8>,
+    /// Where its last text begins.
+    begun: usize,
     /// Bytes of the text that contains it.
     text: Option<usize>,
     escaped: bool,
@@ -88,7 +99,11 @@ impl Shortened {
         for byte in part {
             let ends = !self.escaped && *byte == b'"';
             self.escaped = !self.escaped && *byte == b'\\' && self.text.is_some();
+            let is_cut = self.text.is_some_and(|bytes| bytes > self.bounds.text_bytes_max);
             let keeps = self.text.is_none_or(|bytes| bytes < self.bounds.text_bytes_max);
+            if ends && is_cut && self.bytes.len() < self.bounds.bytes_max {
+                self.cut();
+            }
             self.text = match self.text {
                 Some(_) if ends => None,
                 Some(bytes) => Some(bytes + 1),
@@ -97,7 +112,17 @@ impl Shortened {
             if (keeps || ends) && self.bytes.len() < self.bounds.bytes_max {
                 self.bytes.push(*byte);
             }
+            if self.text == Some(0) {
+                self.begun = self.bytes.len();
+            }
         }
+    }
+
+    /// Drops the last word of a text that was cut.
+    fn cut(&mut self) {
+        let text = self.bytes.get(self.begun..).unwrap_or_default();
+        let end = self.begun + whole_words(text, self.bounds.text_bytes_max);
+        self.bytes.truncate(end);
     }
 }
 
@@ -269,7 +294,17 @@ impl<'a> Reader<'a> {
 
 /// A text of at most as many bytes as the store takes in an event.
 fn shortened(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(limits::EVENT_BYTES_MAX)).unwrap_or(text)
+    let max = limits::EVENT_BYTES_MAX;
+    let Some(head) = text.as_bytes().get(..max).filter(|_| text.len() > max) else { return text };
+    text.get(..text.floor_char_boundary(whole_words(head, max))).unwrap_or(text)
+}
+
+/// The end of the last whole word of a text that was cut to `max` bytes before the rules of secrets
+/// see it: they know a secret by all of it, so nothing of one at the cut may stay.
+fn whole_words(text: &[u8], max: usize) -> usize {
+    let from = text.len().saturating_sub(max / WORD_PART);
+    let last = text.get(from..).unwrap_or_default();
+    from + last.iter().rposition(u8::is_ascii_whitespace).unwrap_or(0)
 }
 
 /// A JSON string of what is between its quotes, however it is written: known escapes stay, any
@@ -391,5 +426,21 @@ mod tests {
         let many = [&b"{\"s\":1,\"a\":["[..], &b"\"z\",".repeat(1_000)].concat();
         let read = Input::within(&*many, bounds);
         assert_eq!((read.bytes.len(), read.cut_from), (1_000, Some(many.len() as u64)));
+    }
+
+    #[test]
+    fn a_text_that_is_cut_loses_the_word_at_the_cut() {
+        let bounds = Bounds { bytes_max: 20_000, text_bytes_max: 12_800 };
+        let word = "abcdefghijklmnopqrstuvwxyz";
+        for at in (12_800 - 60)..12_820 {
+            let text = format!("{{\"a\":\"{} {word} {}\"}}", "x".repeat(at), "y".repeat(20_000));
+            let read = Input::within(text.as_bytes(), bounds);
+            let read = String::from_utf8(read.bytes).expect("text");
+            assert!(read.contains(word) || !read.contains("ab"), "{at}");
+            // And where the whole input ends.
+            let text = format!("{{{}\"a\":\"{} {word}", "\"b\":1,".repeat(1_000), "x".repeat(at));
+            let read = Input::within((text + &"y".repeat(20_000)).as_bytes(), bounds);
+            assert!(!read.bytes.windows(2).any(|two| two == b"ab"), "{at}");
+        }
     }
 }

@@ -29,6 +29,7 @@ use crate::{
     client::{Client, ClientError},
     env::{Clock, Entropy, project::Project},
     event::limits,
+    secrets::{Masked, Recogniser},
 };
 pub use deliver::{Drained, drain};
 pub use delivery::Delivery;
@@ -63,6 +64,8 @@ pub struct Hook {
     pub transcripts: Transcripts,
     /// The project's directory, when the program reports it apart from the current directory.
     pub directory: Option<String>,
+    /// What the model is not given either: others may have stored it.
+    pub secrets: Arc<Recogniser>,
     /// The user's home directory.
     pub home: Option<PathBuf>,
     /// How long the agent waits at an event; beyond it the event is spooled.
@@ -141,7 +144,9 @@ impl Hook {
             let budgets = [self.tokens_max, self.recall_max];
             let asked = recovery::recover(client, budgets, payload, workspace.as_deref());
             match tokio::time::timeout(left, asked).await {
-                Ok(Ok(text)) => done.answer = text.map(|text| answer(payload, &text)),
+                Ok(Ok(text)) => {
+                    done.answer = text.map(|text| answer(payload, self.secrets.masked(&text)))
+                }
                 Ok(Err(error)) => done.trouble = Some(format!("no context for the model: {error}")),
                 Err(_) => done.trouble = Some("no context for the model: too slow".to_owned()),
             }
@@ -223,7 +228,8 @@ fn not_kept(error: &ClientError) -> String {
 }
 
 /// What a hook prints as context for the model.
-fn answer(payload: &Payload, text: &str) -> Value {
+fn answer(payload: &Payload, text: Masked) -> Value {
+    let text = text.into_text();
     json!({
         "hookSpecificOutput": { "hookEventName": payload.name(), "additionalContext": text },
     })

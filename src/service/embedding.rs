@@ -1,6 +1,7 @@
 //! Meaning: an embedder outside makes vectors of what people and agents said, after the words are
 //! in the index, and of a query. Its failures are named and never one of a search; what it has made
-//! is in derived files of its own. It must not send what was not chosen, nor keep a search waiting.
+//! is in derived files of its own. The rules of secrets judge an event and a query whole, before a piece
+//! is cut. It must not send what was not chosen, nor keep a search waiting.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -14,6 +15,7 @@ use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Event, Position, Range, Scope, kinds},
     search::{EventText, Keep, Meaning, MeaningBuilder, Near, SessionRef, nearest},
+    secrets::{Masked, Recogniser},
     store::{DerivedFile, Mapped, Moved},
 };
 
@@ -64,7 +66,7 @@ pub trait Embedder: Send + Sync {
     ///
     /// # Errors
     /// [`EmbedError`].
-    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>>;
+    fn embed(&self, texts: Vec<Masked>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>>;
 }
 
 /// How far the vectors are.
@@ -99,6 +101,8 @@ impl MeaningOf {
 /// The vectors of all scopes, and the one task that makes them.
 pub(super) struct Embedding {
     embedder: Arc<dyn Embedder>,
+    /// What must not leave.
+    secrets: Arc<Recogniser>,
     /// Whether results of tools and everything else are sent, too.
     all: bool,
     scopes: Mutex<HashMap<Scope, Arc<ScopeIndex>>>,
@@ -131,12 +135,12 @@ struct Piece {
     slice: usize,
     position: Position,
     number: u16,
-    text: String,
+    text: Masked,
 }
 
 impl Embedding {
-    pub(super) fn new(embedder: Arc<dyn Embedder>, all: bool) -> Self {
-        Self { embedder, all, scopes: Mutex::default(), state: Mutex::default() }
+    fn new(embedder: Arc<dyn Embedder>, secrets: Arc<Recogniser>, all: bool) -> Self {
+        Self { embedder, secrets, all, scopes: Mutex::default(), state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -168,7 +172,7 @@ impl Embedding {
     }
 
     /// Asks the embedder within a time, unless it failed and is left alone.
-    async fn ask(&self, texts: Vec<String>, patience: Duration) -> Option<Vec<Vec<f32>>> {
+    async fn ask(&self, texts: Vec<Masked>, patience: Duration) -> Option<Vec<Vec<f32>>> {
         if self.state().is_failing {
             return None;
         }
@@ -228,14 +232,38 @@ impl Embedding {
     fn takes(&self, event: &Event) -> bool {
         self.all || SAID.contains(&event.kind.as_str())
     }
+
+    /// The pieces of an event, which are those of the index where it has no secrets. The rules see
+    /// its body, where names of members count; then all that it says, and each piece.
+    fn pieces(&self, event: &Event, slice: usize) -> Vec<Piece> {
+        let own = EventText::of(event);
+        let body = self.secrets.masked(str::from_utf8(&event.body).unwrap_or_default());
+        let mut said = match body.report().is_empty() {
+            true => own.clone(),
+            false => EventText::of(&Event { body: body.into_text().into(), ..event.clone() }),
+        };
+        said.text = self.secrets.masked(&said.text).into_text();
+        let piece = |number: u16| {
+            let has_one = said.text == own.text || !own.piece(number).is_empty();
+            let text = Some(said.piece(number)).filter(|text| has_one && !text.is_empty())?;
+            let text = self.secrets.masked(text);
+            Some(Piece { slice, position: event.position, number, text })
+        };
+        (0..PIECES_MAX).map_while(piece).collect()
+    }
 }
 
 impl Service {
-    /// The same verbs with an embedder; with `all`, also results of tools and all else are sent to
-    /// it.
+    /// The same verbs with an embedder, which gets no text with secrets; with `all`, also results
+    /// of tools and all else are sent to it.
     #[must_use]
-    pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>, all: bool) -> Self {
-        self.embedding = Some(Arc::new(Embedding::new(embedder, all)));
+    pub fn with_embedder(
+        mut self,
+        embedder: Arc<dyn Embedder>,
+        secrets: Arc<Recogniser>,
+        all: bool,
+    ) -> Self {
+        self.embedding = Some(Arc::new(Embedding::new(embedder, secrets, all)));
         self
     }
 
@@ -276,10 +304,12 @@ impl Service {
     }
 
     /// Makes the vectors of one request; whether there was something to make.
-    async fn embed_some(&self, embedding: &Embedding) -> ServiceResult<bool> {
+    async fn embed_some(&self, embedding: &Arc<Embedding>) -> ServiceResult<bool> {
         let Some((index, wanted)) = self.next_to_embed(embedding) else { return Ok(false) };
-        let batch = self.batch(embedding, &index, wanted).await?;
-        let texts: Vec<String> = batch.pieces.iter().map(|piece| piece.text.clone()).collect();
+        // The rules take their time over long events.
+        let (service, of, from) = (self.clone(), Arc::clone(embedding), Arc::clone(&index));
+        let batch = apart(async move { service.batch(&of, &from, wanted).await }).await?;
+        let texts: Vec<Masked> = batch.pieces.iter().map(|piece| piece.text.clone()).collect();
         let vectors = match texts.is_empty() {
             true => Vec::new(),
             false => match embedding.ask(texts, BATCH_PATIENCE).await {
@@ -331,7 +361,7 @@ impl Service {
                 Range::new(one.range.from, slice.covered.to.max(one.range.from.plus(1)));
             let at = batch.slices.len();
             for event in slice.events.iter().filter(|event| embedding.takes(event)) {
-                let pieces = pieces(event, at);
+                let pieces = embedding.pieces(event, at);
                 if batch.pieces.len() + pieces.len() > BATCH && !batch.pieces.is_empty() {
                     range.to = event.position;
                     batch.is_full = true;
@@ -367,15 +397,25 @@ impl Service {
         }
     }
 
-    /// The vector of a query; `None` without one in time.
-    pub(super) async fn meant(&self, words: String) -> Option<Vec<f32>> {
+    /// The vector of a query, of which `plain` keeps the words once the rules have seen all of it;
+    /// `None` where no word is left, and an empty one where there is none in time.
+    pub(super) async fn meant(
+        &self,
+        query: &str,
+        plain: fn(&str) -> String,
+    ) -> Option<Option<Vec<f32>>> {
         let embedding = self.embedding.as_ref()?;
+        let words = plain(embedding.secrets.masked(query).as_str());
+        if words.is_empty() {
+            return None;
+        }
+        let words = embedding.secrets.masked(&words);
         let vectors = embedding.ask(vec![words], QUERY_PATIENCE).await;
         if vectors.is_none() {
             // The task finds out when it answers again.
             self.embed_soon();
         }
-        vectors?.pop()
+        Some(vectors.and_then(|mut vectors| vectors.pop()))
     }
 }
 
@@ -385,14 +425,4 @@ struct Batch {
     slices: Vec<(Wanted, Range)>,
     pieces: Vec<Piece>,
     is_full: bool,
-}
-
-/// The pieces of an event.
-fn pieces(event: &Event, slice: usize) -> Vec<Piece> {
-    let said = EventText::of(event);
-    let piece = |number: u16| {
-        let text = said.piece(number).to_owned();
-        (!text.is_empty()).then_some(Piece { slice, position: event.position, number, text })
-    };
-    (0..PIECES_MAX).map_while(piece).collect()
 }

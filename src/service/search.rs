@@ -317,11 +317,9 @@ impl Service {
     /// The vector of what is asked for; `None` where none is wanted, an empty one where there is
     /// none in time.
     async fn meant_by(&self, asked: &SearchCall) -> Option<Option<Vec<f32>>> {
-        let words = plain(&asked.words);
-        let wants = !asked.words_alone && !asked.newest_first && !words.is_empty();
-        match self.embedding.is_some() && wants {
-            true => Some(self.meant(words).await),
-            false => None,
+        match asked.words_alone || asked.newest_first {
+            true => None,
+            false => self.meant(&asked.words, plain).await,
         }
     }
 

@@ -79,6 +79,7 @@ mod search {
     mod snippet;
 }
 mod secrets {
+    mod forms;
     mod members;
     mod recogniser;
 }

@@ -37,7 +37,7 @@ pub(super) struct Answer {
 pub(super) struct Desk {
     client: Client,
     hook: Hook,
-    secrets: Recogniser,
+    secrets: Arc<Recogniser>,
 }
 
 /// Makes a session under that name, of a workspace where one is named.
@@ -65,7 +65,9 @@ impl Desk {
     /// A client of that server; hooks spool in that directory and answer within so many tokens.
     pub(super) fn new(server: Target, spool: PathBuf, hook_tokens: usize) -> Outcome<Self> {
         let client = Client::new(server, "eval")?;
+        let secrets = Arc::new(Recogniser::default());
         let hook = Hook {
+            secrets: Arc::clone(&secrets),
             client: Ok(client.clone()),
             spool: Spool::new(vec![spool], Box::new(|| Ok(None)), Arc::new(SystemEntropy)),
             clock: Arc::new(SystemClock::new()),
@@ -79,7 +81,7 @@ impl Desk {
             recall_max: 0,
             gap: None,
         };
-        Ok(Self { client, hook, secrets: Recogniser::default() })
+        Ok(Self { client, hook, secrets })
     }
 
     /// Makes a session under that name.

@@ -102,6 +102,7 @@ pub fn told(
     event: impl Into<Input>,
 ) -> Done {
     let hook = Hook {
+        secrets: Arc::default(),
         client,
         spool: Spool::new(vec![spool(home)], Box::new(|| Ok(None)), Arc::new(SystemEntropy)),
         clock: Arc::new(SystemClock::new()),
