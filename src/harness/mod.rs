@@ -47,7 +47,7 @@ pub use recall::{NOTICE, Passage, TRUST, at_work, framed, recalled, speaks_of_it
 pub use render::{LeftOut, PlanView, Quote, ResultView, Why};
 pub use restore::{
     Asked, CONTEXT_ITEMS_MAX, GivenFile, GivenItem, PRIORITY_THRESHOLD, Preserved, RESTORE_TOKENS,
-    RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Restored, Spent, Taken, Used, names_of, restore, used,
+    RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Restored, Spent, Taken, restore,
 };
 pub use said::{Block, Call, Image, READ_TYPES, ToolResult};
 pub use select::{By, Form};
