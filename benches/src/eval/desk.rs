@@ -77,6 +77,7 @@ impl Desk {
             tokens_max: hook_tokens,
             // Sessions of other seeds are not what is evaluated.
             recall_max: 0,
+            spent: Duration::ZERO,
             gap: None,
         };
         Ok(Self { client, hook, secrets: Recogniser::default() })
@@ -100,7 +101,7 @@ impl Desk {
             session: Some(session.clone()),
         };
         let report = import::import(&self.client, source, &mut |_| {}).await?;
-        match report.bad.first() {
+        match report.bad.named().first() {
             Some(bad) => Err(Failure::Usage(format!("line {}: {}", bad.line, bad.problem))),
             None => Ok(()),
         }
