@@ -13,6 +13,7 @@ mod outcomes;
 mod overview;
 mod phases;
 mod priority;
+pub mod quote;
 mod recall;
 mod render;
 mod restore;

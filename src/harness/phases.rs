@@ -5,6 +5,7 @@
 use super::{
     budget::{fit, json_bytes},
     overview::{Overview, step_summary},
+    quote,
     summary::{counted, summary},
 };
 use crate::{
@@ -240,6 +241,7 @@ fn text_of(phase: &Phase, checkpoint: Option<&str>) -> String {
     });
     lines.extend(said.map(|text| format!("Last: {text}")));
     lines.extend(checkpoint.map(|name| format!("Checkpoint: {name}")));
+    let lines: Vec<String> = lines.iter().map(|line| quote::hanging(line)).collect();
     lines.join("\n")
 }
 

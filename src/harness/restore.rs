@@ -10,6 +10,7 @@ use std::{
 use super::{
     gather::{ANSWER_BYTES, Known, TEXT_BYTES, is_same_file},
     priority::Parts,
+    quote,
     render::{LeftOut, Why},
     select::{
         By, Chosen, Class, Form, Item, Price, Recipe, Row, Selection, Share, row, select, shape,
@@ -399,8 +400,14 @@ impl View<'_, '_> {
         if self.compress { form } else { Form::Whole }
     }
 
-    /// The text of an item, with where it is.
+    /// The text of an item, with where it is: no line of it looks like a heading or another item.
     fn text(&self, class: Class, place: usize, form: Form) -> String {
+        let text = self.said(class, place, form);
+        // A context item is a member of its own.
+        if class == Class::ContextItem { text } else { quote::hanging(&text) }
+    }
+
+    fn said(&self, class: Class, place: usize, form: Form) -> String {
         let (known, form) = (self.known, self.form(form));
         let at = |position: Option<Position>| position.map(|at| known.place(at));
         match class {
