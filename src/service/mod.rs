@@ -30,6 +30,7 @@ mod notebook;
 mod notes;
 mod page;
 mod paging;
+mod places;
 mod point;
 mod quota;
 mod recalling;
@@ -57,8 +58,6 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
-
-use tokio::sync::Semaphore;
 
 pub use audit::Audit;
 pub use checkpoints::{CheckpointAt, CheckpointPage, CheckpointState, NewCheckpoint, Resumed};
@@ -115,7 +114,7 @@ pub use crate::store::{
 };
 use crate::{
     access::PerTenant,
-    env::Clock,
+    env::{Clock, host::processors},
     event::{Fence, Origin, Scope, SessionId, SessionKey, Timestamp},
     store::{Store, StoreError, StoreResult},
 };
@@ -171,8 +170,8 @@ pub struct Service {
     indexing: Arc<indexing::Indexing>,
     /// Vectors, where an embedder makes some.
     embedding: Option<Arc<embedding::Embedding>>,
-    /// A permit for each search that may rank.
-    searches: Arc<Semaphore>,
+    /// Where computations run.
+    places: Arc<places::Places>,
 }
 
 impl Service {
@@ -180,6 +179,7 @@ impl Service {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let options = ResearchOptions::default();
+        let places = places::Places::new(Arc::clone(&clock), processors());
         Self {
             store,
             clock,
@@ -192,7 +192,7 @@ impl Service {
             restoring: RestoreOptions::default(),
             indexing: Arc::default(),
             embedding: None,
-            searches: Arc::new(Semaphore::new(search::AT_ONCE)),
+            places,
         }
     }
 
