@@ -1,7 +1,7 @@
-//! Recorded text inside of a document that this program writes: Markdown, and the plain text that a
-//! restore gives. Whatever the text has, it makes no heading, rule, table, HTML, image, link or
-//! definition, and ends nothing that it did not begin; code stays code. A bare address stays a word.
-//! It must not shorten, nor know what a document is about.
+//! Recorded text inside of a document that this program writes: Markdown, and the plain text that
+//! a restore gives. Whatever the text has, it makes no heading, rule, table, HTML, image, link or
+//! definition, and ends nothing that it did not begin; code stays code. A bare address stays a
+//! word. It must not shorten, nor know what a document is about.
 
 /// Languages that a block of code may name. Another word may be a renderer's command: some draw
 /// pictures of a block, and load them.
@@ -220,7 +220,7 @@ fn push_line(line: &str, made: &mut String) {
         let next = rest.chars().nth(1);
         let has_meaning = match c {
             '<' | '$' => true,
-            '[' => next == Some('['),
+            '[' => matches!(next, Some('[' | '^')),
             ']' => matches!(next, Some('(' | '[' | ':')),
             '\\' => next.is_none_or(|next| next.is_ascii_punctuation()),
             _ => begins_entity(rest),

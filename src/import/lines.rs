@@ -20,8 +20,8 @@ const AROUND_BYTES_MAX: usize = 64 << 10;
 /// Characters of a refused type that its problem repeats.
 const TYPE_CHARS_SHOWN: usize = 80;
 
-/// Characters of a problem at most: it may repeat what another program wrote.
-const PROBLEM_CHARS_MAX: usize = 400;
+/// Bytes of a problem at most: it may repeat what another program wrote.
+const PROBLEM_BYTES_MAX: usize = 400;
 
 /// A line that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +35,9 @@ pub struct BadLine {
 }
 
 impl BadLine {
-    pub(super) fn new(line: u64, problem: &str, session: Option<SessionId>) -> Self {
-        Self { line, problem: problem.chars().take(PROBLEM_CHARS_MAX).collect(), session }
+    pub(super) fn new(line: u64, mut problem: String, session: Option<SessionId>) -> Self {
+        problem.truncate(problem.floor_char_boundary(PROBLEM_BYTES_MAX));
+        Self { line, problem, session }
     }
 }
 
@@ -205,7 +206,7 @@ impl<'a> Lines<'a> {
     }
 
     fn bad(&self, problem: String) -> Item {
-        Item::Bad(BadLine::new(self.line, &problem, None))
+        Item::Bad(BadLine::new(self.line, problem, None))
     }
 
     fn item(&mut self, bytes: &[u8], whole: bool) -> Item {

@@ -255,7 +255,7 @@ impl<'a> Run<'a> {
     }
 
     fn bad(&mut self, line: u64, problem: String) {
-        self.report.bad.push(BadLine::new(line, &problem, None));
+        self.report.bad.push(BadLine::new(line, problem, None));
     }
 
     /// Whether a conversation was accepted. Refused content becomes a bad line, and the import
@@ -270,7 +270,7 @@ impl<'a> Run<'a> {
             Ok(()) => Ok(true),
             Err(error) if error.is_about_content() => {
                 let problem = error.to_string();
-                self.report.skipped.push(BadLine::new(line, &problem, Some(session.clone())));
+                self.report.skipped.push(BadLine::new(line, problem, Some(session.clone())));
                 Ok(false)
             }
             Err(error) => Err(error),
