@@ -148,7 +148,8 @@ async fn relations(
     }
     let mut paper = Paper::new(screen.columns(), screen.times());
     for one in &found.relationships {
-        paper.say(Tone::Plain, "", &format!("{} {} {}", one.from_id, one.kind, one.to_id));
+        let line = format!("{} {} {}", one.from_id, one.kind, one.to_id);
+        paper.say(Tone::Plain, "", &line.replace('\n', " "));
         properties(&one.properties, &mut paper);
     }
     screen.lines(paper.lines())?;

@@ -50,6 +50,8 @@ pub(super) fn run(common: &Common, environment: &Environment, screen: &mut Scree
 }
 
 fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Outcome {
+    let clock = SystemClock::new();
+    let begun = clock.monotonic();
     let input = Input::read(io::stdin().lock());
     let config = Config::load(common, environment);
     // Whatever setting is wrong: waiting events are kept with their store and encrypted with its
@@ -64,7 +66,6 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
         Err(_) => (Recogniser::default(), Vec::new()),
     };
     let payload = Payload::read(&input, &secrets).map_err(io::Error::other)?;
-    let clock = SystemClock::new();
     let directory = environment.text(PROJECT);
     let secrets = Arc::new(secrets);
     let (mut gap, mut past) = (None, None);
@@ -91,6 +92,7 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
     let hook = Hook {
         client,
         spool: spool(known.map(|config| config.store_place()), environment),
+        spent: clock.monotonic().saturating_sub(begun),
         clock: Arc::new(clock),
         entropy: Arc::new(SystemEntropy),
         transcripts: transcripts(Arc::clone(&secrets), past),

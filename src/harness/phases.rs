@@ -5,6 +5,7 @@
 use super::{
     budget::{fit, json_bytes},
     overview::{Overview, step_summary},
+    quote,
     summary::{counted, summary},
 };
 use crate::{
@@ -232,7 +233,7 @@ fn text_of(phase: &Phase, checkpoint: Option<&str>) -> String {
     let more = phase.requests.saturating_sub(phase.asked.len() as u64);
     lines.extend((more > 0).then(|| format!("and {} more", counted(more, "request"))));
     lines.extend(phase.finished.as_ref().map(|text| format!("Finished: {text}")));
-    lines.extend(phase.found.iter().map(|(_, text)| text.to_string()));
+    lines.extend(phase.found.iter().map(|(_, text)| format!("- {text}")));
     lines.extend(calls_of(phase));
     let said = phase.last.as_deref().filter(|last| {
         let beginning = last.trim_end_matches('…');
@@ -240,6 +241,7 @@ fn text_of(phase: &Phase, checkpoint: Option<&str>) -> String {
     });
     lines.extend(said.map(|text| format!("Last: {text}")));
     lines.extend(checkpoint.map(|name| format!("Checkpoint: {name}")));
+    let lines: Vec<String> = lines.iter().map(|line| quote::hanging(line)).collect();
     lines.join("\n")
 }
 

@@ -74,6 +74,8 @@ pub struct Hook {
     pub tokens_max: usize,
     /// Most of them for passages of earlier sessions; 0 for none.
     pub recall_max: usize,
+    /// How long the agent waited already: for its input to be read and its secrets to be removed.
+    pub spent: Duration,
     /// What was not recorded of the session before this event.
     pub gap: Option<Pause>,
 }
@@ -108,11 +110,13 @@ impl Hook {
         let mut delivery = vocabulary::delivery(payload, workspace.as_deref(), at, salt);
         let mut done = Done { session: delivery.session.to_string(), ..Done::default() };
         let wants = self.tokens_max > 0 && recovery::wanted(payload).is_some();
-        let wait = if wants { self.wait * ANSWER_TIMES } else { self.wait }.min(WAIT_MAX);
+        let wait = if wants { self.wait * ANSWER_TIMES } else { self.wait };
+        let wait = wait.min(WAIT_MAX.saturating_sub(self.spent));
+        let is_late = self.spent >= WAIT_MAX;
         let paused = !wants && self.spool.is_paused(at.plus_micros(-self.pause_micros()));
         let begun = self.clock.monotonic();
         let mut drained = Drained::default();
-        let outcome = match paused {
+        let outcome = match paused || is_late {
             true => Err(None),
             false => {
                 let recorded = self.record_within(wait, payload, &mut delivery, &mut drained);

@@ -2,7 +2,6 @@
 //! meaning of events. It must not depend on HTTP, MCP or a command line, and must not format for a
 //! client.
 
-mod adapting;
 mod added;
 mod admit;
 mod audit;

@@ -79,6 +79,7 @@ impl Desk {
             tokens_max: hook_tokens,
             // Sessions of other seeds are not what is evaluated.
             recall_max: 0,
+            spent: Duration::ZERO,
             gap: None,
         };
         Ok(Self { client, hook, secrets })
@@ -102,7 +103,7 @@ impl Desk {
             session: Some(session.clone()),
         };
         let report = import::import(&self.client, source, &mut |_| {}).await?;
-        match report.bad.first() {
+        match report.bad.named().first() {
             Some(bad) => Err(Failure::Usage(format!("line {}: {}", bad.line, bad.problem))),
             None => Ok(()),
         }

@@ -49,6 +49,7 @@ async fn hook(server: &Server, spool: &Path, directory: &Path, name: &str, more:
         wait: Duration::from_secs(8),
         tokens_max: 0,
         recall_max: 0,
+        spent: Duration::ZERO,
         gap: None,
     };
     let mut event = json!({
