@@ -227,6 +227,13 @@ impl Service {
         self
     }
 
+    /// The same verbs with so many places for computations, instead of one for each processor.
+    #[must_use]
+    pub fn with_places(mut self, at_once: usize) -> Self {
+        self.places = places::Places::new(Arc::clone(&self.clock), at_once);
+        self
+    }
+
     /// The same verbs with limits of what a tenant may keep.
     #[must_use]
     pub fn with_quotas(mut self, quotas: impl Into<PerTenant<Quotas>>) -> Self {

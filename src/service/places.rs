@@ -1,10 +1,14 @@
 //! Places for computations that take longer than a millisecond. As many run at once as there are
 //! processors; tenants that wait take turns. A computation passes its place on after a slice of time,
 //! and ends once its caller stops waiting. It must not know what is computed.
+//!
+//! A task that has a place waits for no other place and for no facts of a session: both are given
+//! back by computations that may wait for its place.
 
 use std::{
     cell::Cell,
     collections::{HashMap, VecDeque},
+    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -12,7 +16,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::oneshot;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::oneshot,
+};
 
 use super::{Code, Service, ServiceError, ServiceResult};
 use crate::{
@@ -27,6 +34,10 @@ use crate::{
 const SLICE: Duration = Duration::from_millis(2);
 /// Computations of a tenant that have begun at most: each may hold memory while it waits.
 const BEGUN_MAX: usize = 8;
+/// Computations of all tenants that have begun, up to which a tenant has more than one: each may
+/// keep a thread while it waits, of the 512 that a runtime has. And those at most.
+const BEGUN_SHARED: usize = 64;
+const BEGUN_ALL: usize = 256;
 /// Computations of a tenant that wait to begin at most.
 const WAITING_MAX: usize = 64;
 
@@ -39,6 +50,8 @@ pub(super) struct Places {
 struct Queue {
     /// Places that no computation has.
     free: usize,
+    /// Computations of all tenants that have begun.
+    begun: usize,
     lanes: HashMap<TenantId, Lane>,
     /// Tenants of whose computations one waits, each once; the next is first.
     turns: VecDeque<TenantId>,
@@ -69,7 +82,7 @@ pub(super) struct Place {
 impl Places {
     pub(super) fn new(clock: Arc<dyn Clock>, at_once: usize) -> Arc<Self> {
         let (lanes, turns) = (HashMap::new(), VecDeque::new());
-        let queue = Queue { free: at_once.max(1), lanes, turns };
+        let queue = Queue { free: at_once.max(1), begun: 0, lanes, turns };
         Arc::new(Self { clock, queue: Mutex::from(queue) })
     }
 
@@ -78,14 +91,35 @@ impl Places {
     /// # Errors
     /// `limit_reached` while too many computations of this tenant wait.
     pub(super) async fn ask(self: &Arc<Self>, tenant: &TenantId) -> ServiceResult<Place> {
+        self.asked(tenant, WAITING_MAX).await
+    }
+
+    /// The same for a request that had a place before, or has to be carried out: it is not refused.
+    pub(super) async fn ask_again(self: &Arc<Self>, tenant: &TenantId) -> ServiceResult<Place> {
+        self.asked(tenant, usize::MAX).await
+    }
+
+    async fn asked(self: &Arc<Self>, tenant: &TenantId, most: usize) -> ServiceResult<Place> {
         let (place, turn) = oneshot::channel();
-        let waiter = Waiter { has_begun: false, place };
-        if !self.queue.lock().take(tenant, waiter) {
-            let message = format!("{WAITING_MAX} computations of this tenant wait for their turn");
+        if !self.queue.lock().take(tenant, Waiter { has_begun: false, place }, most) {
+            let message =
+                format!("{WAITING_MAX} computations of tenant {tenant} wait for their turn");
             return Err(ServiceError::new(Code::LimitReached, message).action("try again shortly"));
         }
         self.give_out();
         turn.await.map_err(|error| ServiceError::new(Code::InternalError, error.to_string()))
+    }
+
+    /// The next turn of a task: with the place that it has, or one that it asks for.
+    pub(super) async fn turn(
+        self: &Arc<Self>,
+        tenant: &TenantId,
+        place: Option<Place>,
+    ) -> ServiceResult<Place> {
+        match place {
+            Some(place) => place.give_way().await,
+            None => self.ask(tenant).await,
+        }
     }
 
     /// Gives the free places to those whose turn it is.
@@ -104,18 +138,20 @@ impl Places {
 }
 
 impl Queue {
-    /// Takes one that waits; whether there was room for it.
-    fn take(&mut self, tenant: &TenantId, waiter: Waiter) -> bool {
+    /// Takes one that waits, where fewer than so many of its tenant wait to begin; whether it did.
+    /// Those whose callers are gone leave.
+    fn take(&mut self, tenant: &TenantId, waiter: Waiter, most: usize) -> bool {
         let lane = self.lanes.entry(tenant.clone()).or_default();
-        let fresh = lane.waiting.iter().filter(|one| !one.has_begun && !one.place.is_closed());
-        if !waiter.has_begun && fresh.count() >= WAITING_MAX {
-            return false;
+        let has_turn = !lane.waiting.is_empty();
+        lane.waiting.retain(|one| one.has_begun || !one.place.is_closed());
+        let takes = lane.waiting.iter().filter(|one| !one.has_begun).count() < most;
+        if takes {
+            lane.waiting.push_back(waiter);
         }
-        if lane.waiting.is_empty() {
+        if !has_turn {
             self.turns.push_back(tenant.clone());
         }
-        lane.waiting.push_back(waiter);
-        true
+        takes
     }
 
     /// The one whose turn it is, when a place is free: it has the place then.
@@ -126,15 +162,17 @@ impl Queue {
             }
             let tenant = self.turns.pop_front()?;
             let lane = self.lanes.get_mut(&tenant)?;
-            let may_begin = lane.begun < BEGUN_MAX;
+            let most = if self.begun < BEGUN_SHARED { BEGUN_MAX } else { 1 };
+            let may_begin = lane.begun < most && self.begun < BEGUN_ALL;
             let at = lane.waiting.iter().position(|one| one.has_begun || may_begin);
             let waiter = at.and_then(|at| lane.waiting.remove(at));
             if !lane.waiting.is_empty() {
                 self.turns.push_back(tenant.clone());
             }
             if let Some(waiter) = waiter {
-                self.free -= 1;
-                lane.begun += usize::from(!waiter.has_begun);
+                let begins = usize::from(!waiter.has_begun);
+                (self.free, self.begun) = (self.free - 1, self.begun + begins);
+                lane.begun += begins;
                 return Some((tenant, waiter));
             }
         }
@@ -143,7 +181,7 @@ impl Queue {
 
     /// A computation of a tenant is over.
     fn leave(&mut self, tenant: &TenantId) {
-        self.free += 1;
+        (self.free, self.begun) = (self.free + 1, self.begun - 1);
         let Some(lane) = self.lanes.get_mut(tenant) else { return };
         lane.begun -= 1;
         if lane.begun == 0 && lane.waiting.is_empty() {
@@ -156,7 +194,7 @@ impl Queue {
         if self.turns.is_empty() {
             return false;
         }
-        self.take(tenant, Waiter { has_begun: true, place });
+        self.take(tenant, Waiter { has_begun: true, place }, usize::MAX);
         self.free += 1;
         true
     }
@@ -223,10 +261,39 @@ impl Drop for Wanted {
     }
 }
 
+impl Place {
+    /// Runs a computation in this place on a thread of its own; the place comes back with what was
+    /// computed. Its loops call [`crate::event::pace::steps`]: it gives way to others there, and
+    /// ends there when this future is dropped. It must hold no lock and wait for nothing.
+    ///
+    /// # Errors
+    /// `internal_error` for a computation that panics.
+    pub(super) async fn run<T: Send + 'static>(
+        self,
+        compute: impl FnOnce() -> T + Send + 'static,
+    ) -> ServiceResult<(Self, T)> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let _wanted = Wanted(Arc::clone(&is_over));
+        let computing = tokio::task::spawn_blocking(move || {
+            let kept = Rc::new(Cell::new(Some(self)));
+            let place = Rc::clone(&kept);
+            let look = move || {
+                // The client may have left while this waited for its turn.
+                place.set(Some(place.take().ok_or(Ended)?.give_way_blocking()?));
+                if is_over.load(Ordering::Relaxed) { Err(Ended) } else { Ok(()) }
+            };
+            look()?;
+            let computed = paced(look, compute)?;
+            kept.take().map(|place| (place, computed)).ok_or(Ended)
+        });
+        let failed = |message: String| ServiceError::new(Code::InternalError, message);
+        let computed = computing.await.map_err(|error| failed(error.to_string()))?;
+        computed.map_err(|Ended| failed("the computation was ended".to_owned()))
+    }
+}
+
 impl Service {
-    /// Runs a computation of a tenant on a thread of its own, once it has a place. Its loops call
-    /// [`crate::event::pace::steps`]: it gives way to others there, and ends there when this future
-    /// is dropped. It must hold no lock and wait for nothing.
+    /// Runs a computation of a tenant once it has a place: see [`Place::run`].
     ///
     /// # Errors
     /// `limit_reached` while too many computations of this tenant wait.
@@ -235,23 +302,24 @@ impl Service {
         tenant: &TenantId,
         compute: impl FnOnce() -> T + Send + 'static,
     ) -> ServiceResult<T> {
-        let place = self.places.ask(tenant).await?;
-        let is_over = Arc::new(AtomicBool::new(false));
-        let _wanted = Wanted(Arc::clone(&is_over));
-        let computing = tokio::task::spawn_blocking(move || {
-            let place = Cell::new(Some(place));
-            let look = move || {
-                let held = place.take().ok_or(Ended)?;
-                if is_over.load(Ordering::Relaxed) {
-                    return Err(Ended);
-                }
-                place.set(Some(held.give_way_blocking()?));
-                Ok(())
-            };
-            paced(look, compute)
-        });
-        let failed = |message: String| ServiceError::new(Code::InternalError, message);
-        let computed = computing.await.map_err(|error| failed(error.to_string()))?;
-        computed.map_err(|Ended| failed("the computation was ended".to_owned()))
+        Ok(self.places.ask(tenant).await?.run(compute).await?.1)
+    }
+
+    /// The same for a request that had a place before: it is not refused.
+    pub(super) async fn computed_again<T: Send + 'static>(
+        &self,
+        tenant: &TenantId,
+        compute: impl FnOnce() -> T + Send + 'static,
+    ) -> ServiceResult<T> {
+        Ok(self.places.ask_again(tenant).await?.run(compute).await?.1)
+    }
+}
+
+/// Runs a short part of a computation of a task that has a place, without holding up the other
+/// tasks of this thread.
+pub(super) fn aside<T>(run: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
+        _ => run(),
     }
 }
