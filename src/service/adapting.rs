@@ -58,8 +58,11 @@ impl Service {
             events.iter().enumerate().rev().find_map(|(at, event)| Some((at, begun(event)?)));
         let Some((begun_at, before)) = last else { return Ok(BTreeMap::new()) };
         let used = events.iter().skip(begun_at + 1).filter(|event| is_work(event));
-        let said: HashSet<String> =
-            used.flat_map(|event| harness::names_of(&EventText::of(event).text)).collect();
+        let used: Vec<Event> = used.cloned().collect();
+        let names = move || -> HashSet<String> {
+            used.iter().flat_map(|event| harness::names_of(&EventText::of(event).text)).collect()
+        };
+        let said = self.computed_again(&key.scope.tenant, names).await?;
         let weight = |name: &str| before.weights.get(name).copied();
         let percents = before.weights.iter().filter_map(|(name, percent)| {
             let name = name.strip_prefix(SHARE)?;
@@ -77,7 +80,8 @@ impl Service {
             percents: percents.collect(),
             ..asked.clone()
         };
-        Ok(moved(&harness::used(&facts, &asked, &said, Tokenizer::Claude)))
+        let used = move || moved(&harness::used(&facts, &asked, &said, Tokenizer::Claude));
+        self.computed_again(&key.scope.tenant, used).await
     }
 }
 

@@ -22,6 +22,7 @@ mod flow;
 mod fork;
 mod graph;
 mod history;
+mod hits;
 mod indexing;
 mod line;
 mod marks;
@@ -77,6 +78,7 @@ pub use graph::{
     GraphQuery, GraphSort, GraphSource, GraphWritten, RelationCall, RelationRow, Seen,
 };
 pub use history::{History, Left, StartFrom};
+pub use hits::{Beside, Hit, MemoryOf};
 pub use indexing::{BehindSession, Coverage, IndexCounts, SearchOptions};
 pub use line::ChainLink;
 pub use marks::MarkCall;
@@ -93,7 +95,7 @@ pub use research::{ResearchOptions, StepAnswer};
 pub use restoring::{RestoreCall, RestoreOptions, RestoredSession};
 pub use retention::Retention;
 pub use saving::{SaveCall, SavedSession};
-pub use search::{Beside, Hit, MemoryOf, SearchCall, SearchResult};
+pub use search::{SearchCall, SearchResult};
 pub use sessions::{SessionPage, SessionQuery, Wanted};
 pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use sources::SourcesAdded;

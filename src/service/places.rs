@@ -110,7 +110,8 @@ impl Places {
         turn.await.map_err(|error| ServiceError::new(Code::InternalError, error.to_string()))
     }
 
-    /// The next turn of a task: with the place that it has, or one that it asks for.
+    /// The next turn of a task: with the place that it has, or one that it asks for without being
+    /// refused.
     pub(super) async fn turn(
         self: &Arc<Self>,
         tenant: &TenantId,
@@ -118,7 +119,7 @@ impl Places {
     ) -> ServiceResult<Place> {
         match place {
             Some(place) => place.give_way().await,
-            None => self.ask(tenant).await,
+            None => self.ask_again(tenant).await,
         }
     }
 
@@ -321,5 +322,220 @@ pub(super) fn aside<T>(run: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
         _ => run(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{panic, sync::atomic::AtomicU64};
+
+    use super::*;
+    use crate::event::{Timestamp, pace::steps};
+
+    /// A clock that a test moves, in milliseconds.
+    #[derive(Default)]
+    struct Hands(AtomicU64);
+
+    impl Clock for Hands {
+        fn now(&self) -> Timestamp {
+            Timestamp(0)
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::from_millis(self.0.load(Ordering::Relaxed))
+        }
+    }
+
+    fn tenant(name: &str) -> TenantId {
+        TenantId::new(name).unwrap()
+    }
+
+    fn made(at_once: usize) -> (Arc<Hands>, Arc<Places>) {
+        let hands = Arc::new(Hands::default());
+        (Arc::clone(&hands), Places::new(hands, at_once))
+    }
+
+    /// Lets every task run until it waits.
+    async fn settled() {
+        for _ in 0..200 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Free places, computations that have begun, and tenants that are known.
+    fn state(places: &Places) -> (usize, usize, usize, usize) {
+        let queue = places.queue.lock();
+        (queue.free, queue.begun, queue.lanes.len(), queue.turns.len())
+    }
+
+    #[tokio::test]
+    async fn tenants_that_wait_take_turns_and_a_tenants_own_keep_their_order() {
+        let (_, places) = made(1);
+        let held = places.ask(&tenant("a")).await.unwrap();
+        let order = Arc::new(Mutex::from(Vec::new()));
+        let mut tasks = Vec::new();
+        for name in ["a1", "a2", "a3", "b1", "c1", "b2"] {
+            let (places, order) = (Arc::clone(&places), Arc::clone(&order));
+            tasks.push(tokio::spawn(async move {
+                let place = places.ask(&tenant(&name[..1])).await.unwrap();
+                order.lock().push(name);
+                drop(place);
+            }));
+            settled().await;
+        }
+        drop(held);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(*order.lock(), ["a1", "b1", "c1", "a2", "b2", "a3"]);
+        assert_eq!(state(&places), (1, 0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_place_is_passed_on_after_a_slice_and_only_while_another_waits() {
+        let (hands, places) = made(1);
+        let mut own = places.ask(&tenant("a")).await.unwrap();
+        hands.0.fetch_add(10, Ordering::Relaxed);
+        own = own.give_way().await.unwrap();
+        let (taken, mut seen) = tokio::sync::mpsc::unbounded_channel();
+        let other = tokio::spawn({
+            let places = Arc::clone(&places);
+            async move {
+                let place = places.ask(&tenant("b")).await.unwrap();
+                taken.send(()).unwrap();
+                place
+            }
+        });
+        settled().await;
+        own = own.give_way().await.unwrap();
+        assert!(seen.try_recv().is_err(), "the slice is not over");
+        hands.0.fetch_add(2, Ordering::Relaxed);
+        let back = tokio::spawn(own.give_way());
+        settled().await;
+        assert!(seen.try_recv().is_ok() && !back.is_finished(), "the other one has the place");
+        drop(other.await.unwrap());
+        drop(back.await.unwrap().unwrap());
+        assert_eq!(state(&places), (1, 0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_tenant_with_too_many_that_wait_is_refused_by_its_name_and_another_is_not() {
+        let (_, places) = made(1);
+        let held = places.ask(&tenant("acme")).await.unwrap();
+        let ask = |name: &'static str| {
+            let places = Arc::clone(&places);
+            tokio::spawn(async move { places.ask(&tenant(name)).await.map(drop) })
+        };
+        let waiting: Vec<_> = (0..WAITING_MAX).map(|_| ask("acme")).collect();
+        settled().await;
+        let refused = places.ask(&tenant("acme")).await.err().unwrap();
+        assert_eq!(refused.code, Code::LimitReached);
+        assert!(refused.message.contains("tenant acme"), "{}", refused.message);
+        let other = ask("other");
+        let again = tokio::spawn({
+            let places = Arc::clone(&places);
+            async move { places.ask_again(&tenant("acme")).await.map(drop) }
+        });
+        settled().await;
+        assert!(!other.is_finished() && !again.is_finished(), "both wait");
+        drop(held);
+        for task in waiting.into_iter().chain([other, again]) {
+            task.await.unwrap().unwrap();
+        }
+        assert_eq!(state(&places), (1, 0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn so_many_of_a_tenant_begin_and_the_free_places_are_the_others() {
+        let (_, places) = made(2 * BEGUN_MAX);
+        let mut begun = Vec::new();
+        for _ in 0..BEGUN_MAX {
+            begun.push(places.ask(&tenant("a")).await.unwrap());
+        }
+        let next = tokio::spawn({
+            let places = Arc::clone(&places);
+            async move { places.ask(&tenant("a")).await.map(drop) }
+        });
+        settled().await;
+        assert!(!next.is_finished(), "places are free, and not for this tenant");
+        drop(places.ask(&tenant("b")).await.unwrap());
+        assert!(!next.is_finished());
+        begun.pop();
+        next.await.unwrap().unwrap();
+        drop(begun);
+        assert_eq!(state(&places), (2 * BEGUN_MAX, 0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn callers_that_leave_at_any_moment_lose_no_place_and_leave_no_queue() {
+        let (hands, places) = made(2);
+        let mut tasks = Vec::new();
+        let mut seed = 7_usize;
+        for round in 0..3_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            let name = ["a", "b", "c"][(seed >> 33) % 3];
+            let places = Arc::clone(&places);
+            tasks.push(tokio::spawn(async move {
+                let Ok(mut place) = places.ask(&tenant(name)).await else { return };
+                for _ in 0..4 {
+                    tokio::task::yield_now().await;
+                    place = place.give_way().await.unwrap();
+                }
+            }));
+            hands.0.fetch_add(1, Ordering::Relaxed);
+            if (seed >> 37).is_multiple_of(3) {
+                tokio::task::yield_now().await;
+            }
+            if (seed >> 41).is_multiple_of(2) {
+                let at = (seed >> 44) % tasks.len();
+                tasks.swap_remove(at).abort();
+            }
+            if round % 500 == 499 {
+                settled().await;
+            }
+        }
+        for task in tasks {
+            let _ = task.await;
+        }
+        settled().await;
+        assert_eq!(state(&places), (2, 0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_computation_whose_caller_is_gone_ends_at_its_next_step() {
+        const ALL: u64 = 2_000_000_000;
+        let (_, places) = made(1);
+        let place = places.ask(&tenant("a")).await.unwrap();
+        let (begins, begun) = oneshot::channel();
+        let done = Arc::new(AtomicU64::new(0));
+        let computing = tokio::spawn({
+            let done = Arc::clone(&done);
+            place.run(move || {
+                begins.send(()).unwrap();
+                for _ in 0..ALL {
+                    steps(1);
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        });
+        begun.await.unwrap();
+        computing.abort();
+        // The place is free only once the computation is over.
+        drop(places.ask(&tenant("a")).await.unwrap());
+        assert!(done.load(Ordering::Relaxed) < ALL);
+        assert_eq!(state(&places), (1, 0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_computation_that_panics_gives_its_place_back() {
+        let (_, places) = made(1);
+        let place = places.ask(&tenant("a")).await.unwrap();
+        let panics = || -> u32 { panic::resume_unwind(Box::new("planted")) };
+        let failed = place.run(panics).await.err().unwrap();
+        assert_eq!(failed.code, Code::InternalError);
+        let (place, computed) = places.ask(&tenant("a")).await.unwrap().run(|| 7).await.unwrap();
+        assert_eq!(computed, 7);
+        drop(place);
+        assert_eq!(state(&places), (1, 0, 0, 0));
     }
 }

@@ -142,7 +142,9 @@ impl Service {
             false => BTreeMap::new(),
         };
         let asked = Asked { session: info.key.session.to_string(), percents, ..asked };
-        let look = |facts: &Facts| {
+        let of = asked.clone();
+        let look = move |facts: &Facts| {
+            let asked = of;
             let likeness = (asked.by == By::Vector).then(|| likeness(facts));
             let likeness = likeness.as_ref().map(|one| one as &dyn Fn(&str) -> usize);
             let restored = harness::restore(facts, &asked, Tokenizer::Claude, likeness);
@@ -150,8 +152,11 @@ impl Service {
             (restored, alike, facts.reached())
         };
         let (restored, alike, position) = match at.filter(|at| *at < info.tail) {
-            Some(at) => look(&self.line_facts_at(&info.key, at).await?),
-            None => self.with_line(&info.key, |_, facts| look(facts)).await?,
+            Some(at) => {
+                let facts = self.line_facts_at(&info.key, at).await?;
+                self.viewed(&caller.scope.tenant, facts.weight(), move || look(&facts)).await?
+            }
+            None => self.view_line(&info.key, look).await?,
         };
         let weights = weights(&asked, &restored);
         notices.extend(moved(&restored));
@@ -210,7 +215,7 @@ impl Service {
         let link = link.ok_or_else(|| ServiceError::new(Code::InternalError, "no such link"))?;
         let look =
             |info: &SessionInfo, facts: &Facts| (past(info.clone(), facts), facts.saved.tokens());
-        let (past, tokens) = self.with_facts(&caller.key(session), look).await?;
+        let (past, tokens) = self.view_facts(&caller.key(session), look).await?;
         Ok((link, past, tokens))
     }
 

@@ -13,3 +13,4 @@ mod raw;
 mod recorded;
 mod tls;
 mod tokens;
+mod turns;
