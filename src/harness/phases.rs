@@ -9,10 +9,12 @@ use super::{
     summary::{counted, summary},
 };
 use crate::{
-    event::{Position, Timestamp},
+    event::{Position, Timestamp, pace},
     projection::{Ended, Facts, Phase},
 };
 
+/// Steps that the text of a phase takes.
+const TEXT_STEPS: usize = 8;
 /// Bytes of JSON of the numbers, times and names of a phase.
 const PHASE_BYTES: usize = 170;
 /// Bytes of what every answer has.
@@ -165,6 +167,7 @@ fn names<'n>(stretches: &[Phase], named: &'n [Named]) -> Vec<Option<&'n str>> {
 }
 
 fn weight(phase: &Phase) -> u64 {
+    pace::step();
     phase.to.0 - phase.from.0 + STEP_WEIGHT * phase.steps
 }
 
@@ -228,6 +231,7 @@ fn newest_phases(all: &[Part], budget: usize) -> Vec<PhaseView> {
 }
 
 fn text_of(phase: &Phase, checkpoint: Option<&str>) -> String {
+    pace::steps(TEXT_STEPS);
     let mut lines: Vec<String> = Vec::new();
     lines.extend(phase.asked.iter().map(|text| format!("Asked: {text}")));
     let more = phase.requests.saturating_sub(phase.asked.len() as u64);

@@ -3,7 +3,7 @@
 //! one thing twice, or state as current what was taken back.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fmt::Write as _,
 };
 
@@ -19,7 +19,7 @@ use super::{
     tokens::{Counter, Tokenizer},
 };
 use crate::{
-    event::{EventId, Position},
+    event::{EventId, Position, pace},
     projection::{Facts, FileReference, FileState, text::one_line},
 };
 
@@ -34,6 +34,8 @@ pub const PRIORITY_THRESHOLD: u8 = 3;
 /// How many context items are given, by default.
 pub const CONTEXT_ITEMS_MAX: usize = 50;
 
+/// Steps that it takes to compare an item with what is wanted.
+const COMPARE_STEPS: usize = 16;
 /// Tokens of the names, numbers and marks that every answer has.
 const FRAME_TOKENS: usize = 270;
 /// Tokens of a heading, and of the count of the items of a class that are left out.
@@ -347,7 +349,10 @@ fn keep_important(known: &mut Known<'_>, threshold: u8) {
 /// Sets as the worth of each item how alike it is to what the user wants.
 fn compare(known: &mut Known<'_>, tokenizer: Tokenizer, likeness: Likeness<'_>) {
     let view = View { known, shares: &[], tokenizer, compress: true, head: String::new() };
-    let worth = |item: &Item| likeness(&view.text(item.class, item.place, Form::Short));
+    let worth = |item: &Item| {
+        pace::steps(COMPARE_STEPS);
+        likeness(&view.text(item.class, item.place, Form::Short))
+    };
     let worths: Vec<usize> = known.items.iter().map(worth).collect();
     for (item, worth) in known.items.iter_mut().zip(worths) {
         item.worth = worth;
@@ -368,9 +373,9 @@ fn keep_best(known: &mut Known<'_>, asked: &Asked) {
         .collect();
     order.sort_unstable();
     let best = order.split_off(order.len().saturating_sub(asked.items_max));
-    let places: Vec<usize> = best.iter().map(|(_, place)| *place).collect();
-    known.retain(Class::ContextItem, |item| places.contains(&item.place));
-    let rank = |item: &Item| places.iter().position(|place| *place == item.place);
+    let ranks: HashMap<usize, usize> = best.iter().map(|(_, place)| *place).zip(0..).collect();
+    known.retain(Class::ContextItem, |item| ranks.contains_key(&item.place));
+    let rank = |item: &Item| ranks.get(&item.place).copied();
     let (mut own, others): (Vec<Item>, Vec<Item>) = known.items.iter().partition(|i| is_item(i));
     own.sort_by_key(rank);
     known.items = others.into_iter().chain(own).collect();

@@ -22,7 +22,7 @@ use super::{
     part::{PartError, SessionRef, checksum, section, table, take},
     runs::Keep,
 };
-use crate::event::{Position, Range, SessionHash, SessionId};
+use crate::event::{Position, Range, SessionHash, SessionId, pace};
 
 const MAGIC: [u8; 8] = *b"SLVECTR1";
 const FORMAT: u16 = 1;
@@ -363,6 +363,7 @@ pub fn nearest(parts: &[Meaning<'_>], vector: &[f32], keep: &Keep<'_>) -> Vec<Ne
                 continue;
             }
             for row in part.rows_of(session) {
+                pace::step();
                 let position = part.row(row).map(|(position, _)| position);
                 if position.is_some_and(|at| kept.iter().any(|range| range.contains(at))) {
                     chosen.push((part.apart(row, &signs), at, session, row));

@@ -21,6 +21,7 @@ mod flow;
 mod fork;
 mod graph;
 mod history;
+mod hits;
 mod indexing;
 mod line;
 mod marks;
@@ -77,6 +78,7 @@ pub use graph::{
     GraphQuery, GraphSort, GraphSource, GraphWritten, RelationCall, RelationRow, Seen,
 };
 pub use history::{History, Left, StartFrom};
+pub use hits::{Beside, Hit, MemoryOf};
 pub use indexing::{BehindSession, Coverage, IndexCounts, SearchOptions};
 pub use line::ChainLink;
 pub use marks::MarkCall;
@@ -94,7 +96,7 @@ pub use restoring::{RestoreCall, RestoreOptions, RestoredSession};
 pub use retention::Retention;
 pub use room::{Full, Held, Room};
 pub use saving::{SaveCall, SavedSession};
-pub use search::{Beside, Hit, MemoryOf, SearchCall, SearchResult};
+pub use search::{SearchCall, SearchResult};
 pub use sessions::{SessionPage, SessionQuery, Wanted};
 pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use sources::SourcesAdded;
@@ -229,6 +231,13 @@ impl Service {
     #[must_use]
     pub fn with_search(mut self, options: SearchOptions) -> Self {
         self.indexing = Arc::new(indexing::Indexing::new(options));
+        self
+    }
+
+    /// The same verbs with so many places for computations, instead of one for each processor.
+    #[must_use]
+    pub fn with_places(mut self, at_once: usize) -> Self {
+        self.places = places::Places::new(Arc::clone(&self.clock), at_once);
         self
     }
 

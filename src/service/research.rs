@@ -155,18 +155,18 @@ impl Service {
         let room = room.filter(|_| call.coverage);
         let ids = session.as_str().len() + continues.as_ref().map_or(0, |id| id.as_str().len());
         let bytes_max = room.unwrap_or(whole).saturating_sub(ids);
-        let key = caller.key(&session);
+        let (key, number, shown) = (caller.key(&session), call.step.number, call);
         let (full, overview, gap_opened, gap_closed, coverage) = self
-            .with_facts(&key, |_, facts| {
+            .peek_view(&key, move |_, facts| {
                 let steps = facts.research.steps().len();
-                let full = call.full.unwrap_or(steps <= FULL_STEPS_MAX);
+                let full = shown.full.unwrap_or(steps <= FULL_STEPS_MAX);
                 let gap = |name: Option<&str>| {
                     let line = gap_line(&facts.research, name)?;
                     let description = harness::fit(&line.description, GAP_BYTES_MAX).text;
                     Some(GapLine { description, ..line })
                 };
-                let opened = call.gap.as_ref().map(|_| gap_id(&call.step));
-                let (opened, closed) = (gap(opened.as_deref()), gap(call.closes_gap.as_deref()));
+                let opened = shown.gap.as_ref().map(|_| gap_id(&shown.step));
+                let (opened, closed) = (gap(opened.as_deref()), gap(shown.closes_gap.as_deref()));
                 let told: usize = opened.iter().chain(&closed).map(GapLine::bytes).sum();
                 let overview = harness::overview(facts, full, bytes_max.saturating_sub(told));
                 let coverage = room.map(|_| harness::coverage(&facts.research));
@@ -176,7 +176,7 @@ impl Service {
         Ok(StepAnswer {
             session,
             bound_by,
-            number: call.step.number,
+            number,
             extent,
             repeated,
             continues,

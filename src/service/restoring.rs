@@ -136,7 +136,9 @@ impl Service {
         }
         let Choice { info, at, mut notices } = self.to_restore(caller, workspace, &call).await?;
         let asked = Asked { session: info.key.session.to_string(), ..asked };
-        let look = |facts: &Facts| {
+        let of = asked.clone();
+        let look = move |facts: &Facts| {
+            let asked = of;
             let likeness = (asked.by == By::Vector).then(|| likeness(facts));
             let likeness = likeness.as_ref().map(|one| one as &dyn Fn(&str) -> usize);
             let restored = harness::restore(facts, &asked, Tokenizer::Claude, likeness);
@@ -144,8 +146,11 @@ impl Service {
             (restored, alike, facts.reached())
         };
         let (restored, alike, position) = match at.filter(|at| *at < info.tail) {
-            Some(at) => look(&self.line_facts_at(&info.key, at).await?),
-            None => self.with_line(&info.key, |_, facts| look(facts)).await?,
+            Some(at) => {
+                let facts = self.line_facts_at(&info.key, at).await?;
+                self.viewed(&caller.scope.tenant, facts.weight(), move || look(&facts)).await?
+            }
+            None => self.view_line(&info.key, look).await?,
         };
         let weights = weights(&asked, &restored);
         let from = info.key.session.clone();
@@ -203,7 +208,7 @@ impl Service {
         let link = link.ok_or_else(|| ServiceError::new(Code::InternalError, "no such link"))?;
         let look =
             |info: &SessionInfo, facts: &Facts| (past(info.clone(), facts), facts.saved.tokens());
-        let (past, tokens) = self.with_facts(&caller.key(session), look).await?;
+        let (past, tokens) = self.view_facts(&caller.key(session), look).await?;
         Ok((link, past, tokens))
     }
 

@@ -359,8 +359,9 @@ impl Service {
     /// The relations of sessions of a workspace to those that they continue, the oldest first.
     async fn continued(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<Relation>> {
         let mut found: Vec<Relation> = Vec::new();
-        let mut after = None;
+        let (mut after, mut place) = (None, None);
         loop {
+            place = Some(self.places.turn(&caller.scope.tenant, place).await?);
             let only = |info: &SessionInfo| info.metadata.contains_key(&continues());
             let listing = Listing {
                 limit: limits::PAGE_SESSIONS_MAX,
