@@ -8,13 +8,13 @@ use futures_util::future::BoxFuture;
 
 use super::{
     Service, ServiceResult,
-    indexing::{Holding, ScopeIndex, Wanted, apart},
+    indexing::{Holding, Rota, ScopeIndex, Wanted, apart},
 };
 use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Event, Position, Range, Scope, kinds},
     search::{EventText, Keep, Meaning, MeaningBuilder, Near, SessionRef, nearest},
-    store::{DerivedFile, Mapped, Moved},
+    store::{DerivedFile, Moved},
 };
 
 /// Texts that are sent together, and events that are read for them at once.
@@ -102,6 +102,7 @@ pub(super) struct Embedding {
     /// Whether results of tools and everything else are sent, too.
     all: bool,
     scopes: Mutex<HashMap<Scope, Arc<ScopeIndex>>>,
+    rota: Rota,
     state: Mutex<State>,
 }
 
@@ -136,7 +137,8 @@ struct Piece {
 
 impl Embedding {
     pub(super) fn new(embedder: Arc<dyn Embedder>, all: bool) -> Self {
-        Self { embedder, all, scopes: Mutex::default(), state: Mutex::default() }
+        let (scopes, rota, state) = Default::default();
+        Self { embedder, all, scopes, rota, state }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -257,6 +259,8 @@ impl Service {
                 tokio::time::sleep(pause).await;
                 embedding.state().is_failing = false;
             }
+            let now = self.monotonic();
+            embedding.all().iter().for_each(|index| index.try_again(now));
             match self.embed_some(&embedding).await {
                 Ok(true) => {}
                 Ok(false) => {
@@ -278,7 +282,7 @@ impl Service {
     /// Makes the vectors of one request; whether there was something to make.
     async fn embed_some(&self, embedding: &Embedding) -> ServiceResult<bool> {
         let Some((index, wanted)) = self.next_to_embed(embedding) else { return Ok(false) };
-        let batch = self.batch(embedding, &index, wanted).await?;
+        let batch = self.batch(embedding, &index, wanted).await;
         let texts: Vec<String> = batch.pieces.iter().map(|piece| piece.text.clone()).collect();
         let vectors = match texts.is_empty() {
             true => Vec::new(),
@@ -301,17 +305,23 @@ impl Service {
             batch.slices.into_iter().map(|(one, range)| Wanted { range, ..one }).collect();
         index.add(made.finish(), &read);
         let service = self.clone();
-        apart(async move { service.settle_parts(&index).await }).await?;
+        let settle = async move {
+            service.settle_parts(&index).await;
+            Ok(())
+        };
+        apart(settle).await?;
         Ok(true)
     }
 
-    /// What to read for the next request, where the words are in the index already.
+    /// What to read for the next request, of the scopes in turn whose words are in the index
+    /// already.
     fn next_to_embed(&self, embedding: &Embedding) -> Option<(Arc<ScopeIndex>, Vec<Wanted>)> {
-        embedding.all().into_iter().find_map(|index| {
-            let wanted = index.next();
-            let has_words = || self.indexing.of(&index.scope).is_caught_up();
-            (!wanted.is_empty() && has_words()).then_some((index, wanted))
-        })
+        let has_words = |index: &ScopeIndex| self.indexing.of(&index.scope).is_caught_up();
+        let with_work = embedding.all().into_iter();
+        let with_work = with_work.filter(|index| index.has_events() && has_words(index));
+        let index = embedding.rota.next(with_work)?;
+        let wanted = index.next();
+        Some((index, wanted))
     }
 
     /// Reads as many events as one request has room for.
@@ -320,12 +330,11 @@ impl Service {
         embedding: &Embedding,
         index: &ScopeIndex,
         wanted: Vec<Wanted>,
-    ) -> ServiceResult<Batch> {
+    ) -> Batch {
         let mut batch = Batch::default();
         for one in wanted {
-            let Some(slice) = self.read_wanted(index, &one, EVENTS_MAX, EVENTS_BYTES).await? else {
-                continue;
-            };
+            let read = self.read_wanted(index, &one, EVENTS_MAX, EVENTS_BYTES).await;
+            let Some(slice) = read else { continue };
             // Positions that cannot be served are passed over.
             let mut range =
                 Range::new(one.range.from, slice.covered.to.max(one.range.from.plus(1)));
@@ -346,25 +355,16 @@ impl Service {
                 break;
             }
         }
-        Ok(batch)
+        batch
     }
 
     /// What is nearest in meaning to a vector, of what `keep` keeps.
     pub(super) fn near(&self, scope: &Scope, vector: &[f32], keep: &Keep<'_>) -> Vec<Near> {
         let Some(embedding) = &self.embedding else { return Vec::new() };
-        let index = embedding.of(scope);
-        loop {
-            let bytes = index.parts().into_iter();
-            let bytes: Vec<Arc<dyn Mapped>> =
-                bytes.filter_map(|bytes| self.open_part(&index, bytes)).collect();
-            let parts: Vec<Meaning<'_>> =
-                bytes.iter().filter_map(|bytes| Meaning::trusted(bytes.bytes()).ok()).collect();
-            let near = nearest(&parts, vector, keep);
-            // What was computed from a file that the disk lost is void; the file goes.
-            if bytes.iter().all(|bytes| !bytes.is_hurt()) {
-                return near;
-            }
-        }
+        self.over(&embedding.of(scope), |parts| {
+            let parts = parts.iter().filter_map(|bytes| Meaning::trusted(bytes).ok());
+            nearest(&parts.collect::<Vec<_>>(), vector, keep)
+        })
     }
 
     /// The vector of a query; `None` without one in time.
