@@ -187,6 +187,12 @@ fn is_ours(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"SESSIONLOG_")
 }
 
+/// Threads that this process can run at once.
+#[must_use]
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// Disables core dumps of this process and lets only root read its memory: it holds keys.
 ///
 /// # Errors

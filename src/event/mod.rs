@@ -10,6 +10,7 @@ mod kind;
 pub mod kinds;
 pub mod limits;
 mod note;
+pub mod pace;
 mod point;
 mod position;
 mod time;

@@ -13,7 +13,7 @@ use super::{
     runs::{Keep, Run, Runs},
     terms::{stem, terms},
 };
-use crate::event::{EventType, Origin, Position, SessionHash, SessionId, Timestamp};
+use crate::event::{EventType, Origin, Position, SessionHash, SessionId, Timestamp, pace};
 
 /// Shares of the words of the passages beside, and of those beside them.
 const NEAR: [f32; 2] = [0.5, 0.2];
@@ -29,6 +29,8 @@ const EXPANSIONS_MAX: usize = 1_000;
 const ROUNDING: f32 = 1e-4;
 /// Postings read for one query.
 const POSTINGS_MAX: u64 = 20_000_000;
+/// Passages that are looked at within a step.
+const PASSAGES_OF_A_STEP: usize = 64;
 /// Words of the longest passage; a longer one counts as this.
 const LENGTH_MAX: usize = 1_024;
 
@@ -160,6 +162,7 @@ impl<'a, 'p> Scope<'a, 'p> {
         let mut seen = vec![0; self.parts.len()];
         for run in &self.all.runs {
             let Some(part) = self.parts.get(run.part) else { continue };
+            pace::steps(1 + run.passages.len() / PASSAGES_OF_A_STEP);
             let hidden = self.hidden.get(run.part).map(Vec::as_slice).unwrap_or_default();
             let hidden = hidden.get(run.passages.clone()).unwrap_or_default();
             let counts = |at: usize| hidden.get(at).is_none_or(|hidden| !hidden);
@@ -221,6 +224,7 @@ impl<'a, 'p> Scope<'a, 'p> {
         for part in self.parts {
             let mut terms = part.terms_from(start);
             while terms.next().is_some() && terms.term.starts_with(start) {
+                pace::step();
                 if !fits(&terms.term) {
                     continue;
                 }
@@ -266,6 +270,7 @@ impl<'a, 'p> Scope<'a, 'p> {
         let hidden = self.hidden.get(at).map(Vec::as_slice).unwrap_or_default();
         let mut runs = spans.iter().filter_map(|run| self.all.runs.get(*run));
         let mut run = runs.next();
+        pace::steps(1 + part.len() / PASSAGES_OF_A_STEP);
         let mut see = |passage: usize, count: u32| {
             while run.is_some_and(|run| run.passages.end <= passage) {
                 run = runs.next();
@@ -419,6 +424,7 @@ impl<'a, 'p> Scope<'a, 'p> {
         let (mut best, mut beside) = (Best::new(order, limit), Vec::new());
         for (index, run) in self.all.runs.iter().enumerate() {
             let Some(part) = self.parts.get(run.part) else { continue };
+            pace::steps(1 + run.passages.len() / PASSAGES_OF_A_STEP);
             if !self.fill_beside(index, run, sums, &mut beside) && !every {
                 continue;
             }

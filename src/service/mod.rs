@@ -31,6 +31,7 @@ mod notebook;
 mod notes;
 mod page;
 mod paging;
+mod places;
 mod point;
 mod quota;
 mod recalling;
@@ -58,8 +59,6 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
-
-use tokio::sync::Semaphore;
 
 pub use audit::Audit;
 pub use checkpoints::{CheckpointAt, CheckpointPage, CheckpointState, NewCheckpoint, Resumed};
@@ -116,7 +115,7 @@ pub use crate::store::{
 };
 use crate::{
     access::PerTenant,
-    env::Clock,
+    env::{Clock, host::processors},
     event::{Fence, Origin, Scope, SessionId, SessionKey, Timestamp},
     store::{Store, StoreError, StoreResult},
 };
@@ -172,8 +171,8 @@ pub struct Service {
     indexing: Arc<indexing::Indexing>,
     /// Vectors, where an embedder makes some.
     embedding: Option<Arc<embedding::Embedding>>,
-    /// A permit for each search that may rank.
-    searches: Arc<Semaphore>,
+    /// Where computations run.
+    places: Arc<places::Places>,
 }
 
 impl Service {
@@ -181,6 +180,7 @@ impl Service {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let options = ResearchOptions::default();
+        let places = places::Places::new(Arc::clone(&clock), processors());
         Self {
             store,
             clock,
@@ -193,7 +193,7 @@ impl Service {
             restoring: RestoreOptions::default(),
             indexing: Arc::default(),
             embedding: None,
-            searches: Arc::new(Semaphore::new(search::AT_ONCE)),
+            places,
         }
     }
 

@@ -13,7 +13,7 @@ use super::{
     Caller, Code, Service, ServiceError, ServiceResult, Window,
     doubt::{Doubt, READS_MAX, Standing},
     embedding::{MeaningOf, VectorsBehind},
-    indexing::{Coverage, ScopeIndex, Served, apart},
+    indexing::{Coverage, ScopeIndex, Served},
     memory::kinds_of,
     page,
 };
@@ -43,8 +43,6 @@ const AROUND_MAX: u64 = 5;
 /// Bytes of a hit's text, and of an event beside it.
 const SNIPPET_BYTES: usize = 600;
 const BESIDE_BYTES: usize = 240;
-/// Searches that rank at once.
-pub(super) const AT_ONCE: usize = 8;
 /// How long a search catches up with what was written before it.
 pub(super) const CATCH_UP: Duration = Duration::from_millis(50);
 /// Bytes that a token takes in an answer, about, and of a hit's members beside its texts.
@@ -211,7 +209,7 @@ impl Service {
     /// # Errors
     /// `invalid_request` for a query that does not parse (field `q`), a limit out of bounds or a
     /// foreign page; `session_not_found` for the wanted session; `limit_reached` while too many
-    /// searches rank.
+    /// computations of the tenant wait.
     pub async fn search(&self, caller: &Caller, asked: SearchCall) -> ServiceResult<SearchResult> {
         self.must_be_searchable()?;
         let query = asked.parsed(self.now())?;
@@ -328,14 +326,9 @@ impl Service {
         family: Option<Family>,
         wanted: usize,
     ) -> ServiceResult<(Ranked, Vec<Near>)> {
-        let Ok(permit) = Arc::clone(&self.searches).try_acquire_owned() else {
-            let message = format!("{AT_ONCE} searches are under way");
-            return Err(ServiceError::new(Code::LimitReached, message).action("try again shortly"));
-        };
         let (archived, newest_first) = (asked.include_archived, asked.newest_first);
-        let service = self.clone();
-        let ranked = apart(async move {
-            let _permit = permit;
+        let (service, tenant) = (self.clone(), index.scope.tenant.clone());
+        let ranked = self.computed(&tenant, move || {
             let served = |session: SessionHash| {
                 let admits = |id: &SessionId, workspace: Option<&str>, is_archived: bool| {
                     let is_wanted = query.filters.admits_session(id.as_str(), workspace);
@@ -365,7 +358,8 @@ impl Service {
                 if bytes.iter().any(|bytes| bytes.is_hurt()) {
                     continue;
                 }
-                let near = vector.map(|vector| service.near(&index.scope, &vector, &keep));
+                let near = vector.as_ref();
+                let near = near.map(|vector| service.near(&index.scope, vector, &keep));
                 let mut near = near.unwrap_or_default();
                 for hit in &mut ranked.hits {
                     serve_from(served(hit.hash), hit.position, (&mut hit.hash, &mut hit.session));
@@ -373,7 +367,7 @@ impl Service {
                 for one in &mut near {
                     serve_from(served(one.hash), one.position, (&mut one.hash, &mut one.session));
                 }
-                return Ok((ranked, near));
+                return (ranked, near);
             }
         });
         ranked.await

@@ -5,7 +5,10 @@ use std::{cell::OnceCell, cmp::Ordering};
 
 use serde_json::{Map, Number, Value};
 
-use crate::service::{ServiceError, ServiceResult};
+use crate::{
+    event::pace,
+    service::{ServiceError, ServiceResult},
+};
 
 /// Filters of a query, orders of it, values of `in`, and characters of a field's name.
 const FILTERS_MAX: usize = 32;
@@ -14,6 +17,8 @@ const VALUES_MAX: usize = 1_000;
 const FIELD_CHARS_MAX: usize = 256;
 /// The operators, as a refusal names them.
 const OPS: &str = "eq, ne, lt, lte, gt, gte, in, contains or exists is expected";
+/// Bytes of properties that are read within a step.
+const BYTES_OF_A_STEP: usize = 256;
 /// How a property is named that has the name of a member.
 const PROPERTIES: &str = "properties.";
 
@@ -107,6 +112,7 @@ impl Sieve {
     /// The rows that pass every filter, in order; equal ones as they came.
     pub(super) fn sift<R: Row>(&self, rows: Vec<R>) -> Vec<R> {
         let keys = |row: R| {
+            pace::steps(1 + row.properties().len() / BYTES_OF_A_STEP);
             let properties = OnceCell::new();
             let passes = |(field, test): &(Field, Test)| test.passes(field.of(&row, &properties));
             if !self.tests.iter().all(passes) {

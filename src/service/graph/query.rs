@@ -258,7 +258,7 @@ impl Service {
         };
         let of: Arc<str> = workspace.into();
         let mut page = self
-            .sifted(move || {
+            .computed(&caller.scope.tenant, move || {
                 let rows = joined(written, seen::by_name(found), &of);
                 query.page(sieve.sift(rows), left)
             })
@@ -333,7 +333,7 @@ impl Service {
             (found.cloned().collect::<Vec<Arc<Relation>>>(), graph.left())
         };
         let (mut found, left) = self.with_graph(caller, &session, look).await?;
-        self.sifted(move || {
+        self.computed(&caller.scope.tenant, move || {
             found.sort_by_key(|relation| relation.position);
             let known: HashSet<Box<str>> = found.iter().map(|one| one.id.clone()).collect();
             let shown = shown.into_iter().filter(|one| !known.contains(&one.id)).map(Arc::new);

@@ -7,9 +7,7 @@ use crate::{
     event::{Position, Range, SessionId, Timestamp},
     search::{self, Counted, EntityKind, Keep, NamedIn, Naming, Part, SessionRef},
     service::{
-        Caller, Code, Coverage, Service, ServiceError, ServiceResult,
-        indexing::{ScopeIndex, apart},
-        is_notebook,
+        Caller, Coverage, Service, ServiceError, ServiceResult, indexing::ScopeIndex, is_notebook,
         search::CATCH_UP,
     },
     store::Mapped,
@@ -65,21 +63,6 @@ impl Service {
         Some(Looked { index, is_noted, workspace: workspace.into() })
     }
 
-    /// Runs what takes a processor for a while, no more at once than searches.
-    pub(super) async fn sifted<T: Send + 'static>(
-        &self,
-        sift: impl FnOnce() -> T + Send + 'static,
-    ) -> ServiceResult<T> {
-        let permit = Arc::clone(&self.searches).acquire_owned().await;
-        let permit =
-            permit.map_err(|error| ServiceError::new(Code::InternalError, error.to_string()))?;
-        let sifted = async move {
-            let _permit = permit;
-            Ok(sift())
-        };
-        apart(sifted).await
-    }
-
     /// Runs `look` over the parts of an index, with what keeps the sessions of the workspace.
     pub(super) async fn over_parts<T: Send + 'static>(
         &self,
@@ -88,7 +71,7 @@ impl Service {
     ) -> ServiceResult<T> {
         let (index, workspace) = (Arc::clone(&looked.index), Arc::clone(&looked.workspace));
         let service = self.clone();
-        self.sifted(move || {
+        self.computed(&looked.index.scope.tenant, move || {
             let is_of = |id: &SessionId, of: Option<&str>, _: bool| {
                 let is_wanted = of == Some(&*workspace) && !is_notebook(id);
                 is_wanted.then_some(Position(u64::MAX))

@@ -1,0 +1,107 @@
+//! The pace of a long computation. Its loops call [`steps`]; there it gives way to others, and there
+//! it ends once its answer is not wanted any more, by unwinding to [`paced`]. It must not know who
+//! waits, nor read a clock.
+//!
+//! Folds, views and ranking are plain functions, and most of their callers want them whole. So a
+//! loop does not return early through each of them (docs/decisions/0068).
+
+use std::{
+    cell::{Cell, RefCell},
+    panic::{self, AssertUnwindSafe},
+    rc::Rc,
+};
+
+/// Steps between two looks at whether to give way.
+const LOOK_EVERY: u32 = 256;
+
+/// The computation was ended before it was done: its answer is not wanted any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended;
+
+/// Gives way, however long that takes, or ends the computation.
+type Look = Rc<dyn Fn() -> Result<(), Ended>>;
+
+thread_local! {
+    static LEFT: Cell<u32> = const { Cell::new(LOOK_EVERY) };
+    static LOOK: RefCell<Option<Look>> = const { RefCell::new(None) };
+}
+
+/// Counts a step of about a microsecond. Every loop whose length a caller or a session decides calls
+/// it, or [`steps`], and holds no lock then. Outside of [`paced`] it does nothing.
+pub fn step() {
+    steps(1);
+}
+
+/// Counts so many steps at once: a tree that was parsed, a text that was compared.
+pub fn steps(count: usize) {
+    let left = LEFT.get();
+    match u32::try_from(count).ok().and_then(|count| left.checked_sub(count)) {
+        Some(left) if left > 0 => LEFT.set(left),
+        _ => {
+            LEFT.set(LOOK_EVERY);
+            look();
+        }
+    }
+}
+
+#[cold]
+fn look() {
+    let look = LOOK.with_borrow(Clone::clone);
+    if let Some(Err(ended)) = look.map(|look| look()) {
+        // No panic: no message is printed, and no test fails for it.
+        panic::resume_unwind(Box::new(ended));
+    }
+}
+
+/// Runs a computation whose steps call `look`, each few hundred steps.
+///
+/// # Errors
+/// [`Ended`] as soon as `look` returns it. A panic of the computation is passed on.
+pub fn paced<T>(
+    look: impl Fn() -> Result<(), Ended> + 'static,
+    compute: impl FnOnce() -> T,
+) -> Result<T, Ended> {
+    let outer = LOOK.replace(Some(Rc::new(look)));
+    let done = panic::catch_unwind(AssertUnwindSafe(compute));
+    LOOK.set(outer);
+    done.map_err(|reason| match reason.downcast::<Ended>() {
+        Ok(ended) => *ended,
+        Err(reason) => panic::resume_unwind(reason),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_computation_ends_at_the_step_at_which_its_answer_is_not_wanted_any_more() {
+        let looks = Rc::new(Cell::new(0));
+        let look = {
+            let looks = Rc::clone(&looks);
+            move || {
+                looks.set(looks.get() + 1);
+                if looks.get() < 3 { Ok(()) } else { Err(Ended) }
+            }
+        };
+        let mut done = 0_u32;
+        let ended = paced(look, || {
+            for _ in 0..100 * LOOK_EVERY {
+                step();
+                done += 1;
+            }
+        });
+        assert_eq!((ended, looks.get()), (Err(Ended), 3));
+        assert!(done < 3 * LOOK_EVERY, "{done}");
+        // Outside of it a step is nothing.
+        steps(usize::MAX);
+        assert_eq!(looks.get(), 3);
+    }
+
+    #[test]
+    fn a_panic_of_a_computation_is_passed_on() {
+        let computed =
+            panic::catch_unwind(|| paced(|| Ok(()), || panic::resume_unwind(Box::new(7))));
+        assert_eq!(computed.unwrap_err().downcast_ref::<i32>(), Some(&7));
+    }
+}
