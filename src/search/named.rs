@@ -9,7 +9,7 @@ use super::{
     part::{Part, Terms},
     runs::{Keep, Runs},
 };
-use crate::event::{SessionId, Timestamp};
+use crate::event::{SessionId, Timestamp, pace};
 
 /// Names that are counted at once; further ones are left out.
 const NAMES_MAX: usize = 200_000;
@@ -107,6 +107,7 @@ impl<'a, 'p> Kept<'a, 'p> {
             return;
         };
         postings.each(|passage, _| {
+            pace::step();
             let session = sessions.get(passage).copied().unwrap_or(NONE);
             let Some(row) = of.row(passage).filter(|_| session != NONE) else { return };
             let at = Timestamp(row.at_ms.saturating_mul(1_000));
@@ -169,6 +170,7 @@ pub fn named(
         for (number, part) in parts.iter().enumerate() {
             let mut terms: Terms<'_> = part.terms_from(prefix.as_bytes());
             while let Some(postings) = terms.next() {
+                pace::step();
                 let Ok(term) = std::str::from_utf8(&terms.term) else { continue };
                 if !term.starts_with(&prefix) {
                     break;
@@ -239,6 +241,7 @@ pub fn by_day(parts: &[Part<'_>], keep: &Keep<'_>, since: Option<Timestamp>) -> 
     for (part, sessions) in parts.iter().zip(&kept.sessions) {
         let mut before = None;
         for (passage, session) in sessions.iter().enumerate().filter(|(_, one)| **one != NONE) {
+            pace::step();
             let Some(row) = part.row(passage) else { continue };
             let at = Timestamp(row.at_ms.saturating_mul(1_000));
             if since.is_some_and(|since| at < since) {

@@ -2,7 +2,7 @@
 //! stand together in one part. It must not look at a term.
 
 use super::part::{Part, SessionRef};
-use crate::event::{Position, Range};
+use crate::event::{Position, Range, pace};
 
 /// Which positions of a range that a part holds are to be used: none of a session that is hidden or
 /// foreign, all but those that were redacted, those below a fork.
@@ -35,6 +35,7 @@ impl<'a> Runs<'a> {
         let mut held: Vec<(SessionRef<'a>, Range, usize, usize)> = Vec::new();
         for (at, part) in parts.iter().enumerate() {
             for (index, session) in part.sessions().enumerate() {
+                pace::step();
                 for range in part.ranges_of(index) {
                     let kept = keep(session, range).into_iter();
                     held.extend(kept.map(|kept| (session, kept, at, index)));

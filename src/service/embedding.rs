@@ -325,12 +325,7 @@ impl Service {
     }
 
     /// Reads as many events as one request has room for.
-    async fn batch(
-        &self,
-        embedding: &Embedding,
-        index: &ScopeIndex,
-        wanted: Vec<Wanted>,
-    ) -> Batch {
+    async fn batch(&self, embedding: &Embedding, index: &ScopeIndex, wanted: Vec<Wanted>) -> Batch {
         let mut batch = Batch::default();
         for one in wanted {
             let read = self.read_wanted(index, &one, EVENTS_MAX, EVENTS_BYTES).await;

@@ -18,6 +18,7 @@ use std::{
 use tokio::{runtime::Handle, sync::watch};
 use tokio_util::sync::CancellationToken;
 
+use self::scope::PartBytes;
 use self::scope::SLICE_EVENTS;
 pub use self::scope::{BehindSession, Coverage};
 pub(super) use self::{
@@ -25,7 +26,6 @@ pub(super) use self::{
     rota::Rota,
     scope::{ScopeIndex, Served, Wanted},
 };
-use self::scope::PartBytes;
 use super::{Code, Service, ServiceError, ServiceResult};
 use crate::{
     env::sync::{Mutex, MutexGuard},
@@ -384,8 +384,11 @@ impl Service {
         let opened = |part: &PartBytes| self.open_part(index, part.clone());
         let Some(parts) = small.iter().map(opened).collect() else { return };
         let merge = |parts: &[&[u8]]| index.holding.merged(parts, &|_, range| vec![range]);
-        if let Some(merged) = over_open(parts, merge).flatten() {
-            index.replace(&small, merged);
+        match over_open(parts, merge) {
+            Some(Some(merged)) => index.replace(&small, merged),
+            Some(None) => index.leave_apart(),
+            // A file is to go, and its part with it.
+            None => {}
         }
     }
 

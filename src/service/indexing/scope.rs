@@ -71,6 +71,8 @@ struct State {
     /// The session that was read last: others come first.
     read_last: Option<SessionHash>,
     parts: Vec<IndexPart>,
+    /// Whether some of them could not be merged.
+    is_apart: bool,
     /// Files that are no parts any more.
     left: Vec<DerivedName>,
     /// Of each session with any: after the last event that says something of earlier ones.
@@ -278,6 +280,11 @@ impl ScopeIndex {
         self.has_events() || self.tier().is_some()
     }
 
+    /// Parts that do not fit together are not tried again before there is another one.
+    pub(super) fn leave_apart(&self) {
+        self.state().is_apart = true;
+    }
+
     /// Leaves a session that cannot be read alone until then, unless it changes.
     pub(super) fn set_aside(&self, hash: SessionHash, until: Duration) {
         let mut state = self.state();
@@ -380,7 +387,7 @@ impl ScopeIndex {
         }
         let mut state = self.state();
         let mut left = SLICE_EVENTS as u64;
-        let last = state.read_last.unwrap_or_default();
+        let last = state.read_last.unwrap_or(SessionHash([0; 32]));
         let later = state.behind.range((Excluded(last), Unbounded));
         for hash in later.chain(state.behind.range(..=last)) {
             let Some(session) = state.sessions.get(hash).filter(|_| left > 0) else { break };
@@ -425,6 +432,7 @@ impl ScopeIndex {
         }
         state.settle(self.holding.settled(&part));
         state.parts.push(IndexPart::fresh(part, &self.holding));
+        state.is_apart = false;
     }
 
     /// A session does not answer any more: the store reports when it does again.
@@ -445,7 +453,8 @@ impl ScopeIndex {
     pub(super) fn tier(&self) -> Option<Vec<PartBytes>> {
         let state = self.state();
         let mut tiers: HashMap<u32, Vec<PartBytes>> = HashMap::new();
-        for part in state.parts.iter().filter(|part| part.passages < PASSAGES_MAX) {
+        let is_small = |part: &&IndexPart| part.passages < PASSAGES_MAX && !state.is_apart;
+        for part in state.parts.iter().filter(is_small) {
             let tier = part.passages.max(1).ilog(TIER);
             tiers.entry(tier).or_default().push(part.bytes.clone());
         }

@@ -308,7 +308,8 @@ impl Shelf {
             kept.used = used;
             kept.open.clone()?
         };
-        let changed = || !open.is_copy() && open.written_at() != file::written_at(&self.ground, name);
+        let changed =
+            || !open.is_copy() && open.written_at() != file::written_at(&self.ground, name);
         if !open.is_lacking() && !changed() {
             return Some(open);
         }
