@@ -89,6 +89,7 @@ impl<'a, 'p> Kept<'a, 'p> {
         let runs = Runs::of(parts, keep);
         let mut sessions: Vec<Vec<u32>> = parts.iter().map(|part| vec![NONE; part.len()]).collect();
         for run in &runs.runs {
+            pace::step();
             let of = sessions.get_mut(run.part).and_then(|of| of.get_mut(run.passages.clone()));
             of.into_iter().flatten().for_each(|session| *session = run.session as u32);
         }

@@ -35,8 +35,8 @@ impl<'a> Runs<'a> {
         let mut held: Vec<(SessionRef<'a>, Range, usize, usize)> = Vec::new();
         for (at, part) in parts.iter().enumerate() {
             for (index, session) in part.sessions().enumerate() {
-                pace::step();
                 for range in part.ranges_of(index) {
+                    pace::step();
                     let kept = keep(session, range).into_iter();
                     held.extend(kept.map(|kept| (session, kept, at, index)));
                 }

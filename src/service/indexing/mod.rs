@@ -506,3 +506,43 @@ pub(super) async fn apart<T: Send + 'static>(
     let done = tokio::task::spawn_blocking(move || runtime.block_on(task)).await;
     done.unwrap_or_else(|error| Err(ServiceError::new(Code::InternalError, error.to_string())))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, sync::atomic::AtomicBool};
+
+    use super::*;
+
+    /// The bytes of a file that may have to go.
+    struct Going(AtomicBool);
+
+    impl Mapped for Going {
+        fn bytes(&self) -> &[u8] {
+            b"bytes"
+        }
+
+        fn is_hurt(&self) -> bool {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn a_computation_over_a_file_that_is_to_go_ends_at_its_next_step() {
+        let going = Arc::new(Going(AtomicBool::new(false)));
+        let open: Vec<Arc<dyn Mapped>> = vec![Arc::new(b"more".to_vec()), going.clone()];
+        let steps = Cell::new(0_u32);
+        let look = |parts: &[&[u8]]| {
+            assert_eq!(parts, [&b"more"[..], b"bytes"]);
+            going.0.store(true, Ordering::Relaxed);
+            for _ in 0..1_000_000 {
+                pace::step();
+                steps.set(steps.get() + 1);
+            }
+        };
+        assert_eq!(over_open(open, look), None);
+        assert!(steps.get() < 1_000, "{}", steps.get());
+        assert_eq!(Arc::strong_count(&going), 1, "it is closed");
+        let open: Vec<Arc<dyn Mapped>> = vec![Arc::new(b"more".to_vec())];
+        assert_eq!(over_open(open, |parts| parts.len()), Some(1));
+    }
+}
