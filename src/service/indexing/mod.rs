@@ -433,6 +433,7 @@ impl Service {
     pub async fn keep_index(&self) {
         for index in self.all_indexes() {
             while matches!(self.keep_one(&index, 0).await, Ok(true)) {}
+            self.drop_files(index.take_left()).await;
         }
     }
 

@@ -9,7 +9,7 @@ use sessionlog::{
     env::{Env, disk::DataDir},
     event::{Position, Range, Scope},
     service::{EmbedError, Embedder, Service},
-    store::{Derived as _, Held, Moves, Since, Store, local::Local},
+    store::{Held, Moves, Since, Store, local::Local},
 };
 use sessionlog_sim::{ManualClock, Sim};
 

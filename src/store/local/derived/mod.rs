@@ -17,7 +17,7 @@ use super::{
     wait::blocking,
 };
 use crate::{
-    env::sync::Mutex,
+    env::{out_of_descriptors, sync::Mutex},
     log::{Entry, LogError},
     store::{
         DerivedFile, DerivedName, Health, Held, Mapped, StoreError, StoreResult,
@@ -154,6 +154,11 @@ impl Shelf {
                 doomed.push(Doomed::new(name, vec![path], None));
             } else if path == file::path_of(name) {
                 let described = file::describe(&self.ground, name);
+                if let Err(LogError::Io(error)) = &described
+                    && out_of_descriptors(error)
+                {
+                    return Err(io::Error::new(error.kind(), error.to_string()));
+                }
                 let current = described.as_ref().is_ok_and(|file| self.is_current(&file.holds));
                 if let Some(file) = described.ok().filter(|_| current) {
                     kept.insert(name, Kept::new(file, Usage::new(&self.closing)));
