@@ -60,7 +60,7 @@ async fn fill(store: &dyn Store, key: &SessionKey, word: &str) {
         origin: Origin::User,
         created_at: None,
         position: None,
-        body: format!(r#"{{"content":"The {word} number {n} of the survey"}}"#).into(),
+        body: format!(r#"{{"content":"The {word} number {n} of {}"}}"#, key.session).into(),
     };
     store.append(key, batch((0..EVENTS).map(event))).await.unwrap();
 }
@@ -78,14 +78,21 @@ async fn a_session_that_cannot_be_read_is_named_and_all_others_are_searched() {
     let (store, _) = home.open();
     fill(&*store, &key("ada", "hurt"), "wolpertinger").await;
     store.close().await;
-    let of_hurt = home.segments();
-    for n in 0..8 {
-        fill(&*home.open().0, &key("ada", &format!("s{n}")), "heron").await;
-    }
+    drop(store);
+    let name = |path: &std::path::PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.split('-').next().unwrap_or_default().to_owned()
+    };
+    let hurt = name(&home.segments()[0]);
     let (store, _) = home.open();
+    for n in 0..8 {
+        fill(&*store, &key("ada", &format!("s{n}")), "heron").await;
+    }
     fill(&*store, &key("bob", "of-bob"), "osprey").await;
     store.close().await;
     drop(store);
+    let mut of_hurt = home.segments();
+    of_hurt.retain(|path| name(path) == hurt);
     // A directory where a file of the session was.
     let aside: Vec<_> = of_hurt.iter().map(|path| path.with_extension("aside")).collect();
     for (path, aside) in of_hurt.iter().zip(&aside) {

@@ -9,7 +9,7 @@ use sessionlog::{
     env::{Env, disk::DataDir},
     event::{Position, Range, Scope},
     service::{EmbedError, Embedder, Service},
-    store::{Held, Moves, Since, Store, local::Local},
+    store::{Held, Since, Store, local::Local},
 };
 use sessionlog_sim::{ManualClock, Sim};
 
@@ -113,8 +113,8 @@ async fn files_of_the_index_from_before_a_redaction_that_are_put_back_tell_nothi
             350 => format!("The {WORD} of the survey"),
             _ => format!("The heron number {n} of the survey"),
         };
-        desk.fill("secret", text).await;
-        desk.fill("other", |n| format!("The osprey number {n}")).await;
+        desk.fill("secret", EVENTS, text).await;
+        desk.fill("other", 200, |n| format!("The osprey number {n}")).await;
         assert!(!desk.found(WORD).await.as_array().unwrap().is_empty());
         desk.stop().await;
         let before = derived(&sim);
@@ -139,9 +139,6 @@ async fn files_of_the_index_from_before_a_redaction_that_are_put_back_tell_nothi
             assert_eq!(&desk.found(words).await, answer, "{told}");
         }
         desk.stop().await;
-        let left = derived(&sim);
-        assert!(left.iter().all(|(path, bytes)| !before.contains(&(path.clone(), bytes.clone()))
-            || !holds(bytes, "wolperting")));
         let has = |(path, _): &&(String, Vec<u8>)| {
             sim.read_durable(path).is_some_and(|bytes| holds(&bytes, "wolperting"))
         };
@@ -153,7 +150,7 @@ async fn files_of_the_index_from_before_a_redaction_that_are_put_back_tell_nothi
 async fn an_index_that_is_newer_than_the_sessions_beside_it_is_not_searched() {
     let sim = machine(77, false);
     let desk = Desk::on(&sim, false).await;
-    desk.fill("a", |n| format!("The heron number {n}")).await;
+    desk.fill("a", EVENTS, |n| format!("The heron number {n}")).await;
     desk.stop().await;
     let older: Vec<_> =
         sim.files().into_iter().map(|path| (sim.read_durable(&path).unwrap(), path)).collect();
@@ -185,9 +182,14 @@ async fn files_of_the_index_of_another_version_are_gone_after_a_start() {
     for encrypted in [false, true] {
         let sim = machine(78, encrypted);
         let desk = Desk::on(&sim, false).await;
-        desk.fill("a", |n| format!("The heron number {n}")).await;
-        let Moves { sessions, .. } = desk.store.moved(Since::default(), 10).await.unwrap();
-        let moved = sessions.into_iter().find(|one| one.key == key("a")).unwrap();
+        desk.fill("a", EVENTS, |n| format!("The heron number {n}")).await;
+        let (mut since, mut found) = (Since::default(), None);
+        while found.is_none() {
+            let moves = desk.store.moved(since, 10).await.unwrap();
+            (since, found) =
+                (moves.since, moves.sessions.into_iter().find(|one| one.key == key("a")));
+        }
+        let moved = found.unwrap();
         let range = Range::new(Position(0), Position(9));
         let held = Held { key: moved.key, hash: moved.hash, range, rewritten: moved.rewritten };
         let (tenant, user) = (Scope::local().tenant.to_string(), Scope::local().user.to_string());
@@ -215,7 +217,7 @@ async fn files_of_the_index_of_another_version_are_gone_after_a_start() {
 async fn vectors_stay_while_no_embedder_is_set() {
     let sim = machine(79, false);
     let desk = Desk::on(&sim, true).await;
-    desk.fill("a", |n| format!("The heron number {n}")).await;
+    desk.fill("a", EVENTS, |n| format!("The heron number {n}")).await;
     desk.found("heron").await;
     desk.stop().await;
     let with = derived(&sim).len();
@@ -232,7 +234,7 @@ async fn a_file_of_the_index_that_is_written_over_while_it_is_open_is_made_anew(
     let data = home.path().join("data");
     let (env, clock) = over_disk(Arc::new(DataDir::open(&data).unwrap()));
     let desk = Desk::open(&env, clock, false).await;
-    desk.fill("a", |n| format!("The heron number{n}")).await;
+    desk.fill("a", EVENTS, |n| format!("The heron number{n}")).await;
     desk.found("heron").await;
     desk.service.keep_index().await;
     for n in [3, 600] {
@@ -246,7 +248,12 @@ async fn a_file_of_the_index_that_is_written_over_while_it_is_open_is_made_anew(
         file.write_all_at(&vec![0x55; bytes as usize / 2], bytes / 2).unwrap();
     }
     for n in [3, 100, 350, 600, 699] {
-        let found = search(&desk.house, json!({"q": format!("number{n}")})).await;
+        let asked = json!({"q": format!("number{n}"), "wait_ms": 60_000});
+        let mut found = desk.house.post("/v1/search", &asked).await.json();
+        // The answer says what it lacks.
+        while found["complete"]["is_complete"] != true {
+            found = desk.house.post("/v1/search", &asked).await.json();
+        }
         assert_eq!(places(&found).first(), Some(&format!("a {n}")), "{found}");
     }
     desk.stop().await;
