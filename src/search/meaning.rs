@@ -208,6 +208,7 @@ pub fn merge_meaning(parts: &[Meaning<'_>], keep: &Keep<'_>) -> Option<Vec<u8>> 
             for range in ranges.into_iter().flat_map(|range| keep(session, range)) {
                 made.cover(session, range);
                 for row in part.rows_of(index) {
+                    pace::step();
                     let Some((position, piece)) = part.row(row) else { continue };
                     if range.contains(position) {
                         let numbers = part.vector(row).collect();
@@ -378,6 +379,7 @@ pub fn nearest(parts: &[Meaning<'_>], vector: &[f32], keep: &Keep<'_>) -> Vec<Ne
     let near = chosen.into_iter().filter_map(|(_, at, session, row)| {
         let part = parts.get(at)?;
         let (position, piece) = part.row(row)?;
+        pace::steps(1 + session);
         let (name, _) = part.holds().nth(session)?;
         let is_new = seen.insert((name.hash, position, piece));
         let session = SessionId::new(name.id).ok().filter(|_| is_new)?;

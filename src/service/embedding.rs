@@ -9,14 +9,14 @@ use futures_util::future::BoxFuture;
 
 use super::{
     Service, ServiceResult,
-    indexing::{Holding, ScopeIndex, Wanted, apart},
+    indexing::{Holding, Rota, ScopeIndex, Wanted, apart},
 };
 use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Event, Position, Range, Scope, kinds},
     search::{EventText, Keep, Meaning, MeaningBuilder, Near, SessionRef, nearest},
     secrets::{Masked, Recogniser},
-    store::{DerivedFile, Mapped, Moved},
+    store::{DerivedFile, Moved},
 };
 
 /// Texts that are sent together, and events that are read for them at once.
@@ -106,6 +106,7 @@ pub(super) struct Embedding {
     /// Whether results of tools and everything else are sent, too.
     all: bool,
     scopes: Mutex<HashMap<Scope, Arc<ScopeIndex>>>,
+    rota: Rota,
     state: Mutex<State>,
 }
 
@@ -139,8 +140,9 @@ struct Piece {
 }
 
 impl Embedding {
-    fn new(embedder: Arc<dyn Embedder>, secrets: Arc<Recogniser>, all: bool) -> Self {
-        Self { embedder, secrets, all, scopes: Mutex::default(), state: Mutex::default() }
+    pub(super) fn new(embedder: Arc<dyn Embedder>, secrets: Arc<Recogniser>, all: bool) -> Self {
+        let (scopes, rota, state) = Default::default();
+        Self { embedder, secrets, all, scopes, rota, state }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -285,6 +287,8 @@ impl Service {
                 tokio::time::sleep(pause).await;
                 embedding.state().is_failing = false;
             }
+            let now = self.monotonic();
+            embedding.all().iter().for_each(|index| index.try_again(now));
             match self.embed_some(&embedding).await {
                 Ok(true) => {}
                 Ok(false) => {
@@ -308,7 +312,7 @@ impl Service {
         let Some((index, wanted)) = self.next_to_embed(embedding) else { return Ok(false) };
         // The rules take their time over long events.
         let (service, of, from) = (self.clone(), Arc::clone(embedding), Arc::clone(&index));
-        let batch = apart(async move { service.batch(&of, &from, wanted).await }).await?;
+        let batch = apart(async move { Ok(service.batch(&of, &from, wanted).await) }).await?;
         let texts: Vec<Masked> = batch.pieces.iter().map(|piece| piece.text.clone()).collect();
         let vectors = match texts.is_empty() {
             true => Vec::new(),
@@ -331,31 +335,31 @@ impl Service {
             batch.slices.into_iter().map(|(one, range)| Wanted { range, ..one }).collect();
         index.add(made.finish(), &read);
         let service = self.clone();
-        apart(async move { service.settle_parts(&index).await }).await?;
+        let settle = async move {
+            service.settle_parts(&index).await;
+            Ok(())
+        };
+        apart(settle).await?;
         Ok(true)
     }
 
-    /// What to read for the next request, where the words are in the index already.
+    /// What to read for the next request, of the scopes in turn whose words are in the index
+    /// already.
     fn next_to_embed(&self, embedding: &Embedding) -> Option<(Arc<ScopeIndex>, Vec<Wanted>)> {
-        embedding.all().into_iter().find_map(|index| {
-            let wanted = index.next();
-            let has_words = || self.indexing.of(&index.scope).is_caught_up();
-            (!wanted.is_empty() && has_words()).then_some((index, wanted))
-        })
+        let has_words = |index: &ScopeIndex| self.indexing.of(&index.scope).is_caught_up();
+        let with_work = embedding.all().into_iter();
+        let with_work = with_work.filter(|index| index.has_events() && has_words(index));
+        let index = embedding.rota.next(with_work)?;
+        let wanted = index.next();
+        Some((index, wanted))
     }
 
     /// Reads as many events as one request has room for.
-    async fn batch(
-        &self,
-        embedding: &Embedding,
-        index: &ScopeIndex,
-        wanted: Vec<Wanted>,
-    ) -> ServiceResult<Batch> {
+    async fn batch(&self, embedding: &Embedding, index: &ScopeIndex, wanted: Vec<Wanted>) -> Batch {
         let mut batch = Batch::default();
         for one in wanted {
-            let Some(slice) = self.read_wanted(index, &one, EVENTS_MAX, EVENTS_BYTES).await? else {
-                continue;
-            };
+            let read = self.read_wanted(index, &one, EVENTS_MAX, EVENTS_BYTES).await;
+            let Some(slice) = read else { continue };
             // Positions that cannot be served are passed over.
             let mut range =
                 Range::new(one.range.from, slice.covered.to.max(one.range.from.plus(1)));
@@ -376,25 +380,16 @@ impl Service {
                 break;
             }
         }
-        Ok(batch)
+        batch
     }
 
     /// What is nearest in meaning to a vector, of what `keep` keeps.
     pub(super) fn near(&self, scope: &Scope, vector: &[f32], keep: &Keep<'_>) -> Vec<Near> {
         let Some(embedding) = &self.embedding else { return Vec::new() };
-        let index = embedding.of(scope);
-        loop {
-            let bytes = index.parts().into_iter();
-            let bytes: Vec<Arc<dyn Mapped>> =
-                bytes.filter_map(|bytes| self.open_part(&index, bytes)).collect();
-            let parts: Vec<Meaning<'_>> =
-                bytes.iter().filter_map(|bytes| Meaning::trusted(bytes.bytes()).ok()).collect();
-            let near = nearest(&parts, vector, keep);
-            // What was computed from a file that the disk lost is void; the file goes.
-            if bytes.iter().all(|bytes| !bytes.is_hurt()) {
-                return near;
-            }
-        }
+        self.over(&embedding.of(scope), |parts| {
+            let parts = parts.iter().filter_map(|bytes| Meaning::trusted(bytes).ok());
+            nearest(&parts.collect::<Vec<_>>(), vector, keep)
+        })
     }
 
     /// The vector of a query, of which `plain` keeps the words once the rules have seen all of it;

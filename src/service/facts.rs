@@ -15,9 +15,7 @@ use super::{
 };
 use crate::{
     env::sync::{Mutex, MutexGuard},
-    event::{
-        Event, Lsn, Position, Range, Scope, SessionId, SessionKey, TenantId, Timestamp,
-    },
+    event::{Event, Lsn, Position, Range, Scope, SessionId, SessionKey, TenantId, Timestamp},
     projection::{Facts, checkpoints::Checkpoints},
     store::{Fill, Notes, Read, SessionInfo, StoreResult},
 };

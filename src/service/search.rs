@@ -15,7 +15,6 @@ use super::{
 use crate::{
     event::{EventType, Position, Range, SessionHash, SessionId, Timestamp, kinds},
     search::{self, Near, Order, Part, Ranked, SearchQuery, SessionRef, rank},
-    store::Mapped,
 };
 
 /// Hits of a page, by default and at most, and hits of all pages at most.
@@ -251,28 +250,20 @@ impl Service {
                 kept.filter(|(from, to)| from < to).map(|(from, to)| Range::new(from, to)).collect()
             };
             let order = if newest_first { Order::Time } else { Order::Score };
-            loop {
-                let bytes = index.parts().into_iter();
-                let bytes: Vec<Arc<dyn Mapped>> =
-                    bytes.filter_map(|bytes| service.open_part(&index, bytes)).collect();
-                let parts: Vec<Part<'_>> =
-                    bytes.iter().filter_map(|bytes| Part::trusted(bytes.bytes()).ok()).collect();
-                let mut ranked = rank(&parts, &query, &keep, order, wanted);
-                // What was computed from a file that the disk lost is void; the file goes.
-                if bytes.iter().any(|bytes| bytes.is_hurt()) {
-                    continue;
-                }
-                let near = vector.as_ref();
-                let near = near.map(|vector| service.near(&index.scope, vector, &keep));
-                let mut near = near.unwrap_or_default();
-                for hit in &mut ranked.hits {
-                    serve_from(served(hit.hash), hit.position, (&mut hit.hash, &mut hit.session));
-                }
-                for one in &mut near {
-                    serve_from(served(one.hash), one.position, (&mut one.hash, &mut one.session));
-                }
-                return (ranked, near);
+            let mut ranked = service.over(&index, |parts| {
+                let parts = parts.iter().filter_map(|bytes| Part::trusted(bytes).ok());
+                rank(&parts.collect::<Vec<_>>(), &query, &keep, order, wanted)
+            });
+            let near = vector.as_ref();
+            let near = near.map(|vector| service.near(&index.scope, vector, &keep));
+            let mut near = near.unwrap_or_default();
+            for hit in &mut ranked.hits {
+                serve_from(served(hit.hash), hit.position, (&mut hit.hash, &mut hit.session));
             }
+            for one in &mut near {
+                serve_from(served(one.hash), one.position, (&mut one.hash, &mut one.session));
+            }
+            (ranked, near)
         });
         ranked.await
     }

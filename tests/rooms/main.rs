@@ -71,6 +71,7 @@ mod search {
     mod bounds;
     mod index;
     mod named;
+    mod paced;
     mod passages;
     mod places;
     mod plain;

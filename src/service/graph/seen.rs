@@ -10,7 +10,6 @@ use crate::{
         Caller, Coverage, Service, ServiceError, ServiceResult, indexing::ScopeIndex, is_notebook,
         search::CATCH_UP,
     },
-    store::Mapped,
 };
 
 /// Sessions that are named of an entity.
@@ -86,18 +85,10 @@ impl Service {
                 let kept = served.map(|of| (of.from.max(range.from), of.to.min(range.to)));
                 kept.filter(|(from, to)| from < to).map(|(from, to)| Range::new(from, to)).collect()
             };
-            loop {
-                let bytes = index.parts().into_iter();
-                let bytes: Vec<Arc<dyn Mapped>> =
-                    bytes.filter_map(|bytes| service.open_part(&index, bytes)).collect();
-                let parts: Vec<Part<'_>> =
-                    bytes.iter().filter_map(|bytes| Part::trusted(bytes.bytes()).ok()).collect();
-                let found = look(&parts, &keep);
-                // What was computed from a file that the disk lost is void; the file goes.
-                if bytes.iter().all(|bytes| !bytes.is_hurt()) {
-                    return found;
-                }
-            }
+            service.over(&index, |parts| {
+                let parts = parts.iter().filter_map(|bytes| Part::trusted(bytes).ok());
+                look(&parts.collect::<Vec<_>>(), &keep)
+            })
         })
         .await
     }
