@@ -30,6 +30,8 @@ pub(super) const ANCESTORS_MAX: usize = 1_000;
 /// of their bodies.
 const FEW_EVENTS: usize = 64;
 const FEW_BYTES: usize = 128 << 10;
+/// Bytes of the facts of a session as of a point, mostly.
+const FACTS_BYTES: usize = 4 << 20;
 /// Bytes of facts that are shown without a place: less than a millisecond's work.
 const SMALL_BYTES: usize = 32 << 10;
 
@@ -251,8 +253,11 @@ impl Service {
         at: Position,
         look: impl FnOnce(&Facts) -> T + Send + 'static,
     ) -> ServiceResult<T> {
+        let tenant = &key.scope.tenant;
+        let mut room = Some(self.room(tenant, FACTS_BYTES).await?);
         let facts = self.facts_at(key, at).await?;
-        self.viewed(&key.scope.tenant, facts.weight(), move || look(&facts)).await
+        self.computations.fit(tenant, &mut room, facts.weight())?;
+        self.viewed(tenant, facts.weight(), move || look(&facts)).await
     }
 
     /// Runs what looks at so many bytes of facts.
