@@ -25,9 +25,7 @@ use super::{
     site::{Site, stop_here},
 };
 use sessionlog::{
-    event::{
-        Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey, TenantId, UserId,
-    },
+    event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey, TenantId, UserId},
     store::{
         NewSession, Store as _,
         local::{Local, Options},
@@ -140,8 +138,12 @@ fn crowd(site: &Site, server: &Server, of: &str, stop: &Arc<AtomicBool>) -> Join
     let graph = post_json_as("/v1/workspaces/%2Fwork%2Fbank/entities/query", of, &body);
     let diff = get("/v1/sessions/s2/diff?from=0&to=end", "application/json", of);
     let window = get("/v1/sessions/s3/views/window?tokens_max=900000", "application/json", of);
-    let of_each =
-        [(search, SEARCHERS, false), (graph, GRAPHS, false), (diff, DIFFS, false), (window, WINDOWS, true)];
+    let of_each = [
+        (search, SEARCHERS, false),
+        (graph, GRAPHS, false),
+        (diff, DIFFS, false),
+        (window, WINDOWS, true),
+    ];
     let (mut clients, address) = (JoinSet::new(), server.address);
     for (request, count, hangs_up) in of_each {
         for _ in 0..count {

@@ -110,7 +110,8 @@ impl Service {
             };
             let call_of = call.clone();
             let look = move |facts: &Facts| (drafts(facts, &call_of), facts.position);
-            let ((range, bodies), tail) = self.view_facts(&key, move |_, facts| look(facts)).await?;
+            let ((range, bodies), tail) =
+                self.view_facts(&key, move |_, facts| look(facts)).await?;
             if bodies.is_empty() {
                 return Ok((None, None));
             }
