@@ -1,6 +1,6 @@
-//! Computations take turns by tenant: one tenant at its limit, on each verb that computes, leaves the
-//! others theirs; what a client hung up on ends; lists of a request and bytes of a page are bounded.
-//! Counted, not timed.
+//! Computations take turns by tenant: one tenant at its limit, on each verb that computes, leaves
+//! the others theirs; what a client hung up on ends; lists of a request and bytes of a page are
+//! bounded. Counted, not timed.
 
 use std::{
     sync::{
