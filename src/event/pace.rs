@@ -1,6 +1,6 @@
-//! The pace of a long computation. Its loops call [`steps`]; there it gives way to others, and there
-//! it ends once its answer is not wanted any more, by unwinding to [`paced`]. It must not know who
-//! waits, nor read a clock.
+//! The pace of a long computation. Its loops call [`steps`]; there it gives way to others, and
+//! there it ends once its answer is not wanted any more, by unwinding to [`paced`]. It must not
+//! know who waits, nor read a clock.
 //!
 //! Folds, views and ranking are plain functions, and most of their callers want them whole. So a
 //! loop does not return early through each of them (docs/decisions/0068).
@@ -26,8 +26,8 @@ thread_local! {
     static LOOK: RefCell<Option<Look>> = const { RefCell::new(None) };
 }
 
-/// Counts a step of about a microsecond. Every loop whose length a caller or a session decides calls
-/// it, or [`steps`], and holds no lock then. Outside of [`paced`] it does nothing.
+/// Counts a step of about a microsecond. Every loop whose length a caller or a session decides
+/// calls it, or [`steps`], and holds no lock then. Outside of [`paced`] it does nothing.
 pub fn step() {
     steps(1);
 }
