@@ -152,8 +152,13 @@ pub(super) fn get(path: &str, form: &str, credential: &str) -> Vec<u8> {
 
 /// A request with a JSON body.
 pub(super) fn post_json(path: &str, body: &str) -> Vec<u8> {
+    post_json_as(path, "", body)
+}
+
+/// The same with a credential: a line of its head.
+pub(super) fn post_json_as(path: &str, credential: &str, body: &str) -> Vec<u8> {
     let mut out = Vec::new();
-    post(path, Form::Json, "", body.as_bytes(), &mut out);
+    post(path, Form::Json, credential, body.as_bytes(), &mut out);
     out
 }
 

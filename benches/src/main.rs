@@ -7,6 +7,7 @@ mod cell;
 mod engine;
 mod eval;
 mod failure;
+mod fair;
 mod floor;
 mod fork;
 mod hook;
@@ -75,11 +76,12 @@ const CELLS: [&[Cell]; 8] = [
     redis::CELLS,
 ];
 /// What is found once, after the rounds.
-const PROBES: [Probe; 7] = [
+const PROBES: [Probe; 8] = [
     start::PROBE,
     research::PROBE,
     stdio::PROBE,
     search::PROBE,
+    fair::PROBE,
     fork::PROBE,
     hook::PROBE,
     room::PROBE,

@@ -179,7 +179,7 @@ async fn append(site: &Site, conversations: &[Vec<Bytes>]) -> Outcome {
 
 /// Imports transcripts through a server of their own; answers their bytes, and how many lines of
 /// them made no sense.
-fn import_all(site: &Site, paths: &[PathBuf]) -> Outcome<(u64, usize)> {
+fn import_all(site: &Site, paths: &[PathBuf]) -> Outcome<(u64, u64)> {
     let server = Server::start(site, &site.path("imported"))?;
     let url = format!("http://{}", server.address).parse().map_err(io::Error::other)?;
     let client = Client::new(Target::Server(url), "bench")?;
@@ -192,7 +192,7 @@ fn import_all(site: &Site, paths: &[PathBuf]) -> Outcome<(u64, usize)> {
         let source = Source { reader: input.reader, name: name.to_owned(), session: None };
         let mut progress = |_| {};
         let imported = site.runtime.block_on(import::import(&client, source, &mut progress))?;
-        left_out += imported.bad.len();
+        left_out += imported.bad.count() + imported.skipped.count();
     }
     Ok((bytes, left_out))
 }

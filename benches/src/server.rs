@@ -71,19 +71,33 @@ impl Server {
 
     /// Starts a server that requires a token, on its own data directory.
     pub(super) fn guarded(site: &Site) -> Outcome<Self> {
-        let tokens = site.path("tokens.json");
-        let new = NewToken {
-            tenant: "bench".to_owned(),
-            user: "client".to_owned(),
-            scopes: vec![Grant::Read, Grant::Write],
-            label: None,
-            expires_at: None,
-        };
-        let made = access::create(&tokens, new, site.clock.now(), &SystemEntropy);
-        let (token, _) = made.map_err(io::Error::other)?;
+        let (server, credentials) = Self::of_tenants(site, &site.path("guarded"), &["bench"])?;
+        let credential = credentials.into_iter().next().unwrap_or_default();
+        Ok(Self { credential, ..server })
+    }
+
+    /// Starts a server on that data directory with a token for each of these tenants.
+    pub(super) fn of_tenants(
+        site: &Site,
+        data_dir: &Path,
+        tenants: &[&str],
+    ) -> Outcome<(Self, Vec<String>)> {
+        let tokens = data_dir.with_extension("tokens");
+        let mut credentials = Vec::new();
+        for tenant in tenants {
+            let new = NewToken {
+                tenant: (*tenant).to_owned(),
+                user: "client".to_owned(),
+                scopes: vec![Grant::Read, Grant::Write],
+                label: None,
+                expires_at: None,
+            };
+            let made = access::create(&tokens, new, site.clock.now(), &SystemEntropy);
+            let (token, _) = made.map_err(io::Error::other)?;
+            credentials.push(format!("authorization: Bearer {token}\r\n"));
+        }
         let arguments = [OsStr::new("--tokens-file"), tokens.as_os_str()];
-        let server = Self::start_with(site, &site.path("guarded"), &arguments, &[])?;
-        Ok(Self { credential: format!("authorization: Bearer {token}\r\n"), ..server })
+        Ok((Self::start_with(site, data_dir, &arguments, &[])?, credentials))
     }
 
     /// Starts a server that encrypts, on its own data directory.

@@ -68,6 +68,9 @@ pub(super) const TARGETS: &[Target] = &[
     at_most("P12", "search.bytes", 0.2),
     at_most("P12", "search.memory", 96.0),
     at_most("P12", "search.found", 300.0),
+    at_most("P13", "fair.read.ratio", 5.0),
+    at_most("P13", "fair.search.ratio", 5.0),
+    shown("P13", "fair.view.ratio", &[]),
 ];
 
 const fn times(

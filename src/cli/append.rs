@@ -4,10 +4,14 @@
 use std::{
     collections::HashSet,
     io::{self, BufRead, Read},
+    sync::Arc,
 };
 
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+};
 
 use super::{
     args,
@@ -26,6 +30,8 @@ use crate::{
 
 /// Lines read ahead of the batch on its way.
 const LINES_AHEAD: usize = limits::BATCH_EVENTS_MAX;
+/// Bytes of them at most.
+const BYTES_AHEAD: u32 = 16 << 20;
 /// Room in a request for what is around the events.
 const BATCH_BYTES: usize = limits::BATCH_BYTES_MAX - (64 << 10);
 /// Bytes of one line at most: an event's body, and room for what `events` prints around it.
@@ -34,6 +40,8 @@ const LINE_BYTES_MAX: u64 = limits::EVENT_BYTES_MAX as u64 + (64 << 10);
 struct Line {
     number: u64,
     text: io::Result<Vec<u8>>,
+    /// Its part of [`BYTES_AHEAD`], until it is in a batch.
+    _room: Option<OwnedSemaphorePermit>,
 }
 
 /// What was acknowledged.
@@ -98,6 +106,7 @@ pub(super) async fn run(client: &Client, mut wanted: args::Append, screen: &mut 
 /// Reads standard input on its own thread: it may block without end.
 fn read_lines() -> mpsc::Receiver<Line> {
     let (sender, receiver) = mpsc::channel(LINES_AHEAD);
+    let (room, runtime) = (Arc::new(Semaphore::new(BYTES_AHEAD as usize)), Handle::current());
     std::thread::spawn(move || {
         let mut input = io::BufReader::with_capacity(256 << 10, io::stdin());
         for number in 1.. {
@@ -113,7 +122,10 @@ fn read_lines() -> mpsc::Receiver<Line> {
                 Err(error) => Err(error),
             };
             let ended = text.is_err();
-            if sender.blocking_send(Line { number, text }).is_err() || ended {
+            let bytes = text.as_ref().map_or(0, Vec::len);
+            let wanted = u32::try_from(bytes).unwrap_or(BYTES_AHEAD).min(BYTES_AHEAD);
+            let room = runtime.block_on(Arc::clone(&room).acquire_many_owned(wanted)).ok();
+            if sender.blocking_send(Line { number, text, _room: room }).is_err() || ended {
                 return;
             }
         }

@@ -272,7 +272,8 @@ fn installed(
             if !among(target.holds) {
                 continue;
             }
-            let text = files::read_text(&target.path, SETTINGS_BYTES_MAX).unwrap_or_default();
+            let text = files::read_regular_text(&target.path, SETTINGS_BYTES_MAX);
+            let text = text.unwrap_or_default();
             let found = match target.holds.is_hooks() {
                 true => commands(&serde_json::from_str(&text).unwrap_or_default()),
                 false => server_program(&text, target.holds).into_iter().collect(),

@@ -330,10 +330,8 @@ fn restore(typed: &Typed<'_>) -> Result<RestoreOptions, ConfigError> {
     let items = typed("context_items", "a whole number up to 500", &|text| {
         text.parse::<usize>().is_ok_and(|items| items <= 500)
     })?;
-    let adapts = typed("context_adapts", "on or off", &|text| matches!(text, "on" | "off"))?;
     let usual = RestoreOptions::default();
     Ok(RestoreOptions {
-        adapts: adapts == "on",
         threshold: threshold.parse().unwrap_or(usual.threshold),
         items_max: items.parse().unwrap_or(usual.items_max),
     })

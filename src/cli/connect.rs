@@ -65,8 +65,8 @@ pub(super) fn local(config: &Config) -> Outcome<Local> {
     Ok(match config.extractors.is_empty() {
         true => local,
         false => {
-            let (extractors, clean) = (config.extractors.clone(), config.secrets.clean()?);
-            Local { extractors, clean, ..local }
+            let secrets = Arc::new(config.secrets.read()?);
+            Local { extractors: config.extractors.clone(), secrets, ..local }
         }
     })
 }

@@ -1,5 +1,5 @@
 //! The embedder of the settings: where texts are sent for their vectors, once a person says so, and
-//! with what key. Nothing is sent that the rules of secrets remove. It must not send anything.
+//! with what key. It must not send anything.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -7,7 +7,6 @@ use url::Url;
 
 use super::{
     failure::{Failure, Outcome},
-    secrets::SecretsSource,
     values::{ConfigError, Typed, server},
 };
 use crate::{
@@ -49,7 +48,7 @@ impl EmbedderSource {
     }
 
     /// The embedder, when there is one.
-    pub(super) fn open(&self, secrets: &SecretsSource) -> Outcome<Option<Arc<dyn Embedder>>> {
+    pub(super) fn open(&self) -> Outcome<Option<Arc<dyn Embedder>>> {
         let Some(url) = self.url.clone() else { return Ok(None) };
         if self.model.is_empty() {
             return Err(ConfigError::Alone { name: "embedder_url", other: "embedder_model" }.into());
@@ -66,7 +65,6 @@ impl EmbedderSource {
             model: self.model.clone(),
             key: self.key_file.as_ref().map(read).transpose()?,
             numbers: (self.numbers > 0).then_some(self.numbers),
-            clean: secrets.clean()?,
         };
         let embedder = HttpEmbedder::new(options).map_err(|error| Failure::Refused {
             code: "invalid_request",

@@ -14,6 +14,7 @@ use super::{
         words::{grouped, many},
     },
     screen::{Screen, Tone, one_line, printable},
+    search::not_searched,
     times::moment,
 };
 use crate::{
@@ -22,12 +23,9 @@ use crate::{
         AtEntity, InWorkspace, NoQuery,
         graph::{Analyse, AnalyseQuery, FindEntities, FindRelationships, PutEntity, Relate},
     },
-    wire::{
-        graph::{
-            AnalyticsAnswer, Entity, EntityQueryRequest, RelateRequest, RelationQueryRequest,
-            TopEntity, UpsertRequest, Written,
-        },
-        search::Complete,
+    wire::graph::{
+        AnalyticsAnswer, Entity, EntityQueryRequest, RelateRequest, RelationQueryRequest,
+        TopEntity, UpsertRequest, Written,
     },
 };
 
@@ -113,7 +111,7 @@ async fn entities(
     screen.lines(paper.lines())?;
     ending(found.entities.len(), found.total, found.next_offset, screen);
     if let Some(complete) = &found.complete {
-        behind(complete, screen);
+        not_searched(complete, screen);
     }
     Ok(())
 }
@@ -148,7 +146,8 @@ async fn relations(
     }
     let mut paper = Paper::new(screen.columns(), screen.times());
     for one in &found.relationships {
-        paper.say(Tone::Plain, "", &format!("{} {} {}", one.from_id, one.kind, one.to_id));
+        let line = format!("{} {} {}", one.from_id, one.kind, one.to_id);
+        paper.say(Tone::Plain, "", &line.replace('\n', " "));
         properties(&one.properties, &mut paper);
     }
     screen.lines(paper.lines())?;
@@ -171,16 +170,6 @@ fn ending(shown: usize, total: u64, next: Option<u64>, screen: &Screen) {
         Some(next) => screen.note(format!("{shown} of {total}: --offset {next} shows more.")),
         None if total == 0 => screen.note("Nothing matches."),
         None => {}
-    }
-}
-
-/// What was not looked at.
-fn behind(complete: &Complete, screen: &Screen) {
-    if !complete.is_complete {
-        let events = many(complete.events_behind, "event");
-        let sessions = many(complete.sessions_behind, "session");
-        screen
-            .note(format!("{events} of {sessions} are not indexed yet: --wait 10s waits for them"));
     }
 }
 
@@ -213,7 +202,7 @@ async fn report(
     }
     days(&found, &mut paper);
     screen.lines(paper.lines())?;
-    behind(&found.complete, screen);
+    not_searched(&found.complete, screen);
     Ok(())
 }
 

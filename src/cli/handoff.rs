@@ -128,7 +128,6 @@ async fn restore(
         algorithm: wanted.algorithm,
         create: wanted.look.then_some(false),
         explain: wanted.explain,
-        adapt: wanted.adapt.map(|adapt| adapt == "on"),
     };
     let local = connect::local(settings.0)?;
     let found = client.call::<RestoreWork>(&place, &NoQuery {}, &asked).await?;

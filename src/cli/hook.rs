@@ -23,8 +23,8 @@ use crate::{
     env::{Clock as _, clock::SystemClock, entropy::SystemEntropy, files},
     event::Timestamp,
     hook::{Admission, Done, Drained, Hook, Input, Keys, Payload, Spool, Transcripts, drain, tail},
-    import::{Draft, Program, tail as lines},
-    secrets::{Recogniser, Report},
+    import::{Program, tail as lines},
+    secrets::Recogniser,
 };
 
 /// The project's directory, as Claude Code says it.
@@ -50,6 +50,8 @@ pub(super) fn run(common: &Common, environment: &Environment, screen: &mut Scree
 }
 
 fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Outcome {
+    let clock = SystemClock::new();
+    let begun = clock.monotonic();
     let input = Input::read(io::stdin().lock());
     let config = Config::load(common, environment);
     // Whatever setting is wrong: waiting events are kept with their store and encrypted with its
@@ -64,8 +66,8 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
         Err(_) => (Recogniser::default(), Vec::new()),
     };
     let payload = Payload::read(&input, &secrets).map_err(io::Error::other)?;
-    let clock = SystemClock::new();
     let directory = environment.text(PROJECT);
+    let secrets = Arc::new(secrets);
     let (mut gap, mut past) = (None, None);
     let payload = match &known {
         Ok(config) => {
@@ -90,10 +92,13 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
     let hook = Hook {
         client,
         spool: spool(known.map(|config| config.store_place()), environment),
+        spent: clock.monotonic().saturating_sub(begun),
         clock: Arc::new(clock),
         entropy: Arc::new(SystemEntropy),
-        transcripts: transcripts(secrets, past),
-        directory,
+        transcripts: transcripts(Arc::clone(&secrets), past),
+        // It is recorded, and may be named after a secret like any other text.
+        directory: directory.map(|directory| secrets.masked(&directory).into_text()),
+        secrets,
         home: environment.text("HOME").map(PathBuf::from),
         wait: config.as_ref().map_or(Duration::ZERO, |config| config.hook_wait),
         tokens_max: config.as_ref().map_or(0, |config| config.hook_tokens),
@@ -108,7 +113,7 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
 }
 
 /// Reads transcripts: of the lines that may be read, without the secrets in them.
-fn transcripts<F>(secrets: Recogniser, past: Option<F>) -> Transcripts
+fn transcripts<F>(secrets: Arc<Recogniser>, past: Option<F>) -> Transcripts
 where
     F: Fn(Option<Timestamp>, Option<&str>) -> bool + Send + Sync + 'static,
 {
@@ -128,31 +133,17 @@ where
                 tail::Ask::After(place) => {
                     // A note of another version is no place.
                     let place = place.and_then(|place| serde_json::from_value(place.clone()).ok());
-                    lines::since(&mut file, program, place.as_ref(), &may_read)?
+                    lines::since(&mut file, program, place.as_ref(), &may_read, secrets)?
                 }
             };
             let place = match serde_json::to_value(&read.place)? {
                 Value::Object(members) => members,
                 _ => Map::new(),
             };
-            let events = read.events.iter().filter_map(|draft| clean(draft, secrets));
+            let events = read.events.iter().filter_map(|event| serde_json::from_str(event).ok());
             Ok(tail::Tail { place, branch: read.branch, events: events.collect() })
         })))
     })
-}
-
-/// An event without its secrets, which it counts.
-fn clean(draft: &Draft, secrets: &Recogniser) -> Option<Value> {
-    let mut report = Report::default();
-    let clean = secrets.json(&draft.text, &mut report);
-    let mut event: Value = serde_json::from_str(clean.as_deref().unwrap_or(&draft.text)).ok()?;
-    if !report.is_empty() {
-        // What was private in its line is counted already.
-        let taken = event.as_object_mut()?.entry("redactions").or_insert_with(|| json!({}));
-        let counts = report.rules().map(|(rule, count)| (rule.to_owned(), json!(count)));
-        taken.as_object_mut()?.extend(counts);
-    }
-    Some(event)
 }
 
 fn tell(done: &Done, screen: &mut Screen) -> Outcome {

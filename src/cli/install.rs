@@ -12,7 +12,7 @@ use super::{
     config::Config,
     consent,
     failure::{Failure, Outcome},
-    screen::{Screen, Tone, counted},
+    screen::{Screen, Tone, counted, printable},
     values::Environment,
 };
 use crate::{
@@ -123,7 +123,7 @@ fn failed(path: &Path) -> impl Fn(std::io::Error) -> Failure + '_ {
 
 fn read(path: &Path) -> Outcome<Option<String>> {
     match files::look(path).map_err(failed(path))? {
-        Some(_) => files::read_text(path, FILE_BYTES_MAX).map(Some).map_err(failed(path)),
+        Some(_) => files::read_regular_text(path, FILE_BYTES_MAX).map(Some).map_err(failed(path)),
         None => Ok(None),
     }
 }
@@ -149,7 +149,29 @@ impl<'a> Job<'a> {
             .ok_or_else(|| Failure::Usage("there is no home directory: set HOME".to_owned()))?;
         let settings = self.environment.text(self.agent.variable()).map(PathBuf::from);
         let project = std::env::current_dir()?;
-        Ok(self.agent.targets(self.scope, &Places { home, settings, project }))
+        let targets = self.agent.targets(self.scope, &Places { home, settings, project });
+        targets.iter().try_for_each(|target| self.stays_here(&target.path))?;
+        Ok(targets)
+    }
+
+    /// Refuses a file of a project that is elsewhere: its links are not this user's.
+    fn stays_here(&self, path: &Path) -> Outcome {
+        if self.scope == Scope::User {
+            return Ok(());
+        }
+        let project = std::env::current_dir()?;
+        let Some((link, names)) = files::link_out(&project, path).map_err(failed(path))? else {
+            return Ok(());
+        };
+        Err(Failure::Refused {
+            code: "invalid_request",
+            message: format!(
+                "{} is a link out of this project, to {}; nothing was changed",
+                link.display(),
+                printable(&names.display().to_string())
+            ),
+            action: "put a file in the place of the link, or use --scope user".to_owned(),
+        })
     }
 
     /// How the agent's program runs us: by an absolute path, or by name where others share the
@@ -216,6 +238,8 @@ impl<'a> Job<'a> {
 
     fn write(&self, change: &Change) -> Outcome {
         let path = &change.path;
+        // A person may have taken long to agree.
+        self.stays_here(path)?;
         if read(path)? != change.before {
             return Err(Failure::Refused {
                 code: "invalid_request",
@@ -256,7 +280,7 @@ impl<'a> Job<'a> {
             let file = |change: &Change| {
                 json!({
                     "path": change.path.display().to_string(), "change": change.kind(),
-                    "diff": change.diff(),
+                    "link_to": change.link_to(), "diff": change.diff(),
                 })
             };
             let files: Vec<_> = changes.iter().map(file).collect();
@@ -321,7 +345,7 @@ fn summary<'a>(changes: impl Iterator<Item = &'a Change>) -> String {
         let diff = change.diff();
         added += diff.lines().filter(|line| line.starts_with('+')).count();
         removed += diff.lines().filter(|line| line.starts_with('-')).count();
-        paths.push(change.path.display().to_string());
+        paths.push(change.place());
     }
     format!(
         "{}: {} added, {removed} removed ({})",
@@ -332,6 +356,22 @@ fn summary<'a>(changes: impl Iterator<Item = &'a Change>) -> String {
 }
 
 impl Change {
+    /// The file that is written where the path, or its directory, is a link.
+    fn link_to(&self) -> Option<PathBuf> {
+        let path = self.path.as_path();
+        let is_link = path.ancestors().take(2).any(files::is_link);
+        files::canonical(path).ok().filter(|_| is_link)
+    }
+
+    /// The path, and where its links lead.
+    fn place(&self) -> String {
+        let path = self.path.display();
+        match self.link_to() {
+            Some(to) => printable(&format!("{path} -> {}", to.display())),
+            None => path.to_string(),
+        }
+    }
+
     fn kind(&self) -> &'static str {
         match (&self.before, &self.after) {
             (None, Some(_)) => "create",
@@ -347,11 +387,11 @@ impl Change {
 }
 
 fn show(change: &Change, screen: &mut Screen) -> Outcome {
-    let head = format!("{} ({})", change.path.display(), change.kind());
+    let head = format!("{} ({})", change.place(), change.kind());
     let head = screen.paint(Tone::Strong, &head);
     screen.line(head)?;
     for line in folded(&change.diff()).lines() {
-        let line = super::screen::printable(line);
+        let line = printable(line);
         let tone = match line.chars().next() {
             Some('+') => Tone::Good,
             Some('-') => Tone::Bad,

@@ -111,7 +111,9 @@ pub(super) async fn run(
         session: wanted.session.or_else(|| mcp::of_harness(environment)),
         name: connect::random_text(),
         server: wanted.name.unwrap_or_else(|| wrapped.name()),
-        directory: project.filter(|project| !project.shared).map(|project| project.workspace()),
+        directory: project
+            .filter(|project| !project.shared)
+            .map(|project| secrets.masked(&project.workspace()).into_text()),
         repeats: Repeats {
             age_max: Some(wanted.cache_age).filter(|age| !age.is_zero()),
             tools: wanted.cache.into_iter().collect(),

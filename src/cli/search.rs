@@ -15,7 +15,7 @@ use crate::{
         NoQuery, Nowhere,
         search::{SearchBody, SearchWith},
     },
-    wire::search::{Doubt, Hit, SearchAnswer},
+    wire::search::{Complete, Doubt, Hit, SearchAnswer},
 };
 
 /// How long a person waits for events that are not in the index yet: mostly at a first search.
@@ -82,14 +82,25 @@ fn notes(found: &SearchAnswer, screen: &Screen) {
         let names: Vec<String> = found.workspaces.iter().map(|name| printable(name)).collect();
         screen.note(format!("Looked in the workspaces {}.", names.join(", ")));
     }
-    if !found.complete.is_complete {
-        let events = many(found.complete.events_behind, "event");
-        let sessions = many(found.complete.sessions_behind, "session");
+    not_searched(&found.complete, screen);
+    if found.limited {
+        screen.note("The check of exact texts ended at its limit: more may match.");
+    }
+}
+
+/// What the index lacks.
+pub(super) fn not_searched(complete: &Complete, screen: &Screen) {
+    if complete.sessions_behind > complete.sessions_unreadable {
+        let events = many(complete.events_behind, "event");
+        let sessions = many(complete.sessions_behind, "session");
         screen
             .note(format!("{events} of {sessions} are not indexed yet: --wait 10s waits for them"));
     }
-    if found.limited {
-        screen.note("The check of exact texts ended at its limit: more may match.");
+    if complete.sessions_unreadable > 0 {
+        let unreadable = complete.behind.iter().filter(|one| one.unreadable);
+        let named: Vec<&str> = unreadable.map(|one| one.session.as_str()).collect();
+        let (sessions, named) = (many(complete.sessions_unreadable, "session"), named.join(", "));
+        screen.note(format!("{sessions} cannot be read, and not all is searched: {named}"));
     }
 }
 

@@ -1,13 +1,12 @@
 //! Which secrets are removed by the front ends that record other programs: the setting `secrets`
 //! and the file of the user's rules. It must not know a rule.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use super::failure::{Failure, Outcome};
 use crate::{
-    client::Clean,
     env::files,
-    secrets::{Recogniser, Report, RulesError},
+    secrets::{Recogniser, RulesError},
 };
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -28,12 +27,6 @@ impl SecretsSource {
             message: self.worded(&error),
             action: "correct the setting secrets, or the file that secrets_file names".to_owned(),
         })
-    }
-
-    /// What takes out of a text what the rules remove.
-    pub(super) fn clean(&self) -> Outcome<Clean> {
-        let rules = self.read()?;
-        Ok(Arc::new(move |text| rules.text(text, &mut Report::default())))
     }
 
     /// As many of the rules as can be read, and what is wrong with the others.

@@ -39,6 +39,7 @@ use crate::{
     http::{App, Exporter, HttpOptions, Listener, ServeOptions},
     import::{self, Chat, Members, Program, TranscriptLines},
     mcp::{self, McpHttpOptions},
+    secrets::Recogniser,
     service::{Embedder, Quotas, ResearchOptions, Service},
     store::{Lifetimes, Store},
     verbs::OwnerInfo,
@@ -87,7 +88,8 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
         network = Network::open(config).await?;
     }
     let quotas = config.interfaces.quotas()?;
-    let embedder = config.embedder.open(&config.secrets)?;
+    let rules = |embedder| Ok::<_, Failure>((embedder, Arc::new(config.secrets.read()?)));
+    let embedder = config.embedder.open()?.map(rules).transpose()?;
     // Checked before the log file: with a wrong key no byte is written.
     let opening = Opening::check(config)?;
     log_to(config, on_demand)?;
@@ -131,14 +133,14 @@ fn service(
     store: Arc<dyn Store>,
     config: &Config,
     quotas: PerTenant<Quotas>,
-    embedder: Option<Arc<dyn Embedder>>,
+    embedder: Option<(Arc<dyn Embedder>, Arc<Recogniser>)>,
 ) -> Service {
     let research = ResearchOptions { steps_max: config.max_steps, ..ResearchOptions::default() };
     let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
     let service = service.with_quotas(quotas).with_monitor(config.monitor);
     let service = service.with_search(config.search).with_restoring(config.restore);
     match embedder.filter(|_| config.search.enabled) {
-        Some(embedder) => service.with_embedder(embedder, config.embedder.all),
+        Some((embedder, secrets)) => service.with_embedder(embedder, secrets, config.embedder.all),
         None => service,
     }
 }

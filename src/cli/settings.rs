@@ -171,9 +171,6 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new("context_items", "N", "maximum number of context items in a restore, up to 500")
         .or("50")
         .nowhere(),
-    Setting::new("context_adapts", "ON", "whether shares of a restore follow what was used: on or off")
-        .or("off")
-        .nowhere(),
     Setting::new("search", "ON", "whether sessions can be searched: on or off").or("on").nowhere(),
     Setting::new("search_memory", "SIZE", "memory for the search index that is in no file yet")
         .or("64MiB")

@@ -39,7 +39,7 @@ pub(super) async fn import(client: &Client, wanted: args::Import, screen: &mut S
         return Err(Failure::Usage(message.to_owned()));
     }
     let mut failed = false;
-    let (mut skipped, mut there) = (Vec::new(), 0);
+    let (mut skipped, mut there, mut named) = (0, 0, Vec::new());
     for path in &wanted.files {
         let input = open(path)?;
         let bar = progress_bar(path, input.bytes, screen);
@@ -52,19 +52,22 @@ pub(super) async fn import(client: &Client, wanted: args::Import, screen: &mut S
         let imported = import::import(client, source, &mut progress).await;
         bar.finish_and_clear();
         let report = imported?;
-        failed |= !report.bad.is_empty();
+        failed |= report.bad.count() + report.skipped.count() > 0;
         tell(path, &report, screen)?;
-        there += report.sessions.len();
-        skipped.extend(report.bad.into_iter().filter_map(|bad| {
-            let session = bad.session?;
+        there += report.sessions.count() + report.skipped.count();
+        skipped += report.skipped.count();
+        named.extend(report.skipped.named().iter().filter_map(|bad| {
+            let session = bad.session.as_ref()?;
             Some(format!("{session} ({} line {}): {}", path.display(), bad.line, bad.problem))
         }));
     }
-    if !skipped.is_empty() && !screen.json {
-        let all = counted(skipped.len() + there, "conversation");
-        screen.note(format!("skipped {} of {all}:", skipped.len()));
-        for one in &skipped {
+    if skipped > 0 && !screen.json {
+        screen.note(format!("skipped {skipped} of {}:", amount(there, "conversation")));
+        for one in &named {
             screen.note(format!("  {}", printable(one)));
+        }
+        if let more @ 1.. = skipped.saturating_sub(named.len() as u64) {
+            screen.note(format!("  and {more} more"));
         }
     }
     if failed { Err(Failure::Silent(1)) } else { Ok(()) }
@@ -107,24 +110,27 @@ fn progress_bar(path: &Path, bytes: Option<u64>, screen: &Screen) -> ProgressBar
     }
 }
 
+fn amount(number: u64, one: &str) -> String {
+    counted(usize::try_from(number).unwrap_or(usize::MAX), one)
+}
+
 fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
     if screen.json {
-        let bad: Vec<Value> = report
-            .bad
-            .iter()
-            .map(|bad| {
-                let session = bad.session.as_ref().map(SessionId::as_str);
-                json!({ "line": bad.line, "problem": bad.problem, "session": session })
-            })
-            .collect();
+        let left_out = [report.bad.named(), report.skipped.named()].concat();
+        let bad = left_out.iter().map(|bad| {
+            let session = bad.session.as_ref().map(SessionId::as_str);
+            json!({ "line": bad.line, "problem": bad.problem, "session": session })
+        });
+        let ids = report.sessions.named().iter().map(SessionId::as_str);
         screen.value(&json!({
             "file": path.display().to_string(),
-            "sessions": report.sessions.len(),
-            "session_ids": report.sessions.iter().map(SessionId::as_str).collect::<Vec<_>>(),
+            "sessions": report.sessions.count(),
+            "session_ids": ids.collect::<Vec<_>>(),
             "records": report.records,
             "added": report.added,
             "known": report.known,
-            "bad_lines": bad,
+            "left_out": { "lines": report.bad.count(), "conversations": report.skipped.count() },
+            "bad_lines": bad.collect::<Vec<Value>>(),
             "torn": report.torn,
             "beside": report.beside.as_ref().map(|(recorded, transcript)| {
                 json!({ "recorded": recorded.as_str(), "transcript": transcript.as_str() })
@@ -134,17 +140,17 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
     }
     let Report { sessions, records, added, known, .. } = report;
     let name = path.display();
-    let names = sessions.iter().take(NAMES_MAX).map(SessionId::as_str).collect::<Vec<_>>();
-    let more = match sessions.len().saturating_sub(NAMES_MAX) {
+    let names = sessions.named().iter().take(NAMES_MAX).map(SessionId::as_str);
+    let names = names.collect::<Vec<_>>();
+    let more = match sessions.count().saturating_sub(names.len() as u64) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     let into =
         if names.is_empty() { String::new() } else { format!(" ({}{more})", names.join(", ")) };
-    let amount = |number: u64, one| counted(usize::try_from(number).unwrap_or(usize::MAX), one);
     screen.line(format!(
         "{name}: {}{into}, {}: {} added, {known} known",
-        counted(sessions.len(), "session"),
+        amount(sessions.count(), "session"),
         amount(*records, "record"),
         amount(*added, "event"),
     ))?;
@@ -156,13 +162,15 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
         ));
     }
     // Whole conversations come last, after every file.
-    let lines = || report.bad.iter().filter(|bad| bad.session.is_none());
-    for bad in lines().take(BAD_MAX) {
+    for bad in report.bad.named().iter().take(BAD_MAX) {
         let problem = printable(&bad.problem);
         screen.note(format!("{name}: line {} was left out: {problem}", bad.line));
     }
-    if let more @ 1.. = lines().count().saturating_sub(BAD_MAX) {
-        screen.note(format!("{name}: {more} more lines were left out; --json names them all"));
+    if let more @ 1.. = report.bad.count().saturating_sub(BAD_MAX as u64) {
+        let first = report.bad.named().len();
+        screen.note(format!(
+            "{name}: {more} more lines were left out; --json names the first {first}"
+        ));
     }
     if report.torn {
         screen.note(format!(
@@ -258,7 +266,7 @@ async fn document(
                         screen.line(text)?;
                     }
                 }
-                Part::Lost(gap) => screen.line(format!("\n**Missing**: {}", gap.sentence()))?,
+                Part::Lost(gap) => screen.line(document.missing(&gap.sentence()))?,
             }
         }
     }

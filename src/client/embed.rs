@@ -1,8 +1,8 @@
 //! An embedder behind a URL: texts go to a server with OpenAI's `/v1/embeddings`, vectors come
-//! back. It follows no redirect, and cleans every text before it leaves. It must not decide what is
-//! sent, repeat a call, or name the address or the key in an error.
+//! back. It follows no redirect, and takes no text that the rules of secrets have not judged. It
+//! must not decide what is sent, repeat a call, or name the address or the key in an error.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
@@ -11,7 +11,10 @@ use url::Url;
 use zeroize::Zeroizing;
 
 use super::ClientError;
-use crate::verbs::embedding::{EmbedError, Embedder};
+use crate::{
+    secrets::Masked,
+    verbs::embedding::{EmbedError, Embedder},
+};
 
 /// Bytes of an answer for each number of each vector at most, and beside them.
 const NUMBER_BYTES: usize = 32;
@@ -21,9 +24,6 @@ const NUMBERS_MAX: usize = 8_192;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a text that is sent: models read no more of it.
 const TEXT_BYTES_MAX: usize = 8_000;
-
-/// Takes out of a text what must not leave.
-pub type Clean = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// How an embedder is reached.
 pub struct EmbedderOptions {
@@ -35,8 +35,6 @@ pub struct EmbedderOptions {
     pub key: Option<Zeroizing<String>>,
     /// Numbers of a vector, when the model is asked for so many.
     pub numbers: Option<usize>,
-    /// What cleans a text; `None` leaves it as it is.
-    pub clean: Clean,
 }
 
 /// A server that makes vectors of texts.
@@ -49,7 +47,7 @@ pub struct HttpEmbedder {
 #[derive(Serialize)]
 struct Asked<'a> {
     model: &'a str,
-    input: &'a [String],
+    input: &'a [&'a str],
     encoding_format: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     dimensions: Option<usize>,
@@ -106,15 +104,14 @@ impl HttpEmbedder {
         Ok(Self { http, name, options })
     }
 
-    async fn ask(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, EmbedError> {
-        let clean = |text: String| {
-            let text = (self.options.clean)(&text).unwrap_or(text);
-            let end = text.floor_char_boundary(TEXT_BYTES_MAX);
-            let text = text.get(..end).unwrap_or_default().to_owned();
+    async fn ask(&self, texts: Vec<Masked>) -> Result<Vec<Vec<f32>>, EmbedError> {
+        fn fitting(text: &Masked) -> &str {
+            let text = text.as_str();
+            let text = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
             // Servers refuse an empty text.
-            if text.trim().is_empty() { "-".to_owned() } else { text }
-        };
-        let texts: Vec<String> = texts.into_iter().map(clean).collect();
+            if text.trim().is_empty() { "-" } else { text }
+        }
+        let texts: Vec<&str> = texts.iter().map(fitting).collect();
         let asked = Asked {
             model: &self.options.model,
             input: &texts,
@@ -165,7 +162,7 @@ impl Embedder for HttpEmbedder {
         &self.name
     }
 
-    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
+    fn embed(&self, texts: Vec<Masked>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
         self.ask(texts).boxed()
     }
 }

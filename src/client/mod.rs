@@ -27,7 +27,7 @@ use reqwest::{
 };
 use url::Url;
 
-pub use embed::{Clean, EmbedderOptions, HttpEmbedder};
+pub use embed::{EmbedderOptions, HttpEmbedder};
 pub use error::{ClientError, Refusal, StartReport};
 pub use owner::{OwnerReport, OwnerTarget, Start};
 pub use request::{Answer, Request, path_part, session_path};

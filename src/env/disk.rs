@@ -283,6 +283,11 @@ impl Storage for DataDir {
         Err(with_shortage(Errno::NOSPC.into(), || Ok(short)))
     }
 
+    fn written_at(&self, path: &str) -> io::Result<Option<(i64, i64)>> {
+        let known = self.file(path, OFlags::RDONLY)?.file.metadata()?;
+        Ok(Some((known.ctime(), known.ctime_nsec())))
+    }
+
     fn sync_all(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.root)?)
     }

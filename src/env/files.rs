@@ -94,8 +94,12 @@ pub fn state(path: &Path) -> Option<State> {
 /// # Errors
 /// The error of the file system; `FileTooLarge` for a larger one.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    read_open(fs::File::open(path)?, bytes_max)
+}
+
+fn read_open(file: fs::File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    fs::File::open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
@@ -107,8 +111,24 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// Those of [`read`]; `InvalidData` when it is not UTF-8.
 pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
-    String::from_utf8(read(path, bytes_max)?)
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    as_text(read(path, bytes_max)?)
+}
+
+/// Reads a whole UTF-8 file that others may have put there: a pipe is not waited for.
+///
+/// # Errors
+/// Those of [`read_text`]; `InvalidInput` for what is no regular file.
+pub fn read_regular_text(path: &Path, bytes_max: u64) -> io::Result<String> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    as_text(read_open(file, bytes_max)?)
+}
+
+fn as_text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// Reads a whole UTF-8 file of at most `bytes_max` bytes that only its owner may read.
@@ -440,7 +460,33 @@ pub fn canonical(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }
 
-/// The same of a path of which the last parts need not exist yet.
+/// Whether a path itself is a link.
+#[must_use]
+pub fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
+}
+
+/// The first link on the way from a directory to a path below it that leads out of that directory,
+/// or to nothing, and what it names.
+///
+/// # Errors
+/// The error of the file system; `InvalidInput` for a path that is not below the directory.
+pub fn link_out(directory: &Path, path: &Path) -> io::Result<Option<(PathBuf, PathBuf)>> {
+    let inside = fs::canonicalize(directory)?;
+    let below = path.strip_prefix(directory).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut at = directory.to_path_buf();
+    for part in below.components() {
+        at.push(part);
+        let leads_out = || fs::canonicalize(&at).map_or(true, |to| !to.starts_with(&inside));
+        if is_link(&at) && leads_out() {
+            let names = fs::read_link(&at)?;
+            return Ok(Some((at, names)));
+        }
+    }
+    Ok(None)
+}
+
+/// The one absolute spelling of a path of which the last parts need not exist yet.
 ///
 /// # Errors
 /// The error of the file system; `InvalidInput` for `..` below what exists.

@@ -23,8 +23,8 @@ pub trait Mapped: Send + Sync {
     /// The bytes as they were put, unless they are hurt.
     fn bytes(&self) -> &[u8];
 
-    /// Whether bytes read as zeros since, because the file or the device lacks them: what was
-    /// computed from them is void.
+    /// Whether bytes read as zeros since, because the file or the device lacks them, or their file
+    /// is to go: what was computed from them is void. The caller looks often, and drops them then.
     fn is_hurt(&self) -> bool {
         false
     }

@@ -191,6 +191,16 @@ pub trait Storage: Send + Sync {
         Ok(())
     }
 
+    /// When a file was written to last, in seconds and nanoseconds: another value after each write,
+    /// as far as the clock of the file system tells them apart. `None` where that is not known.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    fn written_at(&self, path: &str) -> io::Result<Option<(i64, i64)>> {
+        let _ = path;
+        Ok(None)
+    }
+
     /// Makes everything written to this file system durable (`syncfs`), through a descriptor held
     /// open since start, so that no writeback error is missed.
     ///

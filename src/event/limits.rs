@@ -22,6 +22,10 @@ pub const JSON_DEPTH_MAX: usize = 128;
 /// Values of a JSON text that is read as a tree; beyond it a text stays text, or is refused where
 /// it has to be understood.
 pub const JSON_VALUES_MAX: usize = 100_000;
+/// Values of a list by which a request filters: types, kinds, statuses, pairs, transforms.
+pub const FILTER_VALUES_MAX: usize = 100;
+/// Characters of a text by which a request filters: a speaker, a workspace.
+pub const FILTER_CHARS_MAX: usize = 512;
 /// Bytes of a request of MCP.
 pub const MCP_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a request of MCP that carries an event or a state.

@@ -70,6 +70,30 @@ pub fn paced<T>(
     })
 }
 
+/// Runs a part of a computation that is void once `is_void` says so, which each look asks, too: then
+/// it ends there, with `None`.
+pub fn unless<T>(
+    is_void: impl Fn() -> bool + Clone + 'static,
+    compute: impl FnOnce() -> T,
+) -> Option<T> {
+    let outer = LOOK.with_borrow(Clone::clone);
+    let asked = is_void.clone();
+    let look = move || {
+        // Giving way may take long.
+        let looked =
+            if asked() { Err(Ended) } else { outer.as_ref().map_or(Ok(()), |look| look()) };
+        looked.and_then(|()| if asked() { Err(Ended) } else { Ok(()) })
+    };
+    let done = paced(look, compute);
+    if is_void() {
+        return None;
+    }
+    match done {
+        Ok(done) => Some(done),
+        Err(ended) => panic::resume_unwind(Box::new(ended)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +120,31 @@ mod tests {
         // Outside of it a step is nothing.
         steps(usize::MAX);
         assert_eq!(looks.get(), 3);
+    }
+
+    #[test]
+    fn a_part_that_is_void_ends_alone_and_one_that_is_not_wanted_ends_all() {
+        let (is_void, is_over) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+        let asked = Rc::clone(&is_over);
+        let look = move || if asked.get() { Err(Ended) } else { Ok(()) };
+        let part = |ends: &Cell<bool>| {
+            let void = Rc::clone(&is_void);
+            unless(
+                move || void.get(),
+                || {
+                    ends.set(true);
+                    steps(usize::MAX);
+                },
+            )
+        };
+        let mut void = Some(());
+        let ended = paced(look, || {
+            void = part(&is_void);
+            is_void.set(false);
+            part(&is_over);
+        });
+        assert_eq!((void, ended), (None, Err(Ended)));
+        assert_eq!(unless(|| false, || 7), Some(7));
     }
 
     #[test]

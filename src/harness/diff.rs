@@ -11,7 +11,7 @@ use super::{
     window::Window,
 };
 use crate::{
-    event::{Position, Range},
+    event::{Position, Range, pace},
     projection::{Facts, Research},
 };
 
@@ -98,7 +98,7 @@ fn shown((window, at): (&Window, Position)) -> BTreeSet<Position> {
     let between = holes.flat_map(|hole| {
         let range = next.0..hole.from.0;
         next = next.max(hole.to);
-        range.map(Position)
+        range.inspect(|_| pace::step()).map(Position)
     });
     between.collect()
 }

@@ -8,7 +8,7 @@ use super::{
     select::{Class, Form, Item, Recipe, Row},
 };
 use crate::{
-    event::Position,
+    event::{Position, pace},
     projection::{
         CommandFact, Effect, Facts, Finding, MarkKind, PlanStep, Said,
         body::StepBody,
@@ -389,6 +389,7 @@ impl<'a> Known<'a> {
     }
 
     fn item(&mut self, item: Item) {
+        pace::step();
         if item.status == 0 {
             return;
         }

@@ -13,6 +13,7 @@ mod outcomes;
 mod overview;
 mod phases;
 mod priority;
+pub mod quote;
 mod recall;
 mod render;
 mod restore;
@@ -47,7 +48,7 @@ pub use recall::{NOTICE, Passage, TRUST, at_work, framed, recalled, speaks_of_it
 pub use render::{LeftOut, PlanView, Quote, ResultView, Why};
 pub use restore::{
     Asked, CONTEXT_ITEMS_MAX, GivenFile, GivenItem, PRIORITY_THRESHOLD, Preserved, RESTORE_TOKENS,
-    RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Restored, Spent, Taken, Used, names_of, restore, used,
+    RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Restored, Spent, Taken, restore,
 };
 pub use said::{Block, Call, Image, READ_TYPES, ToolResult};
 pub use select::{By, Form};

@@ -5,13 +5,16 @@
 use super::{
     budget::{fit, json_bytes},
     overview::{Overview, step_summary},
+    quote,
     summary::{counted, summary},
 };
 use crate::{
-    event::{Position, Timestamp},
+    event::{Position, Timestamp, pace},
     projection::{Ended, Facts, Phase},
 };
 
+/// Steps that the text of a phase takes.
+const TEXT_STEPS: usize = 8;
 /// Bytes of JSON of the numbers, times and names of a phase.
 const PHASE_BYTES: usize = 170;
 /// Bytes of what every answer has.
@@ -164,6 +167,7 @@ fn names<'n>(stretches: &[Phase], named: &'n [Named]) -> Vec<Option<&'n str>> {
 }
 
 fn weight(phase: &Phase) -> u64 {
+    pace::step();
     phase.to.0 - phase.from.0 + STEP_WEIGHT * phase.steps
 }
 
@@ -227,12 +231,13 @@ fn newest_phases(all: &[Part], budget: usize) -> Vec<PhaseView> {
 }
 
 fn text_of(phase: &Phase, checkpoint: Option<&str>) -> String {
+    pace::steps(TEXT_STEPS);
     let mut lines: Vec<String> = Vec::new();
     lines.extend(phase.asked.iter().map(|text| format!("Asked: {text}")));
     let more = phase.requests.saturating_sub(phase.asked.len() as u64);
     lines.extend((more > 0).then(|| format!("and {} more", counted(more, "request"))));
     lines.extend(phase.finished.as_ref().map(|text| format!("Finished: {text}")));
-    lines.extend(phase.found.iter().map(|(_, text)| text.to_string()));
+    lines.extend(phase.found.iter().map(|(_, text)| format!("- {text}")));
     lines.extend(calls_of(phase));
     let said = phase.last.as_deref().filter(|last| {
         let beginning = last.trim_end_matches('…');
@@ -240,6 +245,7 @@ fn text_of(phase: &Phase, checkpoint: Option<&str>) -> String {
     });
     lines.extend(said.map(|text| format!("Last: {text}")));
     lines.extend(checkpoint.map(|name| format!("Checkpoint: {name}")));
+    let lines: Vec<String> = lines.iter().map(|line| quote::hanging(line)).collect();
     lines.join("\n")
 }
 

@@ -3,13 +3,14 @@
 //! one thing twice, or state as current what was taken back.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fmt::Write as _,
 };
 
 use super::{
     gather::{ANSWER_BYTES, Known, TEXT_BYTES, is_same_file},
     priority::Parts,
+    quote,
     render::{LeftOut, Why},
     select::{
         By, Chosen, Class, Form, Item, Price, Recipe, Row, Selection, Share, row, select, shape,
@@ -18,7 +19,7 @@ use super::{
     tokens::{Counter, Tokenizer},
 };
 use crate::{
-    event::{EventId, Position},
+    event::{EventId, Position, pace},
     projection::{Facts, FileReference, FileState, text::one_line},
 };
 
@@ -33,6 +34,8 @@ pub const PRIORITY_THRESHOLD: u8 = 3;
 /// How many context items are given, by default.
 pub const CONTEXT_ITEMS_MAX: usize = 50;
 
+/// Steps that it takes to compare an item with what is wanted.
+const COMPARE_STEPS: usize = 16;
 /// Tokens of the names, numbers and marks that every answer has.
 const FRAME_TOKENS: usize = 270;
 /// Tokens of a heading, and of the count of the items of a class that are left out.
@@ -77,9 +80,6 @@ pub struct Asked {
     pub explain: bool,
     /// Whether the work continues where this is given.
     pub continues: bool,
-    /// The shares of the budget in percent, by name, in place of the recipe's. Those of a session
-    /// with other shares do not count.
-    pub percents: BTreeMap<String, usize>,
 }
 
 /// A context item as it is given.
@@ -134,8 +134,6 @@ pub struct Spent {
     pub name: &'static str,
     /// Its part of the budget, in percent.
     pub percent: usize,
-    /// The same, as the recipe has it.
-    pub usual: usize,
     /// What its classes took.
     pub tokens: usize,
 }
@@ -275,6 +273,9 @@ const PARTS: [Part; 20] = [
     Part("The agent said", &[Class::Answer]),
 ];
 
+/// Says of a text how alike it is to what the user wants, from 0 to 1 000.
+type Likeness<'a> = &'a dyn Fn(&str) -> usize;
+
 /// What a session hands over, within a budget of tokens. `likeness`, where it is given, says of a
 /// text how alike it is to what the user wants, from 0 to 1 000: that is the worth of an item then.
 #[must_use]
@@ -282,90 +283,14 @@ pub fn restore(
     facts: &Facts,
     asked: &Asked,
     tokenizer: Tokenizer,
-    likeness: Option<&dyn Fn(&str) -> usize>,
+    likeness: Option<Likeness<'_>>,
 ) -> Restored {
-    chosen(facts, asked, (tokenizer, likeness), |_, made| made)
-}
-
-/// Says of a text how alike it is to what the user wants, from 0 to 1 000.
-type Likeness<'a> = &'a dyn Fn(&str) -> usize;
-
-/// What was used of a share of the budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Used {
-    /// The share, as it was.
-    pub share: Spent,
-    /// Names and numbers that were given and used.
-    pub given: usize,
-    /// Those that were used and not given.
-    pub missed: usize,
-}
-
-/// What of a session was used in the one that continues it: of the names and numbers there, how
-/// many a restore gave, and how many it left out, by the share of the budget that they belong to.
-#[must_use]
-pub fn used(
-    facts: &Facts,
-    asked: &Asked,
-    said: &HashSet<String>,
-    tokenizer: Tokenizer,
-) -> Vec<Used> {
-    chosen(facts, asked, (tokenizer, None), |view, made| {
-        let given = given(&made.context, &made.items, &made.files);
-        let of = |(share, spent): (&Share, &Spent)| {
-            let own = view.known.items.iter().filter(|item| share.has(item.class));
-            let texts = own.map(|item| view.text(item.class, item.place, Form::Whole));
-            let names: HashSet<String> = texts.flat_map(|text| names_of(&text)).collect();
-            let used = names.intersection(said);
-            let (kept, missed): (Vec<&String>, Vec<&String>) =
-                used.partition(|name| given.contains(name.as_str()));
-            Used { share: *spent, given: kept.len(), missed: missed.len() }
-        };
-        view.shares.iter().zip(&made.shares).map(of).collect()
-    })
-}
-
-/// The names and numbers of a text.
-#[must_use]
-pub fn names_of(text: &str) -> Vec<String> {
-    terms(text).map(str::to_owned).collect()
-}
-
-/// The shares of a session, as they are asked for.
-fn shares(facts: &Facts, asked: &Asked) -> Vec<Share> {
-    let usual = usual(facts);
-    let wanted = |share: &Share| asked.percents.get(share.name).copied();
-    let all: Option<Vec<usize>> = usual.iter().map(wanted).collect();
-    let is_whole = |all: &Vec<usize>| {
-        all.len() == asked.percents.len()
-            && all.iter().try_fold(100, |left: usize, one| left.checked_sub(*one)) == Some(0)
-    };
-    let percents = all.filter(is_whole);
-    let mut shares = usual.to_vec();
-    for (share, percent) in shares.iter_mut().zip(percents.unwrap_or_default()) {
-        share.percent = percent;
-    }
-    shares
-}
-
-/// The shares of the recipe.
-fn usual(facts: &Facts) -> &'static [Share] {
-    if has_code(facts) { SHARES_CODE } else { SHARES_TALK }
-}
-
-/// Chooses what is handed over.
-fn chosen<T>(
-    facts: &Facts,
-    asked: &Asked,
-    (tokenizer, likeness): (Tokenizer, Option<Likeness<'_>>),
-    look: impl FnOnce(&View<'_, '_>, Restored) -> T,
-) -> T {
     let bytes = asked.tokens_max * TOKEN_BYTES;
-    let shares = shares(facts, asked);
+    let shares = if has_code(facts) { SHARES_CODE } else { SHARES_TALK };
     let recipe = Recipe {
         newest: &[Class::Answer, Class::Result],
         newest_percent: 18,
-        shares: &shares,
+        shares,
         by: asked.by,
         ..Recipe::new(&ROWS, 68)
     };
@@ -386,7 +311,7 @@ fn chosen<T>(
         + state.as_deref().map_or(0, count)
         + present.len() * CLASS_TOKENS;
     let mut budget = asked.tokens_max.saturating_sub(frame);
-    let view = View { known: &known, shares: &shares, tokenizer, compress: asked.compress, head };
+    let view = View { known: &known, shares, tokenizer, compress: asked.compress, head };
     let mut attempts = 0;
     loop {
         attempts += 1;
@@ -397,7 +322,7 @@ fn chosen<T>(
             Some(over) if over > 0 && attempts < ATTEMPTS_MAX => {
                 budget = budget.saturating_sub(over + LINE_TOKENS);
             }
-            _ => return look(&view, made),
+            _ => return made,
         }
     }
 }
@@ -424,7 +349,10 @@ fn keep_important(known: &mut Known<'_>, threshold: u8) {
 /// Sets as the worth of each item how alike it is to what the user wants.
 fn compare(known: &mut Known<'_>, tokenizer: Tokenizer, likeness: Likeness<'_>) {
     let view = View { known, shares: &[], tokenizer, compress: true, head: String::new() };
-    let worth = |item: &Item| likeness(&view.text(item.class, item.place, Form::Short));
+    let worth = |item: &Item| {
+        pace::steps(COMPARE_STEPS);
+        likeness(&view.text(item.class, item.place, Form::Short))
+    };
     let worths: Vec<usize> = known.items.iter().map(worth).collect();
     for (item, worth) in known.items.iter_mut().zip(worths) {
         item.worth = worth;
@@ -445,9 +373,9 @@ fn keep_best(known: &mut Known<'_>, asked: &Asked) {
         .collect();
     order.sort_unstable();
     let best = order.split_off(order.len().saturating_sub(asked.items_max));
-    let places: Vec<usize> = best.iter().map(|(_, place)| *place).collect();
-    known.retain(Class::ContextItem, |item| places.contains(&item.place));
-    let rank = |item: &Item| places.iter().position(|place| *place == item.place);
+    let ranks: HashMap<usize, usize> = best.iter().map(|(_, place)| *place).zip(0..).collect();
+    known.retain(Class::ContextItem, |item| ranks.contains_key(&item.place));
+    let rank = |item: &Item| ranks.get(&item.place).copied();
     let (mut own, others): (Vec<Item>, Vec<Item>) = known.items.iter().partition(|i| is_item(i));
     own.sort_by_key(rank);
     known.items = others.into_iter().chain(own).collect();
@@ -477,8 +405,14 @@ impl View<'_, '_> {
         if self.compress { form } else { Form::Whole }
     }
 
-    /// The text of an item, with where it is.
+    /// The text of an item, with where it is: no line of it looks like a heading or another item.
     fn text(&self, class: Class, place: usize, form: Form) -> String {
+        let text = self.said(class, place, form);
+        // A context item is a member of its own.
+        if class == Class::ContextItem { text } else { quote::hanging(&text) }
+    }
+
+    fn said(&self, class: Class, place: usize, form: Form) -> String {
         let (known, form) = (self.known, self.form(form));
         let at = |position: Option<Position>| position.map(|at| known.place(at));
         match class {
@@ -660,15 +594,14 @@ impl View<'_, '_> {
         let left = left_out.len() * CLASS_TOKENS / 2;
         let state_tokens = state.as_deref().map_or(0, |text| self.count(text));
         let tokens = FRAME_TOKENS + self.count(&context) + lists + left + state_tokens;
-        let spent = |(share, usual): (&Share, &Share)| {
+        let spent = |share: &Share| {
             let own = chosen.chosen.iter().filter(|one| share.has(one.item.class));
             let tokens = own.map(|one| one.cost).sum();
-            let (percent, usual) = (share.percent, usual.percent);
-            Spent { name: share.name, percent, usual, tokens }
+            Spent { name: share.name, percent: share.percent, tokens }
         };
         Restored {
             preserved: preserved(known.facts, &context, &items, &files),
-            shares: self.shares.iter().zip(usual(known.facts)).map(spent).collect(),
+            shares: self.shares.iter().map(spent).collect(),
             chosen: chosen.chosen.iter().map(taken).collect(),
             why: if asked.explain { known.why(chosen) } else { Vec::new() },
             context,

@@ -7,11 +7,14 @@
 use std::{cmp::Reverse, collections::BinaryHeap, ops::Range};
 
 use super::budget::Purse;
-use crate::projection::Signature;
+use crate::{event::pace, projection::Signature};
 
 /// Bytes that every item costs on top of its own when items are ranked: without it one word would
 /// beat a sentence.
 const RANKED_BYTES: usize = 100;
+/// Steps that the price of an item takes, and signatures that are compared within one.
+const PRICE_STEPS: usize = 8;
+const SIGNATURES_OF_A_STEP: usize = 64;
 /// Budget, in the view's unit, below which no further item is tried.
 const LEAST: usize = 8;
 /// From this mark of a user on (1 to 10) an item counts twice.
@@ -699,6 +702,7 @@ impl Choice<'_> {
 
     /// How many chosen items repeat an item: with all of its names and numbers.
     fn repeats(&self, item: &Item) -> u8 {
+        pace::steps(1 + self.made.chosen.len() / SIGNATURES_OF_A_STEP);
         let Some(own) = item.signature else { return 0 };
         let chosen = self.made.chosen.iter().filter_map(|one| one.item.signature);
         let same = chosen.filter(|other| own.is_like(*other) && own.names_within(*other));
@@ -707,6 +711,7 @@ impl Choice<'_> {
 
     fn cost(&mut self, at: usize, form: Form) -> usize {
         self.made.visits += 1;
+        pace::steps(PRICE_STEPS);
         self.items.get(at).map_or(0, |item| self.price.price(item, form))
     }
 

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use super::{
     budget::{fit, json_bytes},
     gather::Known,
+    quote,
     select::{Class, Form, Item, Price, Recipe, Selection, row, select, shape},
 };
 use crate::projection::{Facts, text::one_line};
@@ -143,7 +144,7 @@ pub(super) fn sections(
     if let Some(said) = known.quotes(chosen, Class::Summary).pop() {
         let step = known.facts.research.summary().and_then(|said| said.step);
         let step = step.map(|step| format!(" after step {step}")).unwrap_or_default();
-        let _ = writeln!(text, "Caller's summary{step}: {}", said.cut.text);
+        let _ = writeln!(text, "Caller's summary{step}: {}", quote::hanging(&said.cut.text));
     }
     text.push_str(head);
     let parts = worded(known, chosen, parts);
@@ -159,7 +160,8 @@ fn worded(known: &Known<'_>, chosen: &Selection, parts: &[Section]) -> String {
     let mut text = String::new();
     for part in parts {
         let of_class = |class: &Class| known.lines(chosen, *class);
-        let lines: Vec<String> = part.classes.iter().flat_map(of_class).collect();
+        let lines = part.classes.iter().flat_map(of_class);
+        let lines: Vec<String> = lines.map(|line| quote::hanging(&line)).collect();
         if lines.is_empty() {
             continue;
         }
@@ -182,6 +184,6 @@ struct LineBytes<'k, 'f> {
 
 impl Price for LineBytes<'_, '_> {
     fn price(&mut self, item: &Item, form: Form) -> usize {
-        LINE_BYTES + json_bytes(&self.known.line(item.class, item.place, form))
+        LINE_BYTES + json_bytes(&quote::hanging(&self.known.line(item.class, item.place, form)))
     }
 }

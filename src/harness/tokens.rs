@@ -1,6 +1,14 @@
 //! Token counts of texts, by the tokenizer of a model's family. A tokenizer is loaded at its first
 //! use. It must not depend on messages: what surrounds a text is priced by the window.
 
+use crate::event::pace;
+
+/// Bytes of a text that are counted at once, and within a step.
+const PART_BYTES: usize = 16 << 10;
+const BYTES_OF_A_STEP: usize = 32;
+/// Tokens that a cut within a word may cost.
+const CUT_TOKENS: usize = 2;
+
 /// Counts the tokens of a text, and never too few.
 pub trait Counter {
     /// Tokens of the text.
@@ -62,8 +70,38 @@ impl Tokenizer {
 impl Counter for Tokenizer {
     fn count(&self, text: &str) -> usize {
         match self {
-            Self::O200k => bpe_openai::o200k_base().count(text),
+            Self::O200k => {
+                let (mut tokens, mut text) = (0, text);
+                loop {
+                    let (part, rest, over) = part(text);
+                    pace::steps(1 + part.len() / BYTES_OF_A_STEP);
+                    tokens += bpe_openai::o200k_base().count(part) + over;
+                    if rest.is_empty() {
+                        return tokens;
+                    }
+                    text = rest;
+                }
+            }
             Self::Claude => (Self::O200k.count(text) * 4).div_ceil(3),
         }
     }
+}
+
+/// The part of a text that is counted at once, the rest, and what the cut may cost beside. A blank
+/// between two words begins a token; where there is none, tokens at the cut may be counted too few.
+fn part(text: &str) -> (&str, &str, usize) {
+    if text.len() <= PART_BYTES {
+        return (text, "", 0);
+    }
+    let end = text.ceil_char_boundary(PART_BYTES);
+    let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    let is_blank = |at: &usize| {
+        matches!(bytes.get(*at), Some(b' ' | b'\n'))
+            && is_word(bytes.get(at - 1))
+            && is_word(bytes.get(at + 1))
+    };
+    let blank = (PART_BYTES / 2..end).rev().find(is_blank);
+    let (part, rest) = text.split_at(blank.unwrap_or(end));
+    (part, rest, if blank.is_some() { 0 } else { CUT_TOKENS })
 }

@@ -16,7 +16,7 @@ use super::{
     unit::{Unit, units},
 };
 use crate::{
-    event::{Event, Position, Range, kinds},
+    event::{Event, Position, Range, kinds, pace},
     projection::body,
 };
 
@@ -40,6 +40,8 @@ const EVENT_TOKENS: usize = 100;
 const RAW: &[u8] = b"\"raw\"";
 /// Bytes of a call's arguments that are never left out.
 const INPUT_BYTES_MAX: usize = 80;
+/// Bytes of a body that are read within a step.
+const BYTES_OF_A_STEP: usize = 256;
 /// Units among which the task is searched.
 const HEAD_UNITS_MAX: usize = 8;
 
@@ -149,7 +151,10 @@ pub struct Window {
 #[must_use]
 pub fn window(events: &[Event], at: Position, plan: &Plan) -> Window {
     let prices = Prices::new(events, plan);
-    let spoken = events.iter().enumerate().map(|(index, event)| said(index, event));
+    let spoken = events.iter().enumerate().map(|(index, event)| {
+        pace::steps(1 + event.body.len() / BYTES_OF_A_STEP);
+        said(index, event)
+    });
     let spoken = spoken.filter(|one| plan.shape == Shape::Events || one.is_message());
     let mut all = units(spoken, plan.shape.id_chars_max());
     let mut reasons: HashMap<Position, Reason> =
@@ -451,6 +456,7 @@ fn dropped(
     };
     let mut next = all_of.start;
     for event in events {
+        pace::step();
         push(Range::new(next, event.position), Reason::Budget);
         next = event.position.plus(1);
         if !kept.contains(&event.position) {
@@ -510,6 +516,7 @@ fn shown_events(units: &[Unit], events: &[Event]) -> Vec<Event> {
 
 /// The event's body, with the changed texts.
 fn body_of(one: &Said, event: &Event) -> Bytes {
+    pace::steps(1 + event.body.len() / BYTES_OF_A_STEP);
     let has_raw = event.body.windows(RAW.len()).any(|part| part == RAW);
     if !one.changed && !has_raw {
         return event.body.clone();

@@ -9,20 +9,18 @@ use serde_json::{Map, Value};
 
 use crate::{event::limits, wire::json::paired};
 
-const BOUNDS: Bounds = Bounds { bytes_max: 64 << 20, text_bytes_max: 8 << 20 };
+/// Bytes of an input that are kept, once its longest texts are cut: twice what the store accepts of
+/// one event. The rules that remove secrets read all of it, and an agent waits for them.
+const KEPT_BYTES_MAX: usize = 2 * limits::EVENT_BYTES_MAX;
+/// Where a text was cut. A noncharacter: no program writes one.
+const CUT: &str = "\u{ffff}";
+/// Bytes before a cut that are dropped once secrets were removed: a part of a secret is recognised
+/// by no rule. Each is shorter, and a private span without its end is removed to the cut.
+const LOOSE_BYTES: usize = 64 << 10;
 /// Bytes read at most: bounds the input of a program that never stops.
 const INPUT_BYTES_MAX: u64 = 4 << 30;
 /// Most levels of nesting: the event adds its own, up to the limit of the store.
 pub(super) const LEVELS_MAX: usize = 100;
-
-/// How much is kept of an input.
-#[derive(Clone, Copy)]
-struct Bounds {
-    /// Bytes of it at most, once its longest texts are cut.
-    bytes_max: usize,
-    /// Bytes of one text within an input that is too long: more than the store accepts.
-    text_bytes_max: usize,
-}
 
 /// What an agent's program wrote.
 #[derive(Debug, Default)]
@@ -43,17 +41,17 @@ impl Input {
     /// Reads to the end, or to the first error; either may be a whole event. When the input is too
     /// long, its longest texts are cut first.
     pub fn read(source: impl Read) -> Self {
-        Self::within(source, BOUNDS)
+        Self::within(source, KEPT_BYTES_MAX)
     }
 
-    fn within(mut source: impl Read, bounds: Bounds) -> Self {
+    fn within(mut source: impl Read, bytes_max: usize) -> Self {
         let mut bytes = Vec::new();
         // What was read before an error is kept.
-        let _ = source.by_ref().take(bounds.bytes_max as u64 + 1).read_to_end(&mut bytes);
-        if bytes.len() <= bounds.bytes_max {
+        let _ = source.by_ref().take(bytes_max as u64 + 1).read_to_end(&mut bytes);
+        if bytes.len() <= bytes_max {
             return bytes.into();
         }
-        let mut shortened = Shortened { bounds, bytes: Vec::new(), text: None, escaped: false };
+        let mut shortened = Shortened { bytes_max, bytes: Vec::new(), text: None };
         shortened.take(&bytes);
         let begun = bytes.len() as u64;
         drop(bytes);
@@ -63,13 +61,21 @@ impl Input {
     }
 }
 
-/// A JSON text on its way, of which every text has so many bytes at most.
+/// A JSON text on its way. Each text in it may have half of the room that is left, so that what
+/// follows a long one has its place.
 struct Shortened {
-    bounds: Bounds,
+    bytes_max: usize,
     bytes: Vec<u8>,
-    /// Bytes of the text that contains it.
-    text: Option<usize>,
-    escaped: bool,
+    /// The text that the next byte is in.
+    text: Option<Text>,
+}
+
+struct Text {
+    /// Bytes that there is room for.
+    left: usize,
+    /// Bytes of an escape that are still to come.
+    escape: u8,
+    is_cut: bool,
 }
 
 impl io::Write for Shortened {
@@ -86,18 +92,55 @@ impl io::Write for Shortened {
 impl Shortened {
     fn take(&mut self, part: &[u8]) {
         for byte in part {
-            let ends = !self.escaped && *byte == b'"';
-            self.escaped = !self.escaped && *byte == b'\\' && self.text.is_some();
-            let keeps = self.text.is_none_or(|bytes| bytes < self.bounds.text_bytes_max);
-            self.text = match self.text {
-                Some(_) if ends => None,
-                Some(bytes) => Some(bytes + 1),
-                None => ends.then_some(0),
+            let left = self.bytes_max.saturating_sub(self.bytes.len());
+            let Some(text) = &mut self.text else {
+                if left > 0 {
+                    self.bytes.push(*byte);
+                    let begins = *byte == b'"';
+                    self.text = begins.then_some(Text { left: left / 2, escape: 0, is_cut: false });
+                }
+                continue;
             };
-            if (keeps || ends) && self.bytes.len() < self.bounds.bytes_max {
+            if text.escape == 0 && *byte == b'"' {
                 self.bytes.push(*byte);
+                self.text = None;
+                continue;
+            }
+            // Between characters, so that what is left is JSON.
+            let may_end = text.escape == 0 && byte & 0xc0 != 0x80;
+            if text.left == 0 && may_end && !text.is_cut {
+                self.bytes.extend(CUT.as_bytes());
+                text.is_cut = true;
+            }
+            text.escape = match (text.escape, byte) {
+                (0, b'\\') => 1,
+                (1, b'u') => 4,
+                (left, _) => left.saturating_sub(1),
+            };
+            if !text.is_cut {
+                self.bytes.push(*byte);
+                text.left = text.left.saturating_sub(1);
             }
         }
+    }
+}
+
+/// A value of which texts were cut, without the ends that may be parts of secrets.
+pub(super) fn without_loose_ends(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::from(match text.split_once(CUT) {
+            Some((before, _)) => {
+                let end = before.len().saturating_sub(LOOSE_BYTES);
+                before.get(..before.floor_char_boundary(end)).unwrap_or_default().to_owned() + "…"
+            }
+            None => text,
+        }),
+        Value::Array(values) => values.into_iter().map(without_loose_ends).collect(),
+        Value::Object(members) => {
+            let whole = members.into_iter().filter(|(name, _)| !name.contains(CUT));
+            Value::Object(whole.map(|(name, value)| (name, without_loose_ends(value))).collect())
+        }
+        other => other,
     }
 }
 
@@ -268,8 +311,11 @@ impl<'a> Reader<'a> {
 }
 
 /// A text of at most as many bytes as the store takes in an event.
-fn shortened(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(limits::EVENT_BYTES_MAX)).unwrap_or(text)
+fn shortened(text: &str) -> String {
+    match text.get(..text.floor_char_boundary(limits::EVENT_BYTES_MAX)) {
+        Some(begin) if begin.len() < text.len() => begin.to_owned() + CUT,
+        _ => text.to_owned(),
+    }
 }
 
 /// A JSON string of what is between its quotes, however it is written: known escapes stay, any
@@ -367,8 +413,29 @@ mod tests {
     }
 
     #[test]
+    fn a_text_that_was_cut_is_json_wherever_it_is_cut_and_loses_what_may_be_a_part_of_a_secret() {
+        for filler in ["x", "\\\"", "\\u00e9", "é", "\\\\", "\\ud83d\\ude00", "日本\\n"] {
+            for before in 0..12 {
+                let long = filler.repeat(2_000);
+                let text = format!("{{\"{}\":\"{long}\",\"id\":\"i\"}}", "k".repeat(before));
+                let read = Input::within(text.as_bytes(), 1_000);
+                let kept = std::str::from_utf8(&read.bytes).expect("text");
+                let members = object(kept).expect("an object");
+                assert_eq!(members["id"], "i", "{filler} {kept}");
+                if !filler.contains("ud83d") {
+                    assert!(serde_json::from_str::<Value>(kept).is_ok(), "{filler} {kept}");
+                }
+                let clean = without_loose_ends(Value::Object(members));
+                assert_eq!(clean, json!({ "k".repeat(before): "…", "id": "i" }), "{filler}");
+            }
+        }
+        let secret = format!("{}{CUT}", "a".repeat(LOOSE_BYTES + 7));
+        let clean = without_loose_ends(json!([secret, { "\u{ffff}name": 1, "b": "whole" }]));
+        assert_eq!(clean, json!(["aaaaaaa…", { "b": "whole" }]));
+    }
+
+    #[test]
     fn the_longest_texts_of_what_is_too_long_lose_their_ends_and_nothing_behind_them_is_lost() {
-        let bounds = Bounds { bytes_max: 1_000, text_bytes_max: 100 };
         let text = |byte: u8, count: usize| vec![byte; count];
         let long = [
             &b"{\"a\":\"\\\""[..],
@@ -378,18 +445,19 @@ mod tests {
             b"\",\"c\":[1,\"y\"]}",
         ]
         .concat();
-        let read = Input::within(&*long, bounds);
+        let read = Input::within(&*long, 1_000);
         assert_eq!(read.cut_from, Some(long.len() as u64));
-        assert!(read.bytes.len() < 250, "{}", read.bytes.len());
+        assert!(read.bytes.len() <= 1_000, "{}", read.bytes.len());
         let members = object(std::str::from_utf8(&read.bytes).expect("text")).expect("an object");
         assert_eq!(members["c"], json!([1, "y"]));
         assert!(members["a"].as_str().expect("a text").starts_with("\"xxx"));
         // At the bound it is unchanged; beyond it, small parts are dropped at the end.
         let exact = text(b'x', 1_000);
-        let read = Input::within(&*exact, bounds);
+        let read = Input::within(&*exact, 1_000);
         assert_eq!((read.bytes.len(), read.cut_from), (1_000, None));
         let many = [&b"{\"s\":1,\"a\":["[..], &b"\"z\",".repeat(1_000)].concat();
-        let read = Input::within(&*many, bounds);
-        assert_eq!((read.bytes.len(), read.cut_from), (1_000, Some(many.len() as u64)));
+        let read = Input::within(&*many, 1_000);
+        assert_eq!(read.cut_from, Some(many.len() as u64));
+        assert!(read.bytes.len() < 1_000 + 2 * CUT.len(), "{}", read.bytes.len());
     }
 }

@@ -29,6 +29,7 @@ use crate::{
     client::{Client, ClientError},
     env::{Clock, Entropy, project::Project},
     event::limits,
+    secrets::{Masked, Recogniser},
 };
 pub use deliver::{Drained, drain};
 pub use delivery::Delivery;
@@ -63,6 +64,8 @@ pub struct Hook {
     pub transcripts: Transcripts,
     /// The project's directory, when the program reports it apart from the current directory.
     pub directory: Option<String>,
+    /// What the model is not given either: others may have stored it.
+    pub secrets: Arc<Recogniser>,
     /// The user's home directory.
     pub home: Option<PathBuf>,
     /// How long the agent waits at an event; beyond it the event is spooled.
@@ -71,6 +74,8 @@ pub struct Hook {
     pub tokens_max: usize,
     /// Most of them for passages of earlier sessions; 0 for none.
     pub recall_max: usize,
+    /// How long the agent waited already: for its input to be read and its secrets to be removed.
+    pub spent: Duration,
     /// What was not recorded of the session before this event.
     pub gap: Option<Pause>,
 }
@@ -105,11 +110,13 @@ impl Hook {
         let mut delivery = vocabulary::delivery(payload, workspace.as_deref(), at, salt);
         let mut done = Done { session: delivery.session.to_string(), ..Done::default() };
         let wants = self.tokens_max > 0 && recovery::wanted(payload).is_some();
-        let wait = if wants { self.wait * ANSWER_TIMES } else { self.wait }.min(WAIT_MAX);
+        let wait = if wants { self.wait * ANSWER_TIMES } else { self.wait };
+        let wait = wait.min(WAIT_MAX.saturating_sub(self.spent));
+        let is_late = self.spent >= WAIT_MAX;
         let paused = !wants && self.spool.is_paused(at.plus_micros(-self.pause_micros()));
         let begun = self.clock.monotonic();
         let mut drained = Drained::default();
-        let outcome = match paused {
+        let outcome = match paused || is_late {
             true => Err(None),
             false => {
                 let recorded = self.record_within(wait, payload, &mut delivery, &mut drained);
@@ -141,7 +148,9 @@ impl Hook {
             let budgets = [self.tokens_max, self.recall_max];
             let asked = recovery::recover(client, budgets, payload, workspace.as_deref());
             match tokio::time::timeout(left, asked).await {
-                Ok(Ok(text)) => done.answer = text.map(|text| answer(payload, &text)),
+                Ok(Ok(text)) => {
+                    done.answer = text.map(|text| answer(payload, self.secrets.masked(&text)))
+                }
                 Ok(Err(error)) => done.trouble = Some(format!("no context for the model: {error}")),
                 Err(_) => done.trouble = Some("no context for the model: too slow".to_owned()),
             }
@@ -223,7 +232,8 @@ fn not_kept(error: &ClientError) -> String {
 }
 
 /// What a hook prints as context for the model.
-fn answer(payload: &Payload, text: &str) -> Value {
+fn answer(payload: &Payload, text: Masked) -> Value {
+    let text = text.into_text();
     json!({
         "hookSpecificOutput": { "hookEventName": payload.name(), "additionalContext": text },
     })

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::{
@@ -104,6 +105,8 @@ const OF_A_CALL: [&str; 13] = [
 /// The text without its secrets, as a tree.
 fn clean(text: &str, secrets: &Recogniser, report: &mut Report) -> Result<Value, Odd> {
     let text = json::tree(text).ok_or(Odd::Many)?;
+    // Before the rules, which take long: what is no JSON is mended first.
+    let _: IgnoredAny = serde_json::from_str(text)?;
     let clean = secrets.json(text, report);
     let value = serde_json::from_str(clean.as_deref().unwrap_or(text))?;
     if levels_fit(&value) { Ok(value) } else { Err(Odd::Deep) }
@@ -136,6 +139,8 @@ impl Payload {
                 (value.map_err(|_| Unreadable::Lacks("members"))?, Some(why.to_string()))
             }
         };
+        let is_cut = mended.is_some() || input.cut_from.is_some();
+        let value = if is_cut { lenient::without_loose_ends(value) } else { value };
         let redactions = serde_json::from_str(&report.to_json()).ok();
         let redactions = redactions.filter(|_| !report.is_empty());
         let Value::Object(members) = value else { return Err(Unreadable::Lacks("members")) };

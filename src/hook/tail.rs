@@ -10,6 +10,7 @@ use super::{Payload, context::latest, delivery::Delivery, payload::Agent};
 use crate::{
     client::Client,
     event::{SessionId, kinds},
+    secrets::Masked,
 };
 
 /// The member of a hook's event that says how far the transcript was read: `bytes` is an offset,
@@ -29,7 +30,7 @@ pub struct Tail {
     /// How far it was read, for the next reading.
     pub place: Map<String, Value>,
     /// The branch of the repository.
-    pub branch: Option<String>,
+    pub branch: Option<Masked>,
     /// Events, each with an id of its own.
     pub events: Vec<Value>,
 }
@@ -128,7 +129,7 @@ pub(super) async fn add(
             tail.place.insert("unread".to_owned(), json!(said.len()));
         }
         last.insert(NOTE.to_owned(), Value::Object(tail.place));
-        last.extend(tail.branch.map(|branch| ("git_branch".to_owned(), json!(branch))));
+        last.extend(tail.branch.map(|branch| ("git_branch".to_owned(), json!(branch.as_str()))));
     }
     delivery.events.splice(0..0, tail.events);
     Ok(())

@@ -149,7 +149,7 @@ pub(super) async fn room_of_tree(server: &Server, text: &[u8]) -> Result<Option<
     if bytes <= TREE_BYTES_SMALL {
         return Ok(None);
     }
-    server.trees.ask(bytes).await.map(Some)
+    Ok(Some(server.trees.ask(bytes).await?))
 }
 
 /// Decodes checked JSON; what does not fit is named by its member.

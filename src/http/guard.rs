@@ -220,7 +220,7 @@ async fn admit(server: &Server, route: &str, headers: &HeaderMap) -> Result<Opti
     }
     // Until it is answered there are its text, its events, and the frame they go into.
     let block = if bytes < BLOCK_FROM { bytes } else { bytes.next_multiple_of(BLOCK_BYTES) };
-    server.bodies.ask(3 * block).await.map(Some)
+    Ok(Some(server.bodies.ask(3 * block).await?))
 }
 
 fn forbidden(problem: &str, action: &str) -> ServiceError {

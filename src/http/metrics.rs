@@ -99,6 +99,8 @@ impl Metrics {
             metrics::gauge!("sessionlog_search_parts").set(gauge(index.parts));
             metrics::gauge!("sessionlog_search_memory_bytes").set(gauge(index.memory_bytes));
             metrics::gauge!("sessionlog_search_events_behind").set(gauge(index.events_behind));
+            metrics::gauge!("sessionlog_search_sessions_unreadable")
+                .set(gauge(index.sessions_unreadable));
             metrics::counter!("sessionlog_search_files_lost_total").absolute(index.lost);
         });
         self.handle.run_upkeep();
@@ -127,6 +129,7 @@ fn describe() {
     describe_gauge!("sessionlog_search_parts", "Parts of the search index.");
     describe_gauge!("sessionlog_search_memory_bytes", "Bytes of parts that are in no file.");
     describe_gauge!("sessionlog_search_events_behind", "Events that are not indexed yet.");
+    describe_gauge!("sessionlog_search_sessions_unreadable", "Sessions that could not be indexed.");
     describe_counter!("sessionlog_search_files_lost_total", "Files of the index made anew.");
     describe_gauge!("sessionlog_readers", "Streams and long polls open.");
 }

@@ -181,7 +181,7 @@ pub(super) async fn tail(
     let from =
         last_event_id(&headers)?.map(Point::At).or(values::point("from", query.from.as_deref())?);
     let follow = server.app.service.follow(&caller, &session, from.as_ref(), None).await?;
-    let follow = follow.only(values::types(&query.types)?);
+    let follow = follow.only(values::types(&query.types)?)?;
     let heartbeat = server.app.options.heartbeat;
     let (begun, ended) = (false, false);
     let (request, stop) = (request.as_str().to_owned(), stopping.token());

@@ -204,11 +204,7 @@ impl<'a> Delivery<'a> {
                     done.known += 1;
                 }
                 (Err(error), [(line, _)]) if is_about_content(&error) => {
-                    done.bad.push(BadLine {
-                        line: *line,
-                        problem: error.to_string(),
-                        session: None,
-                    });
+                    done.bad.push(BadLine::new(*line, error.to_string(), None));
                 }
                 (Err(error), _) if is_about_content(&error) => {
                     let (first, second) = part.split_at(part.len() / 2);

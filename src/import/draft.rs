@@ -4,7 +4,7 @@ use super::members::{Members, Object, quote};
 use crate::{event::limits, secrets::Report};
 
 /// The member that counts what was removed.
-pub(super) const REDACTIONS: &str = "redactions";
+const REDACTIONS: &str = "redactions";
 
 /// An event to be appended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,6 +20,9 @@ const AROUND_BYTES_MAX: usize = 64 << 10;
 /// Characters of a refused type that its problem repeats.
 const TYPE_CHARS_SHOWN: usize = 80;
 
+/// Bytes of a problem at most: it may repeat what another program wrote.
+const PROBLEM_BYTES_MAX: usize = 400;
+
 /// A line that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
@@ -29,6 +32,47 @@ pub struct BadLine {
     pub problem: String,
     /// The session of a whole conversation that was left out.
     pub session: Option<SessionId>,
+}
+
+impl BadLine {
+    pub(super) fn new(line: u64, mut problem: String, session: Option<SessionId>) -> Self {
+        problem.truncate(problem.floor_char_boundary(PROBLEM_BYTES_MAX));
+        Self { line, problem, session }
+    }
+}
+
+/// What a file has any number of: all are counted, the first `MAX` are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct First<T, const MAX: usize> {
+    count: u64,
+    named: Vec<T>,
+}
+
+impl<T, const MAX: usize> Default for First<T, MAX> {
+    fn default() -> Self {
+        Self { count: 0, named: Vec::new() }
+    }
+}
+
+impl<T, const MAX: usize> First<T, MAX> {
+    pub(super) fn push(&mut self, one: T) {
+        self.count += 1;
+        if self.named.len() < MAX {
+            self.named.push(one);
+        }
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The first of them.
+    #[must_use]
+    pub fn named(&self) -> &[T] {
+        &self.named
+    }
 }
 
 /// What one line gave.
@@ -162,7 +206,7 @@ impl<'a> Lines<'a> {
     }
 
     fn bad(&self, problem: String) -> Item {
-        Item::Bad(BadLine { line: self.line, problem, session: None })
+        Item::Bad(BadLine::new(self.line, problem, None))
     }
 
     fn item(&mut self, bytes: &[u8], whole: bool) -> Item {

@@ -17,7 +17,7 @@ mod transcript;
 use std::io::BufRead;
 
 pub use draft::{Draft, Named};
-pub use lines::{BadLine, LINE_BYTES_MAX};
+pub use lines::{BadLine, First, LINE_BYTES_MAX};
 pub use members::Members;
 pub use openai::{Chat, Conversation, to_chat, to_messages};
 pub use transcript::{Program, Transcript, TranscriptLines};
@@ -62,11 +62,15 @@ impl ImportError {
     }
 }
 
+/// Lines and conversations that were left out, and sessions, that a report names at most.
+const LEFT_OUT_NAMED_MAX: usize = 20;
+const SESSIONS_NAMED_MAX: usize = 10_000;
+
 /// What became of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Sessions written to or found complete.
-    pub sessions: Vec<SessionId>,
+    pub sessions: First<SessionId, SESSIONS_NAMED_MAX>,
     /// Messages and events read.
     pub records: u64,
     /// Events added.
@@ -74,7 +78,9 @@ pub struct Report {
     /// Events that were there already.
     pub known: u64,
     /// Lines left out, each with its reason.
-    pub bad: Vec<BadLine>,
+    pub bad: First<BadLine, LEFT_OUT_NAMED_MAX>,
+    /// Whole conversations left out.
+    pub skipped: First<BadLine, LEFT_OUT_NAMED_MAX>,
     /// Whether the last line was incomplete and left out: its writer had not finished it.
     pub torn: bool,
     /// The session that held something else, and the alternative that holds the transcript.
@@ -249,7 +255,7 @@ impl<'a> Run<'a> {
     }
 
     fn bad(&mut self, line: u64, problem: String) {
-        self.report.bad.push(BadLine { line, problem, session: None });
+        self.report.bad.push(BadLine::new(line, problem, None));
     }
 
     /// Whether a conversation was accepted. Refused content becomes a bad line, and the import
@@ -263,8 +269,8 @@ impl<'a> Run<'a> {
         match sent {
             Ok(()) => Ok(true),
             Err(error) if error.is_about_content() => {
-                let (problem, session) = (error.to_string(), Some(session.clone()));
-                self.report.bad.push(BadLine { line, problem, session });
+                let problem = error.to_string();
+                self.report.skipped.push(BadLine::new(line, problem, Some(session.clone())));
                 Ok(false)
             }
             Err(error) => Err(error),
@@ -379,7 +385,7 @@ impl<'a> Run<'a> {
             let done = delivery.deliver(part).await?;
             self.report.added += done.added;
             self.report.known += done.known;
-            self.report.bad.extend(done.bad);
+            done.bad.into_iter().for_each(|bad| self.report.bad.push(bad));
             self.events += done.added + done.known;
         }
         Ok(())

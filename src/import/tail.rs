@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use super::{
     claude::{Claude, says, text_of},
     codex,
-    draft::{Draft, REDACTIONS, event},
+    draft::event,
     members::{Members, Object, quote},
     transcript::{Program, hash_of_line, head},
 };
 use crate::{
     event::{Timestamp, kinds},
-    secrets::{Recogniser, Report as Taken},
+    secrets::{Masked, Recogniser, Report as Taken},
 };
 
 /// Bytes read at once, and events made of them.
@@ -57,9 +57,9 @@ pub struct Tail {
     /// How far it was read now.
     pub place: Place,
     /// The branch of the repository, where the program notes it.
-    pub branch: Option<String>,
-    /// The events: the agent's words, and reports of requests.
-    pub events: Vec<Draft>,
+    pub branch: Option<Masked>,
+    /// The texts of the events: the agent's words, and reports of requests.
+    pub events: Vec<String>,
 }
 
 /// The end of a transcript, as a place.
@@ -76,7 +76,8 @@ pub type MayRead<'a> = dyn Fn(Option<Timestamp>, Option<&str>) -> bool + 'a;
 
 /// Reads what came after a place, up to [`TAIL_BYTES`]; from the beginning without a place, or when
 /// the place is not there any more. An unfinished last line is left for the next reading. What is
-/// private in a line is not read, as an import does not.
+/// private in a line is not read, as an import does not, and nothing of it is kept that the rules
+/// have not judged whole.
 ///
 /// # Errors
 /// The error of the source.
@@ -85,6 +86,7 @@ pub fn since(
     program: Program,
     place: Option<&Place>,
     may_read: &MayRead<'_>,
+    secrets: &Recogniser,
 ) -> io::Result<Tail> {
     let size = source.seek(SeekFrom::End(0))?;
     let again = match place {
@@ -97,8 +99,8 @@ pub fn since(
     let mut bytes = Vec::new();
     source.take(TAIL_BYTES as u64).read_to_end(&mut bytes)?;
     let private = Recogniser::of_private_spans();
-    let mut said =
-        Said { program, private, may_read, tail: Tail::default(), requests: BTreeMap::new() };
+    let (tail, requests) = (Tail::default(), BTreeMap::new());
+    let mut said = Said { program, private, secrets, may_read, tail, requests };
     let mut read = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let full = said.tail.events.len() + said.requests.len() >= EVENTS_MAX;
@@ -131,10 +133,11 @@ fn check(source: &mut (impl Read + Seek), bytes: u64) -> io::Result<String> {
 struct Said<'a> {
     program: Program,
     private: Recogniser,
+    secrets: &'a Recogniser,
     may_read: &'a MayRead<'a>,
     tail: Tail,
     /// Reports by id: of the lines of one message, the last counts.
-    requests: BTreeMap<String, Draft>,
+    requests: BTreeMap<String, String>,
 }
 
 impl Said<'_> {
@@ -158,7 +161,8 @@ impl Said<'_> {
                 if message.text("model").as_deref() == Some(SYNTHETIC) {
                     return;
                 }
-                self.tail.branch = line.text("gitBranch").or(self.tail.branch.take());
+                let branch = line.text("gitBranch").map(|branch| self.secrets.masked(&branch));
+                self.tail.branch = branch.or(self.tail.branch.take());
                 (Claude::default().bodies(&line), request_of_claude(&message))
             }
             Program::Codex => (codex::bodies(&line), request_of_codex(&line)),
@@ -172,11 +176,9 @@ impl Said<'_> {
             }
             let mut whole = of_line(&line);
             whole.add("content", &quote(&words));
-            if !taken.is_empty() {
-                whole.add(REDACTIONS, &taken.to_json());
-            }
             let id = if part == 0 { id.clone() } else { format!("{id}.{part}") };
-            self.tail.events.push(event(&id, kind, &whole.finish()));
+            let event = self.secrets.masked(&event(&id, kind, &whole.finish()).text);
+            self.tail.events.push(event.into_event(&taken));
         }
         if let Some((name, members)) = report {
             let mut whole = of_line(&line);
@@ -184,6 +186,7 @@ impl Said<'_> {
             let hash = blake3::hash(name.as_bytes()).to_hex();
             let id = format!("usage-{}", hash.get(..24).unwrap_or_default());
             let report = event(&id, kinds::SPAN_MODEL_REQUEST_END, &whole.finish());
+            let report = self.secrets.masked(&report.text).into_event(&Taken::default());
             self.requests.insert(id, report);
         }
     }

@@ -16,11 +16,15 @@ use serde_json::{Map, Value, json};
 use tokio::process::{Child, Command};
 use url::Url;
 
-use crate::{client::CREDENTIALS, env::host::kill_group, wire::graph::UpsertRequest};
+use crate::{
+    client::CREDENTIALS, env::host::kill_group, secrets::Masked, wire::graph::UpsertRequest,
+};
 
 /// Time limit of one server, its start included, and of its end.
 const TIME_MAX: Duration = Duration::from_secs(5);
 const END_MAX: Duration = Duration::from_secs(1);
+/// Bytes of a text that is sent.
+const TEXT_BYTES_MAX: usize = 256 << 10;
 /// Entities of one server that are kept.
 const ENTITIES_MAX: usize = 200;
 /// The tool that is asked when the setting names none.
@@ -83,7 +87,9 @@ impl Extractor {
     }
 
     /// What the server finds in a text, and what to know of it; the reason when it cannot be had.
-    pub(super) async fn ask(&self, text: &str) -> Result<(Vec<Found>, Option<String>), String> {
+    pub(super) async fn ask(&self, text: &Masked) -> Result<(Vec<Found>, Option<String>), String> {
+        let text = text.as_str();
+        let text = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
         let asked = async {
             match &self.place {
                 Place::Url(url) => {

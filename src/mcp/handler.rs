@@ -204,7 +204,15 @@ impl ServerHandler for Handler {
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let (via, who) = (self.via(&context)?, principal(&context));
-        match self.answer(ToolRequest { name: tool.name, arguments, via, who }).await {
+        let asked = ToolRequest { name: tool.name, arguments, via, who };
+        let answered = tokio::select! {
+            answered = self.answer(asked) => answered,
+            // The client takes the call back, or closed its connection: what is computed ends.
+            () = context.ct.cancelled() => {
+                return Err(ErrorData::internal_error("the call was cancelled", None));
+            }
+        };
+        match answered {
             Ok((text, value)) => {
                 let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
                 result.structured_content = Some(value);

@@ -14,14 +14,13 @@ use serde_json::{Value, json};
 
 use super::extract::{Extractor, Found};
 use crate::{
-    client::{Clean, Client, ClientError, Request},
+    client::{Client, ClientError, Request},
     env::look::{Roots, Seen},
+    secrets::Recogniser,
     verbs::{AtEntity, NoQuery, graph::PutEntity},
     wire::handoff::{SeenFile, hash_files, look_at},
 };
 
-/// Bytes of a text that is sent to an extractor.
-const TEXT_BYTES_MAX: usize = 256 << 10;
 /// Time limit of keeping what one found.
 const KEEP_MAX: Duration = Duration::from_secs(5);
 /// Characters of a notice, of which a part may be a foreign server's words.
@@ -34,14 +33,14 @@ pub struct Local {
     pub files_roots: Vec<PathBuf>,
     /// Servers that find entities in what is saved.
     pub extractors: Vec<Extractor>,
-    /// Takes out of a text what must not leave.
-    pub clean: Clean,
+    /// What must not leave.
+    pub secrets: Arc<Recogniser>,
 }
 
 impl Default for Local {
     fn default() -> Self {
-        let (files_roots, extractors) = (Vec::new(), Vec::new());
-        Self { files_roots, extractors, clean: Arc::new(|_| None) }
+        let secrets = Arc::new(Recogniser::of_private_spans());
+        Self { files_roots: Vec::new(), extractors: Vec::new(), secrets }
     }
 }
 
@@ -93,9 +92,8 @@ impl Local {
         if self.extractors.is_empty() || said.trim().is_empty() {
             return Vec::new();
         }
-        let said = (self.clean)(&said).unwrap_or(said);
-        let text = said.get(..said.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
-        let answers = join_all(self.extractors.iter().map(|one| one.ask(text))).await;
+        let said = self.secrets.masked(&said);
+        let answers = join_all(self.extractors.iter().map(|one| one.ask(&said))).await;
         let mut notices = Vec::new();
         for (extractor, answer) in self.extractors.iter().zip(answers) {
             let name = extractor.name();

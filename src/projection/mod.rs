@@ -63,7 +63,11 @@ pub use sources::{Source, Sources, normalised};
 pub use usage::{Level, Usage};
 pub use work::{CommandFact, FileFact, FileState, Work};
 
-use crate::event::{Event, Position, Timestamp, kinds};
+use crate::event::{Event, Position, Timestamp, kinds, pace};
+
+/// Steps that folding an event is at least, and bytes of its body that are read within one.
+const FOLD_STEPS: usize = 4;
+const BYTES_OF_A_STEP: usize = 128;
 
 /// All facts of a session up to a position.
 #[derive(Clone, Debug, Default)]
@@ -162,6 +166,7 @@ impl Facts {
     }
 
     fn fold_at(&mut self, event: &Event, base: Position) {
+        pace::steps(FOLD_STEPS + event.body.len() / BYTES_OF_A_STEP);
         self.position = event.position.plus(1);
         let first = self.times.map_or(event.processed_at, |(first, _)| first);
         self.times = Some((first, event.processed_at));

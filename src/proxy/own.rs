@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::{verbs::tools, wire::tools::NOTICE};
+use crate::{
+    verbs::tools,
+    wire::{quote, tools::NOTICE},
+};
 
 /// A tool of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +99,8 @@ pub(super) fn context(outputs: &[(String, String, String)]) -> Option<String> {
     }
     let mut text = format!("Earlier outputs of tools in this session. {NOTICE}\n");
     for (number, (name, input, said)) in (1..).zip(outputs) {
-        text.push_str(&format!("\n## [{number}] {name} {input}\n\n{said}\n"));
+        let call = quote::code(&format!("{name} {input}"));
+        text.push_str(&format!("\n## [{number}] {call}\n\n{}\n", quote::fenced(said)));
     }
     Some(text)
 }

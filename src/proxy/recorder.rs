@@ -389,25 +389,18 @@ impl Shared {
     }
 }
 
-/// The event as recorded: with secrets removed and counted.
+/// The event as recorded: all of it is judged, and what was removed is counted.
 fn event_text(entry: &Entry, secrets: &Recogniser) -> Box<RawValue> {
-    let mut report = Report::default();
-    let name = |name: &str| serde_json::Value::from(name).to_string();
-    let at = name(&entry.at.to_string());
-    let (id, kind) = (name(&entry.id), name(entry.kind));
-    let mut text = format!("{{\"id\":{id},\"type\":{kind},\"created_at\":{at}");
-    let mut add = |member: &str, json: &str| {
-        text.push_str(&format!(",\"{member}\":{json}"));
-    };
+    let text = |text: &str| serde_json::Value::from(text).to_string();
+    let at = text(&entry.at.to_string());
+    let (id, kind) = (text(&entry.id), text(entry.kind));
+    let mut event = format!("{{\"id\":{id},\"type\":{kind},\"created_at\":{at}");
     for (member, json) in &entry.members {
-        let clean = secrets.json(json, &mut report);
-        add(member, clean.as_deref().unwrap_or(json));
+        event.push_str(&format!(",\"{member}\":{json}"));
     }
-    if !report.is_empty() {
-        add("redactions", &report.to_json());
-    }
-    text.push('}');
-    RawValue::from_string(text).expect("JSON members in an object are JSON")
+    event.push('}');
+    let event = secrets.masked(&event).into_event(&Report::default());
+    RawValue::from_string(event).expect("JSON members in an object are JSON")
 }
 
 #[cfg(test)]

@@ -19,9 +19,12 @@ use super::{
     text::{EventText, pieces},
 };
 use crate::{
-    event::{Event, Origin, Position, Range, SessionHash, Timestamp, kinds},
+    event::{Event, Origin, Position, Range, SessionHash, Timestamp, kinds, pace},
     projection::commands_of,
 };
+
+/// Postings that are merged within a step.
+const POSTINGS_OF_A_STEP: usize = 64;
 
 /// Texts with their numbers, in the order in which they came.
 #[derive(Debug, Default)]
@@ -362,6 +365,7 @@ pub fn merge(parts: &[Part<'_>], keep: &Keep<'_>) -> Vec<u8> {
         kept.settled_from = kept.settled_from.max(settled_from);
         let session = held.len() as u32 - 1;
         for passage in run.passages.clone() {
+            pace::step();
             let (row, place) = (part.row(passage), places.get_mut(passage));
             if let (Some(row), Some(place)) = (row, place) {
                 *place = rows.len() as u32;
@@ -409,6 +413,7 @@ fn merge_terms(parts: &[Part<'_>], places: &[Vec<u32>], writer: &mut Writer) {
         let left = terms.iter().zip(&heads).filter(|(_, head)| head.is_some());
         let Some(term) = left.map(|(terms, _)| &terms.term).min().cloned() else { return };
         merged.clear();
+        pace::steps(1 + heads.len());
         for ((terms, head), places) in terms.iter_mut().zip(&mut heads).zip(places) {
             if let Some(postings) = head.filter(|_| terms.term == term) {
                 postings.each(|passage, count| {
@@ -418,6 +423,7 @@ fn merge_terms(parts: &[Part<'_>], places: &[Vec<u32>], writer: &mut Writer) {
                 *head = terms.next();
             }
         }
+        pace::steps(merged.len() / POSTINGS_OF_A_STEP);
         merged.sort_unstable();
         merged.dedup_by_key(|(passage, _)| *passage);
         writer.term(&term, &merged);

@@ -2,6 +2,8 @@
 //! `-must not`, `begin*`, and members such as `type:` and `after:`. It must not know what is
 //! indexed.
 
+use std::{collections::BTreeSet, iter};
+
 use super::{
     dates,
     entities::EntityKind,
@@ -91,8 +93,8 @@ pub struct Beside<'a> {
 /// Values of which one must fit, and values of which none may.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    any: Vec<String>,
-    none: Vec<String>,
+    any: BTreeSet<String>,
+    none: BTreeSet<String>,
 }
 
 impl Choice {
@@ -100,6 +102,12 @@ impl Choice {
     pub fn admits(&self, fits: impl Fn(&str) -> bool) -> bool {
         (self.any.is_empty() || self.any.iter().any(|value| fits(value)))
             && !self.none.iter().any(|value| fits(value))
+    }
+
+    /// The same of something that a few names describe, however many values there are.
+    fn admits_one_of<'n>(&self, names: impl Iterator<Item = &'n str> + Clone) -> bool {
+        let has = |values: &BTreeSet<String>| names.clone().any(|name| values.contains(name));
+        (self.any.is_empty() || has(&self.any)) && !has(&self.none)
     }
 
     fn is_empty(&self) -> bool {
@@ -155,10 +163,9 @@ impl Filters {
     }
 
     pub(super) fn admits_kind(&self, kind: &str) -> bool {
-        self.types.admits(|value| {
-            let rest = kind.strip_prefix(value.trim_end_matches(".*"));
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
+        // A type, and the domains that it is in.
+        let domains = iter::successors(Some(kind), |name| Some(name.rsplit_once('.')?.0));
+        self.types.admits_one_of(domains)
     }
 
     pub(super) fn admits_speaker(&self, speaker: Option<&str>) -> bool {
@@ -373,7 +380,8 @@ impl SearchQuery {
                 return Ok(());
             }
         };
-        if is_not { &mut choice.none } else { &mut choice.any }.push(value.to_owned());
+        let value = if member == Member::Type { value.trim_end_matches(".*") } else { value };
+        if is_not { &mut choice.none } else { &mut choice.any }.insert(value.to_owned());
         Ok(())
     }
 

@@ -22,7 +22,7 @@ use super::{
     part::{PartError, SessionRef, checksum, section, table, take},
     runs::Keep,
 };
-use crate::event::{Position, Range, SessionHash, SessionId};
+use crate::event::{Position, Range, SessionHash, SessionId, pace};
 
 const MAGIC: [u8; 8] = *b"SLVECTR1";
 const FORMAT: u16 = 1;
@@ -208,6 +208,7 @@ pub fn merge_meaning(parts: &[Meaning<'_>], keep: &Keep<'_>) -> Option<Vec<u8>> 
             for range in ranges.into_iter().flat_map(|range| keep(session, range)) {
                 made.cover(session, range);
                 for row in part.rows_of(index) {
+                    pace::step();
                     let Some((position, piece)) = part.row(row) else { continue };
                     if range.contains(position) {
                         let numbers = part.vector(row).collect();
@@ -363,6 +364,7 @@ pub fn nearest(parts: &[Meaning<'_>], vector: &[f32], keep: &Keep<'_>) -> Vec<Ne
                 continue;
             }
             for row in part.rows_of(session) {
+                pace::step();
                 let position = part.row(row).map(|(position, _)| position);
                 if position.is_some_and(|at| kept.iter().any(|range| range.contains(at))) {
                     chosen.push((part.apart(row, &signs), at, session, row));
@@ -377,6 +379,7 @@ pub fn nearest(parts: &[Meaning<'_>], vector: &[f32], keep: &Keep<'_>) -> Vec<Ne
     let near = chosen.into_iter().filter_map(|(_, at, session, row)| {
         let part = parts.get(at)?;
         let (position, piece) = part.row(row)?;
+        pace::steps(1 + session);
         let (name, _) = part.holds().nth(session)?;
         let is_new = seen.insert((name.hash, position, piece));
         let session = SessionId::new(name.id).ok().filter(|_| is_new)?;

@@ -9,10 +9,18 @@ use super::{
     part::{Part, Terms},
     runs::{Keep, Runs},
 };
-use crate::event::{SessionId, Timestamp};
+use crate::event::{SessionId, Timestamp, pace};
 
-/// Names that are counted at once; further ones are left out.
-const NAMES_MAX: usize = 200_000;
+/// Names that are counted at once, and pairs of a name and a session; further ones are left out.
+const NAMES_MAX: usize = 100_000;
+const PAIRS_MAX: usize = 2_000_000;
+/// Days of which sessions are counted, the latest.
+const DAYS_MAX: usize = 400;
+/// Names that a passage has, about; bytes of what is counted of a name, a pair and a passage.
+const NAMES_OF_A_PASSAGE: usize = 100;
+const NAME_BYTES: usize = 400;
+const PAIR_BYTES: usize = 12;
+const PASSAGE_BYTES: usize = 4;
 /// Milliseconds of a day.
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
@@ -67,8 +75,10 @@ pub struct OfDay {
 /// Events by day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// By days since 1970.
+    /// By days since 1970, the latest 400 that have some.
     pub days: BTreeMap<i64, OfDay>,
+    /// Events and words of the days before.
+    pub before: OfDay,
     /// Sessions of all days.
     pub sessions: u64,
 }
@@ -89,6 +99,7 @@ impl<'a, 'p> Kept<'a, 'p> {
         let runs = Runs::of(parts, keep);
         let mut sessions: Vec<Vec<u32>> = parts.iter().map(|part| vec![NONE; part.len()]).collect();
         for run in &runs.runs {
+            pace::step();
             let of = sessions.get_mut(run.part).and_then(|of| of.get_mut(run.passages.clone()));
             of.into_iter().flatten().for_each(|session| *session = run.session as u32);
         }
@@ -107,6 +118,7 @@ impl<'a, 'p> Kept<'a, 'p> {
             return;
         };
         postings.each(|passage, _| {
+            pace::step();
             let session = sessions.get(passage).copied().unwrap_or(NONE);
             let Some(row) = of.row(passage).filter(|_| session != NONE) else { return };
             let at = Timestamp(row.at_ms.saturating_mul(1_000));
@@ -119,21 +131,28 @@ impl<'a, 'p> Kept<'a, 'p> {
 
 impl Kept<'_, '_> {
     fn naming(&self, kind: EntityKind, names: &[String]) -> Vec<Naming> {
-        let mut found: HashMap<u32, (HashSet<u64>, Timestamp)> = HashMap::new();
+        struct Count {
+            events: u64,
+            before: u64,
+            last: Timestamp,
+        }
+        let mut found: HashMap<u32, Count> = HashMap::new();
         for name in names {
             let term = kind.term(name);
             for (number, part) in self.parts.iter().enumerate() {
                 let Some(postings) = part.find(term.as_bytes()) else { continue };
                 self.each(number, postings, |session, position, at| {
-                    let (events, last) = found.entry(session).or_insert((HashSet::new(), at));
-                    events.insert(position);
-                    *last = at.max(*last);
+                    let new = Count { events: 0, before: u64::MAX, last: at };
+                    let count = found.entry(session).or_insert(new);
+                    // Pieces of one event follow each other.
+                    count.events += u64::from(count.before != position);
+                    (count.before, count.last) = (position, at.max(count.last));
                 });
             }
         }
-        let naming = |(session, (events, last_at)): (u32, (HashSet<u64>, Timestamp))| {
+        let naming = |(session, Count { events, last, .. }): (u32, Count)| {
             let session = SessionId::new(self.ids.get(session as usize)?).ok()?;
-            Some(Naming { session, count: events.len() as u64, last_at })
+            Some(Naming { session, count: events, last_at: last })
         };
         let mut found: Vec<Naming> = found.into_iter().filter_map(naming).collect();
         found.sort_by(|one, other| {
@@ -163,12 +182,13 @@ pub fn named(
 ) -> NamedIn {
     let kept = Kept::of(parts, keep, since);
     let mut found: BTreeMap<(EntityKind, String), Tally> = BTreeMap::new();
-    let mut limited = false;
+    let (mut limited, mut pairs) = (false, 0);
     for kind in kinds {
         let prefix = kind.prefix();
         for (number, part) in parts.iter().enumerate() {
             let mut terms: Terms<'_> = part.terms_from(prefix.as_bytes());
             while let Some(postings) = terms.next() {
+                pace::step();
                 let Ok(term) = std::str::from_utf8(&terms.term) else { continue };
                 if !term.starts_with(&prefix) {
                     break;
@@ -187,7 +207,9 @@ pub fn named(
                 });
                 let Some(tally) = tally else { continue };
                 let key = (*kind, same(*kind, name));
-                if found.len() >= NAMES_MAX && !found.contains_key(&key) {
+                pairs += tally.sessions.len();
+                let is_full = found.len() >= NAMES_MAX && !found.contains_key(&key);
+                if is_full || pairs > PAIRS_MAX {
                     limited = true;
                     continue;
                 }
@@ -218,16 +240,31 @@ fn add(found: &mut BTreeMap<(EntityKind, String), Tally>, key: (EntityKind, Stri
     }
 }
 
-/// The sessions whose kept passages name each of some things, under any of its names, the latest
-/// first.
+/// How many names are counted at most of so many passages, and bytes that this takes.
+#[must_use]
+pub fn named_weight(passages: usize) -> (usize, usize) {
+    let all = passages.saturating_mul(NAMES_OF_A_PASSAGE);
+    let (names, pairs) = (all.min(NAMES_MAX), all.min(PAIRS_MAX));
+    (names, names * NAME_BYTES + pairs * PAIR_BYTES + passages.saturating_mul(PASSAGE_BYTES))
+}
+
+/// The sessions whose kept passages name each of some things, under any of its names: so many, the
+/// latest first.
 #[must_use]
 pub fn naming(
     parts: &[Part<'_>],
     wanted: &[(EntityKind, Vec<String>)],
     keep: &Keep<'_>,
+    most: usize,
 ) -> Vec<Vec<Naming>> {
     let kept = Kept::of(parts, keep, None);
-    wanted.iter().map(|(kind, names)| kept.naming(*kind, names)).collect()
+    let naming = |(kind, names): &(EntityKind, Vec<String>)| {
+        let mut found = kept.naming(*kind, names);
+        found.truncate(most);
+        found.shrink_to_fit();
+        found
+    };
+    wanted.iter().map(naming).collect()
 }
 
 /// The kept passages by the day of their time, since a time.
@@ -236,9 +273,11 @@ pub fn by_day(parts: &[Part<'_>], keep: &Keep<'_>, since: Option<Timestamp>) -> 
     let kept = Kept::of(parts, keep, since);
     let mut all: HashSet<u32> = HashSet::new();
     let mut days: BTreeMap<i64, (HashSet<u32>, OfDay)> = BTreeMap::new();
+    let mut before_them = OfDay::default();
     for (part, sessions) in parts.iter().zip(&kept.sessions) {
         let mut before = None;
         for (passage, session) in sessions.iter().enumerate().filter(|(_, one)| **one != NONE) {
+            pace::step();
             let Some(row) = part.row(passage) else { continue };
             let at = Timestamp(row.at_ms.saturating_mul(1_000));
             if since.is_some_and(|since| at < since) {
@@ -250,10 +289,17 @@ pub fn by_day(parts: &[Part<'_>], keep: &Keep<'_>, since: Option<Timestamp>) -> 
             let event = (*session, row.position);
             day.events += u64::from(before.replace(event) != Some(event));
             day.words += u64::from(row.words);
+            if days.len() > DAYS_MAX
+                && let Some((_, (_, first))) = days.pop_first()
+            {
+                before_them.events += first.events;
+                before_them.words += first.words;
+            }
         }
     }
     let day = |(day, (sessions, of)): (i64, (HashSet<u32>, OfDay))| {
         (day, OfDay { sessions: sessions.len() as u64, ..of })
     };
-    Counted { days: days.into_iter().map(day).collect(), sessions: all.len() as u64 }
+    let days = days.into_iter().map(day).collect();
+    Counted { days, before: before_them, sessions: all.len() as u64 }
 }

@@ -13,7 +13,7 @@ use super::{
     query::{Query, is_in, longest_run, share_of},
     terms::terms,
 };
-use crate::event::{Event, Position};
+use crate::event::{Event, Position, pace};
 
 /// Share of the score that neighbouring passages add, how many on either side, and the bonus when
 /// they have every word together.
@@ -29,6 +29,8 @@ const BEGINS: u8 = 2;
 const OF_EVENT_MAX: usize = 3;
 /// Passages with a word of the query that are kept: beyond, the better half stays.
 const CANDIDATES_MAX: usize = 1 << 16;
+/// Bytes of a text whose words are compared within a step.
+const BYTES_OF_A_STEP: usize = 32;
 
 /// Share of the score by field: calls and results of tools count less than what was concluded from
 /// them, and superseded text least.
@@ -188,6 +190,7 @@ impl Ranking {
             let most = all.iter().copied().fold(0.0, f64::max);
             all.into_iter().map(|score| if most > 0.0 { score / most } else { 0.0 }).collect()
         };
+        pace::steps(self.candidates.len());
         let (own, near) = (scores(|one| &one.own), scores(|one| &one.near));
         let scored = self.candidates.iter().zip(own.into_iter().zip(near));
         let matches = scored.filter(|(_, (own, _))| *own > 0.0).map(|(one, (own, near))| {
@@ -295,6 +298,7 @@ struct Scan {
 
 impl Scan {
     fn of(query: &Query, passage: Passage<'_>) -> Self {
+        pace::steps(1 + passage.text.len() / BYTES_OF_A_STEP);
         let mut held = Held::default();
         // The words of the passage as the query gave them.
         let mut row: Vec<Option<usize>> = Vec::new();

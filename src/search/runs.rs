@@ -2,7 +2,7 @@
 //! stand together in one part. It must not look at a term.
 
 use super::part::{Part, SessionRef};
-use crate::event::{Position, Range};
+use crate::event::{Position, Range, pace};
 
 /// Which positions of a range that a part holds are to be used: none of a session that is hidden or
 /// foreign, all but those that were redacted, those below a fork.
@@ -36,6 +36,7 @@ impl<'a> Runs<'a> {
         for (at, part) in parts.iter().enumerate() {
             for (index, session) in part.sessions().enumerate() {
                 for range in part.ranges_of(index) {
+                    pace::step();
                     let kept = keep(session, range).into_iter();
                     held.extend(kept.map(|kept| (session, kept, at, index)));
                 }

@@ -207,6 +207,7 @@ impl<'a, 'p> Scope<'a, 'p> {
         let (start, is_under) = match pattern {
             Pattern::Term(term) => {
                 for (part, found) in self.parts.iter().zip(found) {
+                    pace::step();
                     found.extend(part.find(term.as_bytes()));
                 }
                 return true;
@@ -241,6 +242,7 @@ impl<'a, 'p> Scope<'a, 'p> {
         for (part, found) in self.parts.iter().zip(found) {
             let mut terms = part.terms_from(start);
             while let Some(postings) = terms.next() {
+                pace::step();
                 if first.last().is_none_or(|last| terms.term > *last) {
                     break;
                 }
@@ -271,7 +273,12 @@ impl<'a, 'p> Scope<'a, 'p> {
         let mut runs = spans.iter().filter_map(|run| self.all.runs.get(*run));
         let mut run = runs.next();
         pace::steps(1 + part.len() / PASSAGES_OF_A_STEP);
+        let mut seen = 0_usize;
         let mut see = |passage: usize, count: u32| {
+            seen += 1;
+            if seen.is_multiple_of(PASSAGES_OF_A_STEP) {
+                pace::step();
+            }
             while run.is_some_and(|run| run.passages.end <= passage) {
                 run = runs.next();
             }
@@ -324,6 +331,7 @@ impl<'a, 'p> Scope<'a, 'p> {
         let words = must.iter().map(|found| (found, true));
         for (found, wanted) in words.chain(must_not.iter().map(|found| (found, false))) {
             let mut has = none(parts);
+            pace::steps(has.iter().map(Vec::len).sum::<usize>() / PASSAGES_OF_A_STEP);
             for (at, ((postings, has), part)) in found.iter().zip(&mut has).zip(parts).enumerate() {
                 self.each(at, postings, |passage, _, _| {
                     let piece = part.row(passage).map_or(0, |row| usize::from(row.piece));
@@ -536,6 +544,7 @@ const ORIGIN: [Origin; 6] =
 
 /// By passage: whether the filters leave it out; empty when they leave out none.
 fn hidden(part: &Part<'_>, filters: &Filters) -> Vec<bool> {
+    pace::steps(1 + part.kinds().count() + part.speakers().count());
     let kinds: Vec<bool> = part.kinds().map(|kind| filters.admits_kind(kind)).collect();
     let speakers: Vec<bool> =
         part.speakers().map(|name| filters.admits_speaker(Some(name))).collect();
@@ -560,6 +569,7 @@ fn hidden(part: &Part<'_>, filters: &Filters) -> Vec<bool> {
                 && before.is_none_or(|before| row.at_ms < before)
         })
     };
+    pace::steps(part.len() / PASSAGES_OF_A_STEP);
     (0..part.len()).map(|passage| !shown(passage)).collect()
 }
 

@@ -8,7 +8,7 @@ use serde::{
     de::{IgnoredAny, Visitor},
 };
 
-use super::{Recogniser, Report, names};
+use super::{Recogniser, Report, names, private};
 
 /// A string of the text: its byte range, quotes included.
 struct StringSpan {
@@ -24,44 +24,127 @@ struct Name {
     listed: bool,
 }
 
+/// A string that is no name, until the list that it is in has ended.
+struct Line<'a> {
+    place: StringSpan,
+    said: Cow<'a, str>,
+    /// Whether its name says that it is a secret.
+    is_named: bool,
+}
+
+/// A text on its way, with other strings in the places of some.
+struct Written<'a> {
+    text: &'a str,
+    out: String,
+    done: usize,
+}
+
+impl Written<'_> {
+    fn put(&mut self, place: &StringSpan, clean: &str) {
+        self.out.push_str(self.text.get(self.done..place.from).unwrap_or_default());
+        self.out.push_str(&serde_json::Value::from(clean).to_string());
+        self.done = place.to;
+    }
+}
+
 pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Option<String> {
     let is_json = text.trim_start().starts_with(['{', '[', '"'])
         && serde_json::from_str::<IgnoredAny>(text).is_ok();
     if !is_json {
         return rules.text(text, report);
     }
-    let mut out = String::new();
-    let mut done = 0;
+    let mut written = Written { text, out: String::new(), done: 0 };
+    let mut list: Vec<Line<'_>> = Vec::new();
     let mut name: Option<Name> = None;
     let mut at = 0;
     while let Some(place) = next(text, at) {
         at = place.to;
-        let raw = text.get(place.from..place.to)?;
-        let said = decoded(raw);
+        let said = decoded(text.get(place.from..place.to)?);
         let rest = text.get(place.to..).unwrap_or_default();
         let is_name = rest.trim_start().starts_with(':');
         let of = name.take().and_then(|name| name.of(text, &place));
-        let is_secret =
-            of.as_ref().filter(|of| !is_name && names::is_secret(&of.said, &said, of.listed));
-        let clean = is_secret
-            .and_then(|_| rules.by_name().filter(|_| !rules.is_allowed(&said)))
-            .map(|rule| rules.mark(Some(rule), report))
-            .or_else(|| within(rules, &said, report));
-        if let Some(clean) = clean {
-            out.push_str(text.get(done..place.from).unwrap_or_default());
-            out.push_str(&serde_json::Value::from(clean).to_string());
-            done = place.to;
+        let follows = list.last().is_some_and(|last| {
+            let between = text.get(last.place.to..place.from).unwrap_or_default();
+            !is_name && between.trim() == ","
+        });
+        if !follows {
+            end(rules, &mut list, &mut written, report);
         }
-        name = match is_name {
-            true => Some(Name { said: said.into_owned(), to: place.to, listed: false }),
-            false => of.filter(|of| of.listed).map(|of| Name { to: place.to, ..of }),
-        };
+        if is_name {
+            if let Some(clean) = within(rules, &said, report) {
+                written.put(&place, &clean);
+            }
+            name = Some(Name { said: said.into_owned(), to: place.to, listed: false });
+            continue;
+        }
+        let is_secret = |of: &Name| names::is_secret(&of.said, &said, of.listed);
+        let is_named = of.as_ref().is_some_and(is_secret) && !rules.is_allowed(&said);
+        name = of.filter(|of| of.listed).map(|of| Name { to: place.to, ..of });
+        list.push(Line { place, said, is_named });
     }
-    if done == 0 {
+    end(rules, &mut list, &mut written, report);
+    if written.done == 0 {
         return None;
     }
-    out.push_str(text.get(done..).unwrap_or_default());
-    Some(out)
+    written.out.push_str(text.get(written.done..).unwrap_or_default());
+    Some(written.out)
+}
+
+/// Writes the strings of a list that ended, or one that is in none, without their secrets.
+fn end(
+    rules: &Recogniser,
+    list: &mut Vec<Line<'_>>,
+    written: &mut Written<'_>,
+    report: &mut Report,
+) {
+    let may_span = |line: &Line<'_>| rules.has_own() || private::is_named(&line.said);
+    let spans = list.len() > 1 && list.iter().any(may_span);
+    let changed = if spans { lines(rules, list, report) } else { Vec::new() };
+    for (at, line) in list.drain(..).enumerate() {
+        let rule = rules.by_name().filter(|_| line.is_named);
+        let clean = match rule {
+            Some(rule) => Some(rules.mark(Some(rule), report)),
+            None => within(rules, &line.said, report),
+        };
+        let is_changed = changed.binary_search(&at).is_ok();
+        if let Some(clean) = clean.or_else(|| is_changed.then(|| line.said.into_owned())) {
+            written.put(&line.place, &clean);
+        }
+    }
+}
+
+/// Removes secrets that have a part in more than one string of a list, as a patch has a key: the
+/// strings are lines of one text. Of our own rules only those of keys and of private spans match
+/// more than a line. Returns which strings changed, in order.
+fn lines(rules: &Recogniser, list: &mut [Line<'_>], report: &mut Report) -> Vec<usize> {
+    let said: Vec<&str> = list.iter().map(|line| &*line.said).collect();
+    let text = said.join("\n");
+    let begin = |at: &mut usize, said: &&str| {
+        let from = *at;
+        *at += said.len() + 1;
+        Some(from)
+    };
+    let begins: Vec<usize> = said.iter().scan(0, begin).collect();
+    let line_of = |at: usize| begins.partition_point(|begin| *begin <= at).saturating_sub(1);
+    let mut changed = Vec::new();
+    for (from, to, rule) in rules.find(&text).into_iter().rev() {
+        let (first, last) = (line_of(from), line_of(to.saturating_sub(1)));
+        if first == last {
+            continue;
+        }
+        let mark = rules.mark(rule, report);
+        for at in (first..=last).rev() {
+            let (Some(line), Some(begin)) = (list.get_mut(at), begins.get(at)) else { continue };
+            let range = from.saturating_sub(*begin)..(to - begin).min(line.said.len());
+            if !range.is_empty() {
+                line.said.to_mut().replace_range(range, &mark);
+                changed.push(at);
+            }
+        }
+    }
+    changed.reverse();
+    changed.dedup();
+    changed
 }
 
 /// A string's secrets, with JSON inside strings: results of tools are JSON written as text. Each

@@ -40,7 +40,7 @@ impl Look {
         match self {
             Self::Named => !names::denies(named(before).0) && Self::Random.fits("", text),
             Self::Given => {
-                let option = before.starts_with("--");
+                let option = before.starts_with('-');
                 let usage = text.chars().all(|c| c.is_ascii_uppercase() || c == '_');
                 let denied = option && (usage || names::denies(named(before).0));
                 !denied && !is_placeholder(text) && !is_prose(text)

@@ -5,25 +5,34 @@
 //! A rule is data: the words without which it cannot match, a pattern, and how its match must look.
 //! One pass over the text finds the words; only the rules whose words are there are run. A rule of
 //! many forms has many patterns, each compiled at its first use; most texts need none. What a
-//! person marked as private is removed whatever rules there are.
+//! person marked as private is removed whatever rules there are. A text is judged whole, as it is
+//! and as it reads without its escapes: who cuts a text cuts a [`Masked`] one.
 
+mod escapes;
 mod json;
 mod look;
+mod masked;
 mod names;
 mod private;
 mod rules;
 mod value;
 
-use std::{borrow::Cow, collections::BTreeMap, sync::OnceLock};
+use std::{borrow::Cow, collections::BTreeMap, ops::Range, sync::OnceLock};
 
 use aho_corasick::AhoCorasick;
 use regex::{Regex, RegexBuilder};
 
+use escapes::Resolved;
 use look::Look;
+pub use masked::Masked;
 pub use rules::{RULES, Rule};
 
 /// Bytes that a compiled pattern from the configuration may take.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
+/// How often the escapes of a text are resolved: escapes of one kind may hide those of another.
+const LAYERS_MAX: usize = 3;
+/// Bytes around the word of a rule in which an escape may change what the rule finds.
+const NEAR_BYTES: usize = 256;
 /// Before and after the name of the rule, in place of a secret.
 const MARK: &str = "[redacted:";
 const MARK_END: &str = "]";
@@ -76,8 +85,8 @@ impl Report {
         format!("{{{}}}", members.join(","))
     }
 
-    fn count(&mut self, rule: &str) {
-        *self.0.entry(rule.to_owned()).or_default() += 1;
+    fn count(&mut self, rule: &str, times: u64) {
+        *self.0.entry(rule.to_owned()).or_default() += times;
     }
 }
 
@@ -118,6 +127,11 @@ impl Ready {
             compiled(&pattern).expect("a pattern of the table is tested, another was compiled")
         })
     }
+}
+
+/// The place in a text of a place in the last of its layers without escapes.
+fn source(layers: &[Resolved], at: usize) -> usize {
+    layers.iter().rev().fold(at, |at, layer| layer.source(at))
 }
 
 fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
@@ -223,6 +237,13 @@ impl Recogniser {
         Self { rules, words, owners, allowed }
     }
 
+    /// A text, or the JSON text of an event, without its secrets. It is judged whole: what is to be
+    /// cut, split or stripped is masked before.
+    #[must_use]
+    pub fn masked(&self, text: &str) -> Masked {
+        Masked::by(self, text)
+    }
+
     /// Replaces the secrets of a text; `None` when there are none.
     #[must_use]
     pub fn text(&self, text: &str, report: &mut Report) -> Option<String> {
@@ -255,25 +276,63 @@ impl Recogniser {
     /// span. Where matches of several rules overlap, their union is reported for the rule that
     /// comes first in the table; a private span comes before all of them.
     fn find(&self, text: &str) -> Vec<Found> {
+        let (mut found, mut is_private) = self.matches(text, None);
+        let mut layers: Vec<Resolved> = Vec::new();
+        while let Some(layer) = Resolved::of(layers.last().map_or(text, |layer| &layer.text)) {
+            let (more, has_private) = self.matches(&layer.text, Some(&layer));
+            is_private |= has_private;
+            layers.push(layer);
+            found.extend(
+                more.into_iter()
+                    .map(|(from, to, rule)| (source(&layers, from), source(&layers, to), rule)),
+            );
+            if layers.len() == LAYERS_MAX {
+                break;
+            }
+        }
+        if is_private {
+            let spans = private::spans(layers.last().map_or(text, |layer| &layer.text));
+            let place = |at| source(&layers, at);
+            found.extend(spans.iter().map(|span| (place(span.start), place(span.end), None)));
+        }
+        found.sort_unstable();
+        let mut joined: Vec<Found> = Vec::with_capacity(found.len());
+        for (from, to, at) in found {
+            match joined.last_mut().filter(|(_, end, _)| from < *end) {
+                Some((_, end, rule)) => (*end, *rule) = ((*end).max(to), (*rule).min(at)),
+                None => joined.push((from, to, at)),
+            }
+        }
+        joined
+    }
+
+    /// What the rules match in a text, and whether it may have a private span. Without its escapes
+    /// a text differs near those alone.
+    fn matches(&self, text: &str, resolved: Option<&Resolved>) -> (Vec<Found>, bool) {
         let mut wanted: Vec<bool> = self.rules.iter().map(|rule| rule.always).collect();
         let mut is_private = false;
         let inside = |at: Option<usize>| {
             let before = at.and_then(|at| text.as_bytes().get(at));
             before.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
         };
-        for met in self.words.find_overlapping_iter(text) {
-            let Some(owner) = self.owners.get(met.pattern().as_usize()) else { continue };
-            if owner.begins && inside(met.start().checked_sub(1)) {
-                continue;
+        let mut search = |part: Range<usize>| {
+            let (from, text) = (part.start, text.get(part).unwrap_or_default());
+            for met in self.words.find_overlapping_iter(text) {
+                let Some(owner) = self.owners.get(met.pattern().as_usize()) else { continue };
+                if owner.begins && inside((from + met.start()).checked_sub(1)) {
+                    continue;
+                }
+                match owner.rule.and_then(|rule| wanted.get_mut(rule)) {
+                    Some(wanted) => *wanted = true,
+                    None => is_private = true,
+                }
             }
-            match owner.rule.and_then(|rule| wanted.get_mut(rule)) {
-                Some(wanted) => *wanted = true,
-                None => is_private = true,
-            }
+        };
+        match resolved {
+            Some(resolved) => resolved.near(NEAR_BYTES).for_each(search),
+            None => search(0..text.len()),
         }
-        let private = if is_private { private::spans(text) } else { Vec::new() };
-        let mut found: Vec<Found> =
-            private.into_iter().map(|span| (span.start, span.end, None)).collect();
+        let mut found = Vec::new();
         let wanted = (0..).zip(&self.rules).zip(wanted).filter(|(_, wanted)| *wanted);
         for (at, rule) in wanted.map(|(rule, _)| rule) {
             for captures in rule.regex().captures_iter(text) {
@@ -293,15 +352,7 @@ impl Recogniser {
                 }
             }
         }
-        found.sort_unstable();
-        let mut joined: Vec<Found> = Vec::with_capacity(found.len());
-        for (from, to, at) in found {
-            match joined.last_mut().filter(|(_, end, _)| from < *end) {
-                Some((_, end, rule)) => (*end, *rule) = ((*end).max(to), (*rule).min(at)),
-                None => joined.push((from, to, at)),
-            }
-        }
-        joined
+        (found, is_private)
     }
 
     fn is_allowed(&self, secret: &str) -> bool {
@@ -310,12 +361,17 @@ impl Recogniser {
 
     fn mark(&self, rule: Option<usize>, report: &mut Report) -> String {
         let Some(rule) = rule else {
-            report.count(private::NAME);
+            report.count(private::NAME, 1);
             return private::MARK.to_owned();
         };
         let name = self.rules.get(rule).map_or("secret", |rule| &rule.name);
-        report.count(name);
+        report.count(name, 1);
         format!("{MARK}{name}{MARK_END}")
+    }
+
+    /// Whether a user has rules of their own, of which nothing is known.
+    fn has_own(&self) -> bool {
+        self.rules.iter().any(|rule| rule.always)
     }
 
     /// The rule for values with the name of a secret, when it is on.

@@ -8,27 +8,35 @@ use regex::Regex;
 pub(super) const NAME: &str = "private";
 pub(super) const MARK: &str = "[private]";
 
-/// A tag in any case, with or without attributes; its brackets may be escaped as JSON, XML or an
-/// address has them, for text within text.
+/// Where a tag begins, in any case.
 static TAG: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = r"(?i)(?:<|\\u003c|&lt;|%3c)(?P<end>(?:/|\\/|%2f)?)private(?:\s[^<>]{0,200})?(?:>|\\u003e|&gt;|%3e)";
+    let pattern = r"(?i)<(?P<end>/?)private(?:[\s/>]|\z)";
     Regex::new(pattern).expect("a pattern that is tested")
 });
 
-/// Ranges of private spans with their tags, in order. Spans may be nested; one that is not closed
-/// extends to the end of the text.
+/// Whether a text says `private`: without it there is neither a span nor the head of a key.
+pub(super) fn is_named(text: &str) -> bool {
+    static WORD: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new("(?i)private").expect("a pattern that is tested"));
+    WORD.is_match(text)
+}
+
+/// Ranges of private spans with their tags, in order, of a text without escapes. Spans may be
+/// nested; one that is not closed extends to the end of the text. As in HTML a slash at the end of
+/// a tag changes nothing: `<private/>` opens a span.
 pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
-    let (mut depth, mut from) = (0_usize, 0);
-    for tag in TAG.captures_iter(text) {
-        let (Some(all), Some(end)) = (tag.get(0), tag.name("end")) else { continue };
+    let (mut depth, mut from, mut at) = (0_usize, 0, 0);
+    while let Some(tag) = TAG.captures_at(text, at) {
+        let (Some(all), Some(end)) = (tag.get(0), tag.name("end")) else { break };
+        at = end_of_tag(text, end.end() + NAME.len());
         match (end.is_empty(), depth) {
             (true, 0) => (depth, from) = (1, all.start()),
             (true, _) => depth += 1,
             (false, 0) => {}
             (false, 1) => {
                 depth = 0;
-                spans.push(from..all.end());
+                spans.push(from..at);
             }
             (false, _) => depth -= 1,
         }
@@ -39,12 +47,33 @@ pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
     spans
 }
 
+/// Where a tag ends whose name ends at a place: behind the first `>` that is in no quoted value, or
+/// with the text. A quote that is not closed is a character like any other.
+fn end_of_tag(text: &str, at: usize) -> usize {
+    let bytes = text.as_bytes();
+    let (mut at, mut is_value) = (at, false);
+    while let Some(byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'>' => return at,
+            b'"' | b'\'' if is_value => {
+                let rest = bytes.get(at..).unwrap_or_default();
+                at += rest.iter().position(|one| one == byte).map_or(0, |close| close + 1);
+                is_value = false;
+            }
+            _ => is_value = *byte == b'=' || is_value && byte.is_ascii_whitespace(),
+        }
+    }
+    text.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn private_spans_are_found_in_any_case_nested_and_unclosed() {
+        let long = format!("<private a=\"{}\" b='>'>x</private>|", "a > b ".repeat(200));
         for (text, expected) in [
             ("a <private>b</private> c", "a | c"),
             ("<PRIVATE>b</Private>", "|"),
@@ -52,11 +81,17 @@ mod tests {
             ("a <private>b", "a |"),
             ("a <private>b<private>c</private>d", "a |"),
             ("<private\nwhy=\"x\">b</private >c<private>d</private>", "|c|"),
-            ("\\u003cprivate\\u003eb\\u003c/private\\u003ec", "|c"),
-            ("&lt;private&gt;b&lt;/private&gt;c", "|c"),
+            ("<private/>b</private>c", "|c"),
+            ("<private />b</private\n>c", "|c"),
+            ("a<private x='y'/>b", "a|"),
+            ("a<private why=\"b", "a|"),
+            ("a<private", "a|"),
+            ("<private a=it's>b</private>c", "|c"),
+            ("<private>b</private", "|"),
             ("b</private> c", "b</private> c"),
             ("<privates>b</privates>", "<privates>b</privates>"),
-            ("private>b", "private>b"),
+            ("private>b <private-x>", "private>b <private-x>"),
+            (&*long, "||"),
         ] {
             let mut left = text.to_owned();
             for span in spans(text).into_iter().rev() {

@@ -50,7 +50,12 @@ pub const RULES: &[Rule] = &[
         "private-key",
         "private keys in PEM or armour (RSA, EC, OpenSSH, PGP), also cut off",
         &["private key"],
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?:-{0,4}[A-Za-z0-9+/=\s\\,:()._@]){8,}?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?:(?:\s|\\[nr]){0,6}[A-Za-z0-9+/=]{16,})+)",
+        r#"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?:-{0,4}[A-Za-z0-9+/=\s\\,:()._@→|>"'\[\]]){8,}?-?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?:(?:[\s"',]|\\[nr"]){0,6}(?:[0-9]{1,6}\s?[:→|])?[-+>|]?\s?[A-Za-z0-9+/=]{16,})+)"#,
+    ),
+    also(
+        "private-key",
+        &["private key"],
+        r#"(?:[A-Za-z0-9+/=]{16,76}(?:[\s"',]|\\[nr"]){1,6}(?:[0-9]{1,6}\s?[:→|])?[-+>|]?\s?)+-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"#,
     ),
     form("age-key", "keys of age", &["age-secret-key-"], r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}"),
     form(
@@ -194,6 +199,13 @@ pub const RULES: &[Rule] = &[
         r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
     ),
     form(
+        "password-hash",
+        "hashed passwords: of htpasswd, /etc/shadow and LDAP (crypt, bcrypt, yescrypt, Argon2, SHA)",
+        &["$apr1$", "$1$", "$5$", "$6$", "$y$", "$gy$", "$7$", "$2a$", "$2b$", "$2x$", "$2y$", "$argon2"],
+        r"\${1,2}(?:(?:apr1|1)\${1,2}[./A-Za-z0-9]{1,8}\${1,2}[./A-Za-z0-9]{22}|[56]\${1,2}(?:rounds=[0-9]{1,9}\${1,2})?[./A-Za-z0-9]{1,16}\${1,2}[./A-Za-z0-9]{43,86}|(?:g?y|7)\${1,2}[./A-Za-z0-9]{1,24}\${1,2}[./A-Za-z0-9]{1,86}\${1,2}[./A-Za-z0-9]{43}|2[abxy]\${1,2}[0-9]{2}\${1,2}[./A-Za-z0-9]{53}|argon2[a-z]{1,2}\${1,2}(?:v=[0-9]{1,3}\${1,2})?m=[0-9,tp=]{5,40}\${1,2}[A-Za-z0-9+/]{8,88}\${1,2}[A-Za-z0-9+/]{16,88})",
+    ),
+    also("password-hash", &["{sha", "{ssha"], r"(?i-u:\{S?SHA(?:256|384|512)?\})(?P<s>[A-Za-z0-9+/]{27,}={0,2})"),
+    form(
         "url-password",
         "passwords and tokens in addresses: scheme://user:password@host",
         &["://"],
@@ -230,7 +242,7 @@ pub const RULES: &[Rule] = &[
     .looking(Look::Meant),
     form(
         "command-password",
-        "passwords and tokens given to a command: --password x, curl -u user:x, mysql -px, sshpass -p x, docker login -p x, redis-cli -a x, --from-literal=name=x",
+        "passwords and tokens given to a command: --password x, curl -u user:x, mysql -px, sshpass -p x, docker login -p x, redis-cli -a x, --from-literal=name=x; in PowerShell -Password \"x\", ConvertTo-SecureString \"x\", $env:TOKEN = \"x\"",
         &["-pass", "-token", "-api", "-secret", "-pwd", "-access-key"],
         r#"--(?:[a-z0-9]+-){0,4}(?:password|passphrase|passwd|pass|pwd|token|api-?key|secret|secret-key|access-key)[= ](?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#,
     )
@@ -276,6 +288,12 @@ pub const RULES: &[Rule] = &[
     also("command-password", &["configure set"], r#"\bconfigure set \S*(?:secret_access_key|session_token)\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
         .looking(Look::Given),
     also("command-password", &["requirepass", "masterauth"], r#"\b(?:requirepass|masterauth)\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>]{3,})"#)
+        .looking(Look::Given),
+    also("command-password", &["-password", "-passphrase", "-token", "-api", "-secret", "-access"], r#"(?i)\B-[a-z]{0,20}(?:password|passphrase|token|api-?key|secret(?:-?key)?|access-?key)\s{1,5}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*")"#)
+        .looking(Look::Given),
+    also("command-password", &["securestring"], r#"(?i)\bConvertTo-SecureString\s{1,5}(?:-(?:AsPlainText|Force|String)\s{1,5}){0,3}(?P<s>'[^'\n]{3,}'|\\*"[^"\\\n]{3,}\\*"|[^\s"'|;&<>()-][^\s"'|;&<>()]{2,})"#)
+        .looking(Look::Given),
+    also("command-password", &["$env:"], r#"(?i)\$env:(?:[a-z0-9]{1,30}_){0,5}(?:token|secret|password|passphrase|passwd|pwd|pass|api_?key|(?:access|secret|private)_?key|credential)\s{0,5}=\s{0,5}(?P<s>'[^'\n]{4,}'|\\*"[^"\\\n]{4,}\\*")"#)
         .looking(Look::Given),
     form(
         "password",

@@ -9,13 +9,14 @@ use super::{
 };
 use crate::{
     event::{Batch, BatchKey, NewNote, Origin, Position, Range, SessionId, kinds},
-    harness::{self, CONTINUATION_TOKENS_MIN, Continuation},
+    harness::{self, CONTINUATION_TOKENS_MIN, Continuation, Tokenizer},
     projection::{
         Facts,
         body::{self, CompactedBody, MemoryBody, OutcomeBody, SummaryBody},
         checkpoints::Trigger,
         text::{clip, one_line},
     },
+    store::SessionInfo,
 };
 
 /// Retries after another writer appended in between.
@@ -84,7 +85,10 @@ impl Service {
         self.bind(caller, via, &session);
         // The ids and marks around the view are part of the answer.
         let room = tokens_max.saturating_sub(AROUND_TOKENS).max(CONTINUATION_TOKENS_MIN);
-        let view = self.continuation(caller, &session, None, Some(room), false).await?;
+        let look = move |_: &SessionInfo, facts: &Facts| {
+            harness::continuation(facts, room, Tokenizer::Claude, false)
+        };
+        let view = self.peek_view(&caller.key(&session), look).await?;
         let tokens = (view.tokens + AROUND_TOKENS).min(tokens_max);
         let continuation = Continuation { tokens, tokens_max, ..view };
         Ok(Continued { session, bound_by, paged_out, checkpoint, continuation })
@@ -104,8 +108,10 @@ impl Service {
                 Before::Made(known) => return Ok((None, Some(known.checkpoint.id))),
                 Before::New { if_notes } => if_notes,
             };
-            let look = |facts: &Facts| (drafts(facts, call), facts.position);
-            let ((range, bodies), tail) = self.with_facts(&key, |_, facts| look(facts)).await?;
+            let call_of = call.clone();
+            let look = move |facts: &Facts| (drafts(facts, &call_of), facts.position);
+            let ((range, bodies), tail) =
+                self.view_facts(&key, move |_, facts| look(facts)).await?;
             if bodies.is_empty() {
                 return Ok((None, None));
             }

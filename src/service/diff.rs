@@ -67,13 +67,18 @@ impl Service {
             self.window(caller, session, at(from)).await?,
             self.window(caller, session, at(to)).await?,
         ];
-        let [old, new] = &windows;
-        let window = harness::window_diff((&old.window, from), (&new.window, to));
+        let of = move || {
+            let [old, new] = &windows;
+            (harness::window_diff((&old.window, from), (&new.window, to)), windows)
+        };
+        let (window, windows) = self.computed_again(&key.scope.tenant, of).await?;
         let range = Range::new(from, to);
         let (types, others, bytes) = self.counted(&key, range).await?;
         let before = self.facts_at(&key, from).await?;
-        let after = self.facts_at(&key, to).await?;
-        let facts = harness::diff(&before, &after, LISTS_BYTES);
+        let mut after = before.clone();
+        self.fold_to(&key, &mut after, to).await?;
+        let compared = move || harness::diff(&before, &after, LISTS_BYTES);
+        let facts = self.computed_again(&key.scope.tenant, compared).await?;
         Ok(Difference { range, bytes, types, others, facts, windows, window })
     }
 
@@ -84,9 +89,10 @@ impl Service {
         range: Range,
     ) -> ServiceResult<(BTreeMap<String, u64>, u64, u64)> {
         let Range { from, to } = range;
-        let (mut at, mut bytes) = (from, 0);
+        let (mut at, mut bytes, mut place) = (from, 0, None);
         let (mut types, mut others) = (BTreeMap::<String, u64>::new(), 0);
         while at < to {
+            place = Some(self.places.turn(&key.scope.tenant, place).await?);
             let read = Read {
                 range: Range::new(at, to),
                 events_max: SCAN_EVENTS,

@@ -1,6 +1,7 @@
 //! Meaning: an embedder outside makes vectors of what people and agents said, after the words are
 //! in the index, and of a query. Its failures are named and never one of a search; what it has made
-//! is in derived files of its own. It must not send what was not chosen, nor keep a search waiting.
+//! is in derived files of its own. The rules of secrets judge an event and a query whole, before a piece
+//! is cut. It must not send what was not chosen, nor keep a search waiting.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -8,13 +9,14 @@ use futures_util::future::BoxFuture;
 
 use super::{
     Service, ServiceResult,
-    indexing::{Holding, ScopeIndex, Wanted, apart},
+    indexing::{Holding, Rota, ScopeIndex, Wanted, apart},
 };
 use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Event, Position, Range, Scope, kinds},
     search::{EventText, Keep, Meaning, MeaningBuilder, Near, SessionRef, nearest},
-    store::{DerivedFile, Mapped, Moved},
+    secrets::{Masked, Recogniser},
+    store::{DerivedFile, Moved},
 };
 
 /// Texts that are sent together, and events that are read for them at once.
@@ -64,7 +66,7 @@ pub trait Embedder: Send + Sync {
     ///
     /// # Errors
     /// [`EmbedError`].
-    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>>;
+    fn embed(&self, texts: Vec<Masked>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>>;
 }
 
 /// How far the vectors are.
@@ -99,9 +101,12 @@ impl MeaningOf {
 /// The vectors of all scopes, and the one task that makes them.
 pub(super) struct Embedding {
     embedder: Arc<dyn Embedder>,
+    /// What must not leave.
+    secrets: Arc<Recogniser>,
     /// Whether results of tools and everything else are sent, too.
     all: bool,
     scopes: Mutex<HashMap<Scope, Arc<ScopeIndex>>>,
+    rota: Rota,
     state: Mutex<State>,
 }
 
@@ -131,12 +136,13 @@ struct Piece {
     slice: usize,
     position: Position,
     number: u16,
-    text: String,
+    text: Masked,
 }
 
 impl Embedding {
-    pub(super) fn new(embedder: Arc<dyn Embedder>, all: bool) -> Self {
-        Self { embedder, all, scopes: Mutex::default(), state: Mutex::default() }
+    pub(super) fn new(embedder: Arc<dyn Embedder>, secrets: Arc<Recogniser>, all: bool) -> Self {
+        let (scopes, rota, state) = Default::default();
+        Self { embedder, secrets, all, scopes, rota, state }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -168,7 +174,7 @@ impl Embedding {
     }
 
     /// Asks the embedder within a time, unless it failed and is left alone.
-    async fn ask(&self, texts: Vec<String>, patience: Duration) -> Option<Vec<Vec<f32>>> {
+    async fn ask(&self, texts: Vec<Masked>, patience: Duration) -> Option<Vec<Vec<f32>>> {
         if self.state().is_failing {
             return None;
         }
@@ -228,14 +234,38 @@ impl Embedding {
     fn takes(&self, event: &Event) -> bool {
         self.all || SAID.contains(&event.kind.as_str())
     }
+
+    /// The pieces of an event, which are those of the index where it has no secrets. The rules see
+    /// its body, where names of members count; then all that it says, and each piece.
+    fn pieces(&self, event: &Event, slice: usize) -> Vec<Piece> {
+        let own = EventText::of(event);
+        let body = self.secrets.masked(str::from_utf8(&event.body).unwrap_or_default());
+        let mut said = match body.report().is_empty() {
+            true => own.clone(),
+            false => EventText::of(&Event { body: body.into_text().into(), ..event.clone() }),
+        };
+        said.text = self.secrets.masked(&said.text).into_text();
+        let piece = |number: u16| {
+            let has_one = said.text == own.text || !own.piece(number).is_empty();
+            let text = Some(said.piece(number)).filter(|text| has_one && !text.is_empty())?;
+            let text = self.secrets.masked(text);
+            Some(Piece { slice, position: event.position, number, text })
+        };
+        (0..PIECES_MAX).map_while(piece).collect()
+    }
 }
 
 impl Service {
-    /// The same verbs with an embedder; with `all`, also results of tools and all else are sent to
-    /// it.
+    /// The same verbs with an embedder, which gets no text with secrets; with `all`, also results
+    /// of tools and all else are sent to it.
     #[must_use]
-    pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>, all: bool) -> Self {
-        self.embedding = Some(Arc::new(Embedding::new(embedder, all)));
+    pub fn with_embedder(
+        mut self,
+        embedder: Arc<dyn Embedder>,
+        secrets: Arc<Recogniser>,
+        all: bool,
+    ) -> Self {
+        self.embedding = Some(Arc::new(Embedding::new(embedder, secrets, all)));
         self
     }
 
@@ -257,6 +287,8 @@ impl Service {
                 tokio::time::sleep(pause).await;
                 embedding.state().is_failing = false;
             }
+            let now = self.monotonic();
+            embedding.all().iter().for_each(|index| index.try_again(now));
             match self.embed_some(&embedding).await {
                 Ok(true) => {}
                 Ok(false) => {
@@ -276,10 +308,12 @@ impl Service {
     }
 
     /// Makes the vectors of one request; whether there was something to make.
-    async fn embed_some(&self, embedding: &Embedding) -> ServiceResult<bool> {
+    async fn embed_some(&self, embedding: &Arc<Embedding>) -> ServiceResult<bool> {
         let Some((index, wanted)) = self.next_to_embed(embedding) else { return Ok(false) };
-        let batch = self.batch(embedding, &index, wanted).await?;
-        let texts: Vec<String> = batch.pieces.iter().map(|piece| piece.text.clone()).collect();
+        // The rules take their time over long events.
+        let (service, of, from) = (self.clone(), Arc::clone(embedding), Arc::clone(&index));
+        let batch = apart(async move { Ok(service.batch(&of, &from, wanted).await) }).await?;
+        let texts: Vec<Masked> = batch.pieces.iter().map(|piece| piece.text.clone()).collect();
         let vectors = match texts.is_empty() {
             true => Vec::new(),
             false => match embedding.ask(texts, BATCH_PATIENCE).await {
@@ -301,37 +335,37 @@ impl Service {
             batch.slices.into_iter().map(|(one, range)| Wanted { range, ..one }).collect();
         index.add(made.finish(), &read);
         let service = self.clone();
-        apart(async move { service.settle_parts(&index).await }).await?;
+        let settle = async move {
+            service.settle_parts(&index).await;
+            Ok(())
+        };
+        apart(settle).await?;
         Ok(true)
     }
 
-    /// What to read for the next request, where the words are in the index already.
+    /// What to read for the next request, of the scopes in turn whose words are in the index
+    /// already.
     fn next_to_embed(&self, embedding: &Embedding) -> Option<(Arc<ScopeIndex>, Vec<Wanted>)> {
-        embedding.all().into_iter().find_map(|index| {
-            let wanted = index.next();
-            let has_words = || self.indexing.of(&index.scope).is_caught_up();
-            (!wanted.is_empty() && has_words()).then_some((index, wanted))
-        })
+        let has_words = |index: &ScopeIndex| self.indexing.of(&index.scope).is_caught_up();
+        let with_work = embedding.all().into_iter();
+        let with_work = with_work.filter(|index| index.has_events() && has_words(index));
+        let index = embedding.rota.next(with_work)?;
+        let wanted = index.next();
+        Some((index, wanted))
     }
 
     /// Reads as many events as one request has room for.
-    async fn batch(
-        &self,
-        embedding: &Embedding,
-        index: &ScopeIndex,
-        wanted: Vec<Wanted>,
-    ) -> ServiceResult<Batch> {
+    async fn batch(&self, embedding: &Embedding, index: &ScopeIndex, wanted: Vec<Wanted>) -> Batch {
         let mut batch = Batch::default();
         for one in wanted {
-            let Some(slice) = self.read_wanted(index, &one, EVENTS_MAX, EVENTS_BYTES).await? else {
-                continue;
-            };
+            let read = self.read_wanted(index, &one, EVENTS_MAX, EVENTS_BYTES).await;
+            let Some(slice) = read else { continue };
             // Positions that cannot be served are passed over.
             let mut range =
                 Range::new(one.range.from, slice.covered.to.max(one.range.from.plus(1)));
             let at = batch.slices.len();
             for event in slice.events.iter().filter(|event| embedding.takes(event)) {
-                let pieces = pieces(event, at);
+                let pieces = embedding.pieces(event, at);
                 if batch.pieces.len() + pieces.len() > BATCH && !batch.pieces.is_empty() {
                     range.to = event.position;
                     batch.is_full = true;
@@ -346,36 +380,37 @@ impl Service {
                 break;
             }
         }
-        Ok(batch)
+        batch
     }
 
     /// What is nearest in meaning to a vector, of what `keep` keeps.
     pub(super) fn near(&self, scope: &Scope, vector: &[f32], keep: &Keep<'_>) -> Vec<Near> {
         let Some(embedding) = &self.embedding else { return Vec::new() };
-        let index = embedding.of(scope);
-        loop {
-            let bytes = index.parts().into_iter();
-            let bytes: Vec<Arc<dyn Mapped>> =
-                bytes.filter_map(|bytes| self.open_part(&index, bytes)).collect();
-            let parts: Vec<Meaning<'_>> =
-                bytes.iter().filter_map(|bytes| Meaning::trusted(bytes.bytes()).ok()).collect();
-            let near = nearest(&parts, vector, keep);
-            // What was computed from a file that the disk lost is void; the file goes.
-            if bytes.iter().all(|bytes| !bytes.is_hurt()) {
-                return near;
-            }
-        }
+        self.over(&embedding.of(scope), |parts| {
+            let parts = parts.iter().filter_map(|bytes| Meaning::trusted(bytes).ok());
+            nearest(&parts.collect::<Vec<_>>(), vector, keep)
+        })
     }
 
-    /// The vector of a query; `None` without one in time.
-    pub(super) async fn meant(&self, words: String) -> Option<Vec<f32>> {
+    /// The vector of a query, of which `plain` keeps the words once the rules have seen all of it;
+    /// `None` where no word is left, and an empty one where there is none in time.
+    pub(super) async fn meant(
+        &self,
+        query: &str,
+        plain: fn(&str) -> String,
+    ) -> Option<Option<Vec<f32>>> {
         let embedding = self.embedding.as_ref()?;
+        let words = plain(embedding.secrets.masked(query).as_str());
+        if words.is_empty() {
+            return None;
+        }
+        let words = embedding.secrets.masked(&words);
         let vectors = embedding.ask(vec![words], QUERY_PATIENCE).await;
         if vectors.is_none() {
             // The task finds out when it answers again.
             self.embed_soon();
         }
-        vectors?.pop()
+        Some(vectors.and_then(|mut vectors| vectors.pop()))
     }
 }
 
@@ -385,14 +420,4 @@ struct Batch {
     slices: Vec<(Wanted, Range)>,
     pieces: Vec<Piece>,
     is_full: bool,
-}
-
-/// The pieces of an event.
-fn pieces(event: &Event, slice: usize) -> Vec<Piece> {
-    let said = EventText::of(event);
-    let piece = |number: u16| {
-        let text = said.piece(number).to_owned();
-        (!text.is_empty()).then_some(Piece { slice, position: event.position, number, text })
-    };
-    (0..PIECES_MAX).map_while(piece).collect()
 }

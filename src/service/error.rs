@@ -3,7 +3,7 @@
 
 use crate::{
     access::Lacking,
-    event::{Point, Position, SessionId},
+    event::{Point, Position, SessionId, limits},
 };
 
 /// Result of a verb.
@@ -249,4 +249,23 @@ impl ServiceError {
         error.hint.tail = Some(tail);
         error
     }
+}
+
+/// Refuses a list with more values than a request filters by.
+pub(super) fn check_count(field: &str, count: usize) -> ServiceResult<()> {
+    if count <= limits::FILTER_VALUES_MAX {
+        return Ok(());
+    }
+    let problem = format!("{count} values; {} are allowed", limits::FILTER_VALUES_MAX);
+    Err(ServiceError::invalid(field, problem))
+}
+
+/// Refuses a text that is longer than one that a request filters by.
+pub(super) fn check_chars(field: &str, text: Option<&str>) -> ServiceResult<()> {
+    let chars = text.map_or(0, |text| text.chars().count());
+    if chars <= limits::FILTER_CHARS_MAX {
+        return Ok(());
+    }
+    let problem = format!("{chars} characters; {} are allowed", limits::FILTER_CHARS_MAX);
+    Err(ServiceError::invalid(field, problem))
 }

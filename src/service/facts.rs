@@ -10,10 +10,12 @@ use std::{
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::{Service, ServiceResult, line::Link, notes::State};
+use super::{
+    Held, ResearchOptions, Room, Service, ServiceResult, line::Link, notes::State, places::aside,
+};
 use crate::{
     env::sync::{Mutex, MutexGuard},
-    event::{Lsn, Position, Range, Scope, SessionId, SessionKey, Timestamp},
+    event::{Event, Lsn, Position, Range, Scope, SessionId, SessionKey, TenantId, Timestamp},
     projection::{Facts, checkpoints::Checkpoints},
     store::{Fill, Notes, Read, SessionInfo, StoreResult},
 };
@@ -24,11 +26,19 @@ const FOLD_EVENTS: usize = 1_000;
 const FOLD_BYTES: usize = 4 << 20;
 /// Sessions that a fork reads from, as far as they are named.
 pub(super) const ANCESTORS_MAX: usize = 1_000;
+/// Events that are folded without a place, and before it is looked whether to give way; and bytes
+/// of their bodies.
+const FEW_EVENTS: usize = 64;
+const FEW_BYTES: usize = 128 << 10;
+/// Bytes of facts that are shown without a place: less than a millisecond's work.
+const SMALL_BYTES: usize = 32 << 10;
 
-/// Facts of sessions, bounded in memory: the least recently used go first.
+/// Facts of sessions, bounded in memory: the least recently used go first. Those in use beyond that
+/// are bounded by their room.
 pub(super) struct FactsCache {
     slots: Mutex<Slots>,
     bytes_max: usize,
+    room: Room,
 }
 
 #[derive(Default)]
@@ -48,10 +58,18 @@ struct Slot {
     /// When, by the monotonic clock.
     used_at: Duration,
     bytes: usize,
+    held: InRoom,
 }
 
 /// Sessions whose events another one has; `None` where they are too many to name.
 type Writers = Option<BTreeSet<SessionId>>;
+
+/// The room of the facts of a session. It is theirs as long as they are in use, also when the table
+/// has forgotten them.
+type InRoom = Arc<Mutex<Option<Held>>>;
+
+/// Facts that a computation refers to: their room is taken until it is dropped.
+pub(super) type Pinned = Arc<tokio::sync::Mutex<Kept>>;
 
 /// Facts, and which life of the session they belong to.
 #[derive(Default)]
@@ -64,6 +82,7 @@ pub(super) struct Kept {
     pub(super) state: Option<(Lsn, Arc<State>, usize)>,
     /// The facts of the sessions that it continues, and its own after them.
     line: Option<(Vec<Link>, Box<Facts>)>,
+    held: InRoom,
 }
 
 impl Kept {
@@ -75,8 +94,10 @@ impl Kept {
 }
 
 impl FactsCache {
-    pub(super) fn new(bytes_max: usize) -> Self {
-        Self { slots: Mutex::default(), bytes_max }
+    pub(super) fn new(options: ResearchOptions) -> Self {
+        let ResearchOptions { facts_bytes_max, held_bytes_max, .. } = options;
+        let room = Room::of_facts(held_bytes_max.max(2 * facts_bytes_max));
+        Self { slots: Mutex::default(), bytes_max: facts_bytes_max, room }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -88,29 +109,34 @@ impl FactsCache {
         let mut slots = self.slots();
         slots.uses += 1;
         let used = slots.uses;
-        let slot = slots.sessions.entry(key.clone()).or_insert_with(|| Slot {
-            kept: Arc::default(),
-            others: Some(BTreeSet::new()),
-            used,
-            used_at: now,
-            bytes: 0,
+        let slot = slots.sessions.entry(key.clone()).or_insert_with(|| {
+            let held = InRoom::default();
+            let kept = Kept { held: Arc::clone(&held), ..Kept::default() };
+            let kept = Arc::new(tokio::sync::Mutex::new(kept));
+            let others = Some(BTreeSet::new());
+            Slot { kept, others, used, used_at: now, bytes: 0, held }
         });
         (slot.used, slot.used_at) = (used, now);
         Arc::clone(&slot.kept)
     }
 
-    /// Notes what a session's facts weigh now and forgets others until all fit.
-    fn weigh(&self, key: &SessionKey, bytes: usize) {
-        let mut slots = self.slots();
-        let Some(slot) = slots.sessions.get_mut(key) else { return };
-        let before = std::mem::replace(&mut slot.bytes, bytes);
-        slots.bytes = slots.bytes - before + bytes;
-        while slots.bytes > self.bytes_max {
-            let others = slots.sessions.iter().filter(|(other, _)| *other != key);
-            let Some(oldest) = others.min_by_key(|(_, slot)| slot.used) else { return };
-            let oldest = oldest.0.clone();
-            Self::remove(&mut slots, &oldest);
-        }
+    /// Notes what a session's facts weigh now, forgets others until all fit, and takes room for it.
+    fn weigh(&self, key: &SessionKey, bytes: usize) -> ServiceResult<()> {
+        let held = {
+            let mut slots = self.slots();
+            let Some(slot) = slots.sessions.get_mut(key) else { return Ok(()) };
+            let held = Arc::clone(&slot.held);
+            let before = std::mem::replace(&mut slot.bytes, bytes);
+            slots.bytes = slots.bytes - before + bytes;
+            while slots.bytes > self.bytes_max {
+                let others = slots.sessions.iter().filter(|(other, _)| *other != key);
+                let Some(oldest) = others.min_by_key(|(_, slot)| slot.used) else { break };
+                let oldest = oldest.0.clone();
+                Self::remove(&mut slots, &oldest);
+            }
+            held
+        };
+        self.room.fit(&key.scope.tenant, &mut held.lock(), bytes)
     }
 
     fn remove(slots: &mut Slots, key: &SessionKey) {
@@ -190,20 +216,83 @@ impl Service {
         self.facts_of(key, info, look).await
     }
 
+    /// [`Self::with_facts`] for what takes as long as there are facts: many are shown in a place.
+    pub(super) async fn view_facts<T: Send + 'static>(
+        &self,
+        key: &SessionKey,
+        look: impl FnOnce(&SessionInfo, &Facts) -> T + Send + 'static,
+    ) -> ServiceResult<T> {
+        let (info, kept) = self.current(key, self.store.used(key).await).await?;
+        let bytes = kept.facts.weight();
+        self.viewed(&key.scope.tenant, bytes, move || look(&info, &kept.facts)).await
+    }
+
+    /// [`Self::view_facts`] for a verb that reads many sessions, or that has written: it does not
+    /// count as a use, and is not refused.
+    pub(super) async fn peek_view<T: Send + 'static>(
+        &self,
+        key: &SessionKey,
+        look: impl FnOnce(&SessionInfo, &Facts) -> T + Send + 'static,
+    ) -> ServiceResult<T> {
+        let (info, kept) = self.current(key, self.store.info(key).await).await?;
+        match kept.facts.weight() <= SMALL_BYTES {
+            true => Ok(look(&info, &kept.facts)),
+            false => {
+                let look = move || look(&info, &kept.facts);
+                self.computed_again(&key.scope.tenant, look).await
+            }
+        }
+    }
+
+    /// Runs `look` on the facts of a session as of a position.
+    pub(super) async fn view_at<T: Send + 'static>(
+        &self,
+        key: &SessionKey,
+        at: Position,
+        look: impl FnOnce(&Facts) -> T + Send + 'static,
+    ) -> ServiceResult<T> {
+        let facts = self.facts_at(key, at).await?;
+        self.viewed(&key.scope.tenant, facts.weight(), move || look(&facts)).await
+    }
+
+    /// Runs what looks at so many bytes of facts.
+    pub(super) async fn viewed<T: Send + 'static>(
+        &self,
+        tenant: &TenantId,
+        bytes: usize,
+        look: impl FnOnce() -> T + Send + 'static,
+    ) -> ServiceResult<T> {
+        match bytes <= SMALL_BYTES {
+            true => Ok(look()),
+            false => self.computed(tenant, look).await,
+        }
+    }
+
     async fn facts_of<T>(
         &self,
         key: &SessionKey,
         found: StoreResult<SessionInfo>,
         look: impl FnOnce(&SessionInfo, &Facts) -> T + Send,
     ) -> ServiceResult<T> {
+        let (info, kept) = self.current(key, found).await?;
+        Ok(look(&info, &kept.facts))
+    }
+
+    /// The facts of a session as of now.
+    async fn current(
+        &self,
+        key: &SessionKey,
+        found: StoreResult<SessionInfo>,
+    ) -> ServiceResult<(SessionInfo, OwnedMutexGuard<Kept>)> {
         let slot = self.slot(key);
         let mut info = self.found(key, found)?;
         loop {
             let mut kept = self.kept(&slot, key, &mut info).await?;
             if self.fold_some(key, &mut kept.facts, info.tail).await? {
-                self.facts.weigh(key, kept.weight());
-                return Ok(look(&info, &kept.facts));
+                self.facts.weigh(key, kept.weight())?;
+                return Ok((info, kept));
             }
+            self.facts.weigh(key, kept.weight())?;
             // Release the lock between slices: an append does not wait for another caller's long
             // fold.
             drop(kept);
@@ -212,14 +301,14 @@ impl Service {
     }
 
     /// Runs `look` on the facts of a session and of the sessions that it continues, as of one.
-    pub(super) async fn with_line<T>(
+    pub(super) async fn view_line<T: Send + 'static>(
         &self,
         key: &SessionKey,
-        look: impl FnOnce(&SessionInfo, &Facts) -> T + Send,
+        look: impl FnOnce(&Facts) -> T + Send + 'static,
     ) -> ServiceResult<T> {
         let before = self.line_before(key).await?;
         if before.is_empty() {
-            return self.with_facts(key, look).await;
+            return self.view_facts(key, |_, facts| look(facts)).await;
         }
         let slot = self.slot(key);
         let mut info = self.found(key, self.store.used(key).await)?;
@@ -241,9 +330,11 @@ impl Service {
                 continue;
             };
             if self.fold_some(key, facts, info.tail).await? {
-                let answer = look(&info, facts);
-                self.facts.weigh(key, kept.weight());
-                return Ok(answer);
+                let bytes = facts.weight();
+                self.facts.weigh(key, kept.weight())?;
+                let look = move || kept.line.as_ref().map(|(_, facts)| look(facts));
+                let shown = self.viewed(&key.scope.tenant, bytes, look).await?;
+                return Ok(shown.expect("its facts were found above"));
             }
             drop(kept);
             tokio::task::yield_now().await;
@@ -262,9 +353,7 @@ impl Service {
         }
         let mut facts = self.facts_of_line(&before).await?;
         facts.begin(key.session.as_str());
-        while !self.fold_some(key, &mut facts, to).await? {
-            tokio::task::yield_now().await;
-        }
+        self.fold_to(key, &mut facts, to).await?;
         Ok(facts)
     }
 
@@ -283,9 +372,7 @@ impl Service {
                 continue;
             }
             facts.begin(link.key.session.as_str());
-            while !self.fold_some(&link.key, &mut facts, link.to).await? {
-                tokio::task::yield_now().await;
-            }
+            self.fold_to(&link.key, &mut facts, link.to).await?;
         }
         Ok(facts)
     }
@@ -301,7 +388,7 @@ impl Service {
             *reads -= 1;
             reached = self.fold_some(key, &mut kept.facts, info.tail).await?;
         }
-        self.facts.weigh(key, kept.weight());
+        self.facts.weigh(key, kept.weight())?;
         Ok(reached)
     }
 
@@ -338,7 +425,8 @@ impl Service {
                 // Before the first event is folded: what goes afterwards finds the facts.
                 self.note_writers(key, key).await?;
             }
-            *kept = Kept { created_at: Some(info.created_at), ..Kept::default() };
+            let held = Arc::clone(&kept.held);
+            *kept = Kept { created_at: Some(info.created_at), held, ..Kept::default() };
         }
         if kept.facts.position > info.tail {
             kept.facts = Facts::default();
@@ -381,7 +469,7 @@ impl Service {
             tokio::task::yield_now().await;
         }
         let answer = look(&info, &mut kept);
-        self.facts.weigh(key, kept.weight());
+        self.facts.weigh(key, kept.weight())?;
         Ok(answer)
     }
 
@@ -391,14 +479,26 @@ impl Service {
     /// Those of reading the session.
     pub async fn facts_at(&self, key: &SessionKey, position: Position) -> ServiceResult<Facts> {
         let mut facts = Facts::default();
-        while !self.fold_some(key, &mut facts, position).await? {
-            tokio::task::yield_now().await;
-        }
+        self.fold_to(key, &mut facts, position).await?;
         Ok(facts)
     }
 
+    /// Folds everything before a position in.
+    pub(super) async fn fold_to(
+        &self,
+        key: &SessionKey,
+        facts: &mut Facts,
+        to: Position,
+    ) -> ServiceResult<()> {
+        while !self.fold_some(key, facts, to).await? {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
     /// Folds one read of `[facts.reached(), to)` in; whether that was the end of it. Dropped
-    /// half-way, the facts are those of an earlier position.
+    /// half-way, the facts are those of an earlier position. A few events are folded at once, more
+    /// of them in a place.
     async fn fold_some(
         &self,
         key: &SessionKey,
@@ -408,22 +508,81 @@ impl Service {
         if facts.reached() >= to {
             return Ok(true);
         }
+        if to.0 - facts.reached().0 <= FEW_EVENTS as u64 {
+            let events = self.unfolded(key, facts, to, FEW_BYTES).await?;
+            if events.iter().map(|event| event.body.len()).sum::<usize>() <= FEW_BYTES {
+                events.iter().for_each(|event| facts.fold(event));
+                return Ok(events.is_empty() || facts.reached() >= to);
+            }
+        }
+        let mut place = self.places.ask_again(&key.scope.tenant).await?;
+        let events = self.unfolded(key, facts, to, FOLD_BYTES).await?;
+        let mut left = events.as_slice();
+        while !left.is_empty() {
+            let mut bytes = 0;
+            let few = left.iter().take(FEW_EVENTS).take_while(|event| {
+                let is_first = bytes == 0;
+                bytes += event.body.len().max(1);
+                is_first || bytes <= FEW_BYTES
+            });
+            let (few, after) = left.split_at(few.count());
+            aside(|| few.iter().for_each(|event| facts.fold(event)));
+            left = after;
+            place = place.give_way().await?;
+        }
+        Ok(events.is_empty() || facts.reached() >= to)
+    }
+
+    /// The next events to be folded.
+    async fn unfolded(
+        &self,
+        key: &SessionKey,
+        facts: &Facts,
+        to: Position,
+        bytes_max: usize,
+    ) -> ServiceResult<Vec<Event>> {
         let read = Read {
             range: Range::new(facts.reached(), to),
             events_max: FOLD_EVENTS,
-            bytes_max: FOLD_BYTES,
+            bytes_max,
             fill: Fill::Forward,
             allow_gaps: false,
         };
-        let slice = self.store.read(key, read).await?;
-        for event in &slice.events {
-            facts.fold(event);
-        }
-        Ok(slice.events.is_empty() || facts.reached() >= to)
+        Ok(self.store.read(key, read).await?.events)
     }
 
     /// Forgets all facts, as a restart would.
     pub fn forget_facts(&self) {
         self.facts.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        event::{Scope, SessionId},
+        service::Code,
+    };
+
+    #[test]
+    fn facts_in_use_keep_their_room_when_the_table_has_forgotten_them() {
+        let (facts_bytes_max, held_bytes_max) = (1 << 20, 2 << 20);
+        let options =
+            ResearchOptions { facts_bytes_max, held_bytes_max, ..ResearchOptions::default() };
+        let cache = FactsCache::new(options);
+        let key = |name| SessionKey {
+            scope: Scope::local(),
+            session: SessionId::new(name).expect("an id"),
+        };
+        let [one, other] = ["one", "other"].map(key);
+        let in_use = cache.slot(&one, Duration::ZERO);
+        cache.weigh(&one, facts_bytes_max).expect("half of the room is the tenant's");
+        drop(cache.slot(&other, Duration::ZERO));
+        let refused = cache.weigh(&other, facts_bytes_max / 2).expect_err("the others are in use");
+        assert_eq!((refused.code, refused.hint.retryable), (Code::LimitReached, true));
+        assert!(!cache.slots().sessions.contains_key(&one));
+        drop(in_use);
+        cache.weigh(&other, facts_bytes_max / 2).expect("they are gone");
     }
 }

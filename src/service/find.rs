@@ -104,14 +104,14 @@ impl Service {
         let tail = self.store.used(key).await?.tail;
         let position = at.map_or(tail, |at| at.min(tail));
         let (ranking, searched_from) = self.ranked(key, query, position).await?;
-        let look = |facts: &Facts| {
+        let look = move |facts: &Facts| {
             let placed = placed(&ranking, facts);
             let has_gap = placed.0.iter().any(|one| one.found.field == Field::Gap);
             let closed = if has_gap { closed_gaps(facts) } else { HashSet::new() };
-            let around = strong(&placed.0);
-            (placed, closed, harness::beyond_overview(facts, overview, room, &around))
+            let beyond = harness::beyond_overview(facts, overview, room, &strong(&placed.0));
+            (placed, closed, beyond, ranking)
         };
-        let ((placed, is_all), closed, beyond) = self.look(key, at, look).await?;
+        let ((placed, is_all), closed, beyond, ranking) = self.look(key, at, look).await?;
         let query = fit(words, QUERY_BYTES).text;
         let (matches, findings) = (Vec::new(), Vec::new());
         let mut answer =
@@ -155,6 +155,7 @@ impl Service {
         let mut ranking = Ranking::new(query);
         let (mut to, mut events_left, mut bytes_left) =
             (to, SEARCHED_EVENTS_MAX, SEARCHED_BYTES_MAX);
+        let mut place = self.places.ask(&key.scope.tenant).await?;
         while to > Position::ZERO && events_left > 0 && bytes_left > 0 {
             let read = Read {
                 range: Range::new(Position::ZERO, to),
@@ -167,13 +168,17 @@ impl Service {
             if slice.covered.is_empty() {
                 break;
             }
-            for event in slice.events.iter().rev() {
-                bytes_left = bytes_left.saturating_sub(event.body.len());
-                ranking.add_event(event);
-            }
             events_left = events_left.saturating_sub(slice.events.len().max(1));
             to = slice.covered.from;
-            tokio::task::yield_now().await;
+            let add = move || {
+                let bytes: usize = slice.events.iter().map(|event| event.body.len()).sum();
+                slice.events.iter().rev().for_each(|event| ranking.add_event(event));
+                (ranking, bytes)
+            };
+            let bytes;
+            (place, (ranking, bytes)) = place.run(add).await?;
+            bytes_left = bytes_left.saturating_sub(bytes);
+            place = place.give_way().await?;
         }
         Ok((ranking, to))
     }

@@ -138,8 +138,9 @@ impl Service {
         workspace: Option<&str>,
     ) -> ServiceResult<BTreeMap<SessionId, Vec<SessionInfo>>> {
         let mut found: BTreeMap<SessionId, Vec<SessionInfo>> = BTreeMap::new();
-        let mut after = None;
+        let (mut after, mut place) = (None, None);
         loop {
+            place = Some(self.places.turn(&caller.scope.tenant, place).await?);
             let only =
                 |info: &SessionInfo| continued(info).is_some() && !is_notebook(&info.key.session);
             let listing = Listing {

@@ -2,8 +2,8 @@
 //! into the notebook of its workspace. It must not judge what is worth remembering.
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, added::event, is_notebook, page,
-    sessions::page_limit,
+    Caller, Code, Service, ServiceError, ServiceResult, added::event, error::check_count,
+    is_notebook, page, sessions::page_limit,
 };
 use crate::{
     event::{Batch, BatchKey, EventId, Position, SessionId, SessionKey, kinds, limits},
@@ -11,6 +11,7 @@ use crate::{
         Facts, MemoryItem, MemoryKind, MemoryState,
         body::{self, ForgottenBody, MemoryBody, PlaceBody},
     },
+    store::SessionInfo,
 };
 
 /// Characters of a text, of a topic, a tag and a name; tags of an item; its importance at most.
@@ -126,20 +127,22 @@ impl Service {
         let at = caller.key(&target.session);
         let id = key.as_ref().map(id_of);
         let supersedes = body.supersedes.as_deref().and_then(|id| EventId::new(id).ok());
-        let look = |facts: &Facts| {
+        let (own, text, name) = (id.clone(), body.text.clone(), body.name.clone());
+        let look = move |_: &SessionInfo, facts: &Facts| {
+            let id = own;
             let replaced = |item: &MemoryItem| {
                 Some(&item.id) == supersedes.as_ref()
-                    || item.name.is_some() && item.name.as_deref() == body.name.as_deref()
+                    || item.name.is_some() && item.name.as_deref() == name.as_deref()
             };
-            let similar = facts.memory.similar(&body.text).into_iter();
+            let similar = facts.memory.similar(&text).into_iter();
             let is_other = |item: &&MemoryItem| !replaced(item) && Some(&item.id) != id.as_ref();
             let similar: Vec<MemoryItem> = similar.filter(is_other).cloned().collect();
             (similar, supersedes.as_ref().is_none_or(|id| facts.memory.get(id).is_some()))
         };
-        let (similar, is_known) = match self.peek_facts(&at, |_, facts| look(facts)).await {
+        let (similar, is_known) = match self.peek_view(&at, look).await {
             Ok(found) => found,
             Err(error) if error.code == Code::SessionNotFound && target.workspace.is_some() => {
-                (Vec::new(), supersedes.is_none())
+                (Vec::new(), body.supersedes.is_none())
             }
             Err(error) => return Err(error),
         };
@@ -246,26 +249,28 @@ impl Service {
         place: &MemoryPlace,
         query: MemoryQuery,
     ) -> ServiceResult<MemoryPage> {
+        check_count("kinds", query.kinds.len())?;
         let limit = page_limit(query.limit)?;
         let kinds = kinds_of("kinds", &query.kinds)?;
         let skip = match &query.page {
             Some(page) => page::open::<1>("m", page)?[0].parse().unwrap_or(usize::MAX),
             None => 0,
         };
-        let wanted = |item: &&MemoryItem| {
+        let include_ended = query.include_ended;
+        let wanted = move |item: &&MemoryItem| {
             (kinds.is_empty() || kinds.contains(&item.kind))
                 && !matches!(item.state, MemoryState::Forgotten(_))
-                && (query.include_ended || item.is_current())
+                && (include_ended || item.is_current())
         };
         let mut found = MemoryPage::default();
         for session in self.keepers(caller, place).await? {
             found.notebook = is_notebook(&session).then(|| session.clone()).or(found.notebook);
-            let look = |facts: &Facts| {
+            let wanted = wanted.clone();
+            let look = move |_: &SessionInfo, facts: &Facts| {
                 let items: Vec<MemoryItem> = facts.memory.all().filter(wanted).cloned().collect();
                 (items, facts.memory.left())
             };
-            let (items, left) =
-                self.peek_facts(&caller.key(&session), |_, facts| look(facts)).await?;
+            let (items, left) = self.peek_view(&caller.key(&session), look).await?;
             found.left += left;
             found
                 .items

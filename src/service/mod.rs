@@ -2,7 +2,6 @@
 //! meaning of events. It must not depend on HTTP, MCP or a command line, and must not format for a
 //! client.
 
-mod adapting;
 mod added;
 mod admit;
 mod audit;
@@ -22,6 +21,7 @@ mod flow;
 mod fork;
 mod graph;
 mod history;
+mod hits;
 mod indexing;
 mod line;
 mod marks;
@@ -40,6 +40,7 @@ mod removal;
 mod research;
 mod restoring;
 mod retention;
+mod room;
 mod saving;
 mod search;
 mod sessions;
@@ -77,6 +78,7 @@ pub use graph::{
     GraphQuery, GraphSort, GraphSource, GraphWritten, RelationCall, RelationRow, Seen,
 };
 pub use history::{History, Left, StartFrom};
+pub use hits::{Beside, Hit, MemoryOf};
 pub use indexing::{BehindSession, Coverage, IndexCounts, SearchOptions};
 pub use line::ChainLink;
 pub use marks::MarkCall;
@@ -92,8 +94,9 @@ pub use removal::ItemOf;
 pub use research::{ResearchOptions, StepAnswer};
 pub use restoring::{RestoreCall, RestoreOptions, RestoredSession};
 pub use retention::Retention;
+pub use room::{Full, Held, Room};
 pub use saving::{SaveCall, SavedSession};
-pub use search::{Beside, Hit, MemoryOf, SearchCall, SearchResult};
+pub use search::{SearchCall, SearchResult};
 pub use sessions::{SessionPage, SessionQuery, Wanted};
 pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use sources::SourcesAdded;
@@ -165,6 +168,8 @@ pub struct Service {
     options: ResearchOptions,
     monitor: Monitor,
     facts: Arc<facts::FactsCache>,
+    /// What computations hold.
+    computations: Arc<Room>,
     bindings: Arc<bind::Bindings>,
     ledger: Arc<quota::Ledger>,
     restoring: RestoreOptions,
@@ -187,7 +192,8 @@ impl Service {
             counters: Arc::default(),
             options,
             monitor: Monitor::default(),
-            facts: Arc::new(facts::FactsCache::new(options.facts_bytes_max)),
+            facts: Arc::new(facts::FactsCache::new(options)),
+            computations: Arc::new(Room::of_computations(options.held_bytes_max)),
             bindings: Arc::default(),
             ledger: Arc::default(),
             restoring: RestoreOptions::default(),
@@ -202,7 +208,8 @@ impl Service {
     pub fn with_research(mut self, options: ResearchOptions) -> Self {
         let answer_bytes_max = options.answer_bytes_max.max(crate::harness::ANSWER_BYTES_MIN);
         self.options = ResearchOptions { answer_bytes_max, ..options };
-        self.facts = Arc::new(facts::FactsCache::new(options.facts_bytes_max));
+        self.facts = Arc::new(facts::FactsCache::new(options));
+        self.computations = Arc::new(Room::of_computations(options.held_bytes_max));
         self
     }
 
@@ -224,6 +231,13 @@ impl Service {
     #[must_use]
     pub fn with_search(mut self, options: SearchOptions) -> Self {
         self.indexing = Arc::new(indexing::Indexing::new(options));
+        self
+    }
+
+    /// The same verbs with so many places for computations, instead of one for each processor.
+    #[must_use]
+    pub fn with_places(mut self, at_once: usize) -> Self {
+        self.places = places::Places::new(Arc::clone(&self.clock), at_once);
         self
     }
 

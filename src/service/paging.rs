@@ -5,7 +5,7 @@ use super::{
     Caller, Code, MemoryPlace, SearchCall, Service, ServiceError, ServiceResult, added::event,
 };
 use crate::{
-    event::{Batch, Event, EventId, Range, SessionId, Timestamp, kinds},
+    event::{Batch, Event, EventId, Range, SessionId, Timestamp, kinds, pace},
     harness::{Counter as _, Tokenizer},
     projection::{
         MemoryState,
@@ -26,6 +26,11 @@ const HITS_MAX: usize = 20;
 /// Events of a range, and bytes of their bodies.
 const EVENTS_MAX: usize = 1_000;
 const EVENTS_BYTES: usize = 2 << 20;
+/// Steps of a line of a range, and bytes of a body that are read within one.
+const LINE_STEPS: usize = 4;
+const BYTES_OF_A_STEP: usize = 256;
+/// Bytes of a text whose tokens are counted at once.
+const SHORT_BYTES: usize = 8 << 10;
 /// Tokens of the members around a text.
 const FRAME_TOKENS: usize = 40;
 
@@ -103,7 +108,7 @@ impl Service {
         let mut paged = PagedIn::default();
         for id in &call.ids {
             let block = self.item_block(caller, call.place.as_ref(), id).await?;
-            paged.add(block, tokens_max);
+            paged = self.with_block(caller, paged, block, tokens_max).await?;
         }
         for (session, range) in &call.ranges {
             let own = match &call.place {
@@ -120,14 +125,32 @@ impl Service {
                 return Err(Self::none_in(workspace, Some(session)));
             }
             let block = self.range_block(caller, session, *range).await?;
-            paged.add(block, tokens_max);
+            paged = self.with_block(caller, paged, block, tokens_max).await?;
         }
         if let Some(words) = call.query {
             let (blocks, workspaces) = self.found_blocks(caller, call.place, words).await?;
-            blocks.into_iter().for_each(|block| paged.add(block, tokens_max));
+            for block in blocks {
+                paged = self.with_block(caller, paged, block, tokens_max).await?;
+            }
             paged.workspaces = workspaces;
         }
         Ok(paged)
+    }
+
+    /// Adds a block: the tokens of a long one are counted in a place.
+    async fn with_block(
+        &self,
+        caller: &Caller,
+        mut paged: PagedIn,
+        block: MemoryBlock,
+        tokens_max: usize,
+    ) -> ServiceResult<PagedIn> {
+        let is_short = block.text.len() <= SHORT_BYTES;
+        let add = move || {
+            paged.add(block, tokens_max);
+            paged
+        };
+        if is_short { Ok(add()) } else { self.computed_again(&caller.scope.tenant, add).await }
     }
 
     /// Notes in the session of a model that it was given these blocks; not when there are none.
@@ -247,11 +270,15 @@ impl Service {
         let key = caller.key(session);
         self.store.used(&key).await?;
         let slice = self.store.read(&key, read).await?;
+        let events = slice.events;
         let line = |event: &Event| {
+            pace::steps(LINE_STEPS + event.body.len() / BYTES_OF_A_STEP);
             let said = EventText::of(event);
             format!("{} {}: {}\n", event.position, event.kind, said.text.trim())
         };
-        let at = slice.events.first().map_or_else(|| self.now(), |event| event.processed_at);
+        let at = events.first().map_or_else(|| self.now(), |event| event.processed_at);
+        let lines = move || events.iter().map(line).collect();
+        let text = self.computed_again(&caller.scope.tenant, lines).await?;
         Ok(MemoryBlock {
             session: session.clone(),
             range: slice.covered,
@@ -260,7 +287,7 @@ impl Service {
             id: None,
             topic: None,
             importance: None,
-            text: slice.events.iter().map(line).collect(),
+            text,
             tokens: 0,
         })
     }

@@ -1,10 +1,14 @@
 //! Places for computations that take longer than a millisecond. As many run at once as there are
 //! processors; tenants that wait take turns. A computation passes its place on after a slice of time,
 //! and ends once its caller stops waiting. It must not know what is computed.
+//!
+//! A task that has a place waits for no other place and for no facts of a session: both are given
+//! back by computations that may wait for its place.
 
 use std::{
     cell::Cell,
     collections::{HashMap, VecDeque},
+    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -12,7 +16,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::oneshot;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::oneshot,
+};
 
 use super::{Code, Service, ServiceError, ServiceResult};
 use crate::{
@@ -27,6 +34,10 @@ use crate::{
 const SLICE: Duration = Duration::from_millis(2);
 /// Computations of a tenant that have begun at most: each may hold memory while it waits.
 const BEGUN_MAX: usize = 8;
+/// Computations of all tenants that have begun, up to which a tenant has more than one: each may
+/// keep a thread while it waits, of the 512 that a runtime has. And those at most.
+const BEGUN_SHARED: usize = 64;
+const BEGUN_ALL: usize = 256;
 /// Computations of a tenant that wait to begin at most.
 const WAITING_MAX: usize = 64;
 
@@ -39,6 +50,8 @@ pub(super) struct Places {
 struct Queue {
     /// Places that no computation has.
     free: usize,
+    /// Computations of all tenants that have begun.
+    begun: usize,
     lanes: HashMap<TenantId, Lane>,
     /// Tenants of whose computations one waits, each once; the next is first.
     turns: VecDeque<TenantId>,
@@ -69,7 +82,7 @@ pub(super) struct Place {
 impl Places {
     pub(super) fn new(clock: Arc<dyn Clock>, at_once: usize) -> Arc<Self> {
         let (lanes, turns) = (HashMap::new(), VecDeque::new());
-        let queue = Queue { free: at_once.max(1), lanes, turns };
+        let queue = Queue { free: at_once.max(1), begun: 0, lanes, turns };
         Arc::new(Self { clock, queue: Mutex::from(queue) })
     }
 
@@ -78,14 +91,36 @@ impl Places {
     /// # Errors
     /// `limit_reached` while too many computations of this tenant wait.
     pub(super) async fn ask(self: &Arc<Self>, tenant: &TenantId) -> ServiceResult<Place> {
+        self.asked(tenant, WAITING_MAX).await
+    }
+
+    /// The same for a request that had a place before, or has to be carried out: it is not refused.
+    pub(super) async fn ask_again(self: &Arc<Self>, tenant: &TenantId) -> ServiceResult<Place> {
+        self.asked(tenant, usize::MAX).await
+    }
+
+    async fn asked(self: &Arc<Self>, tenant: &TenantId, most: usize) -> ServiceResult<Place> {
         let (place, turn) = oneshot::channel();
-        let waiter = Waiter { has_begun: false, place };
-        if !self.queue.lock().take(tenant, waiter) {
-            let message = format!("{WAITING_MAX} computations of this tenant wait for their turn");
+        if !self.queue.lock().take(tenant, Waiter { has_begun: false, place }, most) {
+            let message =
+                format!("{WAITING_MAX} computations of tenant {tenant} wait for their turn");
             return Err(ServiceError::new(Code::LimitReached, message).action("try again shortly"));
         }
         self.give_out();
         turn.await.map_err(|error| ServiceError::new(Code::InternalError, error.to_string()))
+    }
+
+    /// The next turn of a task: with the place that it has, or one that it asks for without being
+    /// refused.
+    pub(super) async fn turn(
+        self: &Arc<Self>,
+        tenant: &TenantId,
+        place: Option<Place>,
+    ) -> ServiceResult<Place> {
+        match place {
+            Some(place) => place.give_way().await,
+            None => self.ask_again(tenant).await,
+        }
     }
 
     /// Gives the free places to those whose turn it is.
@@ -104,18 +139,20 @@ impl Places {
 }
 
 impl Queue {
-    /// Takes one that waits; whether there was room for it.
-    fn take(&mut self, tenant: &TenantId, waiter: Waiter) -> bool {
+    /// Takes one that waits, where fewer than so many of its tenant wait to begin; whether it did.
+    /// Those whose callers are gone leave.
+    fn take(&mut self, tenant: &TenantId, waiter: Waiter, most: usize) -> bool {
         let lane = self.lanes.entry(tenant.clone()).or_default();
-        let fresh = lane.waiting.iter().filter(|one| !one.has_begun && !one.place.is_closed());
-        if !waiter.has_begun && fresh.count() >= WAITING_MAX {
-            return false;
+        let has_turn = !lane.waiting.is_empty();
+        lane.waiting.retain(|one| one.has_begun || !one.place.is_closed());
+        let takes = lane.waiting.iter().filter(|one| !one.has_begun).count() < most;
+        if takes {
+            lane.waiting.push_back(waiter);
         }
-        if lane.waiting.is_empty() {
+        if !has_turn {
             self.turns.push_back(tenant.clone());
         }
-        lane.waiting.push_back(waiter);
-        true
+        takes
     }
 
     /// The one whose turn it is, when a place is free: it has the place then.
@@ -126,15 +163,17 @@ impl Queue {
             }
             let tenant = self.turns.pop_front()?;
             let lane = self.lanes.get_mut(&tenant)?;
-            let may_begin = lane.begun < BEGUN_MAX;
+            let most = if self.begun < BEGUN_SHARED { BEGUN_MAX } else { 1 };
+            let may_begin = lane.begun < most && self.begun < BEGUN_ALL;
             let at = lane.waiting.iter().position(|one| one.has_begun || may_begin);
             let waiter = at.and_then(|at| lane.waiting.remove(at));
             if !lane.waiting.is_empty() {
                 self.turns.push_back(tenant.clone());
             }
             if let Some(waiter) = waiter {
-                self.free -= 1;
-                lane.begun += usize::from(!waiter.has_begun);
+                let begins = usize::from(!waiter.has_begun);
+                (self.free, self.begun) = (self.free - 1, self.begun + begins);
+                lane.begun += begins;
                 return Some((tenant, waiter));
             }
         }
@@ -143,7 +182,7 @@ impl Queue {
 
     /// A computation of a tenant is over.
     fn leave(&mut self, tenant: &TenantId) {
-        self.free += 1;
+        (self.free, self.begun) = (self.free + 1, self.begun - 1);
         let Some(lane) = self.lanes.get_mut(tenant) else { return };
         lane.begun -= 1;
         if lane.begun == 0 && lane.waiting.is_empty() {
@@ -156,7 +195,7 @@ impl Queue {
         if self.turns.is_empty() {
             return false;
         }
-        self.take(tenant, Waiter { has_begun: true, place });
+        self.take(tenant, Waiter { has_begun: true, place }, usize::MAX);
         self.free += 1;
         true
     }
@@ -223,10 +262,39 @@ impl Drop for Wanted {
     }
 }
 
+impl Place {
+    /// Runs a computation in this place on a thread of its own; the place comes back with what was
+    /// computed. Its loops call [`crate::event::pace::steps`]: it gives way to others there, and
+    /// ends there when this future is dropped. It must hold no lock and wait for nothing.
+    ///
+    /// # Errors
+    /// `internal_error` for a computation that panics.
+    pub(super) async fn run<T: Send + 'static>(
+        self,
+        compute: impl FnOnce() -> T + Send + 'static,
+    ) -> ServiceResult<(Self, T)> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let _wanted = Wanted(Arc::clone(&is_over));
+        let computing = tokio::task::spawn_blocking(move || {
+            let kept = Rc::new(Cell::new(Some(self)));
+            let place = Rc::clone(&kept);
+            let look = move || {
+                // The client may have left while this waited for its turn.
+                place.set(Some(place.take().ok_or(Ended)?.give_way_blocking()?));
+                if is_over.load(Ordering::Relaxed) { Err(Ended) } else { Ok(()) }
+            };
+            look()?;
+            let computed = paced(look, compute)?;
+            kept.take().map(|place| (place, computed)).ok_or(Ended)
+        });
+        let failed = |message: String| ServiceError::new(Code::InternalError, message);
+        let computed = computing.await.map_err(|error| failed(error.to_string()))?;
+        computed.map_err(|Ended| failed("the computation was ended".to_owned()))
+    }
+}
+
 impl Service {
-    /// Runs a computation of a tenant on a thread of its own, once it has a place. Its loops call
-    /// [`crate::event::pace::steps`]: it gives way to others there, and ends there when this future
-    /// is dropped. It must hold no lock and wait for nothing.
+    /// Runs a computation of a tenant once it has a place: see [`Place::run`].
     ///
     /// # Errors
     /// `limit_reached` while too many computations of this tenant wait.
@@ -235,23 +303,239 @@ impl Service {
         tenant: &TenantId,
         compute: impl FnOnce() -> T + Send + 'static,
     ) -> ServiceResult<T> {
-        let place = self.places.ask(tenant).await?;
-        let is_over = Arc::new(AtomicBool::new(false));
-        let _wanted = Wanted(Arc::clone(&is_over));
-        let computing = tokio::task::spawn_blocking(move || {
-            let place = Cell::new(Some(place));
-            let look = move || {
-                let held = place.take().ok_or(Ended)?;
-                if is_over.load(Ordering::Relaxed) {
-                    return Err(Ended);
-                }
-                place.set(Some(held.give_way_blocking()?));
-                Ok(())
-            };
-            paced(look, compute)
+        Ok(self.places.ask(tenant).await?.run(compute).await?.1)
+    }
+
+    /// The same for a request that had a place before: it is not refused.
+    pub(super) async fn computed_again<T: Send + 'static>(
+        &self,
+        tenant: &TenantId,
+        compute: impl FnOnce() -> T + Send + 'static,
+    ) -> ServiceResult<T> {
+        Ok(self.places.ask_again(tenant).await?.run(compute).await?.1)
+    }
+}
+
+/// Runs a short part of a computation of a task that has a place, without holding up the other
+/// tasks of this thread.
+pub(super) fn aside<T>(run: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
+        _ => run(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{panic, sync::atomic::AtomicU64};
+
+    use super::*;
+    use crate::event::{Timestamp, pace::steps};
+
+    /// A clock that a test moves, in milliseconds.
+    #[derive(Default)]
+    struct Hands(AtomicU64);
+
+    impl Clock for Hands {
+        fn now(&self) -> Timestamp {
+            Timestamp(0)
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::from_millis(self.0.load(Ordering::Relaxed))
+        }
+    }
+
+    fn tenant(name: &str) -> TenantId {
+        TenantId::new(name).unwrap()
+    }
+
+    fn made(at_once: usize) -> (Arc<Hands>, Arc<Places>) {
+        let hands = Arc::new(Hands::default());
+        (Arc::clone(&hands), Places::new(hands, at_once))
+    }
+
+    /// Lets every task run until it waits.
+    async fn settled() {
+        for _ in 0..200 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Free places, computations that have begun, and tenants that are known.
+    fn state(places: &Places) -> (usize, usize, usize, usize) {
+        let queue = places.queue.lock();
+        (queue.free, queue.begun, queue.lanes.len(), queue.turns.len())
+    }
+
+    #[tokio::test]
+    async fn tenants_that_wait_take_turns_and_a_tenants_own_keep_their_order() {
+        let (_, places) = made(1);
+        let held = places.ask(&tenant("a")).await.unwrap();
+        let order = Arc::new(Mutex::from(Vec::new()));
+        let mut tasks = Vec::new();
+        for name in ["a1", "a2", "a3", "b1", "c1", "b2"] {
+            let (places, order) = (Arc::clone(&places), Arc::clone(&order));
+            tasks.push(tokio::spawn(async move {
+                let place = places.ask(&tenant(&name[..1])).await.unwrap();
+                order.lock().push(name);
+                drop(place);
+            }));
+            settled().await;
+        }
+        drop(held);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(*order.lock(), ["a1", "b1", "c1", "a2", "b2", "a3"]);
+        assert_eq!(state(&places), (1, 0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_place_is_passed_on_after_a_slice_and_only_while_another_waits() {
+        let (hands, places) = made(1);
+        let mut own = places.ask(&tenant("a")).await.unwrap();
+        hands.0.fetch_add(10, Ordering::Relaxed);
+        own = own.give_way().await.unwrap();
+        let (taken, mut seen) = tokio::sync::mpsc::unbounded_channel();
+        let other = tokio::spawn({
+            let places = Arc::clone(&places);
+            async move {
+                let place = places.ask(&tenant("b")).await.unwrap();
+                taken.send(()).unwrap();
+                place
+            }
         });
-        let failed = |message: String| ServiceError::new(Code::InternalError, message);
-        let computed = computing.await.map_err(|error| failed(error.to_string()))?;
-        computed.map_err(|Ended| failed("the computation was ended".to_owned()))
+        settled().await;
+        own = own.give_way().await.unwrap();
+        assert!(seen.try_recv().is_err(), "the slice is not over");
+        hands.0.fetch_add(2, Ordering::Relaxed);
+        let back = tokio::spawn(own.give_way());
+        settled().await;
+        assert!(seen.try_recv().is_ok() && !back.is_finished(), "the other one has the place");
+        drop(other.await.unwrap());
+        drop(back.await.unwrap().unwrap());
+        assert_eq!(state(&places), (1, 0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_tenant_with_too_many_that_wait_is_refused_by_its_name_and_another_is_not() {
+        let (_, places) = made(1);
+        let held = places.ask(&tenant("acme")).await.unwrap();
+        let ask = |name: &'static str| {
+            let places = Arc::clone(&places);
+            tokio::spawn(async move { places.ask(&tenant(name)).await.map(drop) })
+        };
+        let waiting: Vec<_> = (0..WAITING_MAX).map(|_| ask("acme")).collect();
+        settled().await;
+        let refused = places.ask(&tenant("acme")).await.err().unwrap();
+        assert_eq!(refused.code, Code::LimitReached);
+        assert!(refused.message.contains("tenant acme"), "{}", refused.message);
+        let other = ask("other");
+        let again = tokio::spawn({
+            let places = Arc::clone(&places);
+            async move { places.ask_again(&tenant("acme")).await.map(drop) }
+        });
+        settled().await;
+        assert!(!other.is_finished() && !again.is_finished(), "both wait");
+        drop(held);
+        for task in waiting.into_iter().chain([other, again]) {
+            task.await.unwrap().unwrap();
+        }
+        assert_eq!(state(&places), (1, 0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn so_many_of_a_tenant_begin_and_the_free_places_are_the_others() {
+        let (_, places) = made(2 * BEGUN_MAX);
+        let mut begun = Vec::new();
+        for _ in 0..BEGUN_MAX {
+            begun.push(places.ask(&tenant("a")).await.unwrap());
+        }
+        let next = tokio::spawn({
+            let places = Arc::clone(&places);
+            async move { places.ask(&tenant("a")).await.map(drop) }
+        });
+        settled().await;
+        assert!(!next.is_finished(), "places are free, and not for this tenant");
+        drop(places.ask(&tenant("b")).await.unwrap());
+        assert!(!next.is_finished());
+        begun.pop();
+        next.await.unwrap().unwrap();
+        drop(begun);
+        assert_eq!(state(&places), (2 * BEGUN_MAX, 0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn callers_that_leave_at_any_moment_lose_no_place_and_leave_no_queue() {
+        let (hands, places) = made(2);
+        let mut tasks = Vec::new();
+        let mut seed = 7_usize;
+        for round in 0..3_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            let name = ["a", "b", "c"][(seed >> 33) % 3];
+            let places = Arc::clone(&places);
+            tasks.push(tokio::spawn(async move {
+                let Ok(mut place) = places.ask(&tenant(name)).await else { return };
+                for _ in 0..4 {
+                    tokio::task::yield_now().await;
+                    place = place.give_way().await.unwrap();
+                }
+            }));
+            hands.0.fetch_add(1, Ordering::Relaxed);
+            if (seed >> 37).is_multiple_of(3) {
+                tokio::task::yield_now().await;
+            }
+            if (seed >> 41).is_multiple_of(2) {
+                let at = (seed >> 44) % tasks.len();
+                tasks.swap_remove(at).abort();
+            }
+            if round % 500 == 499 {
+                settled().await;
+            }
+        }
+        for task in tasks {
+            let _ = task.await;
+        }
+        settled().await;
+        assert_eq!(state(&places), (2, 0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_computation_whose_caller_is_gone_ends_at_its_next_step() {
+        const ALL: u64 = 2_000_000_000;
+        let (_, places) = made(1);
+        let place = places.ask(&tenant("a")).await.unwrap();
+        let (begins, begun) = oneshot::channel();
+        let done = Arc::new(AtomicU64::new(0));
+        let computing = tokio::spawn({
+            let done = Arc::clone(&done);
+            place.run(move || {
+                begins.send(()).unwrap();
+                for _ in 0..ALL {
+                    steps(1);
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        });
+        begun.await.unwrap();
+        computing.abort();
+        // The place is free only once the computation is over.
+        drop(places.ask(&tenant("a")).await.unwrap());
+        assert!(done.load(Ordering::Relaxed) < ALL);
+        assert_eq!(state(&places), (1, 0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_computation_that_panics_gives_its_place_back() {
+        let (_, places) = made(1);
+        let place = places.ask(&tenant("a")).await.unwrap();
+        let panics = || -> u32 { panic::resume_unwind(Box::new("planted")) };
+        let failed = place.run(panics).await.err().unwrap();
+        assert_eq!(failed.code, Code::InternalError);
+        let (place, computed) = places.ask(&tenant("a")).await.unwrap().run(|| 7).await.unwrap();
+        assert_eq!(computed, 7);
+        drop(place);
+        assert_eq!(state(&places), (1, 0, 0, 0));
     }
 }

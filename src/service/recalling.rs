@@ -2,9 +2,9 @@
 //! and of other sessions of its workspace when they are asked for, found by the words of the work
 //! in hand. A window never waits long for the index, and never fails for it. It must not write.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
-use super::{Caller, Code, Hit, SearchCall, Service, ServiceError, ServiceResult};
+use super::{Caller, Code, Hit, SearchCall, Service, ServiceResult};
 use crate::{
     event::{Event, EventType, Origin, Position, SessionId, kinds},
     harness::{self, Passage, Plan, Reason, Recalled, Tokenizer, Window, speaks_of_it},
@@ -106,7 +106,7 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         (from, tokens_max): (RecallFrom, usize),
-        (window, events, plan): (&Window, Vec<Event>, &Plan),
+        (window, events, plan): (&Window, &Arc<Vec<Event>>, &Plan),
     ) -> ServiceResult<Option<RecallView>> {
         if window.whole || window.tokens == 0 || tokens_max == 0 || from == RecallFrom::Nowhere {
             return Ok(None);
@@ -117,7 +117,8 @@ impl Service {
             recalled: Err(Unrecalled::NothingFits),
             passages: vec![],
         };
-        let words = blocking(move || harness::at_work(&events)).await?;
+        let (tenant, events) = (&caller.scope.tenant, Arc::clone(events));
+        let words = self.computed_again(tenant, move || harness::at_work(&events)).await?;
         if words.is_empty() {
             return Ok(Some(view));
         }
@@ -135,7 +136,7 @@ impl Service {
         };
         let tokenizer = plan.tokenizer;
         let chosen = move || choose(&mut others, &mut found, tokens_max, tokenizer);
-        let (recalled, passages) = blocking(chosen).await?;
+        let (recalled, passages) = self.computed_again(tenant, chosen).await?;
         view.recalled = recalled.ok_or(Unrecalled::NothingFits);
         view.passages = passages;
         Ok(Some(view))
@@ -236,13 +237,4 @@ fn choose(
     others.append(line);
     let recalled = harness::recalled(others, tokens_max, &tokenizer);
     (recalled, std::mem::take(others))
-}
-
-/// Runs what counts tokens on a blocking thread.
-pub(super) async fn blocking<T: Send + 'static>(
-    run: impl FnOnce() -> T + Send + 'static,
-) -> ServiceResult<T> {
-    tokio::task::spawn_blocking(run).await.map_err(|_| {
-        ServiceError::new(Code::InternalError, "the window was not built: see the server's log")
-    })
 }

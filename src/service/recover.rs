@@ -134,22 +134,23 @@ impl Service {
                 Recovered::Found(Box::new(self.find(&key, words, at, bytes_max).await?))
             }
             (Some(Cursor::Step { ordinal, byte_offset }), _) => {
-                let found = self.look(&key, at, |facts| step_at(facts, ordinal)).await?;
+                let found = self.look(&key, at, move |facts| step_at(facts, ordinal)).await?;
                 let found = found.ok_or_else(foreign_cursor)?;
                 self.step_page(&key, found, byte_offset, bytes_max).await?
             }
             (Some(Cursor::List { list, before }), _) => {
-                let page = |facts: &Facts| list_page(&facts.research, list, before, bytes_max);
+                let page = move |facts: &Facts| list_page(&facts.research, list, before, bytes_max);
                 self.look(&key, at, page).await?
             }
             (None, Some(number)) => {
-                let branch = call.branch.as_deref();
-                let found = self.look(&key, at, |facts| step_of(facts, number, branch)).await??;
+                let branch = call.branch.clone();
+                let find = move |facts: &Facts| step_of(facts, number, branch.as_deref());
+                let found = self.look(&key, at, find).await??;
                 self.step_page(&key, found, 0, bytes_max).await?
             }
             (None, None) => {
                 let room = bytes_max.saturating_sub(session.as_str().len());
-                let view = |facts: &Facts| harness::overview(facts, false, room);
+                let view = move |facts: &Facts| harness::overview(facts, false, room);
                 Recovered::Overview(Box::new(self.look(&key, at, view).await?))
             }
         };
@@ -169,7 +170,7 @@ impl Service {
     ) -> ServiceResult<Vec<Past>> {
         let mut history = Vec::new();
         for info in self.latest(caller, workspace, limit).await? {
-            let past = self.peek_facts(&info.key, |info, facts| past(info.clone(), facts)).await;
+            let past = self.peek_view(&info.key, |info, facts| past(info.clone(), facts)).await;
             match past {
                 Ok(past) => history.push(past),
                 Err(error) if error.code.is_gone() => {}
@@ -189,15 +190,15 @@ impl Service {
     }
 
     /// Runs a function on the facts as of now, or as of the given position.
-    pub(super) async fn look<T>(
+    pub(super) async fn look<T: Send + 'static>(
         &self,
         key: &SessionKey,
         at: Option<Position>,
-        look: impl FnOnce(&Facts) -> T + Send,
+        look: impl FnOnce(&Facts) -> T + Send + 'static,
     ) -> ServiceResult<T> {
         match at {
-            Some(position) => Ok(look(&self.facts_at(key, position).await?)),
-            None => self.with_facts(key, |_, facts| look(facts)).await,
+            Some(position) => self.view_at(key, position, look).await,
+            None => self.view_facts(key, |_, facts| look(facts)).await,
         }
     }
 

@@ -34,11 +34,19 @@ pub struct ResearchOptions {
     pub answer_bytes_max: usize,
     /// Memory for facts of sessions, in bytes; default 64 MiB.
     pub facts_bytes_max: usize,
+    /// Bytes that computations may hold in memory together, and the same for the facts of sessions
+    /// in use; default 256 MiB. A tenant may hold half of it.
+    pub held_bytes_max: usize,
 }
 
 impl Default for ResearchOptions {
     fn default() -> Self {
-        Self { steps_max: 0, answer_bytes_max: harness::ANSWER_BYTES, facts_bytes_max: 64 << 20 }
+        Self {
+            steps_max: 0,
+            answer_bytes_max: harness::ANSWER_BYTES,
+            facts_bytes_max: 64 << 20,
+            held_bytes_max: 256 << 20,
+        }
     }
 }
 
@@ -147,18 +155,18 @@ impl Service {
         let room = room.filter(|_| call.coverage);
         let ids = session.as_str().len() + continues.as_ref().map_or(0, |id| id.as_str().len());
         let bytes_max = room.unwrap_or(whole).saturating_sub(ids);
-        let key = caller.key(&session);
+        let (key, number, shown) = (caller.key(&session), call.step.number, call);
         let (full, overview, gap_opened, gap_closed, coverage) = self
-            .with_facts(&key, |_, facts| {
+            .peek_view(&key, move |_, facts| {
                 let steps = facts.research.steps().len();
-                let full = call.full.unwrap_or(steps <= FULL_STEPS_MAX);
+                let full = shown.full.unwrap_or(steps <= FULL_STEPS_MAX);
                 let gap = |name: Option<&str>| {
                     let line = gap_line(&facts.research, name)?;
                     let description = harness::fit(&line.description, GAP_BYTES_MAX).text;
                     Some(GapLine { description, ..line })
                 };
-                let opened = call.gap.as_ref().map(|_| gap_id(&call.step));
-                let (opened, closed) = (gap(opened.as_deref()), gap(call.closes_gap.as_deref()));
+                let opened = shown.gap.as_ref().map(|_| gap_id(&shown.step));
+                let (opened, closed) = (gap(opened.as_deref()), gap(shown.closes_gap.as_deref()));
                 let told: usize = opened.iter().chain(&closed).map(GapLine::bytes).sum();
                 let overview = harness::overview(facts, full, bytes_max.saturating_sub(told));
                 let coverage = room.map(|_| harness::coverage(&facts.research));
@@ -168,7 +176,7 @@ impl Service {
         Ok(StepAnswer {
             session,
             bound_by,
-            number: call.step.number,
+            number,
             extent,
             repeated,
             continues,

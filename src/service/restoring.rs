@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
-    adapting::{THRESHOLD, share_name},
     added::event,
     directory::continues,
     line::{ChainLink, read_before, restored_from, saved_at},
@@ -18,7 +17,7 @@ use crate::{
     event::{Batch, BatchKey, NewEvent, Position, SessionId, kinds, limits},
     harness::{
         self, Asked, By, CONTEXT_ITEMS_MAX, PRIORITY_THRESHOLD, RESTORE_TOKENS, RESTORE_TOKENS_MAX,
-        RESTORE_TOKENS_MIN, Restored, Tokenizer,
+        RESTORE_TOKENS_MIN, Restored, Spent, Tokenizer,
     },
     projection::{
         Facts,
@@ -67,8 +66,6 @@ pub struct RestoreCall {
     pub only_look: bool,
     /// Whether to say why each item was chosen.
     pub explain: bool,
-    /// Whether the shares follow what the last restore kept; left out: as the server is set.
-    pub adapt: Option<bool>,
     /// A retry with the same key answers the same.
     pub key: Option<BatchKey>,
 }
@@ -80,13 +77,11 @@ pub struct RestoreOptions {
     pub threshold: u8,
     /// Context items at most.
     pub items_max: usize,
-    /// Whether the shares follow what the last restore kept of what was used.
-    pub adapts: bool,
 }
 
 impl Default for RestoreOptions {
     fn default() -> Self {
-        Self { threshold: PRIORITY_THRESHOLD, items_max: CONTEXT_ITEMS_MAX, adapts: false }
+        Self { threshold: PRIORITY_THRESHOLD, items_max: CONTEXT_ITEMS_MAX }
     }
 }
 
@@ -140,12 +135,10 @@ impl Service {
             self.in_workspace(caller, workspace, own).await.map_err(no_successor)?;
         }
         let Choice { info, at, mut notices } = self.to_restore(caller, workspace, &call).await?;
-        let percents = match call.adapt.unwrap_or(self.restoring.adapts) {
-            true => self.adapted(&info, at.unwrap_or(info.tail), &asked).await?,
-            false => BTreeMap::new(),
-        };
-        let asked = Asked { session: info.key.session.to_string(), percents, ..asked };
-        let look = |facts: &Facts| {
+        let asked = Asked { session: info.key.session.to_string(), ..asked };
+        let of = asked.clone();
+        let look = move |facts: &Facts| {
+            let asked = of;
             let likeness = (asked.by == By::Vector).then(|| likeness(facts));
             let likeness = likeness.as_ref().map(|one| one as &dyn Fn(&str) -> usize);
             let restored = harness::restore(facts, &asked, Tokenizer::Claude, likeness);
@@ -153,11 +146,13 @@ impl Service {
             (restored, alike, facts.reached())
         };
         let (restored, alike, position) = match at.filter(|at| *at < info.tail) {
-            Some(at) => look(&self.line_facts_at(&info.key, at).await?),
-            None => self.with_line(&info.key, |_, facts| look(facts)).await?,
+            Some(at) => {
+                let facts = self.line_facts_at(&info.key, at).await?;
+                self.viewed(&caller.scope.tenant, facts.weight(), move || look(&facts)).await?
+            }
+            None => self.view_line(&info.key, look).await?,
         };
         let weights = weights(&asked, &restored);
-        notices.extend(moved(&restored));
         let from = info.key.session.clone();
         let mut session = None;
         if !call.only_look {
@@ -213,7 +208,7 @@ impl Service {
         let link = link.ok_or_else(|| ServiceError::new(Code::InternalError, "no such link"))?;
         let look =
             |info: &SessionInfo, facts: &Facts| (past(info.clone(), facts), facts.saved.tokens());
-        let (past, tokens) = self.with_facts(&caller.key(session), look).await?;
+        let (past, tokens) = self.view_facts(&caller.key(session), look).await?;
         Ok((link, past, tokens))
     }
 
@@ -518,7 +513,6 @@ fn asked(workspace: &str, call: &RestoreCall, usual: RestoreOptions) -> ServiceR
         workspace: workspace.to_owned(),
         explain: call.explain,
         continues: !call.only_look,
-        percents: BTreeMap::new(),
     })
 }
 
@@ -530,22 +524,12 @@ fn weights(asked: &Asked, restored: &Restored) -> BTreeMap<String, u64> {
         ("frequency", 10),
         ("specificity", 10),
         ("category", 15),
-        (THRESHOLD, u64::from(asked.threshold)),
+        ("threshold", u64::from(asked.threshold)),
     ];
     let named = named.map(|(name, weight)| (name.to_owned(), weight));
-    let shares = restored.shares.iter().map(|one| (share_name(one.name), one.percent as u64));
+    let share = |one: &Spent| (format!("share.{}", one.name), one.percent as u64);
+    let shares = restored.shares.iter().map(share);
     named.into_iter().chain(shares).collect()
-}
-
-/// Says which shares are not as usual.
-fn moved(restored: &Restored) -> Option<String> {
-    let other = restored.shares.iter().filter(|one| one.percent != one.usual);
-    let other: Vec<String> =
-        other.map(|one| format!("{} {} % ({} %)", one.name, one.percent, one.usual)).collect();
-    (!other.is_empty()).then(|| {
-        let shares = other.join(", ");
-        format!("shares adapted to what was used of the last restore: {shares}")
-    })
 }
 
 /// Says of a text how alike it is to what the user wants of the session, by `hash-512`, from 0 to

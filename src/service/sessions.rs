@@ -7,6 +7,7 @@ use super::{
     Caller, Emitted, Next, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status,
     added::adds,
     admit::admit,
+    error::check_count,
     notebook::{is_notebook, refuse_reserved},
     page, status,
     store_error::unwritten,
@@ -113,6 +114,8 @@ impl Service {
         caller: &Caller,
         query: SessionQuery,
     ) -> ServiceResult<SessionPage> {
+        check_count("statuses[]", query.statuses.len())?;
+        check_count("metadata[]", query.metadata.len())?;
         let archived = query.statuses.iter().any(|wanted| wanted == Status::Terminated.as_str());
         let limit = page_limit(query.limit)?;
         let filters = !query.statuses.is_empty() || !query.metadata.is_empty();
@@ -146,8 +149,9 @@ impl Service {
         limit: usize,
     ) -> ServiceResult<(Vec<SessionInfo>, usize)> {
         let seen = Arc::new(Mutex::from((Vec::new(), 0)));
-        let mut after = None;
+        let (mut after, mut place) = (None, None);
         loop {
+            place = Some(self.places.turn(&caller.scope.tenant, place).await?);
             let found = Arc::clone(&seen);
             let count = move |info: &SessionInfo| {
                 if !is_notebook(&info.key.session) {

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{Caller, Service, ServiceError, ServiceResult, page};
+use super::{Caller, Service, ServiceError, ServiceResult, error::check_count, page};
 use crate::{
     event::{Event, EventType, Point, Position, Range, SessionId, SessionKey, Timestamp, limits},
     store::{Fill, Gap, Read, Watch},
@@ -126,6 +126,7 @@ impl Service {
             let problem = format!("at most {}", limits::WAIT_MS_MAX);
             return Err(ServiceError::invalid("wait_ms", problem));
         }
+        check_count("types", query.types.len())?;
         let key = caller.key(session);
         if query.wait.is_zero() {
             let plan = self.plan(&key, query).await?;
@@ -260,9 +261,9 @@ impl Service {
             gaps: Vec::new(),
             types_seen: Vec::new(),
         };
-        let mut full = false;
+        let (mut full, mut place) = (false, None);
+        let filtered = !query.types.is_empty();
         while !full {
-            let filtered = !query.types.is_empty();
             let bytes_left = plan.bytes_max.saturating_sub(body_bytes(&page.events));
             let read = Read {
                 range: left,
@@ -294,7 +295,10 @@ impl Service {
             if left.is_empty() {
                 break;
             }
-            // A filter may pass over the whole session.
+            // A filter may pass over the whole session: beyond the first read in a place.
+            if filtered {
+                place = Some(self.places.turn(&key.scope.tenant, place).await?);
+            }
             tokio::task::yield_now().await;
         }
         finish(&mut page, plan, end);
@@ -445,10 +449,13 @@ pub struct Follow {
 
 impl Follow {
     /// Lets only these types through; empty for all.
-    #[must_use]
-    pub fn only(mut self, types: Vec<EventType>) -> Self {
+    ///
+    /// # Errors
+    /// `invalid_request` for too many.
+    pub fn only(mut self, types: Vec<EventType>) -> ServiceResult<Self> {
+        check_count("types", types.len())?;
         self.types = types;
-        self
+        Ok(self)
     }
 
     /// The next position to read.

@@ -163,11 +163,11 @@ impl Service {
     ) -> ServiceResult<(Vec<ToolOutput>, ToolMemory)> {
         let tokens_max = budget(tokens_max)?;
         let key = caller.key(session);
-        let look = |facts: &Facts| {
+        let look = move |facts: &Facts| {
             let all = facts.remembered.within(tokens_max).filter(|one| one.result >= from);
             (all.cloned().collect::<Vec<_>>(), figures(facts, tokens_max))
         };
-        let (mut memories, figures) = self.with_facts(&key, |_, facts| look(facts)).await?;
+        let (mut memories, figures) = self.view_facts(&key, move |_, facts| look(facts)).await?;
         memories.reverse();
         let mut outputs = Vec::with_capacity(memories.len());
         for memory in memories {

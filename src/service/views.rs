@@ -45,21 +45,19 @@ pub struct CompactionsView {
 
 impl Service {
     /// Runs a function on the facts of a session as of a point, or as of now.
-    async fn look_at<T>(
+    async fn look_at<T: Send + 'static>(
         &self,
         caller: &Caller,
         session: &SessionId,
         at: Option<&Point>,
-        look: impl FnOnce(&Facts) -> T + Send,
+        look: impl FnOnce(&Facts) -> T + Send + 'static,
     ) -> ServiceResult<T> {
         let key = caller.key(session);
-        match at {
-            Some(_) => {
-                let position = self.as_of(&key, at).await?;
-                Ok(look(&self.facts_at(&key, position).await?))
-            }
-            None => self.with_facts(&key, |_, facts| look(facts)).await,
-        }
+        let at = match at {
+            Some(_) => Some(self.as_of(&key, at).await?),
+            None => None,
+        };
+        self.look(&key, at, look).await
     }
 
     /// The overview of a session; with `tokens_max`, of about so many tokens at most; with

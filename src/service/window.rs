@@ -1,9 +1,11 @@
 //! The window view: reads as much of a session as a budget may show, its beginning and its end,
 //! and lets harness choose. It must not know a message.
 
+use std::sync::Arc;
+
 use super::{
-    Caller, RecallFrom, RecallView, Service, ServiceError, ServiceResult,
-    recalling::{blocking, usual},
+    Caller, RecallFrom, RecallView, Service, ServiceError, ServiceResult, error::check_count,
+    recalling::usual,
 };
 use crate::{
     event::{Event, Point, Position, Range, SessionId, SessionKey, kinds},
@@ -21,7 +23,9 @@ const NEWEST_EVENTS: usize = 256;
 const NEWEST_BYTES: usize = 4 << 20;
 /// Most events and bytes of bodies read for one window.
 const EVENTS_MAX: usize = 50_000;
-const BYTES_MAX: usize = 64 << 20;
+const BYTES_MAX: usize = 32 << 20;
+/// Bytes that a window holds for each byte of a body: the body, its text, and the message.
+const HELD_FOR_A_BYTE: usize = 3;
 
 /// The parameters of a window.
 #[derive(Clone, Debug)]
@@ -84,12 +88,17 @@ impl Service {
         }
         let recall = (recall_from, recall_tokens);
         let tokenizer = plan.tokenizer;
+        let tenant = &caller.scope.tenant;
+        let first = HELD_FOR_A_BYTE * (HEAD_BYTES + NEWEST_BYTES);
+        let mut room = Some(self.room(tenant, first).await?);
         let head = if begin.is_some() { Vec::new() } else { self.head(&key, at).await? };
         let after_head = head.last().map_or(Position::ZERO, |event| event.position.plus(1));
         let start = begin.unwrap_or(after_head);
         let (mut from, mut chunk, mut bytes) = (at, NEWEST_EVENTS, 0);
-        let mut newest: Vec<Event> = Vec::new();
+        let (heads, mut events) = (head.len(), head);
+        let mut place = self.places.ask(&key.scope.tenant).await?;
         loop {
+            self.computations.fit(tenant, &mut room, first + HELD_FOR_A_BYTE * bytes)?;
             let read = Read {
                 range: Range::new(start, from),
                 events_max: chunk,
@@ -100,14 +109,19 @@ impl Service {
             let slice = self.store.read(&key, read).await?;
             from = if slice.covered.is_empty() { start } else { slice.covered.from };
             bytes += slice.events.iter().map(|event| event.body.len()).sum::<usize>();
-            newest.splice(0..0, slice.events);
-            let events: Vec<Event> = head.iter().chain(&newest).cloned().collect();
-            let window = built(events.clone(), at, plan.clone()).await?;
-            let more = from > start && newest.len() < EVENTS_MAX && bytes < BYTES_MAX;
+            events.splice(heads..heads, slice.events);
+            let (all, by) = (events, plan.clone());
+            let build = move || (harness::window(&all, at, &by), all);
+            let window;
+            (place, (window, events)) = place.run(build).await?;
+            let more = from > start && events.len() < EVENTS_MAX && bytes < BYTES_MAX;
             if !(window.whole && more) {
+                drop(place);
                 let view = WindowView { window, tokenizer, position: at, recall: None };
-                return self.with_recall(caller, session, recall, (view, events, plan)).await;
+                let of = (view, Arc::new(events), plan);
+                return self.with_recall(caller, session, recall, of).await;
             }
+            place = place.give_way().await?;
             chunk = chunk.saturating_mul(2);
         }
     }
@@ -118,13 +132,15 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         recall: (RecallFrom, usize),
-        (mut view, events, mut plan): (WindowView, Vec<Event>, Plan),
+        (mut view, events, mut plan): (WindowView, Arc<Vec<Event>>, Plan),
     ) -> ServiceResult<WindowView> {
-        let of = (&view.window, events.clone(), &plan);
+        let of = (&view.window, &events, &plan);
         view.recall = self.recall(caller, session, recall, of).await?;
         if let Some(RecallView { recalled: Ok(recalled), .. }) = &view.recall {
             plan.recalled = Some(recalled.clone());
-            view.window = built(events, view.position, plan).await?;
+            let at = view.position;
+            let build = move || harness::window(&events, at, &plan);
+            view.window = self.computed_again(&caller.scope.tenant, build).await?;
         }
         Ok(view)
     }
@@ -135,6 +151,7 @@ impl Service {
             let problem = format!("from {WINDOW_TOKENS_MIN} to {WINDOW_TOKENS_MAX}");
             return Err(ServiceError::invalid("tokens_max", problem));
         }
+        check_count("transforms[]", query.transforms.len())?;
         let usual = match query.shape {
             Shape::Anthropic => Tokenizer::Claude,
             Shape::Events | Shape::OpenAi => Tokenizer::O200k,
@@ -178,9 +195,4 @@ impl Service {
         events.truncate(end);
         Ok(events)
     }
-}
-
-/// Builds the window on a blocking thread: counting tokens takes time.
-async fn built(events: Vec<Event>, at: Position, plan: Plan) -> ServiceResult<Window> {
-    blocking(move || harness::window(&events, at, &plan)).await
 }

@@ -166,8 +166,9 @@ pub trait Derived: Send + Sync {
 
     /// Opens a derived file, checked as a whole. It may read all of the file: call it where waiting
     /// for the disk is allowed. An erasure and a redaction wait for the answer to be dropped: hold
-    /// it while you compute, not across an `await`, nor across a call of the store. One that is
-    /// [`Mapped::is_hurt`] is to be dropped with [`Self::drop_derived`], and made anew.
+    /// it while you compute, not across an `await`, nor across another call of the store, and drop
+    /// it within milliseconds once it [is hurt](Mapped::is_hurt): it is opened anew then, or is
+    /// lost and made anew.
     ///
     /// # Errors
     /// [`StoreError::DerivedLost`] when it is gone or not what was put: then it goes, too.
@@ -176,8 +177,9 @@ pub trait Derived: Send + Sync {
         Err(not_offered())
     }
 
-    /// Destroys a derived file; one that is gone is success. Its bytes are in no file then. It
-    /// waits for those who have it open.
+    /// Takes a derived file away; one that is gone is success. Its bytes are in no file then, but
+    /// where it is open: then they go after the last reader, with a later settling, erasure or
+    /// start.
     ///
     /// # Errors
     /// [`StoreError::Io`]: it is not there any more, and bytes of it may be left until a later

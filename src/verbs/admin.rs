@@ -179,6 +179,7 @@ pub struct AuditQuery {
     pub order: Option<String>,
     /// Only these types
     #[serde(rename = "types[]")]
+    #[schemars(length(max = 100))]
     pub types: Vec<String>,
     /// Processed at or after; also gt, lt, lte
     #[serde(rename = "created_at[gte]")]

@@ -132,6 +132,7 @@ pub struct EventsQuery {
     pub order: Option<String>,
     /// Only these types
     #[serde(rename = "types[]")]
+    #[schemars(length(max = 100))]
     pub types: Vec<String>,
     /// Processed at or after; also gt, lt, lte
     #[serde(rename = "created_at[gte]")]
@@ -286,6 +287,7 @@ pub struct FollowQuery {
     pub from: Option<String>,
     /// Only these types
     #[serde(rename = "types[]")]
+    #[schemars(length(max = 100))]
     pub types: Vec<String>,
 }
 

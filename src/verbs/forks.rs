@@ -121,6 +121,7 @@ pub struct DiffQuery {
     pub tokens_max: Option<usize>,
     /// Transforms of the windows compared, as viewWindow takes them
     #[serde(rename = "transforms[]")]
+    #[schemars(length(max = 100))]
     pub transforms: Vec<String>,
     /// Format of the windows compared: `events` (the default), `anthropic` or `openai`
     pub format: Option<String>,

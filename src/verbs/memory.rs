@@ -172,6 +172,7 @@ pub struct ListMemory;
 pub struct ListMemoryQuery {
     /// Only of these kinds: episodic, semantic, procedural, working
     #[serde(rename = "kinds[]")]
+    #[schemars(length(max = 100))]
     pub kinds: Vec<String>,
     /// Also those that were superseded or ended
     pub include_ended: bool,

@@ -56,9 +56,11 @@ pub struct SearchQuery {
     pub workspace: Option<String>,
     /// Only events of these types
     #[serde(rename = "types[]")]
+    #[schemars(length(max = 100))]
     pub types: Vec<String>,
     /// Only items of memory of these kinds: episodic, semantic, procedural, working
     #[serde(rename = "kinds[]")]
+    #[schemars(length(max = 100))]
     pub kinds: Vec<String>,
     /// Only by this speaker: user, agent, tool, or a name
     pub who: Option<String>,
@@ -102,8 +104,10 @@ pub struct SearchBody {
     /// Only sessions of this workspace, by its whole name
     pub workspace: Option<String>,
     /// Only events of these types
+    #[schemars(length(max = 100))]
     pub types: Vec<String>,
     /// Only items of memory of these kinds: episodic, semantic, procedural, working
+    #[schemars(length(max = 100))]
     pub kinds: Vec<String>,
     /// Only by this speaker: user, agent, tool, or a name
     pub who: Option<String>,

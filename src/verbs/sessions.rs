@@ -127,6 +127,7 @@ pub struct ListQuery {
     pub include_archived: bool,
     /// Only of these statuses
     #[serde(rename = "statuses[]")]
+    #[schemars(length(max = 100))]
     pub statuses: Vec<String>,
     /// Created at or after; also gt, lt, lte
     #[serde(rename = "created_at[gte]")]
@@ -142,6 +143,7 @@ pub struct ListQuery {
     pub created_lt: Option<String>,
     /// Only with these pairs of metadata, each NAME=VALUE
     #[serde(rename = "metadata[]")]
+    #[schemars(length(max = 100))]
     pub metadata: Vec<String>,
     /// Only created for this agent
     pub agent_id: Option<String>,

@@ -2,7 +2,7 @@
 //! value that is not valid is refused by the name of its parameter. It must not hold a default.
 
 use crate::{
-    event::{EventType, Point, Timestamp},
+    event::{EventType, Point, Timestamp, limits},
     service::{ServiceError, ServiceResult, Window},
 };
 
@@ -76,6 +76,11 @@ pub fn words<T: AsRef<str>>(list: &[T]) -> impl Iterator<Item = &str> {
 /// # Errors
 /// `invalid_request`, naming `types[]`.
 pub fn types<T: AsRef<str>>(list: &[T]) -> ServiceResult<Vec<EventType>> {
+    let count = words(list).count();
+    if count > limits::FILTER_VALUES_MAX {
+        let problem = format!("{count} values; {} are allowed", limits::FILTER_VALUES_MAX);
+        return Err(ServiceError::invalid("types[]", problem));
+    }
     let parse =
         |text| EventType::new(text).map_err(|error| ServiceError::invalid("types[]", error));
     words(list).map(parse).collect()

@@ -49,6 +49,7 @@ pub struct WindowQuery {
              `filter[:types=A|B,drop=A|B,duplicates]`, `reorder[:slack=PERCENT]`, \
              `annotate[:times]`"]
     #[serde(rename = "transforms[]")]
+    #[schemars(length(max = 100))]
     pub transforms: Vec<String>,
     /// `events` (the default), `anthropic` or `openai`
     pub format: Option<String>,

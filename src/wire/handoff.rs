@@ -179,9 +179,6 @@ pub struct RestoreRequest {
     /// Say why each item was chosen
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub explain: bool,
-    /// Adapt the shares of the budget to what the session used of the restore it began with
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub adapt: Option<bool>,
 }
 
 impl From<RestoreRequest> for RestoreCall {
@@ -196,7 +193,6 @@ impl From<RestoreRequest> for RestoreCall {
             algorithm: asked.algorithm,
             only_look: asked.create == Some(false),
             explain: asked.explain,
-            adapt: asked.adapt,
             key: None,
         }
     }

@@ -37,7 +37,7 @@ pub const NDJSON: &str = "application/x-ndjson";
 /// Media type of server-sent events.
 pub const SSE: &str = "text/event-stream";
 
-pub use crate::harness::{NOTICE, TRUST, framed, speaks_of_it, words as recall_words};
+pub use crate::harness::{NOTICE, TRUST, framed, quote, speaks_of_it, words as recall_words};
 
 /// Whether a number is left out of an answer.
 pub(crate) fn is_zero<T: Default + PartialEq>(number: &T) -> bool {

@@ -177,6 +177,9 @@ pub struct Behind {
     pub indexed_to: u64,
     /// Events that it has.
     pub tail: u64,
+    /// Whether it could not be read: what is missing is not searched, however long a search waits.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unreadable: bool,
 }
 
 /// How much of what is recorded a search has looked at.
@@ -188,7 +191,10 @@ pub struct Complete {
     pub sessions_behind: u64,
     /// Events that are not in the index.
     pub events_behind: u64,
-    /// Those sessions, up to 20.
+    /// Those of the sessions that could not be read. Each is tried again after a while.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sessions_unreadable: u64,
+    /// Sessions that are not wholly in the index, up to 20: first those that could not be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub behind: Vec<Behind>,
     /// With an embedder: `used`, or `absent` where it did not answer: then words alone rank.
@@ -234,11 +240,13 @@ impl Complete {
             session: one.session.to_string(),
             indexed_to: one.indexed_to.0,
             tail: one.tail.0,
+            unreadable: one.is_unreadable,
         });
         Self {
             is_complete: is_noted && coverage.sessions_behind == 0,
             sessions_behind: coverage.sessions_behind,
             events_behind: coverage.events_behind,
+            sessions_unreadable: coverage.sessions_unreadable,
             behind: behind.collect(),
             meaning: meaning.map(|meaning| meaning.as_str().to_owned()),
             vectors_behind: vectors.map(|service::VectorsBehind { events, problem }| {

@@ -162,6 +162,70 @@ fn nested_lists_from_many_clients_at_once_keep_to_their_room() {
     server.kill();
 }
 
+/// Properties of an entity that are as large as may be: eight texts that are the same but for the
+/// last one, or eight lists of empty lists.
+fn large_properties(row: usize) -> String {
+    let text = |at: usize| format!(r#""p{at}":"{}""#, "\\n".repeat(4_000));
+    let list = |at: usize| format!(r#""p{at}":{}"#, nested(8_000));
+    let all: Vec<String> = match row % 4 {
+        0 => (0..7).map(text).collect(),
+        _ => (0..7).map(list).collect(),
+    };
+    format!(r#"{{"properties":{{{},"p7":"{}{row:04}"}}}}"#, all.join(","), "x".repeat(7_000))
+}
+
+#[test]
+fn queries_that_sort_by_large_properties_all_at_once_do_not_exhaust_a_small_memory() {
+    const ROWS: usize = 500;
+    let home = tempfile::tempdir().unwrap();
+    let mut server = limited(home.path());
+    let address = server.address;
+    let wire = || Wire::new(address).patient(Duration::from_secs(120));
+    std::thread::scope(|scope| {
+        for client in 0..8 {
+            scope.spawn(move || {
+                for row in (client..ROWS).step_by(8) {
+                    let path = format!("/v1/workspaces/w/entities/thing/e{row:04}");
+                    let json = [("content-type", "application/json")];
+                    let reply = wire().call("PUT", &path, &json, &large_properties(row));
+                    let reply = reply.expect("an answer");
+                    assert_eq!(reply.status, 200, "{}", reply.body);
+                }
+            });
+        }
+    });
+    let before = server.status("VmRSS") >> 10;
+    let sorts: Vec<String> =
+        (0..8).map(|at| format!(r#"{{"field":"p{at}","order":"desc"}}"#)).collect();
+    let query = format!(r#"{{"source":"told","limit":1,"sort":[{}]}}"#, sorts.join(","));
+    let full = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            let (query, full) = (&query, &full);
+            scope.spawn(move || {
+                for _ in 0..2 {
+                    let reply = wire().post("/v1/workspaces/w/entities/query", query);
+                    let reply = reply.expect("an answer");
+                    if reply.verdict() == (429, "limit_reached".to_owned()) {
+                        full.fetch_add(1, Ordering::Relaxed);
+                        continue;
+                    }
+                    assert_eq!(reply.status, 200, "{}", reply.body);
+                    let found = reply.json();
+                    // Lists come after texts, so that the greatest row is the last with lists.
+                    let first = (&found["entities"][0]["id"], &found["total"]);
+                    assert_eq!(first, (&"e0499".into(), &ROWS.into()));
+                }
+            });
+        }
+    });
+    assert!(server.is_alive(), "{}", server.said());
+    let peak = server.status("VmHWM") >> 10;
+    eprintln!("{before} MiB resident, {peak} at most; {} had to come back", full.into_inner());
+    assert!(peak < before + 256, "{peak} MiB resident, {before} before");
+    server.kill();
+}
+
 #[test]
 fn clients_that_want_much_do_not_exhaust_a_small_memory() {
     let home = tempfile::tempdir().unwrap();

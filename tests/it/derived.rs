@@ -5,20 +5,22 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use sessionlog::{
-    event::{EventId, Position, Range, Scope},
+    env::Env,
+    event::{EventId, Position, Range, Scope, SessionKey},
     store::{
-        Change, Derived, DerivedName, Held, Maintain, Moved, Moves, Since, Store, StoreError,
-        StoreResult, Survival, derived::LABEL_BYTES_MAX, local::Local,
+        Change, Derived, DerivedName, Held, Maintain, Moved, Moves, NewSession, Since, Store,
+        StoreError, StoreResult, Survival, derived::LABEL_BYTES_MAX, local::Local,
     },
 };
 use sessionlog_sim::{Call, Fault, Op, Sim};
 
 use crate::{
     bytes::holds,
-    engines::{append, batch, create, event, key, named, small},
+    engines::{append, batch, create, event, key, named, other_scope, small},
     forks::fork,
     life::{machine, runtime},
     nth::{Nth, cases},
+    rest::{Gate, Gated},
     store::on_every_engine,
 };
 
@@ -488,6 +490,215 @@ fn an_erasure_waits_for_a_reader_and_hides_the_file_from_others() {
             erased.join().unwrap().unwrap();
             assert_eq!(sim.read_durable(&format!("derived/{both}")), None);
             assert_eq!(names(&*store), BTreeSet::from([other]));
+        });
+    }
+}
+
+/// A redaction of an event of the session `gone`, on a thread of its own.
+fn redacting(
+    store: &Arc<Local>,
+    event: &'static str,
+) -> std::thread::JoinHandle<StoreResult<Option<Position>>> {
+    let store = Arc::clone(store);
+    std::thread::spawn(move || {
+        let id = EventId::new(event).unwrap();
+        runtime().handle().block_on(async { store.redact(&key("gone"), &id).await })
+    })
+}
+
+#[test]
+fn a_redaction_that_waits_for_a_reader_holds_up_no_other_call() {
+    for encrypted in [false, true] {
+        let sim = machine(99, encrypted);
+        runtime().block_on(async {
+            let (store, [both, other]) = shelved(&sim).await;
+            let store = Arc::new(store);
+            let away = SessionKey { scope: other_scope(), ..key("away") };
+            for key in [&away, &key("elsewhere")] {
+                let new = NewSession { id: Some(key.session.clone()), ..NewSession::default() };
+                store.create(&key.scope, new).await.unwrap();
+                append(&*store, key, batch([named("1", "\"one\"")])).await.unwrap();
+            }
+            let open = store.open_derived(both).unwrap();
+            let redacted = redacting(&store, "gone-1");
+            while !open.is_hurt() {
+                std::thread::yield_now();
+            }
+            // The reader is asked to give way, and has not yet.
+            assert!(!names(&*store).contains(&both));
+            assert!(store.open_derived(both).is_err());
+            assert_eq!(content(&*store, other).as_deref(), Some(&b"other"[..]));
+            let holds = vec![held(&*store, "stays", 0, 2).await];
+            let made = store.put_derived(b"", holds, b"made").await.unwrap();
+            assert_eq!(content(&*store, made).as_deref(), Some(&b"made"[..]));
+            store.drop_derived(made).await.unwrap();
+            store.erase(&away).await.unwrap();
+            let one = EventId::new("1").unwrap();
+            store.redact(&key("elsewhere"), &one).await.unwrap();
+            let gone = Change { discard: true, ..Change::default() };
+            store.change(&key("elsewhere"), gone).await.unwrap();
+            store.settle().unwrap();
+            assert!(!redacted.is_finished(), "it answers only when the bytes are gone");
+            assert!(sim.read_cached(&format!("derived/{both}")).is_some());
+            drop(open);
+            redacted.join().unwrap().unwrap();
+            assert_eq!(sim.read_durable(&format!("derived/{both}")), None);
+            assert_eq!(names(&*store), BTreeSet::from([other]));
+        });
+    }
+}
+
+#[test]
+fn a_file_that_is_being_made_of_what_is_redacted_meanwhile_is_not_kept() {
+    for encrypted in [false, true] {
+        let sim = machine(100, encrypted);
+        runtime().block_on(async {
+            let (store, [both, other]) = shelved(&sim).await;
+            store.close().await;
+            drop(store);
+            let gated = Gated::new(sim.env().storage, "derived/", Gate::Up);
+            let env = Env { storage: gated.clone(), ..sim.env() };
+            let store = Arc::new(Local::open_local(&env, small()).unwrap());
+            let holds = vec![held(&*store, "gone", 0, 4).await];
+            gated.set(Gate::Down);
+            let making = Arc::clone(&store);
+            let put = std::thread::spawn(move || {
+                let put = async { making.put_derived(b"", holds, &body()).await };
+                runtime().handle().block_on(put)
+            });
+            gated.wait(Gate::SomebodyWaits);
+            let redacted = redacting(&store, "gone-1");
+            while now(&*store, "gone").await.rewritten == 0 || names(&*store).contains(&both) {
+                std::thread::yield_now();
+            }
+            gated.set(Gate::Up);
+            let put = put.join().unwrap();
+            assert!(is_outdated(&put), "{put:?}");
+            redacted.join().unwrap().unwrap();
+            assert_eq!(names(&*store), BTreeSet::from([other]));
+            assert_eq!(derived_files(&sim), [format!("derived/{other}")]);
+            assert_eq!(holding(&sim, &format!("{CANARY} {CANARY}")), Vec::<String>::new());
+        });
+    }
+}
+
+#[test]
+fn a_file_that_is_dropped_while_it_is_read_stays_whole_for_its_reader_and_goes_after_it() {
+    let sim = machine(101, false);
+    runtime().block_on(async {
+        let (store, [both, other]) = shelved(&sim).await;
+        let open = store.open_derived(both).unwrap();
+        store.drop_derived(both).await.unwrap();
+        assert_eq!(names(&store), BTreeSet::from([other]));
+        store.settle().unwrap();
+        assert!(!open.is_hurt() && open.bytes() == body(), "nothing of it was taken away");
+        drop(open);
+        store.settle().unwrap();
+        assert_eq!(derived_files(&sim), [format!("derived/{other}")]);
+    });
+}
+
+#[test]
+fn a_derived_file_from_before_a_redaction_or_an_erasure_is_not_taken_at_a_start() {
+    for (encrypted, erases) in [(false, false), (false, true), (true, false), (true, true)] {
+        let sim = machine(102, encrypted);
+        runtime().block_on(async {
+            let (store, [both, other]) = shelved(&sim).await;
+            store.close().await;
+            drop(store);
+            let before: Vec<_> = derived_files(&sim)
+                .into_iter()
+                .map(|path| (sim.read_durable(&path), path))
+                .collect();
+            let store = open(&sim);
+            assert_eq!(names(&store), BTreeSet::from([both, other]));
+            match erases {
+                true => store.erase(&key("gone")).await.unwrap(),
+                false => {
+                    let id = EventId::new("gone-1").unwrap();
+                    drop(store.redact(&key("gone"), &id).await.unwrap());
+                }
+            }
+            store.close().await;
+            drop(store);
+            for (bytes, path) in &before {
+                sim.remove_durable(path);
+                sim.write_durable(path, 0, bytes.as_ref().unwrap());
+            }
+            let store = open(&sim);
+            assert_eq!(names(&store), BTreeSet::from([other]), "{encrypted}, {erases}");
+            assert_eq!(content(&store, both), None);
+            store.settle().unwrap();
+            assert_eq!(derived_files(&sim), [format!("derived/{other}")]);
+        });
+    }
+}
+
+/// The files are compared with the sessions before one of them takes an event.
+#[test]
+fn a_derived_file_of_events_that_an_older_state_lacks_is_not_taken_although_others_take_their_place()
+ {
+    let sim = machine(103, false);
+    runtime().block_on(async {
+        let store = open(&sim);
+        create(&store, "s").await;
+        append(&store, &key("s"), batch([event("1"), event("2")])).await.unwrap();
+        store.close().await;
+        drop(store);
+        let older: Vec<_> =
+            sim.files().into_iter().map(|path| (sim.read_durable(&path).unwrap(), path)).collect();
+        let store = open(&sim);
+        append(&store, &key("s"), batch([event("3"), event("4")])).await.unwrap();
+        let holds = vec![held(&store, "s", 0, 4).await];
+        let name = store.put_derived(b"", holds, b"of four").await.unwrap();
+        store.close().await;
+        drop(store);
+        for path in sim.files().into_iter().filter(|path| !path.starts_with("derived/")) {
+            sim.remove_durable(&path);
+        }
+        for (bytes, path) in older {
+            sim.write_durable(&path, 0, &bytes);
+        }
+        let store = open(&sim);
+        append(&store, &key("s"), batch([event("5"), event("6")])).await.unwrap();
+        assert_eq!((names(&store), content(&store, name)), (BTreeSet::new(), None));
+    });
+}
+
+#[test]
+fn a_derived_file_of_another_version_or_that_cannot_be_described_goes_and_stops_no_other() {
+    let sim = machine(104, false);
+    runtime().block_on(async {
+        let (store, [both, other]) = shelved(&sim).await;
+        store.close().await;
+        drop(store);
+        // The version is behind the magic.
+        sim.write_durable(&format!("derived/{both}"), 8, &[9]);
+        sim.write_durable("derived/00000000000000aa", 0, b"half");
+        let store = open(&sim);
+        assert_eq!(names(&store), BTreeSet::from([other]));
+        store.settle().unwrap();
+        assert_eq!(derived_files(&sim), [format!("derived/{other}")]);
+    });
+}
+
+#[test]
+fn a_scrub_has_a_derived_file_made_anew_whose_bytes_went_bad_while_it_is_open() {
+    for encrypted in [false, true] {
+        let sim = machine(105, encrypted);
+        runtime().block_on(async {
+            let (store, [both, other]) = shelved(&sim).await;
+            let open = store.open_derived(both).unwrap();
+            store.scrub();
+            assert!(!open.is_hurt());
+            sim.flip(&format!("derived/{both}"), 50_000, 3);
+            store.scrub();
+            assert!(open.is_hurt(), "its readers begin anew");
+            drop(open);
+            assert_eq!((content(&store, both), names(&store)), (None, BTreeSet::from([other])));
+            assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "nothing is lost");
+            store.settle().unwrap();
+            assert_eq!(derived_files(&sim), [format!("derived/{other}")]);
         });
     }
 }

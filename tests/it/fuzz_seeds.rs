@@ -19,6 +19,9 @@ mod index;
 #[cfg(feature = "cli")]
 #[path = "../../fuzz/checks/lines.rs"]
 mod lines;
+#[cfg(feature = "cli")]
+#[path = "../../fuzz/checks/query.rs"]
+mod query;
 #[path = "../../fuzz/checks/recover.rs"]
 pub mod recover;
 #[path = "../../fuzz/checks/store.rs"]
@@ -58,15 +61,28 @@ fn no_line_and_no_message_is_read_otherwise_than_others_read_it() {
     replay("lines", lines::check);
 }
 
-/// In a process of its own, whose memory the kernel limits: a failed allocation ends it.
 #[cfg(feature = "cli")]
 #[test]
 fn no_shape_of_foreign_json_takes_memory_without_bound() {
-    const ALONE: &str = "SESSIONLOG_FOREIGN_ALONE";
-    if std::env::var_os(ALONE).is_some() {
-        return replay("foreign", foreign::check);
-    }
     let name = "fuzz_seeds::no_shape_of_foreign_json_takes_memory_without_bound";
+    in_little_memory(name, || replay("foreign", foreign::check));
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn no_query_of_a_graph_and_no_search_takes_memory_without_bound() {
+    let name = "fuzz_seeds::no_query_of_a_graph_and_no_search_takes_memory_without_bound";
+    in_little_memory(name, || replay("query", query::check));
+}
+
+/// Runs the test of that name in a process of its own, whose memory the kernel limits: a failed
+/// allocation ends it.
+#[cfg(feature = "cli")]
+fn in_little_memory(name: &str, check: fn()) {
+    const ALONE: &str = "SESSIONLOG_IN_LITTLE_MEMORY";
+    if std::env::var_os(ALONE).is_some() {
+        return check();
+    }
     let limited = "ulimit -d 262144 && exec \"$0\" --exact \"$1\" --nocapture";
     let this = std::env::current_exe().unwrap();
     let mut alone = std::process::Command::new("sh");

@@ -7,6 +7,7 @@ mod events;
 mod given;
 mod install;
 mod made;
+mod masked;
 mod outcomes;
 mod private;
 mod said;

@@ -109,6 +109,9 @@ mod settings;
 // First use of the program.
 #[cfg(feature = "cli")]
 mod newcomer;
+// Recorded text in documents that are made.
+#[cfg(feature = "cli")]
+mod quoted;
 // Transcripts of agents' programs, in and out.
 #[cfg(feature = "cli")]
 mod transcripts;

@@ -196,13 +196,13 @@ fn a_session_is_exported_as_a_document_without_secrets() {
     let ran = place.run(&["export", "s", "--format", "md"]);
     let text = ran.out.clone();
     ran.ok();
-    assert!(text.starts_with("# Deploy [private] please\n"), "{text}");
+    assert!(text.starts_with("# Deploy \\[private\\] please\n"), "{text}");
     for part in [
         "- session: `s`",
         "\n## User\n",
         "\n## Agent\n",
         "It is deployed.",
-        "**Call of Bash**",
+        "\n### Call of `Bash`\n",
         "[redacted:",
         "````\n```\nline of output",
         "characters …]",

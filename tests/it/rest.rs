@@ -471,27 +471,41 @@ async fn the_file_beside_a_new_base_is_written_anew_after_a_kill() {
     assert!(based > 0, "a base was written anew");
 }
 
-/// A storage whose segments are opened only when the gate is up.
-struct Gated {
+/// A storage some of whose files are made and opened for reading only when the gate is up.
+pub struct Gated {
     inner: Arc<dyn Storage>,
+    /// What their paths begin with.
+    of: &'static str,
     gate: Mutex<Gate>,
     moved: Condvar,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Gate {
+pub enum Gate {
     Down,
     SomebodyWaits,
     Up,
 }
 
 impl Gated {
-    fn set(&self, gate: Gate) {
+    pub fn new(inner: Arc<dyn Storage>, of: &'static str, gate: Gate) -> Arc<Self> {
+        Arc::new(Self { inner, of, gate: Mutex::new(gate), moved: Condvar::new() })
+    }
+
+    /// Waits until the gate is up, if the path is one of those.
+    fn pass(&self, path: &str) {
+        if path.starts_with(self.of) && *self.gate.lock().unwrap() == Gate::Down {
+            self.set(Gate::SomebodyWaits);
+            self.wait(Gate::Up);
+        }
+    }
+
+    pub fn set(&self, gate: Gate) {
         *self.gate.lock().unwrap() = gate;
         self.moved.notify_all();
     }
 
-    fn wait(&self, wanted: Gate) {
+    pub fn wait(&self, wanted: Gate) {
         let other = |gate: &mut Gate| *gate != wanted;
         drop(self.moved.wait_while(self.gate.lock().unwrap(), other).unwrap());
     }
@@ -499,16 +513,14 @@ impl Gated {
 
 impl Storage for Gated {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
+        self.pass(path);
         self.inner.create(path)
     }
     fn open(&self, path: &str) -> io::Result<Box<dyn File>> {
         self.inner.open(path)
     }
     fn open_read(&self, path: &str) -> io::Result<Box<dyn File>> {
-        if path.starts_with("segments") && *self.gate.lock().unwrap() == Gate::Down {
-            self.set(Gate::SomebodyWaits);
-            self.wait(Gate::Up);
-        }
+        self.pass(path);
         self.inner.open_read(path)
     }
     fn list(&self, directory: &str) -> io::Result<Vec<Entry>> {
@@ -542,8 +554,7 @@ async fn a_session_that_is_being_opened_blocks_no_other() {
     append(&store, &key("s"), batch([event("{}")])).await.unwrap();
     store.close().await;
     drop(store);
-    let (gate, moved) = (Mutex::new(Gate::Down), Condvar::new());
-    let gated = Arc::new(Gated { inner: sim.env().storage, gate, moved });
+    let gated = Gated::new(sim.env().storage, "segments", Gate::Down);
     let store = Local::open(&Env { storage: gated.clone(), ..sim.env() }, small()).unwrap();
     let reader = tokio::spawn({
         let store = Arc::clone(&store);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use sessionlog::client::Request;
 
-use crate::program::{Place, lines};
+use crate::program::{Place, lines, ran};
 
 const CLAUDE: &str = include_str!("../fixtures/transcripts/claude-code.jsonl");
 const CODEX: &str = include_str!("../fixtures/transcripts/codex.jsonl");
@@ -526,4 +526,53 @@ fn a_content_of_too_many_values_is_exported_as_text() {
     assert_eq!(block["content"][0]["text"].as_str(), Some(&*content));
     let view = place.run(&["view", "s", "window", "--tokens-max", "2000"]);
     assert_eq!(view.code, 0, "{}", view.err);
+}
+
+#[test]
+fn millions_of_bad_lines_are_counted_and_the_first_of_them_named_in_little_memory() {
+    let place = Place::new();
+    let count = 2_000_000;
+    let file = place.write("junk.jsonl", &"x\n".repeat(count));
+    // With a reason for each of them it would be three times as much.
+    let limited = "ulimit -d 131072 && exec \"$0\" \"$@\"";
+    for more in [&[][..], &["--json"]] {
+        let import = [env!("CARGO_BIN_EXE_sessionlog"), "import", file.to_str().unwrap()];
+        let arguments = [&["-c", limited], &import[..], more].concat();
+        let ran = ran(place.program("sh", &arguments).spawn().unwrap());
+        assert_eq!(ran.code, 1, "{}", ran.err);
+        if more.is_empty() {
+            assert_eq!(ran.err.lines().count(), 6, "{}", ran.err);
+            let left_out = "1999995 more lines were left out; --json names the first 20";
+            assert!(ran.err.contains(left_out), "{}", ran.err);
+            continue;
+        }
+        let report = &lines(&ran.out)[0];
+        assert_eq!(report["left_out"], json!({ "lines": count, "conversations": 0 }));
+        let named = report["bad_lines"].as_array().unwrap();
+        assert_eq!(
+            (named.len(), &named[0]["line"], &named[19]["line"]),
+            (20, &json!(1), &json!(20))
+        );
+        assert!(ran.out.len() < 4_096, "{}", ran.out);
+    }
+}
+
+#[test]
+fn conversations_that_are_left_out_are_counted_and_the_first_of_them_named() {
+    let place = Place::new();
+    let long = "x".repeat(100_000);
+    let one = |n: usize| {
+        let message = json!({ "role": "user", "content": format!("{n} {long}") });
+        json!({ "id": "same", "messages": [message] }).to_string() + "\n"
+    };
+    let text: String = (0..31).map(one).collect();
+    let file = place.write("same.jsonl", &text);
+    let ran = place.run(&["import", file.to_str().unwrap()]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("skipped 30 of 31 conversations"), "{}", ran.err);
+    assert!(ran.err.contains("and 10 more") && ran.err.lines().count() == 22, "{}", ran.err);
+    let (_, report) = imported(&place, "again.jsonl", &text, &[]);
+    assert_eq!(report["left_out"], json!({ "lines": 0, "conversations": 30 }));
+    assert_eq!(report["bad_lines"].as_array().unwrap().len(), 20, "{report}");
+    assert!(report.to_string().len() < 20_000, "{report}");
 }

@@ -71,6 +71,7 @@ mod search {
     mod bounds;
     mod index;
     mod named;
+    mod paced;
     mod passages;
     mod places;
     mod plain;
@@ -79,6 +80,7 @@ mod search {
     mod snippet;
 }
 mod secrets {
+    mod forms;
     mod members;
     mod recogniser;
 }

@@ -37,7 +37,7 @@ pub(super) struct Answer {
 pub(super) struct Desk {
     client: Client,
     hook: Hook,
-    secrets: Recogniser,
+    secrets: Arc<Recogniser>,
 }
 
 /// Makes a session under that name, of a workspace where one is named.
@@ -65,7 +65,9 @@ impl Desk {
     /// A client of that server; hooks spool in that directory and answer within so many tokens.
     pub(super) fn new(server: Target, spool: PathBuf, hook_tokens: usize) -> Outcome<Self> {
         let client = Client::new(server, "eval")?;
+        let secrets = Arc::new(Recogniser::default());
         let hook = Hook {
+            secrets: Arc::clone(&secrets),
             client: Ok(client.clone()),
             spool: Spool::new(vec![spool], Box::new(|| Ok(None)), Arc::new(SystemEntropy)),
             clock: Arc::new(SystemClock::new()),
@@ -77,9 +79,10 @@ impl Desk {
             tokens_max: hook_tokens,
             // Sessions of other seeds are not what is evaluated.
             recall_max: 0,
+            spent: Duration::ZERO,
             gap: None,
         };
-        Ok(Self { client, hook, secrets: Recogniser::default() })
+        Ok(Self { client, hook, secrets })
     }
 
     /// Makes a session under that name.
@@ -100,7 +103,7 @@ impl Desk {
             session: Some(session.clone()),
         };
         let report = import::import(&self.client, source, &mut |_| {}).await?;
-        match report.bad.first() {
+        match report.bad.named().first() {
             Some(bad) => Err(Failure::Usage(format!("line {}: {}", bad.line, bad.problem))),
             None => Ok(()),
         }

@@ -84,9 +84,6 @@ pub(crate) struct RestoreWork {
     /// Print texts whole or not at all
     #[arg(long)]
     pub(crate) whole: bool,
-    /// Whether the shares of the budget follow what the session used of the restore it began with
-    #[arg(long, value_name = "ON", value_parser = ["on", "off"])]
-    pub(crate) adapt: Option<String>,
     /// Only look: nothing is written, and no session is made
     #[arg(long)]
     pub(crate) look: bool,

@@ -1,6 +1,7 @@
 //! A session as Markdown for a person: who said what, which tools were called, what they answered.
-//! It is bounded: long texts are cut in the middle, and beyond a size events are counted alone. It
-//! must not print, nor look for secrets: its caller removes them.
+//! Each turn begins with a heading, which no recorded text can make. It is bounded: long texts are
+//! cut in the middle, and beyond a size events are counted alone. It must not print, nor look for
+//! secrets: its caller removes them.
 
 use serde_json::Value;
 
@@ -8,6 +9,7 @@ use super::words::{call, content, event, figure, many, word};
 use crate::{
     cli::{screen::one_line, times::Times},
     event::kinds,
+    harness::quote,
 };
 
 /// Bytes of a document at most.
@@ -40,14 +42,14 @@ impl Document {
 
     /// The beginning: a title, and what is known of the session.
     pub(in crate::cli) fn head(&self, title: &str, session: &Value) -> String {
-        let title = one_line(title, TITLE_CHARS);
+        let title = quote::inline(&one_line(title, TITLE_CHARS));
         let mut lines = vec![format!("# {title}"), String::new()];
         let client = session.pointer("/metadata/client").and_then(Value::as_str);
         let time = |name: &str| self.times.date(word(session, name));
         for (name, value) in [
-            ("session", format!("`{}`", word(session, "id"))),
-            ("client", client.unwrap_or_default().to_owned()),
-            ("workspace", code(word(session, "workspace"))),
+            ("session", named(word(session, "id"))),
+            ("client", named(client.unwrap_or_default())),
+            ("workspace", named(word(session, "workspace"))),
             ("begun", time("created_at")),
             ("last written", time("updated_at")),
             ("events", figure(session, "tail").unwrap_or_default().to_string()),
@@ -79,9 +81,11 @@ impl Document {
         let at = figure(one, "position").unwrap_or_default();
         let time = ["created_at", "processed_at"].map(|name| self.times.date(word(one, name)));
         let time = time.into_iter().find(|time| !time.is_empty()).unwrap_or_default();
-        let said =
-            || shortened(&content(one.get("content").unwrap_or(&Value::Null)), MESSAGE_CHARS);
-        let about = format!("<sub>{at} · {time}</sub>");
+        let said = || {
+            let text = content(one.get("content").unwrap_or(&Value::Null));
+            quote::block(&shortened(&text, MESSAGE_CHARS))
+        };
+        let about = format!("*{at} · {}*", quote::inline(&time));
         let error = one.get("is_error").and_then(Value::as_bool) == Some(true);
         match kind {
             kinds::USER_MESSAGE => format!("\n---\n\n## User\n\n{about}\n\n{}", said()),
@@ -91,23 +95,24 @@ impl Document {
                 let text = call(one);
                 // The heading has the name.
                 let given = name.and_then(|name| text.strip_prefix(name)).unwrap_or(&text).trim();
-                let name = one_line(name.unwrap_or("a tool"), TITLE_CHARS);
-                format!("\n**Call of {name}** {about}\n\n{}", fenced(given))
+                let name = named(name.unwrap_or("a tool"));
+                format!("\n### Call of {name}\n\n{about}\n\n{}", fenced(given))
             }
             kind if kinds::is_result(kind) => {
                 let how = if error { "Error" } else { "Result" };
                 let text = content(one.get("content").unwrap_or(&Value::Null));
                 match text.trim().is_empty() {
-                    true => format!("\n{how}: no output {about}"),
-                    false => format!("\n{how} {about}\n\n{}", fenced(&text)),
+                    true => format!("\n### {how}\n\n{about} no output"),
+                    false => format!("\n### {how}\n\n{about}\n\n{}", fenced(&text)),
                 }
             }
-            _ => format!(
-                "\n**{}** {about}\n\n{}\n",
-                one_line(kind, TITLE_CHARS),
-                fenced(&event(one))
-            ),
+            _ => format!("\n### {}\n\n{about}\n\n{}\n", named(kind), fenced(&event(one))),
         }
+    }
+
+    /// A place whose events cannot be read.
+    pub(in crate::cli) fn missing(&self, why: &str) -> String {
+        format!("\n### Missing\n\n{}", quote::inline(why))
     }
 
     /// What is not in it, in a line.
@@ -123,16 +128,12 @@ impl Document {
     }
 }
 
-/// A text in a fence that nothing in it ends.
 fn fenced(text: &str) -> String {
-    let text = shortened(text.trim_end(), OUTPUT_CHARS);
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}\n{text}\n{fence}")
+    quote::fenced(&shortened(text.trim_end(), OUTPUT_CHARS))
 }
 
-fn code(text: &str) -> String {
-    if text.is_empty() { String::new() } else { format!("`{}`", one_line(text, TITLE_CHARS)) }
+fn named(text: &str) -> String {
+    quote::code(&one_line(text, TITLE_CHARS))
 }
 
 /// A text without its middle, where it is too long.

@@ -33,12 +33,12 @@ impl Paper {
         self.lines
     }
 
-    /// A heading, with an empty line above unless it is the first.
+    /// A heading on one line, with an empty line above unless it is the first.
     pub(in crate::cli) fn heading(&mut self, text: &str) {
         if !self.lines.is_empty() {
             self.lines.push((Tone::Plain, String::new()));
         }
-        self.say(Tone::Strong, "", text);
+        self.say(Tone::Strong, "", &text.replace('\n', " "));
     }
 
     /// A text after a lead; its further lines begin below the first column of the text.

@@ -104,7 +104,7 @@ impl Desk {
         let place = self.state().places.used(from, self.options.clock.now());
         let tag = if place.number == 0 { String::new() } else { format!("-{}", place.number) };
         let of_meta = || META_SESSION.iter().find_map(|name| meta?.get(name)?.as_str());
-        let named = of_meta().or(from.session).and_then(named);
+        let named = of_meta().or(from.session).and_then(|text| self.named(text));
         let home = match named.or_else(|| self.options.session.clone()) {
             Some(session) => Home { session, temporary: false },
             None => {
@@ -114,6 +114,12 @@ impl Desk {
             }
         };
         (home, CallSite { key: (from.place.to_owned(), from.caller), tag })
+    }
+
+    /// The session that a client names. A secret names none: the log would have it in the id.
+    fn named(&self, text: &str) -> Option<SessionId> {
+        let is_none = self.options.secrets.masked(text).report().is_empty();
+        named(text).filter(|_| is_none)
     }
 
     /// Ends the client's use of its temporary session.

@@ -8,9 +8,9 @@ use super::{
     seen::{self, Seen},
 };
 use crate::{
-    event::Timestamp,
+    event::{Timestamp, pace},
     projection::Graph,
-    search::{EntityKind, OfDay},
+    search::{EntityKind, NamedIn, OfDay},
     service::{Caller, Coverage, Service, ServiceResult},
 };
 
@@ -71,23 +71,17 @@ impl Service {
         check_workspace(workspace)?;
         let looked = self.looked(caller, workspace, wait).await;
         let looked = looked.ok_or_else(|| seen::no_index("workspace"))?;
+        let (_, bytes) = looked.weight();
+        let _room = self.room(&caller.scope.tenant, bytes).await?;
         let counted = self.days(&looked, since).await?;
         let kinds = EntityKind::ALL.to_vec();
         let found = self.seen(&looked, kinds, since).await?;
-        let mut named: Vec<((EntityKind, String), Seen)> =
-            seen::by_name(found).into_iter().collect();
-        named.sort_by(|(one, of_one), (other, of_other)| {
-            let weight = |seen: &Seen| (seen.sessions, seen.count, seen.last_at);
-            weight(of_other).cmp(&weight(of_one)).then_with(|| one.cmp(other))
-        });
-        let top = EntityKind::ALL.map(|kind| {
-            let of_kind = named.iter().filter(|((of, _), _)| *of == kind).take(TOP_MAX);
-            (kind, of_kind.map(|((_, name), seen)| (name.clone(), seen.clone())).collect())
-        });
+        let top = self.computed_again(&caller.scope.tenant, move || top_of(found)).await?;
         let (notebook, _) = self.notebook(caller, workspace).await?;
         let sizes = |graph: &Graph| (graph.entities().count(), graph.relations().count());
         let (entities, relations) = self.with_graph(caller, &notebook, sizes).await?;
-        let total = |of: fn(&OfDay) -> u64| counted.days.values().map(of).sum::<u64>();
+        let all = || counted.days.values().chain([&counted.before]);
+        let total = |of: fn(&OfDay) -> u64| all().map(of).sum::<u64>();
         let (events, words) = (total(|day| day.events), total(|day| day.words));
         let skipped = counted.days.len().saturating_sub(DAYS_MAX);
         let days = counted.days.iter().skip(skipped).map(|(day, of)| Day {
@@ -101,11 +95,26 @@ impl Service {
             events,
             tokens: tokens(words),
             written: (entities as u64, relations as u64),
-            top: top.into(),
+            top,
             days: days.collect(),
             complete: looked.coverage(),
         })
     }
+}
+
+/// What is named in most sessions, of each kind.
+fn top_of(found: NamedIn) -> Vec<(EntityKind, Vec<(String, Seen)>)> {
+    let mut named: Vec<((EntityKind, String), Seen)> = seen::by_name(found).into_iter().collect();
+    named.sort_by(|(one, of_one), (other, of_other)| {
+        pace::step();
+        let weight = |seen: &Seen| (seen.sessions, seen.count, seen.last_at);
+        weight(of_other).cmp(&weight(of_one)).then_with(|| one.cmp(other))
+    });
+    let top = EntityKind::ALL.map(|kind| {
+        let of_kind = named.iter().filter(|((of, _), _)| *of == kind).take(TOP_MAX);
+        (kind, of_kind.map(|((_, name), seen)| (name.clone(), seen.clone())).collect())
+    });
+    top.into()
 }
 
 fn tokens(words: u64) -> u64 {

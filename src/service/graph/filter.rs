@@ -1,26 +1,31 @@
 //! Filters and orders of rows that have members and properties: parsed from what a caller sent,
 //! then applied. It must not know what a row is.
 
-use std::{cell::OnceCell, cmp::Ordering};
+use std::{cell::OnceCell, cmp::Ordering, collections::HashSet};
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
+use super::order::{Key, Member, Members, numbers};
 use crate::{
     event::pace,
     service::{ServiceError, ServiceResult},
 };
 
-/// Filters of a query, orders of it, values of `in`, and characters of a field's name.
+/// Filters of a query, orders of it, values of all `in`, and characters of a field's name.
 const FILTERS_MAX: usize = 32;
 const SORTS_MAX: usize = 8;
 const VALUES_MAX: usize = 1_000;
 const FIELD_CHARS_MAX: usize = 256;
 /// The operators, as a refusal names them.
 const OPS: &str = "eq, ne, lt, lte, gt, gte, in, contains or exists is expected";
-/// Bytes of properties that are read within a step.
-const BYTES_OF_A_STEP: usize = 256;
 /// How a property is named that has the name of a member.
 const PROPERTIES: &str = "properties.";
+/// Bytes of properties that are read within a step.
+const BYTES_OF_A_STEP: usize = 256;
+/// Bytes of the place of a row in an order, while it is made; and of the tree of the properties of
+/// one row, whose text has 64 KiB.
+const ORDER_BYTES: usize = 2 * size_of::<usize>();
+const TREE_BYTES: usize = 8 << 20;
 
 /// A condition on a member or a property.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,12 +53,13 @@ pub(super) trait Row {
     const MEMBERS: &'static [&'static str];
 
     /// One of its members.
-    fn member(&self, name: &str) -> Option<Value>;
+    fn member(&self, name: &str) -> Option<Member<'_>>;
 
     /// Its properties: the text of a JSON object.
     fn properties(&self) -> &str;
 }
 
+#[derive(PartialEq, Eq)]
 enum Field {
     Member(String),
     Property(String),
@@ -62,7 +68,8 @@ enum Field {
 enum Test {
     Same(Value, bool),
     Ordered(Value, fn(Ordering) -> bool),
-    In(Vec<Value>),
+    /// The texts among the values, and the others.
+    In(HashSet<String>, Vec<Value>),
     Contains(Value),
     Exists(bool),
 }
@@ -103,50 +110,70 @@ impl Sieve {
             };
             Ok((field, is_descending))
         };
-        Ok(Self {
-            tests: filters.into_iter().enumerate().map(test).collect::<ServiceResult<_>>()?,
-            sorts: sorts.into_iter().enumerate().map(sort).collect::<ServiceResult<_>>()?,
-        })
+        let values = filters.iter().filter(|filter| filter.op == "in");
+        let values =
+            values.filter_map(|filter| filter.value.as_array()).map(Vec::len).sum::<usize>();
+        let tests = filters.into_iter().enumerate().map(test).collect::<ServiceResult<_>>()?;
+        if values > VALUES_MAX {
+            let problem = format!("at most {VALUES_MAX} values in all lists");
+            return Err(ServiceError::invalid("filters", problem));
+        }
+        let mut distinct: Vec<(Field, bool)> = Vec::with_capacity(sorts.len());
+        for read in sorts.into_iter().enumerate().map(sort) {
+            let (field, is_descending) = read?;
+            // What is equal by a field is equal by it again.
+            if distinct.iter().all(|(known, _)| *known != field) {
+                distinct.push((field, is_descending));
+            }
+        }
+        Ok(Self { tests, sorts: distinct })
     }
 
-    /// The rows that pass every filter, in order; equal ones as they came.
-    pub(super) fn sift<R: Row>(&self, rows: Vec<R>) -> Vec<R> {
-        let keys = |row: R| {
+    /// Bytes that so many rows take at most while they are sifted, without what they share.
+    pub(super) fn weight<R: Row>(&self, rows: usize) -> usize {
+        let row = size_of::<R>() + self.sorts.len() * size_of::<Key<'_>>() + ORDER_BYTES;
+        rows.saturating_mul(row).saturating_add(TREE_BYTES)
+    }
+
+    /// How many rows pass every filter, and those of them on a page, in order; equal ones as they
+    /// came. No value is copied: a key has the place of a text among the properties.
+    pub(super) fn sift<R: Row>(
+        &self,
+        mut rows: Vec<R>,
+        (offset, limit): (usize, usize),
+    ) -> (usize, Vec<R>) {
+        rows.retain(|row| self.passes(row));
+        let (total, width) = (rows.len(), self.sorts.len());
+        let mut keys: Vec<Key<'_>> = Vec::with_capacity(total * width);
+        for row in &rows {
             pace::steps(1 + row.properties().len() / BYTES_OF_A_STEP);
-            let properties = OnceCell::new();
-            let passes = |(field, test): &(Field, Test)| test.passes(field.of(&row, &properties));
-            if !self.tests.iter().all(passes) {
-                return None;
-            }
-            let keys = self.sorts.iter().map(|(field, _)| field.of(&row, &properties));
-            let keys: Vec<Option<Value>> = keys.collect();
-            Some((keys, row))
-        };
-        let mut kept: Vec<(Vec<Option<Value>>, R)> = rows.into_iter().filter_map(keys).collect();
-        if !self.sorts.is_empty() {
-            kept.sort_by(|(one, _), (other, _)| self.order(one, other));
+            let members = OnceCell::new();
+            keys.extend(self.sorts.iter().map(|(field, _)| field.key(row, &members)));
         }
-        kept.into_iter().map(|(_, row)| row).collect()
+        let keys_of = |row: usize| keys.get(row * width..).unwrap_or_default();
+        let mut order: Vec<usize> = (0..total).collect();
+        if width > 0 {
+            order.sort_by(|one, other| self.order(keys_of(*one), keys_of(*other)));
+        }
+        drop(keys);
+        let mut rows: Vec<Option<R>> = rows.into_iter().map(Some).collect();
+        let page = order.into_iter().skip(offset).take(limit);
+        (total, page.filter_map(|at| rows.get_mut(at)?.take()).collect())
     }
 
-    fn order(&self, one: &[Option<Value>], other: &[Option<Value>]) -> Ordering {
-        for ((_, is_descending), (one, other)) in self.sorts.iter().zip(one.iter().zip(other)) {
-            let order = match (one, other) {
-                // Rows without the value are last in either order.
-                (None, None) => Ordering::Equal,
-                (None, Some(_)) => return Ordering::Greater,
-                (Some(_), None) => return Ordering::Less,
-                (Some(one), Some(other)) => {
-                    let order = compared(one, other);
-                    let order = order.unwrap_or_else(|| rank(one).cmp(&rank(other)));
-                    if *is_descending { order.reverse() } else { order }
-                }
-            };
-            if order != Ordering::Equal {
-                return order;
-            }
-        }
-        Ordering::Equal
+    fn passes<R: Row>(&self, row: &R) -> bool {
+        pace::steps(1 + row.properties().len() / BYTES_OF_A_STEP);
+        let properties = OnceCell::new();
+        let passes = |(field, test): &(Field, Test)| test.passes(field.of(row, &properties));
+        self.tests.iter().all(passes)
+    }
+
+    fn order(&self, one: &[Key<'_>], other: &[Key<'_>]) -> Ordering {
+        pace::step();
+        let keys = one.iter().zip(other).zip(&self.sorts);
+        let orders =
+            keys.map(|((one, other), (_, is_descending))| one.compared(other, *is_descending));
+        orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 }
 
@@ -164,7 +191,7 @@ impl Field {
 
     fn of<R: Row>(&self, row: &R, properties: &OnceCell<Map<String, Value>>) -> Option<Value> {
         let name = match self {
-            Self::Member(name) => return row.member(name),
+            Self::Member(name) => return row.member(name).map(Value::from),
             Self::Property(name) => name,
         };
         let read = || serde_json::from_str(row.properties()).unwrap_or_default();
@@ -175,6 +202,15 @@ impl Field {
         let mut names = name.split('.');
         let first = properties.get(names.next()?)?;
         names.try_fold(first, |value, name| value.as_object()?.get(name)).cloned()
+    }
+
+    fn key<'r, R: Row>(&self, row: &'r R, members: &OnceCell<Members<'r>>) -> Key<'r> {
+        match self {
+            Self::Member(name) => row.member(name).map_or(Key::Absent, Key::from),
+            Self::Property(name) => {
+                Key::of(members.get_or_init(|| Members::of(row.properties())), name)
+            }
+        }
     }
 }
 
@@ -195,7 +231,12 @@ impl Test {
             "gt" => ordered(Ordering::is_gt),
             "gte" => ordered(Ordering::is_ge),
             "in" => match value {
-                Value::Array(values) if values.len() <= VALUES_MAX => Ok(Self::In(values)),
+                Value::Array(values) if values.len() <= VALUES_MAX => {
+                    let (texts, others): (Vec<Value>, Vec<Value>) =
+                        values.into_iter().partition(Value::is_string);
+                    let texts = texts.iter().filter_map(Value::as_str).map(str::to_owned);
+                    Ok(Self::In(texts.collect(), others))
+                }
                 _ => refused(&format!("a list of at most {VALUES_MAX} values is expected")),
             },
             "contains" => match value {
@@ -221,7 +262,8 @@ impl Test {
             (_, None) => false,
             (Self::Same(value, wanted), Some(found)) => same(value, &found) == *wanted,
             (Self::Ordered(value, is), Some(found)) => compared(&found, value).is_some_and(is),
-            (Self::In(values), Some(found)) => values.iter().any(|value| same(value, &found)),
+            (Self::In(texts, _), Some(Value::String(found))) => texts.contains(&found),
+            (Self::In(_, values), Some(found)) => values.iter().any(|value| same(value, &found)),
             (Self::Contains(value), Some(found)) => match (&found, value) {
                 (Value::String(text), Value::String(part)) => text.contains(part.as_str()),
                 (Value::Array(values), part) => values.iter().any(|value| same(value, part)),
@@ -235,9 +277,7 @@ impl Test {
 /// Whether values are the same; numbers by what they are worth.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
-        (Value::Number(one), Value::Number(other)) => {
-            numbers(one, other).is_some_and(Ordering::is_eq)
-        }
+        (Value::Number(one), Value::Number(other)) => numbers(one, other).is_eq(),
         _ => one == other,
     }
 }
@@ -245,29 +285,10 @@ fn same(one: &Value, other: &Value) -> bool {
 /// The order of values of one type; `None` of values that have none.
 fn compared(one: &Value, other: &Value) -> Option<Ordering> {
     match (one, other) {
-        (Value::Number(one), Value::Number(other)) => numbers(one, other),
+        (Value::Number(one), Value::Number(other)) => Some(numbers(one, other)),
         (Value::String(one), Value::String(other)) => Some(one.cmp(other)),
         (Value::Bool(one), Value::Bool(other)) => Some(one.cmp(other)),
         _ => None,
-    }
-}
-
-fn numbers(one: &Number, other: &Number) -> Option<Ordering> {
-    match (one.as_i128(), other.as_i128()) {
-        (Some(one), Some(other)) => Some(one.cmp(&other)),
-        _ => one.as_f64()?.partial_cmp(&other.as_f64()?),
-    }
-}
-
-/// The order of types among each other.
-fn rank(value: &Value) -> u8 {
-    match value {
-        Value::Bool(_) => 0,
-        Value::Number(_) => 1,
-        Value::String(_) => 2,
-        Value::Array(_) => 3,
-        Value::Object(_) => 4,
-        Value::Null => 5,
     }
 }
 
@@ -282,8 +303,8 @@ mod tests {
     impl Row for Thing {
         const MEMBERS: &'static [&'static str] = &["id"];
 
-        fn member(&self, _: &str) -> Option<Value> {
-            Some(self.0.into())
+        fn member(&self, _: &str) -> Option<Member<'_>> {
+            Some(Member::Text(self.0))
         }
 
         fn properties(&self) -> &str {
@@ -317,7 +338,7 @@ mod tests {
         let filters = list(&filters).iter().map(filter).collect();
         let sieve = Sieve::read::<Thing>(filters, list(&sort).iter().map(order).collect());
         let sieve = sieve.map_err(|error| error.hint.field.unwrap_or_default())?;
-        Ok(sieve.sift(things()).iter().map(|thing| thing.0).collect())
+        Ok(sieve.sift(things(), (0, 9)).1.iter().map(|thing| thing.0).collect())
     }
 
     #[test]
@@ -364,6 +385,105 @@ mod tests {
         }
     }
 
+    /// The order of values that are copied out of the trees of all rows.
+    fn copied(rows: &[Thing], sorts: &[(&str, bool)]) -> String {
+        let value = |row: &Thing, name: &str| {
+            let properties: Map<String, Value> = serde_json::from_str(&row.1).unwrap();
+            let below = || {
+                let mut names = name.split('.');
+                let first = properties.get(names.next()?)?;
+                names.try_fold(first, |value, name| value.as_object()?.get(name))
+            };
+            properties.get(name).or_else(below).cloned()
+        };
+        let rank = |value: &Value| match value {
+            Value::Bool(_) => 0,
+            Value::Number(_) => 1,
+            Value::String(_) => 2,
+            Value::Array(_) => 3,
+            Value::Object(_) => 4,
+            Value::Null => 5,
+        };
+        let mut rows: Vec<&Thing> = rows.iter().collect();
+        rows.sort_by(|one, other| {
+            for (name, is_descending) in sorts {
+                let order = match (value(one, name), value(other, name)) {
+                    (Some(one), Some(other)) => {
+                        let order = compared(&one, &other);
+                        let order = order.unwrap_or_else(|| rank(&one).cmp(&rank(&other)));
+                        if *is_descending { order.reverse() } else { order }
+                    }
+                    (one, other) => other.is_some().cmp(&one.is_some()),
+                };
+                if order.is_ne() {
+                    return order;
+                }
+            }
+            Ordering::Equal
+        });
+        rows.iter().map(|row| row.0).collect()
+    }
+
+    #[test]
+    fn rows_have_the_order_that_copies_of_their_values_have() {
+        const IDS: &str = "abcdefghijklmnopqrstuvwxyz";
+        let large = "x".repeat(300);
+        let values = [
+            json!(1),
+            json!(1.0),
+            json!(-2.5),
+            json!(true),
+            json!(null),
+            json!([1]),
+            json!([]),
+            json!({"b": "deep"}),
+            json!({"b": 3}),
+            json!({"b": {"c": "\n"}}),
+            json!("a\nb"),
+            json!("a\\nb"),
+            json!("a\u{1}"),
+            json!(format!("{large}\n")),
+            json!(format!("{large}\"")),
+            json!(format!("{large}é")),
+            json!(large),
+        ];
+        let fields = ["a", "a.b", "a.b.c", "z", "properties.a", "none"];
+        let mut state = 7_u64;
+        let mut roll = |most: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % most
+        };
+        for round in 0..300 {
+            let row = |at: usize| {
+                let mut properties = Map::new();
+                for name in ["a", "z", "a.b"] {
+                    if roll(4) > 0 {
+                        properties.insert(name.to_owned(), values[roll(values.len())].clone());
+                    }
+                }
+                Thing(&IDS[at..=at], Value::Object(properties).to_string())
+            };
+            let rows: Vec<Thing> = (0..IDS.len()).map(row).collect();
+            let sorts: Vec<(&str, bool)> =
+                (0..=roll(4)).map(|_| (fields[roll(fields.len())], roll(2) == 0)).collect();
+            let plain = |field: &&str| field.strip_prefix(PROPERTIES).unwrap_or(field).to_owned();
+            let names: Vec<(String, bool)> =
+                sorts.iter().map(|(field, is)| (plain(field), *is)).collect();
+            let names: Vec<(&str, bool)> = names.iter().map(|(name, is)| (&**name, *is)).collect();
+            let expected = copied(&rows, &names);
+            let asked = |(field, is_descending): &(&str, bool)| GraphSort {
+                field: (*field).to_owned(),
+                order: is_descending.then(|| "desc".to_owned()),
+            };
+            let sieve = Sieve::read::<Thing>(Vec::new(), sorts.iter().map(asked).collect());
+            let (total, found) = sieve.unwrap().sift(rows, (0, usize::MAX));
+            let found: String = found.iter().map(|row| row.0).collect();
+            assert_eq!((total, found), (IDS.len(), expected), "{round}: {sorts:?}");
+        }
+    }
+
     #[test]
     fn a_condition_that_compares_nothing_is_refused_by_its_place() {
         let many = |n: usize, one: Value| Value::Array(vec![one; n]);
@@ -378,6 +498,11 @@ mod tests {
             (json!([{"field": "", "op": "eq"}]), json!([]), "filters[0].field"),
             (json!([{"field": "x".repeat(257), "op": "eq"}]), json!([]), "filters[0].field"),
             (many(33, json!({"field": "n", "op": "eq"})), json!([]), "filters"),
+            (
+                many(2, json!({"field": "n", "op": "in", "value": many(501, json!(1))})),
+                json!([]),
+                "filters",
+            ),
             (json!([]), many(9, json!({"field": "n"})), "sort"),
             (json!([]), json!([{"field": "n", "order": "up"}]), "sort[0].order"),
             (json!([]), json!([{"field": ""}]), "sort[0].field"),

@@ -7,11 +7,12 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use super::{
     checks::{check_type, check_workspace, relation_id, text_of},
     filter::{GraphFilter, GraphSort, Row, Sieve},
+    order::Member,
     seen::{self, Looked, Seen},
 };
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
     search::EntityKind,
     service::{
         Caller, Coverage, Service, ServiceError, ServiceResult, directory::continues,
-        sessions::page_limit,
+        facts::Pinned, sessions::page_limit,
     },
     store::{Listing, Only, SessionInfo},
 };
@@ -179,18 +180,18 @@ impl Row for EntityRow {
         "last_at",
     ];
 
-    fn member(&self, name: &str) -> Option<Value> {
+    fn member(&self, name: &str) -> Option<Member<'_>> {
         let (written, seen) = (self.written.as_ref(), self.seen.as_ref());
         match name {
-            "type" => Some((*self.kind).into()),
-            "id" => Some((*self.id).into()),
-            "source" => Some(self.source().as_str().into()),
-            "created_at" => Some(written?.created_at.to_string().into()),
-            "updated_at" => Some(written?.updated_at.to_string().into()),
-            "sessions" => Some(seen?.sessions.into()),
-            "count" => Some(seen?.count.into()),
-            "first_at" => Some(seen?.first_at.to_string().into()),
-            "last_at" => Some(seen?.last_at.to_string().into()),
+            "type" => Some(Member::Text(&self.kind)),
+            "id" => Some(Member::Text(&self.id)),
+            "source" => Some(Member::Text(self.source().as_str())),
+            "created_at" => Some(Member::At(written?.created_at)),
+            "updated_at" => Some(Member::At(written?.updated_at)),
+            "sessions" => Some(Member::Count(seen?.sessions)),
+            "count" => Some(Member::Count(seen?.count)),
+            "first_at" => Some(Member::At(seen?.first_at)),
+            "last_at" => Some(Member::At(seen?.last_at)),
             _ => None,
         }
     }
@@ -204,15 +205,15 @@ impl Row for RelationRow {
     const MEMBERS: &'static [&'static str] =
         &["type", "id", "from_id", "to_id", "source", "created_at"];
 
-    fn member(&self, name: &str) -> Option<Value> {
+    fn member(&self, name: &str) -> Option<Member<'_>> {
         let relation = &self.relation;
         Some(match name {
-            "type" => (*relation.kind).into(),
-            "id" => (*relation.id).into(),
-            "from_id" => (*relation.from).into(),
-            "to_id" => (*relation.to).into(),
-            "source" => self.source.as_str().into(),
-            "created_at" => relation.at.to_string().into(),
+            "type" => Member::Text(&relation.kind),
+            "id" => Member::Text(&relation.id),
+            "from_id" => Member::Text(&relation.from),
+            "to_id" => Member::Text(&relation.to),
+            "source" => Member::Text(self.source.as_str()),
+            "created_at" => Member::At(relation.at),
             _ => return None,
         })
     }
@@ -247,20 +248,23 @@ impl Service {
         if looked.is_none() && source == Some(GraphSource::Extracted) && !kinds.is_empty() {
             return Err(seen::no_index("source"));
         }
+        let (written, left, _pinned) = match source {
+            Some(GraphSource::Extracted) => (Vec::new(), 0, None),
+            _ => self.written(caller, workspace, types).await?,
+        };
+        let (names, bytes) = looked.as_ref().map_or((0, 0), Looked::weight);
+        let bytes = bytes + sieve.weight::<EntityRow>(written.len() + names);
+        let _room = self.room(&caller.scope.tenant, bytes).await?;
         let found = match &looked {
             Some(looked) => self.seen(looked, kinds, None).await?,
             None => crate::search::NamedIn::default(),
         };
         let limited = found.limited;
-        let (written, left) = match source {
-            Some(GraphSource::Extracted) => (Vec::new(), 0),
-            _ => self.written(caller, workspace, types).await?,
-        };
         let of: Arc<str> = workspace.into();
         let mut page = self
             .computed(&caller.scope.tenant, move || {
                 let rows = joined(written, seen::by_name(found), &of);
-                query.page(sieve.sift(rows), left)
+                query.page(&sieve, rows, left)
             })
             .await?;
         if let Some(looked) = looked.as_ref().filter(|_| with_sessions) {
@@ -270,21 +274,23 @@ impl Service {
         Ok(EntityPage { page, complete, limited })
     }
 
-    /// The entities that callers wrote of these types, the oldest first, and how many events had no
-    /// room.
+    /// The entities that callers wrote of these types, how many events had no room, and what keeps
+    /// the room of the graph.
     async fn written(
         &self,
         caller: &Caller,
         workspace: &str,
         types: HashSet<String>,
-    ) -> ServiceResult<(Vec<Arc<Entity>>, u64)> {
+    ) -> ServiceResult<(Vec<Arc<Entity>>, u64, Option<Pinned>)> {
         let (session, _) = self.notebook(caller, workspace).await?;
+        let pinned = self.slot(&caller.key(&session));
         let look = |graph: &Graph| {
             let wanted = |one: &&Arc<Entity>| types.is_empty() || types.contains(&*one.kind);
             let found: Vec<Arc<Entity>> = graph.entities().filter(wanted).cloned().collect();
             (found, graph.left())
         };
-        self.with_graph(caller, &session, look).await
+        let (found, left) = self.with_graph(caller, &session, look).await?;
+        Ok((found, left, Some(pinned)))
     }
 
     /// Adds to each row the sessions that name it.
@@ -328,19 +334,24 @@ impl Service {
         };
         shown.retain(wanted);
         let (session, _) = self.notebook(caller, workspace).await?;
+        let _pinned = self.slot(&caller.key(&session));
         let look = |graph: &Graph| {
             let found = graph.relations().filter(|one| wanted(one));
             (found.cloned().collect::<Vec<Arc<Relation>>>(), graph.left())
         };
         let (mut found, left) = self.with_graph(caller, &session, look).await?;
+        let bytes = sieve.weight::<RelationRow>(found.len() + shown.len());
+        let _room = self.room(&caller.scope.tenant, bytes).await?;
         self.computed(&caller.scope.tenant, move || {
             found.sort_by_key(|relation| relation.position);
-            let known: HashSet<Box<str>> = found.iter().map(|one| one.id.clone()).collect();
+            let ids: HashSet<&str> = shown.iter().map(|one| &*one.id).collect();
+            let known = found.iter().filter(|one| ids.contains(&*one.id));
+            let known: HashSet<Box<str>> = known.map(|one| one.id.clone()).collect();
             let shown = shown.into_iter().filter(|one| !known.contains(&one.id)).map(Arc::new);
             let row = |source: GraphSource| move |relation| RelationRow { relation, source };
             let rows = found.into_iter().map(row(GraphSource::Told));
             let rows = rows.chain(shown.map(row(GraphSource::Extracted))).collect();
-            query.page(sieve.sift(rows), left)
+            query.page(&sieve, rows, left)
         })
         .await
     }
@@ -348,8 +359,9 @@ impl Service {
     /// The relations of sessions of a workspace to those that they continue, the oldest first.
     async fn continued(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<Relation>> {
         let mut found: Vec<Relation> = Vec::new();
-        let mut after = None;
+        let (mut after, mut place) = (None, None);
         loop {
+            place = Some(self.places.turn(&caller.scope.tenant, place).await?);
             let only = |info: &SessionInfo| info.metadata.contains_key(&continues());
             let listing = Listing {
                 limit: limits::PAGE_SESSIONS_MAX,
@@ -405,18 +417,18 @@ impl GraphQuery {
         Sieve::read::<R>(std::mem::take(&mut self.filters), std::mem::take(&mut self.sort))
     }
 
-    fn page<R: Row>(&self, rows: Vec<R>, left: u64) -> GraphPage<R> {
-        let total = rows.len();
+    fn page<R: Row>(&self, sieve: &Sieve, rows: Vec<R>, left: u64) -> GraphPage<R> {
         let limit = self.limit.unwrap_or(limits::PAGE_SESSIONS_DEFAULT);
+        let (total, mut rows) = sieve.sift(rows, (self.offset, limit));
         let mut bytes = 0;
-        let fits = |row: &R| {
+        let mut fits = |row: &R| {
             let is_first = bytes == 0;
             bytes += row.properties().len().max(1);
             is_first || bytes <= self.bytes_max
         };
-        let rows: Vec<R> =
-            rows.into_iter().skip(self.offset).take(limit).take_while(fits).collect();
-        let end = self.offset.saturating_add(rows.len());
+        let count = rows.iter().take_while(|row| fits(row)).count();
+        rows.truncate(count);
+        let end = self.offset.saturating_add(count);
         GraphPage { rows, total, next_offset: (end < total).then_some(end), left }
     }
 }

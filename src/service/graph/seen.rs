@@ -10,7 +10,6 @@ use crate::{
         Caller, Coverage, Service, ServiceError, ServiceResult, indexing::ScopeIndex, is_notebook,
         search::CATCH_UP,
     },
-    store::Mapped,
 };
 
 /// Sessions that are named of an entity.
@@ -42,6 +41,11 @@ impl Looked {
     /// What the index lacks, and whether it is known what was written before.
     pub(super) fn coverage(&self) -> (Coverage, bool) {
         (self.index.coverage(), self.is_noted)
+    }
+
+    /// How many names are counted at most, and the bytes that counting takes.
+    pub(super) fn weight(&self) -> (usize, usize) {
+        search::named_weight(self.index.sizes().0)
     }
 }
 
@@ -81,18 +85,10 @@ impl Service {
                 let kept = served.map(|of| (of.from.max(range.from), of.to.min(range.to)));
                 kept.filter(|(from, to)| from < to).map(|(from, to)| Range::new(from, to)).collect()
             };
-            loop {
-                let bytes = index.parts().into_iter();
-                let bytes: Vec<Arc<dyn Mapped>> =
-                    bytes.filter_map(|bytes| service.open_part(&index, bytes)).collect();
-                let parts: Vec<Part<'_>> =
-                    bytes.iter().filter_map(|bytes| Part::trusted(bytes.bytes()).ok()).collect();
-                let found = look(&parts, &keep);
-                // What was computed from a file that the disk lost is void; the file goes.
-                if bytes.iter().all(|bytes| !bytes.is_hurt()) {
-                    return found;
-                }
-            }
+            service.over(&index, |parts| {
+                let parts = parts.iter().filter_map(|bytes| Part::trusted(bytes).ok());
+                look(&parts.collect::<Vec<_>>(), &keep)
+            })
         })
         .await
     }
@@ -130,11 +126,10 @@ impl Service {
         let workspace = Arc::clone(&looked.workspace);
         let wanted: Vec<(EntityKind, Vec<String>)> =
             wanted.into_iter().map(|(kind, name)| (kind, names(kind, name, &workspace))).collect();
-        let found =
-            self.over_parts(looked, move |parts, keep| search::naming(parts, &wanted, keep));
-        let mut found = found.await?;
-        found.iter_mut().for_each(|sessions| sessions.truncate(NAMING_MAX));
-        Ok(found)
+        let naming = move |parts: &[Part<'_>], keep: &Keep<'_>| {
+            search::naming(parts, &wanted, keep, NAMING_MAX)
+        };
+        self.over_parts(looked, naming).await
     }
 }
 

@@ -3,6 +3,7 @@
 //! lost at any time: the log has everything.
 
 mod holding;
+mod rota;
 mod scope;
 
 use std::{
@@ -17,30 +18,35 @@ use std::{
 use tokio::{runtime::Handle, sync::watch};
 use tokio_util::sync::CancellationToken;
 
+use self::scope::PartBytes;
 use self::scope::SLICE_EVENTS;
 pub use self::scope::{BehindSession, Coverage};
 pub(super) use self::{
     holding::Holding,
-    scope::{PartBytes, ScopeIndex, Served, Wanted},
+    rota::Rota,
+    scope::{ScopeIndex, Served, Wanted},
 };
 use super::{Code, Service, ServiceError, ServiceResult};
 use crate::{
     env::sync::{Mutex, MutexGuard},
-    event::Scope,
+    event::{Scope, pace},
     search::{PartBuilder, SessionRef},
-    store::{DerivedName, Fill, Mapped, Moved, Read, Since, Slice, StoreError},
+    store::{DerivedFile, DerivedName, Fill, Mapped, Moved, Read, Since, Slice, StoreError},
 };
 
 /// Bytes of bodies that one part is made of; other tasks run between parts.
 const SLICE_BYTES: usize = 4 << 20;
 /// Sessions that the store is asked for at once.
 const MOVED_MAX: usize = 1_000;
+/// How long a session that could not be read is left alone, unless it changes.
+const ASIDE_FOR: Duration = Duration::from_secs(30);
 /// How long what changed may gather before it is followed.
 const GATHERED: Duration = Duration::from_millis(200);
 
 /// The indexes of all scopes, and the one task that feeds them.
 pub(super) struct Indexing {
     scopes: Mutex<HashMap<Scope, Arc<ScopeIndex>>>,
+    rota: Rota,
     /// How far the store was followed; held by the task that follows it.
     since: tokio::sync::Mutex<Since>,
     turns: Mutex<Turns>,
@@ -77,6 +83,8 @@ pub struct IndexCounts {
     pub memory_bytes: u64,
     /// Events that are not indexed yet, of scopes that are searched.
     pub events_behind: u64,
+    /// Sessions that could not be read, so that not all of them is indexed.
+    pub sessions_unreadable: u64,
     /// Files that were lost, so that their events were read again.
     pub lost: u64,
 }
@@ -100,6 +108,7 @@ impl Indexing {
             options,
             lost: AtomicU64::new(0),
             scopes: Mutex::default(),
+            rota: Rota::default(),
             since: tokio::sync::Mutex::default(),
             turns: Mutex::default(),
             noted: watch::Sender::new(0),
@@ -118,7 +127,9 @@ impl Indexing {
             counts.passages += passages as u64;
             counts.parts += parts as u64;
             counts.memory_bytes += index.fresh_bytes() as u64;
-            counts.events_behind += index.coverage().events_behind;
+            let coverage = index.coverage();
+            counts.events_behind += coverage.events_behind;
+            counts.sessions_unreadable += coverage.sessions_unreadable;
         }
         counts
     }
@@ -142,13 +153,9 @@ impl Indexing {
         self.scopes().values().cloned().collect()
     }
 
-    /// The next index with something to read, and what.
-    fn next(&self) -> Option<(Arc<ScopeIndex>, Vec<Wanted>)> {
-        let mut with_work = self.all().into_iter().map(|index| {
-            let wanted = index.next();
-            (index, wanted)
-        });
-        with_work.find(|(_, wanted)| !wanted.is_empty())
+    /// The index whose turn it is.
+    fn next(&self) -> Option<Arc<ScopeIndex>> {
+        self.rota.next(self.all().into_iter().filter(|index| index.has_work()))
     }
 }
 
@@ -213,36 +220,46 @@ impl Service {
 
     async fn take_turns(self) {
         loop {
-            let turn = self.indexing.turns.lock().asked;
-            let followed = self.follow_once(turn).await;
-            if let Err(error) = &followed {
+            let mut turn = 0;
+            if let Err(error) = self.follow_once(&mut turn).await {
                 tracing::warn!(%error, "the search index is behind");
             }
             // Vectors come after the words.
             self.embed_soon();
             let mut turns = self.indexing.turns.lock();
-            if turns.asked == turn || followed.is_err() {
+            if turns.asked == turn {
                 turns.runs = false;
                 return;
             }
         }
     }
 
-    /// Notes every change, then reads until there is nothing to read.
-    async fn follow_once(&self, turn: u64) -> ServiceResult<()> {
+    /// Notes every change, then feeds one index after the other until none has work. Sets the last
+    /// turn that was asked for.
+    async fn follow_once(&self, turn: &mut u64) -> ServiceResult<()> {
         loop {
+            *turn = self.indexing.turns.lock().asked;
             self.note_changes().await?;
-            self.indexing.noted.send_modify(|noted| *noted = (*noted).max(turn));
-            let Some((index, wanted)) = self.indexing.next() else { return Ok(()) };
+            let now = self.monotonic();
+            self.indexing.all().iter().for_each(|index| index.try_again(now));
+            self.indexing.noted.send_modify(|noted| *noted = (*noted).max(*turn));
+            let Some(index) = self.indexing.next() else { return Ok(()) };
             let service = self.clone();
-            let add = async move {
-                service.read_part(&index, wanted).await?;
-                service.settle_parts(&index).await
-            };
-            apart(add).await?;
+            apart(async move { service.feed(&index).await }).await?;
             self.indexing.noted.send_modify(|_| {});
             tokio::task::yield_now().await;
         }
+    }
+
+    /// One turn of an index: a slice of events is read, and the parts are settled.
+    async fn feed(&self, index: &ScopeIndex) -> ServiceResult<()> {
+        self.make_room().await?;
+        let wanted = index.next();
+        if !wanted.is_empty() {
+            self.read_part(index, wanted).await;
+        }
+        self.settle_parts(index).await;
+        Ok(())
     }
 
     /// Takes what was erased or redacted out of the parts in memory, before a verb answers.
@@ -258,9 +275,7 @@ impl Service {
     async fn note_changes(&self) -> ServiceResult<()> {
         let mut since = self.indexing.since.lock().await;
         if *since == Since::default() {
-            for foreign in self.adopt_files() {
-                self.store.drop_derived(foreign).await?;
-            }
+            self.adopt_files().await;
         }
         loop {
             let moves = self.store.moved(since.clone(), MOVED_MAX).await?;
@@ -277,29 +292,46 @@ impl Service {
         }
     }
 
-    /// Takes the files that an earlier process left, those of another version left out. Returns
-    /// those with vectors of another embedder than this one.
-    fn adopt_files(&self) -> Vec<DerivedName> {
-        let mut foreign = Vec::new();
+    /// Takes the files that an earlier process left. Those that this one cannot read go: they are of
+    /// another version, damaged, or have vectors of another embedder.
+    async fn adopt_files(&self) {
+        let mut unread = Vec::new();
         for file in self.store.derived().unwrap_or_default() {
-            let Some((scope, holding)) = Holding::labelled(&file.label) else { continue };
-            let Ok(part) = self.store.open_derived(file.name) else { continue };
-            match (&holding, &self.embedding) {
-                (Holding::Words, _) => {
-                    if let Some(passages) = holding.checked(part.bytes()) {
-                        let settled = holding.settled(part.bytes());
-                        self.indexing.of(&scope).adopt(&file, passages, settled);
-                    }
-                }
-                (Holding::Vectors(_), Some(embedding)) => {
-                    if !embedding.adopt(&holding, &scope, &file, part.bytes()) {
-                        foreign.push(file.name);
-                    }
-                }
-                (Holding::Vectors(_), None) => {}
+            if !self.adopt(&file) {
+                unread.push(file.name);
             }
         }
-        foreign
+        self.drop_files(unread).await;
+    }
+
+    /// Takes a file that is there; whether it is to stay.
+    fn adopt(&self, file: &DerivedFile) -> bool {
+        let Some((scope, holding)) = Holding::labelled(&file.label) else { return false };
+        if self.embedding.is_none() && holding != Holding::Words {
+            // They were paid for, and an embedder may be set again.
+            return true;
+        }
+        // One that cannot be opened is gone, or may be opened by a later start.
+        let Ok(part) = self.store.open_derived(file.name) else { return true };
+        match &self.embedding {
+            Some(embedding) if holding != Holding::Words => {
+                embedding.adopt(&holding, &scope, file, part.bytes())
+            }
+            _ => holding.checked(part.bytes()).is_some_and(|passages| {
+                let settled = holding.settled(part.bytes());
+                self.indexing.of(&scope).adopt(file, passages, settled);
+                true
+            }),
+        }
+    }
+
+    /// Drops files. Those that cannot be dropped now are not there any more all the same.
+    async fn drop_files(&self, files: Vec<DerivedName>) {
+        for file in files {
+            if let Err(error) = self.store.drop_derived(file).await {
+                tracing::warn!(%error, "a file of the search index is left");
+            }
+        }
     }
 
     /// The indexes of all scopes, of words and of vectors.
@@ -309,11 +341,7 @@ impl Service {
     }
 
     /// The bytes of a part; `None` when its file is gone: then its sessions are read again.
-    pub(super) fn open_part(
-        &self,
-        index: &ScopeIndex,
-        bytes: PartBytes,
-    ) -> Option<Arc<dyn Mapped>> {
+    fn open_part(&self, index: &ScopeIndex, bytes: PartBytes) -> Option<Arc<dyn Mapped>> {
         let name = match bytes {
             PartBytes::Fresh(bytes) => return Some(bytes),
             PartBytes::File(name) => name,
@@ -326,49 +354,65 @@ impl Service {
         mapped
     }
 
-    /// Makes parts of about the same size one, and large ones files.
-    pub(super) async fn settle_parts(&self, index: &ScopeIndex) -> ServiceResult<()> {
-        self.merge_some(index);
-        self.keep_some().await
-    }
-
-    /// Makes parts of about the same size one, as long as there are such.
-    fn merge_some(&self, index: &ScopeIndex) {
-        while let Some(small) = index.tier() {
-            let bytes: Option<Vec<Arc<dyn Mapped>>> =
-                small.iter().map(|bytes| self.open_part(index, bytes.clone())).collect();
-            let Some(bytes) = bytes else { return };
-            let parts: Vec<&[u8]> = bytes.iter().map(|bytes| bytes.bytes()).collect();
-            let merged = index.holding.merged(&parts, &|_, range| vec![range]);
-            let is_whole = bytes.iter().all(|bytes| !bytes.is_hurt());
-            let Some(merged) = merged.filter(|_| is_whole) else { return };
-            index.replace(&small, merged);
-        }
-    }
-
-    /// Makes parts files: the large ones, and the largest when all together are too many bytes. A
-    /// large one that cannot be kept, as on a full disk, stays in memory while there is room.
-    async fn keep_some(&self) -> ServiceResult<()> {
+    /// Runs `look` over the bytes of all parts of an index. Where one of its files is lost or to go
+    /// meanwhile, what was computed is void: `look` ends at its next step, the files are closed, and
+    /// it begins anew with the parts as they are then.
+    pub(super) fn over<T>(&self, index: &ScopeIndex, look: impl Fn(&[&[u8]]) -> T) -> T {
         loop {
-            let all = self.all_indexes();
-            let bytes: usize = all.iter().map(|index| index.fresh_bytes()).sum();
-            let is_full = bytes > self.indexing.options.memory_bytes_max;
-            let mut is_kept = false;
-            for index in all {
-                let least = if is_full { 0 } else { index.holding.kept_from()[0] };
-                match self.keep_one(&index, least).await {
-                    Ok(kept) => is_kept |= kept,
-                    Err(error) if is_full => return Err(error),
-                    Err(error) => {
-                        tracing::warn!(%error, "a part of the search index is in memory alone");
-                        return Ok(());
-                    }
-                }
-            }
-            if !is_kept {
-                return Ok(());
+            let opened = |part: PartBytes| self.open_part(index, part);
+            let parts: Vec<_> = index.parts().into_iter().filter_map(opened).collect();
+            if let Some(found) = over_open(parts, &look) {
+                return found;
             }
         }
+    }
+
+    /// Makes some parts of about the same size one, a large part a file, and drops the files that
+    /// are no parts any more. A part that cannot be kept, as on a full disk, stays in memory while
+    /// there is room.
+    pub(super) async fn settle_parts(&self, index: &ScopeIndex) {
+        self.merge_some(index);
+        if let Err(error) = self.keep_one(index, index.holding.kept_from()[0]).await {
+            tracing::warn!(%error, "a part of the search index is in memory alone");
+        }
+        self.drop_files(index.take_left()).await;
+    }
+
+    /// Makes some parts of about the same size one, where there are such.
+    fn merge_some(&self, index: &ScopeIndex) {
+        let Some(small) = index.tier() else { return };
+        let opened = |part: &PartBytes| self.open_part(index, part.clone());
+        let Some(parts) = small.iter().map(opened).collect() else { return };
+        let merge = |parts: &[&[u8]]| index.holding.merged(parts, &|_, range| vec![range]);
+        match over_open(parts, merge) {
+            Some(Some(merged)) => index.replace(&small, merged),
+            Some(None) => index.leave_apart(),
+            // A file is to go, and its part with it.
+            None => {}
+        }
+    }
+
+    /// Makes the largest part of an index a file, when all together are too many bytes.
+    ///
+    /// # Errors
+    /// None can be kept: nothing more may be read.
+    async fn make_room(&self) -> ServiceResult<()> {
+        let of = |index: Arc<ScopeIndex>| (index.fresh_bytes(), index);
+        let mut all: Vec<_> = self.all_indexes().into_iter().map(of).collect();
+        let bytes: usize = all.iter().map(|(bytes, _)| bytes).sum();
+        if bytes <= self.indexing.options.memory_bytes_max {
+            return Ok(());
+        }
+        all.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        let mut failed = Ok(());
+        for (_, index) in all {
+            match self.keep_one(&index, 0).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) => failed = Err(error),
+            }
+        }
+        failed
     }
 
     /// Makes the largest part of a scope a file, when it has so many passages; whether it did.
@@ -381,9 +425,7 @@ impl Service {
             Err(StoreError::Outdated { .. } | StoreError::NotOffered { .. }) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
-        for gone in index.kept(&part.bytes, name) {
-            self.store.drop_derived(gone).await?;
-        }
+        self.drop_files(index.kept(&part.bytes, name)).await;
         Ok(true)
     }
 
@@ -391,14 +433,15 @@ impl Service {
     pub async fn keep_index(&self) {
         for index in self.all_indexes() {
             while matches!(self.keep_one(&index, 0).await, Ok(true)) {}
+            self.drop_files(index.take_left()).await;
         }
     }
 
-    async fn read_part(&self, index: &ScopeIndex, wanted: Vec<Wanted>) -> ServiceResult<()> {
+    async fn read_part(&self, index: &ScopeIndex, wanted: Vec<Wanted>) {
         let mut slices = Vec::new();
         let mut bytes_left = SLICE_BYTES;
         for mut one in wanted {
-            let read = self.read_wanted(index, &one, SLICE_EVENTS, bytes_left).await?;
+            let read = self.read_wanted(index, &one, SLICE_EVENTS, bytes_left).await;
             let Some(slice) = read else { continue };
             let bytes: usize = slice.events.iter().map(|event| event.body.len()).sum();
             bytes_left = bytes_left.saturating_sub(bytes);
@@ -417,32 +460,42 @@ impl Service {
         }
         let read: Vec<Wanted> = slices.into_iter().map(|(one, _)| one).collect();
         index.add(builder.finish(), &read);
-        Ok(())
     }
 
-    /// Reads the first of some events; `None` when their session does not answer any more.
+    /// Reads the first of some events; `None` when their session does not answer any more, or
+    /// cannot be read: then it is set aside, and all others are read.
     pub(super) async fn read_wanted(
         &self,
         index: &ScopeIndex,
         one: &Wanted,
         events_max: usize,
         bytes_max: usize,
-    ) -> ServiceResult<Option<Slice>> {
+    ) -> Option<Slice> {
         let (range, fill, allow_gaps) = (one.range, Fill::Forward, true);
         let read = Read { range, events_max, bytes_max, fill, allow_gaps };
         match self.store.read(&one.from, read).await {
-            Ok(slice) => Ok(Some(slice)),
+            Ok(slice) => return Some(slice),
             Err(
                 StoreError::SessionNotFound { .. }
                 | StoreError::SessionDeleted { .. }
                 | StoreError::SessionExpired { .. },
-            ) => {
-                index.hide(one.from_hash);
-                Ok(None)
+            ) => index.hide(one.from_hash),
+            Err(error) => {
+                tracing::warn!(session = %one.session, %error, "a session is not searched");
+                index.set_aside(one.hash, self.monotonic() + ASIDE_FOR);
             }
-            Err(error) => Err(error.into()),
         }
+        None
     }
+}
+
+/// Runs `look` over the bytes of some parts; `None` when one of them is hurt by then.
+fn over_open<T>(parts: Vec<Arc<dyn Mapped>>, look: impl FnOnce(&[&[u8]]) -> T) -> Option<T> {
+    let parts: Arc<[Arc<dyn Mapped>]> = parts.into();
+    let open = Arc::clone(&parts);
+    let is_void = move || open.iter().any(|part| part.is_hurt());
+    let bytes: Vec<&[u8]> = parts.iter().map(|part| part.bytes()).collect();
+    pace::unless(is_void, || look(&bytes))
 }
 
 /// Runs a task that takes a processor for a while on a blocking thread, so that no other task of
@@ -453,4 +506,44 @@ pub(super) async fn apart<T: Send + 'static>(
     let runtime = Handle::current();
     let done = tokio::task::spawn_blocking(move || runtime.block_on(task)).await;
     done.unwrap_or_else(|error| Err(ServiceError::new(Code::InternalError, error.to_string())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, sync::atomic::AtomicBool};
+
+    use super::*;
+
+    /// The bytes of a file that may have to go.
+    struct Going(AtomicBool);
+
+    impl Mapped for Going {
+        fn bytes(&self) -> &[u8] {
+            b"bytes"
+        }
+
+        fn is_hurt(&self) -> bool {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn a_computation_over_a_file_that_is_to_go_ends_at_its_next_step() {
+        let going = Arc::new(Going(AtomicBool::new(false)));
+        let open: Vec<Arc<dyn Mapped>> = vec![Arc::new(b"more".to_vec()), going.clone()];
+        let steps = Cell::new(0_u32);
+        let look = |parts: &[&[u8]]| {
+            assert_eq!(parts, [&b"more"[..], b"bytes"]);
+            going.0.store(true, Ordering::Relaxed);
+            for _ in 0..1_000_000 {
+                pace::step();
+                steps.set(steps.get() + 1);
+            }
+        };
+        assert_eq!(over_open(open, look), None);
+        assert!(steps.get() < 1_000, "{}", steps.get());
+        assert_eq!(Arc::strong_count(&going), 1, "it is closed");
+        let open: Vec<Arc<dyn Mapped>> = vec![Arc::new(b"more".to_vec())];
+        assert_eq!(over_open(open, |parts| parts.len()), Some(1));
+    }
 }

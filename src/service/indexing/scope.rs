@@ -3,7 +3,9 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    ops::Bound::{Excluded, Unbounded},
     sync::Arc,
+    time::Duration,
 };
 
 use super::holding::{Holding, PASSAGES_MAX};
@@ -32,7 +34,9 @@ pub struct Coverage {
     pub sessions_behind: u64,
     /// Events that are not in it.
     pub events_behind: u64,
-    /// Those sessions, up to 20.
+    /// Those of the sessions that could not be read: no waiting helps.
+    pub sessions_unreadable: u64,
+    /// Sessions that are not wholly in it, up to 20: first those that could not be read.
     pub behind: Vec<BehindSession>,
 }
 
@@ -45,6 +49,8 @@ pub struct BehindSession {
     pub indexed_to: Position,
     /// The position of its next event.
     pub tail: Position,
+    /// Whether it could not be read.
+    pub is_unreadable: bool,
 }
 
 /// The index of one scope.
@@ -62,7 +68,15 @@ struct State {
     /// Those with events that are not in the index.
     behind: BTreeSet<SessionHash>,
     events_behind: u64,
+    /// Those of them that could not be read, each with the time at which it is tried again.
+    aside: HashMap<SessionHash, Duration>,
+    /// The session that was read last: others come first.
+    read_last: Option<SessionHash>,
     parts: Vec<IndexPart>,
+    /// Whether some of them could not be merged.
+    is_apart: bool,
+    /// Files that are no parts any more.
+    left: Vec<DerivedName>,
     /// Of each session with any: after the last event that says something of earlier ones.
     settled_from: HashMap<SessionHash, Position>,
     /// What the files that were there at the start hold of sessions that are not noted yet.
@@ -230,21 +244,28 @@ impl ScopeIndex {
 
     pub(crate) fn coverage(&self) -> Coverage {
         let state = self.state();
-        let named = state.behind.iter().filter_map(|hash| state.sessions.get(hash));
-        let named = named.take(NAMED_MAX).map(|one| BehindSession {
-            session: one.key.session.clone(),
-            indexed_to: one.indexed_to,
-            tail: one.tail,
+        let is_aside = |hash: &&SessionHash| state.aside.contains_key(*hash);
+        let [aside, others] = [true, false]
+            .map(|aside| state.behind.iter().filter(move |hash| is_aside(hash) == aside));
+        let named = aside.chain(others).filter_map(|hash| {
+            let one = state.sessions.get(hash)?;
+            Some(BehindSession {
+                session: one.key.session.clone(),
+                indexed_to: one.indexed_to,
+                tail: one.tail,
+                is_unreadable: is_aside(&hash),
+            })
         });
         Coverage {
             sessions_behind: state.behind.len() as u64,
             events_behind: state.events_behind,
-            behind: named.collect(),
+            sessions_unreadable: state.aside.len() as u64,
+            behind: named.take(NAMED_MAX).collect(),
         }
     }
 
     /// How many passages there are, and parts.
-    pub(super) fn sizes(&self) -> (usize, usize) {
+    pub(crate) fn sizes(&self) -> (usize, usize) {
         let state = self.state();
         (state.parts.iter().map(|part| part.passages).sum(), state.parts.len())
     }
@@ -253,8 +274,44 @@ impl ScopeIndex {
         self.state().is_wanted = true;
     }
 
+    /// Whether it has everything that can be read.
     pub(crate) fn is_caught_up(&self) -> bool {
-        self.state().behind.is_empty()
+        self.state().is_caught_up()
+    }
+
+    /// Whether events wait to be read, and it is time to.
+    pub(crate) fn has_events(&self) -> bool {
+        let state = self.state();
+        let is_time = state.is_wanted || state.events_behind >= WAITING_MAX;
+        is_time && !state.is_caught_up()
+    }
+
+    /// Whether there is something to read or to merge.
+    pub(super) fn has_work(&self) -> bool {
+        self.has_events() || self.tier().is_some()
+    }
+
+    /// Parts that do not fit together are not tried again before there is another one.
+    pub(super) fn leave_apart(&self) {
+        self.state().is_apart = true;
+    }
+
+    /// Leaves a session that cannot be read alone until then, unless it changes.
+    pub(super) fn set_aside(&self, hash: SessionHash, until: Duration) {
+        let mut state = self.state();
+        if state.behind.contains(&hash) {
+            state.aside.insert(hash, until);
+        }
+    }
+
+    /// Tries those again that were left alone long enough.
+    pub(crate) fn try_again(&self, now: Duration) {
+        self.state().aside.retain(|_, until| *until > now);
+    }
+
+    /// The files that are no parts any more, to be dropped.
+    pub(super) fn take_left(&self) -> Vec<DerivedName> {
+        std::mem::take(&mut self.state().left)
     }
 
     /// Whether it lacks something of these sessions, each below a position.
@@ -316,6 +373,7 @@ impl ScopeIndex {
                 state.forks.entry(parent).or_default().push(hash);
             }
         }
+        state.aside.remove(&hash);
         let is_rewritten =
             state.sessions.get(&hash).is_some_and(|session| session.rewritten != rewritten);
         state.change(hash, |session| {
@@ -332,16 +390,21 @@ impl ScopeIndex {
         }
     }
 
-    /// What to read for the next part, when it is time to.
+    /// What to read for the next part, when it is time to: of the sessions in turn.
     pub(crate) fn next(&self) -> Vec<Wanted> {
-        let state = self.state();
-        let mut left = SLICE_EVENTS as u64;
         let mut wanted = Vec::new();
-        if !state.is_wanted && state.events_behind < WAITING_MAX {
+        if !self.has_events() {
             return wanted;
         }
-        for hash in &state.behind {
+        let mut state = self.state();
+        let mut left = SLICE_EVENTS as u64;
+        let last = state.read_last.unwrap_or(SessionHash([0; 32]));
+        let later = state.behind.range((Excluded(last), Unbounded));
+        for hash in later.chain(state.behind.range(..=last)) {
             let Some(session) = state.sessions.get(hash).filter(|_| left > 0) else { break };
+            if state.aside.contains_key(hash) {
+                continue;
+            }
             let from = session.indexed_to;
             let server = state.servers(*hash).into_iter().find(|server| from < server.below);
             let Some(server) = server else { continue };
@@ -356,6 +419,7 @@ impl ScopeIndex {
                 range: Range::new(from, to),
             });
         }
+        state.read_last = wanted.last().map(|one| one.hash).or(state.read_last);
         wanted
     }
 
@@ -379,6 +443,7 @@ impl ScopeIndex {
         }
         state.settle(self.holding.settled(&part));
         state.parts.push(IndexPart::fresh(part, &self.holding));
+        state.is_apart = false;
     }
 
     /// A session does not answer any more: the store reports when it does again.
@@ -399,7 +464,8 @@ impl ScopeIndex {
     pub(super) fn tier(&self) -> Option<Vec<PartBytes>> {
         let state = self.state();
         let mut tiers: HashMap<u32, Vec<PartBytes>> = HashMap::new();
-        for part in state.parts.iter().filter(|part| part.passages < PASSAGES_MAX) {
+        let is_small = |part: &&IndexPart| part.passages < PASSAGES_MAX && !state.is_apart;
+        for part in state.parts.iter().filter(is_small) {
             let tier = part.passages.max(1).ilog(TIER);
             tiers.entry(tier).or_default().push(part.bytes.clone());
         }
@@ -469,6 +535,10 @@ impl ScopeIndex {
 }
 
 impl State {
+    fn is_caught_up(&self) -> bool {
+        self.behind.len() == self.aside.len()
+    }
+
     /// Notes from where on the sessions of a part are settled.
     fn settle(&mut self, settled: Vec<(SessionHash, Position)>) {
         for (hash, from) in settled.into_iter().filter(|(_, from)| *from > Position::ZERO) {
@@ -524,10 +594,11 @@ impl State {
         self.events_behind = self.events_behind - session.behind + behind;
         session.behind = behind;
         if behind > 0 {
-            self.behind.insert(hash)
+            self.behind.insert(hash);
         } else {
-            self.behind.remove(&hash)
-        };
+            self.behind.remove(&hash);
+            self.aside.remove(&hash);
+        }
     }
 
     /// How far the files hold a session, from its first own position on: asked once, when the
@@ -543,17 +614,18 @@ impl State {
         to
     }
 
-    /// Drops a part whose file is gone: its sessions are read again.
+    /// Drops a part whose file is gone or of no use: its sessions are read again.
     fn lose(&mut self, at: usize) {
         let lost = self.parts.remove(at);
+        self.left.extend(lost.file());
         for hash in lost.sessions.iter() {
             self.change(*hash, |session| session.indexed_to = session.base);
             self.held.remove(hash);
         }
     }
 
-    /// Makes the parts in memory that hold something of a session anew without it. The store has
-    /// destroyed the files that do.
+    /// Makes the parts in memory that hold something of a session anew without it. Files that do are
+    /// parts no more: the store has destroyed those that hold what was taken away.
     fn drop_passages(&mut self, hash: SessionHash, holding: &Holding) {
         let is_gone = |part: &IndexPart| part.file().is_some() && part.sessions.contains(&hash);
         while let Some(at) = self.parts.iter().position(is_gone) {

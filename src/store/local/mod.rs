@@ -42,8 +42,9 @@ mod rank {
     pub(super) const TURN: Rank = Rank(40, "clearing.turn");
     /// A settling, and everything that no settling may run beside.
     pub(super) const SETTLING: Rank = Rank(50, "segments.settling");
-    /// Derived files, while one is made or destroyed.
-    pub(super) const SHELF: Rank = Rank(55, "derived.turn");
+    /// One derived file, while all of it is read or its bytes are taken away, or the names of them
+    /// all while they are read.
+    pub(super) const SHELF: Rank = Rank(55, "derived.reading");
     /// Where the rounds over resting sessions stopped.
     pub(super) const ROUNDS: Rank = Rank(60, "upkeep.looked_to and swept_to");
     /// Journal bytes up to the last settled place.

@@ -104,6 +104,9 @@ pub(super) fn open(
     // No settling names a place behind a tombstone before `settled/` says what it says.
     unfinished.iter().for_each(|session| _ = sessions.forget_frames(session));
     let shelf = Arc::new(Shelf::new(&ground, &sessions, derived));
+    if let Err(error) = shelf.read_names() {
+        tracing::warn!(%error, "derived/ could not be read; it is read later");
+    }
     Ok(parts(ground, (sessions, shelf), recovered.order_max, refused, recovery))
 }
 

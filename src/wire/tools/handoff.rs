@@ -95,8 +95,6 @@ pub(crate) struct RestoreSession {
     create: Option<bool>,
     /// Say why each item was chosen.
     pub(crate) explain: Option<bool>,
-    /// Adapt the shares of the budget to what was used of the last restore.
-    adapt: Option<bool>,
     /// Token of the lease, when the session has one.
     pub(crate) fencing_token: Option<u64>,
 }
@@ -111,7 +109,6 @@ impl RestoreSession {
             algorithm: self.algorithm,
             create: self.create,
             explain: self.explain.unwrap_or_default(),
-            adapt: self.adapt,
             ..RestoreRequest::default()
         }
     }

@@ -23,6 +23,8 @@ pub struct Wall {
     pub limits: PerTenant<Limits>,
     pub quotas: PerTenant<Quotas>,
     pub jwt: Option<JwtRules>,
+    /// The verbs, when they are not the plain ones over the store.
+    pub service: Option<Service>,
 }
 
 /// A house behind a wall.
@@ -53,7 +55,8 @@ impl Walled {
             AccessOptions { tokens: Some(tokens.clone()), jwt: wall.jwt, limits: wall.limits };
         let access = Access::open(options, clock.clone()).unwrap();
         let options = HttpOptions { access: Some(Arc::new(access)), ..HttpOptions::default() };
-        let service = Service::new(store.clone(), clock.clone()).with_quotas(wall.quotas);
+        let service = wall.service.unwrap_or_else(|| Service::new(store.clone(), clock.clone()));
+        let service = service.with_quotas(wall.quotas);
         let more = mcp::http_router_with(service.clone(), mcp::McpHttpOptions::default());
         let plan = Plan { options, more, service: Some(service), ..Plan::default() };
         let house = House::over(store.clone(), clock.clone(), plan).await;

@@ -14,3 +14,4 @@ mod raw;
 mod recorded;
 mod tls;
 mod tokens;
+mod turns;

@@ -1,7 +1,6 @@
 //! A session handed to the one that continues it: saved, restored within a budget, and the chain of
 //! both; over HTTP, by tools and on the command line.
 
-mod adapting;
 mod clients;
 mod doors;
 mod extractors;

@@ -101,7 +101,19 @@ pub fn told(
     tokens_max: usize,
     event: impl Into<Input>,
 ) -> Done {
+    told_after(Duration::ZERO, client, (home, directory), tokens_max, event)
+}
+
+/// The same when its input took that long to be read.
+fn told_after(
+    spent: Duration,
+    client: Result<Client, String>,
+    (home, directory): (&Path, Option<&str>),
+    tokens_max: usize,
+    event: impl Into<Input>,
+) -> Done {
     let hook = Hook {
+        secrets: Arc::default(),
         client,
         spool: Spool::new(vec![spool(home)], Box::new(|| Ok(None)), Arc::new(SystemEntropy)),
         clock: Arc::new(SystemClock::new()),
@@ -112,6 +124,7 @@ pub fn told(
         wait: Duration::from_secs(60),
         tokens_max,
         recall_max: 0,
+        spent,
         gap: None,
     };
     let payload = Payload::read(&event.into(), &Recogniser::default()).unwrap();
@@ -316,4 +329,15 @@ pub fn created(event: impl Into<Input>, directory: Option<&str>) -> Value {
     let done = told(Ok(store.client()), home.path(), directory, 0, event);
     assert_eq!((done.trouble, kept(home.path())), (None, (0, 0)));
     store.asked("/v1/sessions").remove(0).1
+}
+
+#[test]
+fn an_event_whose_input_took_the_time_of_its_hook_waits_for_the_next_one() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Scripted::start(move |_, _| (200, json!({ "next_position": 1 })));
+    let spent = Duration::from_secs(8);
+    let done = told_after(spent, Ok(store.client()), (home.path(), None), 0, call("s", 0));
+    assert_eq!((done.spooled, kept(home.path())), (1, (1, 0)), "{done:?}");
+    let done = told(Ok(store.client()), home.path(), None, 0, call("s", 1));
+    assert_eq!((done.recorded, kept(home.path())), (1, (0, 0)), "{done:?}");
 }

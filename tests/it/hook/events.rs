@@ -361,3 +361,55 @@ fn an_input_of_millions_of_values_is_recorded_in_little_memory() {
     assert_eq!(events[0]["truncated"]["bytes"], text.len());
     assert!(events[0]["content"].as_str().unwrap().starts_with("[[],[],"));
 }
+
+#[test]
+fn an_input_full_of_secrets_is_recorded_as_far_as_the_store_takes_it_and_without_any() {
+    let place = Place::new();
+    let secret = |n: usize| format!("ghp_{n:036}");
+    let secrets: String = (0..500_000).map(|n| format!("token {} ", secret(n))).collect();
+    // Short once the private span is gone, so that its end is where the input was cut.
+    let span = format!("<private>{}</private>{secrets}", "x".repeat((4 << 20) - 9_000));
+    let many: String = (0..500_000).map(|n| format!("\"{}\",", secret(n))).collect();
+    for (at, response) in [
+        json!({ "stdout": secrets }).to_string(),
+        json!({ "stdout": span }).to_string(),
+        json!({ "stdout": "", "stderr": "x".repeat(100), "list": [secrets, span] }).to_string(),
+        format!("[{many}1]"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let session = format!("s{at}");
+        let event = of(
+            &session,
+            claude(
+                "PostToolUse",
+                &json!({
+                    "tool_name": "Bash", "tool_input": { "command": "ls" }, "tool_response": "",
+                }),
+            ),
+        );
+        let text = event.to_string().replace(
+            "\"tool_response\":\"\"",
+            &format!("\"tool_response\":{response},\"tool_use_id\":\"t\""),
+        );
+        assert!(text.len() > 20 << 20, "{}", text.len());
+        // The whole of it, with its secrets removed, would be several times as much.
+        let limited = "ulimit -d 262144 && exec \"$0\" hook --hook-wait 60s";
+        let mut child = place.program("sh", &["-c", limited, env!("CARGO_BIN_EXE_sessionlog")]);
+        child.stdin(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let ran = ran(child);
+        assert_eq!((ran.code, &*ran.out), (0, ""), "{}", ran.err);
+        let events = place.events(&session);
+        let recorded = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
+        assert_eq!(recorded["truncated"]["bytes"], text.len(), "{at}");
+        if at < 3 {
+            assert_eq!(recorded["call_id"], "t", "what follows a long text is kept");
+        }
+        let recorded = recorded.to_string();
+        assert!(!recorded.contains("ghp_") && !recorded.contains("xxxx</private>"), "{at}");
+    }
+    assert_eq!(files_with(&place.data_dir(), b"ghp_0"), Vec::<std::path::PathBuf>::new());
+}

@@ -278,10 +278,99 @@ fn a_link_stays_a_link_and_a_file_keeps_its_rights() {
     std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
     std::fs::create_dir(place.path(".claude")).unwrap();
     std::os::unix::fs::symlink(&real, place.path(".claude/settings.json")).unwrap();
-    place.run(&["install", "claude-code", "--yes"]).ok();
+    let said = place.run(&["install", "claude-code", "--yes"]).ok();
+    let real_path = std::fs::canonicalize(&real).unwrap();
+    assert!(said.contains(&format!("settings.json -> {} (change)", real_path.display())), "{said}");
     assert!(std::fs::symlink_metadata(place.path(".claude/settings.json")).unwrap().is_symlink());
     assert!(read(&place, "dotfiles/settings.json").unwrap().contains("sessionlog"));
     assert_eq!(std::fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+}
+
+/// The files of a directory and below, links as what they name.
+fn tree(directory: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = entry.display().to_string();
+        if let Ok(to) = std::fs::read_link(&entry) {
+            found.push((name, format!("-> {}", to.display())));
+        } else if entry.is_dir() {
+            found.extend(tree(&entry));
+            found.push((name, "directory".to_owned()));
+        } else {
+            found.push((name, std::fs::read_to_string(&entry).unwrap_or_default()));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_link_of_a_project_that_leads_out_of_it_is_refused_by_name_and_nothing_changes() {
+    use std::os::unix::fs::symlink;
+    let cases: [(&str, &str, &str); 8] = [
+        ("claude-code", ".claude/settings.json", "mine/settings.json"),
+        ("claude-code", ".claude/settings.json", "mine/absent.json"),
+        ("claude-code", ".claude", "mine"),
+        ("claude-code", ".claude", "mine/absent"),
+        ("claude-code", ".mcp.json", "mine/servers.json"),
+        ("codex", ".codex/hooks.json", "mine/settings.json"),
+        ("codex", ".codex/config.toml", "mine/config.toml"),
+        ("codex", ".codex", "mine"),
+    ];
+    for (agent, link, target) in cases {
+        let place = Place::new();
+        for (name, text) in [
+            ("mine/settings.json", CLAUDE),
+            ("mine/servers.json", STATE),
+            ("mine/config.toml", CODEX),
+            ("mine/hooks.json", "{}"),
+            ("project/README", "a project"),
+        ] {
+            write(&place, name, text);
+        }
+        let project = place.path("project");
+        let at = project.join(link);
+        std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+        for target in [place.path(target), Path::new("../..").join(target)] {
+            let _ = std::fs::remove_file(&at);
+            symlink(&target, &at).unwrap();
+            let before = tree(&place.path("."));
+            for verb in ["install", "uninstall"] {
+                let mut command =
+                    place.command(&[verb, agent, "--scope", "project", "--yes", "--json"]);
+                let ran = crate::program::ran(command.current_dir(&project).spawn().unwrap());
+                let said = ran.out.clone();
+                assert_eq!(ran.refused(1), "invalid_request", "{verb} {link}");
+                assert!(said.contains(link) && said.contains("--scope user"), "{said}");
+                assert_eq!(tree(&place.path(".")), before, "{verb} {link} -> {target:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_link_within_a_project_is_followed_and_a_pipe_in_place_of_a_file_is_refused() {
+    let place = Place::new();
+    write(&place, "project/shared/settings.json", CLAUDE);
+    let project = place.path("project");
+    std::os::unix::fs::symlink("shared", project.join(".claude")).unwrap();
+    let run = |verb: &str| {
+        let mut command = place.command(&[verb, "claude-code", "--scope", "project", "--yes"]);
+        crate::program::ran(command.current_dir(&project).spawn().unwrap())
+    };
+    let said = run("install").ok();
+    assert!(said.contains(".claude/settings.json -> ") && said.contains("shared"), "{said}");
+    assert!(read(&place, "project/shared/settings.json").unwrap().contains("SessionStart"));
+    run("uninstall").ok();
+    assert_eq!(read(&place, "project/shared/settings.json").as_deref(), Some(CLAUDE));
+
+    let pipe = std::process::Command::new("mkfifo").arg(project.join(".mcp.json")).status();
+    assert!(pipe.unwrap().success());
+    let refused = run("install");
+    assert!(refused.code == 1 && refused.err.contains("no regular file"), "{}", refused.err);
+    let mut doctor = place.command(&["doctor"]);
+    let looked = crate::program::ran(doctor.current_dir(&project).spawn().unwrap());
+    assert!(looked.out.contains("claude"), "it waits for no writer: {looked:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::{SESSION, claude, hook, kinds, of, quiet};
 use crate::program::{Place, Ran, ran};
 
 /// Every file below the home directory that holds one of the words; those named are left out.
-fn holding(place: &Place, words: &[&str], except: &[&str]) -> Vec<String> {
+pub(super) fn holding(place: &Place, words: &[&str], except: &[&str]) -> Vec<String> {
     fn walk(directory: &Path, words: &[&str], except: &[&str], found: &mut Vec<String>) {
         for entry in fs::read_dir(directory).unwrap().flatten() {
             let path = entry.path();

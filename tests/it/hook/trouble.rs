@@ -158,6 +158,7 @@ fn over_a_slow_network_spooled_events_are_delivered_in_parts_and_no_agent_waits(
     let clock = Arc::new(Steps { seconds: 25, looks: AtomicU64::new(200_000_000) });
     let told = |n: usize| {
         let hook = Hook {
+            secrets: Arc::default(),
             client: Ok(server.client()),
             spool: Spool::new(vec![spool(&place)], Box::new(|| Ok(None)), Arc::new(SystemEntropy)),
             clock: clock.clone(),
@@ -168,6 +169,7 @@ fn over_a_slow_network_spooled_events_are_delivered_in_parts_and_no_agent_waits(
             wait: Duration::from_secs(60),
             tokens_max: 0,
             recall_max: 0,
+            spent: Duration::ZERO,
             gap: None,
         };
         let event = Payload::read(&call(n).to_string().into_bytes().into(), &Recogniser::default())

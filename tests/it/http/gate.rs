@@ -2,7 +2,7 @@
 //! and which can be cut off. It must not change what they do otherwise.
 
 use std::sync::{
-    Arc,
+    Arc, Mutex,
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
@@ -27,14 +27,15 @@ pub struct Gate {
     arrived: watch::Sender<usize>,
     passed: AtomicUsize,
     read: AtomicUsize,
+    reads: Mutex<Vec<SessionKey>>,
     is_cut: AtomicBool,
 }
 
 impl Gate {
     pub fn new(store: Arc<dyn Store>) -> Self {
         let (open, arrived) = (watch::channel(true).0, watch::channel(0).0);
-        let (passed, read, is_cut) = Default::default();
-        Self { store, open, arrived, passed, read, is_cut }
+        let (passed, read, reads, is_cut) = Default::default();
+        Self { store, open, arrived, passed, read, reads, is_cut }
     }
 
     pub fn close(&self) {
@@ -73,6 +74,11 @@ impl Gate {
     /// Appends and removals that were let through.
     pub fn passed(&self) -> usize {
         self.passed.load(Ordering::Relaxed)
+    }
+
+    /// The sessions that were read, in order.
+    pub fn reads(&self) -> Vec<SessionKey> {
+        self.reads.lock().unwrap().clone()
     }
 
     /// Events that were read since this was asked last.
@@ -184,6 +190,7 @@ impl Store for Gate {
         Box::pin(async move {
             tokio::task::yield_now().await;
             self.reach()?;
+            self.reads.lock().unwrap().push(key.clone());
             let slice = self.store.read(key, read).await?;
             self.read.fetch_add(slice.events.len(), Ordering::Relaxed);
             Ok(slice)

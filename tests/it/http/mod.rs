@@ -6,7 +6,7 @@ mod added;
 mod appends;
 mod broken;
 mod forks;
-mod gate;
+pub mod gate;
 pub mod house;
 mod keys;
 mod knock;

@@ -34,6 +34,7 @@ async fn hook(server: &Server, spool: &Path, directory: &Path, name: &str, more:
     // Each hook is a program of its own, and the name of a client is what its keys begin with.
     let client = Client::new(target, format!("hook-{}", TOLD.fetch_add(1, Ordering::Relaxed)));
     let hook = Hook {
+        secrets: Arc::default(),
         client: Ok(client.unwrap()),
         spool: Spool::new(
             vec![spool.to_path_buf()],
@@ -48,6 +49,7 @@ async fn hook(server: &Server, spool: &Path, directory: &Path, name: &str, more:
         wait: Duration::from_secs(8),
         tokens_max: 0,
         recall_max: 0,
+        spent: Duration::ZERO,
         gap: None,
     };
     let mut event = json!({

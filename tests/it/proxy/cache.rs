@@ -166,6 +166,9 @@ async fn earlier_outputs_go_to_who_asks_and_never_twice_to_who_has_them() {
     let answer = second.call("plain", json!({"q": "new"})).await;
     let text = answer["content"][1]["text"].as_str().unwrap();
     assert!(text.contains("early") && text.contains("later") && text.contains("data"), "{text}");
+    // What a tool said is in a block of code, which nothing in it ends.
+    let headings = text.lines().filter(|line| line.starts_with('#')).count();
+    assert!(headings == 2 && text.matches("\n```").count() == 4, "{text}");
     let answer = second.call("plain", json!({"q": "newer"})).await;
     assert_eq!(answer["content"].as_array().unwrap().len(), 1, "it has them");
     // The model that lost them asks, and gets all of them.

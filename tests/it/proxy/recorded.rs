@@ -43,6 +43,36 @@ async fn every_call_and_its_result_is_recorded_in_a_session_that_goes_by_itself(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_secret_in_any_member_of_a_call_is_not_recorded_however_it_is_escaped() {
+    let store = Store::start().await;
+    let random: String = (0..36u8).map(|n| char::from(b'a' + (n * 7 + n / 5) % 26)).collect();
+    let token = format!("ghp_{random}");
+    let mut wrapped = Wrapped::of(&store, options());
+    let escaped = token.replace('_', "\\u005f");
+    let input = json!({
+        "command": format!("a\\n{token}"), "lines": [[format!("%5F%22{escaped}%22")]],
+        (token.clone()): escaped,
+        "tag": format!("<private why=\"{}\">{random}</private>", "why ".repeat(80)),
+        "empty": format!("<private/>{random}"),
+        "patch": [format!("-----BEGIN {} KEY-----", "PRIVATE"), random, random],
+    });
+    wrapped.call("plain", input).await;
+    // A secret names no session: it would be the id of one.
+    wrapped.call_with("plain", json!({"n": 2}), json!({"session_id": token})).await;
+    assert!(wrapped.leave().await, "the client left first");
+    let id = store.only_session().await;
+    assert!(id.starts_with("tmp-"), "{id}");
+    let events = store.events(&id).await;
+    assert_eq!(events.len(), 4, "{events:#?}");
+    assert!(!format!("{events:?}").contains(&random[4..16]), "{events:#?}");
+    let taken = &events[0]["redactions"];
+    assert!(
+        taken["github-token"] == 4 && taken["private"] == 2 && taken["private-key"] == 1,
+        "{taken}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_goes_to_the_session_that_its_message_names_or_that_the_proxy_was_started_for() {
     let store = Store::start().await;
     let started = Options { session: Some(session("started")), ..options() };

@@ -20,7 +20,7 @@ use sessionlog::{
     client::{EmbedderOptions, HttpEmbedder},
     env::Env,
     event::{Batch, EventType, NewEvent, Origin, Scope, SessionId},
-    secrets::{Recogniser, Report},
+    secrets::Masked,
     service::{Caller, EmbedError, Embedder, NewSession, SearchCall, Service},
     store::{Store, local::Local},
 };
@@ -84,13 +84,11 @@ impl Fake {
     }
 
     fn embedder(&self) -> Arc<dyn Embedder> {
-        let rules = Recogniser::default();
         let options = EmbedderOptions {
             url: self.address.parse().unwrap(),
             model: "test-model".to_owned(),
             key: Some("the-key\n".to_owned().into()),
             numbers: None,
-            clean: Arc::new(move |text| rules.text(text, &mut Report::default())),
         };
         Arc::new(HttpEmbedder::new(options).unwrap())
     }
@@ -98,7 +96,7 @@ impl Fake {
     async fn house(&self, all: bool) -> House {
         let engine = engines::all().into_iter().next().unwrap();
         let service = Service::new(engine.store.clone(), engine.clock.clone());
-        let service = Some(service.with_embedder(self.embedder(), all));
+        let service = Some(service.with_embedder(self.embedder(), Arc::default(), all));
         House::over(engine.store, engine.clock, Plan { service, ..Plan::default() }).await
     }
 }
@@ -234,6 +232,68 @@ async fn only_what_was_said_is_sent_and_no_secret_in_it() {
     }
 }
 
+/// Letters that no word has, of each key others.
+fn drawn(count: usize, key: usize) -> String {
+    let at = |n: usize| (n * 7 + n / 5 + key * (n % 3 + 1)) % 26;
+    (0..count).map(|n| char::from(b"qzxjkvbpygfwmucldrhsnioate"[at(n)])).collect()
+}
+
+/// Whether a text has so many characters of a secret that follow each other.
+fn has_part(text: &str, secret: &str, count: usize) -> bool {
+    secret.split_whitespace().any(|line| {
+        let lines =
+            (0..=line.len().saturating_sub(count)).filter_map(|at| line.get(at..at + count));
+        line.len() >= count && lines.into_iter().any(|part| text.contains(part))
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_part_of_a_secret_is_sent_wherever_a_piece_or_a_query_is_cut() {
+    let fake = Fake::open().await;
+    let house = fake.house(true).await;
+    let mut secrets = Vec::new();
+    // At every place around the end of a piece of 512 terms, a token and a key of many lines.
+    for (count, at) in (470..514).enumerate() {
+        let lines: Vec<String> = (0..20).map(|line| drawn(64, count * 20 + line)).collect();
+        let (body, token) = (lines.join("\n"), drawn(36, 2_000 + count));
+        let key =
+            format!("-----BEGIN RSA {0} KEY-----\n{body}\n-----END RSA {0} KEY-----", "PRIVATE");
+        let (before, behind) = ("word ".repeat(at), " word".repeat(600));
+        let events = json!({"id": format!("s{at}"), "initial_events": [
+            {"type": "user.message", "content": format!("car {before}{key}{behind}")},
+            {"type": "agent.message", "content": format!("car {before}ghp_{token}{behind}")},
+            {"type": "user.message", "content": format!("car {before}\\u0067hp_{token}{behind}")},
+            {"type": "agent.tool_use", "name": "login", "call_id": "c", "input": {
+                "note": format!("car {before}"), "passphrase": format!("{} horse", &token[..12]),
+            }},
+        ]});
+        assert_eq!(house.post("/v1/sessions", &events).await.status, 201);
+        secrets.extend([body, token]);
+    }
+    let body: Vec<String> = (0..5).map(|line| drawn(64, 3_000 + line)).collect();
+    let word = drawn(20, 4_000) + "7x";
+    for query in [
+        format!("car -----BEGIN RSA {0} KEY-----\n{1}", "PRIVATE", body.join("\n")),
+        format!("car X-Api-Key: {word}"),
+        format!("car curl --password {word}"),
+        format!("car +api_key:{word}"),
+        format!("car password=\"{word} battery\""),
+        format!("car \"password: '{word} battery'\""),
+        format!("car %22token%22%3A%22{word}%22"),
+    ] {
+        let is_used = |found: &Value| is_complete(found) && found["complete"]["meaning"] == "used";
+        until(&house, &json!({"q": query}), is_used).await;
+    }
+    let texts = fake.texts();
+    assert!(texts.iter().filter(|text| text.contains("[redacted:")).count() >= 44 * 4, "{texts:?}");
+    assert!(texts.iter().filter(|text| text.trim() == "car").count() >= 2, "queries are sent");
+    let texts = texts.join("\n");
+    secrets.extend([body.join("\n"), word]);
+    for secret in &secrets {
+        assert!(!has_part(&texts, secret, 12), "of {secret}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_search_answers_by_its_words_while_the_embedder_fails_and_names_the_failure() {
     let elsewhere = Fake::open().await;
@@ -293,8 +353,8 @@ impl Embedder for Patterned {
         "patterned"
     }
 
-    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
-        let one = |text: &String| match text.contains("wolpertinger") {
+    fn embed(&self, texts: Vec<Masked>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
+        let one = |text: &Masked| match text.as_str().contains("wolpertinger") {
             true => PATTERN.map(f32::from).to_vec(),
             false => vec![1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0],
         };
@@ -349,7 +409,7 @@ fn the_vectors_of_what_was_erased_or_redacted_are_in_no_file() {
         let open = || {
             let store: Arc<dyn Store> = Local::open(&env, small()).unwrap();
             let service = Service::new(Arc::clone(&store), env.clock.clone());
-            (store, service.with_embedder(Arc::new(Patterned), false))
+            (store, service.with_embedder(Arc::new(Patterned), Arc::default(), false))
         };
         let (store, service) = open();
         fill(&service, "secret", "wolpertinger").await;

@@ -1,8 +1,11 @@
 //! Searching all sessions, over HTTP: what was acknowledged is found or named as behind; what is
 //! hidden, erased, redacted or another's is not; filters, pages, refusals.
 
+mod aside;
 mod kept;
 mod meaning;
+mod restored;
+mod turns;
 
 use serde_json::{Value, json};
 use sessionlog::{

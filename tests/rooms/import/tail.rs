@@ -2,9 +2,12 @@
 
 use std::io::Cursor;
 
-use sessionlog::import::{
-    Draft, Members, Program,
-    tail::{Again, Place, TAIL_BYTES, Tail, since},
+use sessionlog::{
+    import::{
+        Members, Program,
+        tail::{Again, Place, TAIL_BYTES, Tail, since},
+    },
+    secrets::{Masked, Recogniser},
 };
 
 /// Events of a reading at most.
@@ -13,13 +16,16 @@ const CLAUDE: &str = include_str!("../../fixtures/transcripts/claude-code.jsonl"
 const CODEX: &str = include_str!("../../fixtures/transcripts/codex.jsonl");
 
 fn read(text: &str, program: Program, place: Option<&Place>) -> Tail {
-    since(&mut Cursor::new(text.as_bytes()), program, place, &|_, _| true)
+    since(&mut Cursor::new(text.as_bytes()), program, place, &|_, _| true, &Recogniser::default())
         .expect("memory is readable")
 }
 
 fn said(tail: &Tail) -> Vec<String> {
-    let words = |draft: &Draft| Members::read(&draft.text).expect("an object").text("content");
-    tail.events.iter().filter_map(words).collect()
+    tail.events.iter().filter_map(|event| member(event, "content")).collect()
+}
+
+fn member(event: &str, name: &str) -> Option<String> {
+    Members::read(event).expect("an object").text(name)
 }
 
 #[test]
@@ -27,8 +33,9 @@ fn words_and_requests_are_read_with_the_ids_of_an_import() {
     let tail = read(CLAUDE, Program::ClaudeCode, None);
     let museums = "I look for museums. \u{2028} ok";
     assert_eq!(said(&tail), [museums, "The canteen of the museum."]);
-    assert_eq!(tail.branch.as_deref(), Some("main"));
-    let requests = tail.events.iter().filter(|event| event.id.starts_with("usage-")).count();
+    assert_eq!(tail.branch.as_ref().map(Masked::as_str), Some("main"));
+    let ids: Vec<String> = tail.events.iter().filter_map(|event| member(event, "id")).collect();
+    let requests = ids.iter().filter(|id| id.starts_with("usage-")).count();
     assert_eq!(requests, 3, "messages 1, 2 and 5; 3 and 4 are a subagent's");
     let mut import = sessionlog::import::Transcript::new(Program::ClaudeCode);
     let line = |(at, text)| {
@@ -37,8 +44,8 @@ fn words_and_requests_are_read_with_the_ids_of_an_import() {
     };
     let lines = CLAUDE.lines().enumerate();
     let imported: Vec<String> = lines.flat_map(line).map(|one| one.id).collect();
-    let words = tail.events.iter().filter(|event| event.id.starts_with("line-"));
-    words.for_each(|one| assert!(imported.contains(&one.id), "{}", one.id));
+    let words = ids.iter().filter(|id| id.starts_with("line-"));
+    words.for_each(|id| assert!(imported.contains(id), "{id}"));
     let tail = read(CODEX, Program::Codex, None);
     assert_eq!(said(&tail), ["There are three."]);
 }
@@ -57,7 +64,7 @@ fn codex_reports_a_request_once() {
     let tail = read(&(line(1, 23) + &line(2, 23) + &line(3, 46)), Program::Codex, None);
     assert_eq!(tail.events.len(), 2);
     let usage = r#""input_tokens_details":{"cached_tokens":5}"#;
-    assert!(tail.events.iter().all(|one| one.text.contains(usage)), "{:?}", tail.events);
+    assert!(tail.events.iter().all(|one| one.contains(usage)), "{:?}", tail.events);
 }
 
 #[test]

@@ -3,16 +3,16 @@
 use sessionlog::secrets::{RULES, Recogniser, Report};
 
 /// Random letters and digits, so that no file of this project looks like a leak.
-fn drawn(count: usize) -> String {
+pub(super) fn drawn(count: usize) -> String {
     let alphabet = b"q7Zk2Lm9Xw4Rt8Vb3Nc6Hj5Gf1DsPaYe0U";
     (0..count).map(|n| alphabet[(n * 11 + n / 7) % alphabet.len()] as char).collect()
 }
 
-fn hex(count: usize) -> String {
+pub(super) fn hex(count: usize) -> String {
     (0..count).map(|n| b"3f9a0c7e1d5b8264"[(n * 7 + n / 5) % 16] as char).collect()
 }
 
-fn found(text: &str) -> Vec<String> {
+pub(super) fn found(text: &str) -> Vec<String> {
     let mut report = Report::default();
     let clean = Recogniser::default().text(text, &mut report);
     assert_eq!(clean.is_none(), report.is_empty(), "{text}");
@@ -65,6 +65,7 @@ fn examples() -> Vec<(&'static str, String, String)> {
         own("netrc", "machine h login me password ", "hunter2".to_owned(), "\n"),
         own("command-password", "mysql --password=", "hunter2".to_owned(), " db"),
         own("command-password", "curl -s -u admin:", "hunter2".to_owned(), " http://x"),
+        own("password-hash", "ada:", format!("$apr1${}${}", drawn(8), drawn(22)), "\n"),
         own("password", "db_password = \"", "hunter2".to_owned(), "\""),
         own("password", r#"{\"password\": \""#, "hunter2".to_owned(), r#"\"}"#),
         own("environment", "export DB_PASSWORD=", "correcthorse".to_owned(), "\n"),

@@ -88,4 +88,13 @@ impl Clearing {
         let holds = |holds: &[Held]| holds.iter().any(|held| held.is_of(hash, positions));
         Ok(self.segments.shelf.destroy(&holds)?)
     }
+
+    /// Has the users of what is derived from a session, or from its events at these positions, give
+    /// way. The steps wait for none of them, since other sessions wait for the steps.
+    pub(crate) fn withdraw_derived(&self, session: &Session, positions: Option<&BTreeSet<u64>>) {
+        let holds = |holds: &[Held]| holds.iter().any(|held| held.is_of(session.hash, positions));
+        if let Err(error) = self.segments.shelf.withdraw(&holds) {
+            tracing::warn!(session = %session.hash, %error, "what is derived from it stays in use");
+        }
+    }
 }

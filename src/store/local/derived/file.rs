@@ -86,26 +86,57 @@ pub(super) fn describe(ground: &Ground, name: DerivedName) -> Result<DerivedFile
     Ok(DerivedFile { name, label: label.into(), holds: holds.into(), bytes: head.bytes() })
 }
 
-/// The body of a derived file, and the byte of it that it begins at.
-pub(super) type Body = (Box<dyn Mapped>, usize);
+/// The body of a derived file.
+pub(super) struct Body {
+    pub(super) bytes: Box<dyn Mapped>,
+    /// The byte of them that it begins at.
+    pub(super) at: usize,
+    /// [`written_at`] as it was before it was read.
+    pub(super) written_at: Option<(i64, i64)>,
+}
+
+/// When a file was written to last, where that is known: another value after each write.
+pub(super) fn written_at(ground: &Ground, name: DerivedName) -> Option<(i64, i64)> {
+    ground.env.storage.written_at(&path_of(name)).ok().flatten()
+}
 
 /// Reads all of a derived file and checks it; in plaintext it is mapped then.
 pub(super) fn open(ground: &Ground, name: DerivedName) -> Result<Body, LogError> {
+    let written_at = written_at(ground, name);
     let file = ground.env.storage.open_read(&path_of(name))?;
-    let head = head(ground, name, &*file)?;
+    let (body, at, end) = read_all(ground, name, &*file)?;
+    if let Some(body) = body {
+        return Ok(Body { bytes: Box::new(body), at: 0, written_at });
+    }
+    let at = usize::try_from(at).map_err(io::Error::other)?;
+    Ok(Body { bytes: file.map(end)?, at, written_at })
+}
+
+/// Reads all of a derived file from the device, and checks it.
+pub(super) fn check(ground: &Ground, name: DerivedName) -> Result<(), LogError> {
+    let file = ground.env.storage.open_read(&path_of(name))?;
+    file.evict()?;
+    read_all(ground, name, &*file).map(drop)
+}
+
+/// The body in memory where it is encrypted, and where in the file it begins and ends.
+type Whole = (Option<Zeroizing<Vec<u8>>>, u64, u64);
+
+fn read_all(ground: &Ground, name: DerivedName, file: &dyn File) -> Result<Whole, LogError> {
+    let head = head(ground, name, file)?;
     let (at, end) = (head.body_at(), head.end());
     let wrong = |fault| LogError::Fault { byte_offset: at, fault };
     if file.len()? != end {
         return Err(wrong(Fault::Short));
     }
     let Some(digest) = head.plain_digest() else {
-        let body: Zeroizing<Vec<u8>> = head.open_body(&read(&*file, at, end)?).map_err(wrong)?;
-        return Ok((Box::new(body), 0));
+        let body = head.open_body(&read(file, at, end)?).map_err(wrong)?;
+        return Ok((Some(body), at, end));
     };
     let mut hashing = Hashing::default();
     while at + hashing.bytes() < end {
         let from = at + hashing.bytes();
-        let part = read(&*file, from, end.min(from + PART_BYTES))?;
+        let part = read(file, from, end.min(from + PART_BYTES))?;
         if part.is_empty() {
             return Err(wrong(Fault::Short));
         }
@@ -114,7 +145,7 @@ pub(super) fn open(ground: &Ground, name: DerivedName) -> Result<Body, LogError>
     if hashing.kept("").hash != digest {
         return Err(wrong(Fault::PayloadChecksum));
     }
-    Ok((file.map(end)?, usize::try_from(at).map_err(io::Error::other)?))
+    Ok((None, at, end))
 }
 
 /// Takes the bytes of a file away, durably: those of its key, or all of it where it has none. One

@@ -1,13 +1,13 @@
-//! The derived files of a store: which there are, what each was made from, who has one open. They
-//! may be lost: what cannot be read is taken away. It must not look inside their bytes, nor touch
-//! the disk while there is none of them.
+//! The derived files of a store: which there are, what each was made from, who uses one. They may be
+//! lost: what cannot be read is taken away. It must not look inside their bytes, nor touch the disk
+//! while there is none of them, nor wait under a lock for those who use one.
 
 mod file;
 mod opened;
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
-use self::opened::{Closing, Ended, Opened};
+use self::opened::{Closing, Opened, Usage, User, held_open};
 use super::{
     catalogue::sessions::Sessions,
     ground::Ground,
@@ -17,7 +17,7 @@ use super::{
     wait::blocking,
 };
 use crate::{
-    env::sync::Mutex,
+    env::{out_of_descriptors, sync::Mutex},
     log::{Entry, LogError},
     store::{
         DerivedFile, DerivedName, Health, Held, Mapped, StoreError, StoreResult,
@@ -33,9 +33,8 @@ const COPIES_BYTES_MAX: u64 = 256 << 20;
 pub(super) struct Shelf {
     ground: Arc<Ground>,
     sessions: Arc<Sessions>,
-    /// Held while a file is made, read from the disk or taken away: so what is made names nothing
-    /// that goes meanwhile.
-    turn: Mutex<()>,
+    /// Held while the names are read from the disk.
+    reading: Mutex<()>,
     files: Mutex<Files>,
     closing: Arc<Closing>,
 }
@@ -46,8 +45,10 @@ struct Files {
     /// The name of the directory is durable.
     made: bool,
     kept: BTreeMap<DerivedName, Kept>,
+    /// Files that are being made: what goes meanwhile hides them as those that are there.
+    making: BTreeMap<DerivedName, Used>,
     /// Files whose bytes are to be taken away.
-    doomed: Vec<Doomed>,
+    doomed: Vec<Arc<Doomed>>,
     /// Counts the uses of open files.
     uses: u64,
 }
@@ -55,30 +56,66 @@ struct Files {
 /// A derived file that is there.
 struct Kept {
     file: DerivedFile,
+    usage: Arc<Usage>,
     open: Option<Arc<Opened>>,
     used: u64,
 }
 
+/// What a file was made from, and who uses it.
+type Used = (Arc<[Held]>, Arc<Usage>);
+
 /// A file that is hidden.
 struct Doomed {
-    path: String,
+    name: DerivedName,
+    /// Where bytes of it may be.
+    paths: Vec<String>,
     /// What it was made from, where that is known.
     holds: Option<Arc<[Held]>>,
-    ended: Option<Ended>,
+    usage: Option<Arc<Usage>>,
+    /// Whether its bytes are gone; held while they are taken away.
+    gone: Mutex<bool>,
 }
 
 /// Whether a file that was made from this is meant.
 type Meant<'a> = &'a dyn Fn(&[Held]) -> bool;
 
+impl Kept {
+    fn new(file: DerivedFile, usage: Arc<Usage>) -> Self {
+        Self { file, usage, open: None, used: 0 }
+    }
+
+    /// The same, hidden.
+    fn doomed(&self) -> Arc<Doomed> {
+        let of = (Arc::clone(&self.file.holds), Arc::clone(&self.usage));
+        Doomed::new(self.file.name, vec![file::path_of(self.file.name)], Some(&of))
+    }
+}
+
+impl Doomed {
+    fn new(name: DerivedName, paths: Vec<String>, of: Option<&Used>) -> Arc<Self> {
+        let (holds, usage) = of.cloned().unzip();
+        Arc::new(Self { name, paths, holds, usage, gone: Mutex::new(rank::SHELF, false) })
+    }
+
+    /// Whether it is meant, or may be.
+    fn is_meant(&self, meant: Meant<'_>) -> bool {
+        self.holds.as_ref().is_none_or(|holds| meant(holds))
+    }
+
+    fn is_used(&self) -> bool {
+        self.usage.as_ref().is_some_and(|usage| usage.is_used())
+    }
+}
+
 impl Shelf {
     /// The derived files of a store; whether its directory of them is `there`.
     pub(super) fn new(ground: &Arc<Ground>, sessions: &Arc<Sessions>, there: bool) -> Self {
-        let (kept, doomed) = (BTreeMap::new(), Vec::new());
-        let files = Files { unread: there, made: false, kept, doomed, uses: 0 };
+        let (kept, making, doomed) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let files = Files { unread: there, made: false, kept, making, doomed, uses: 0 };
         Self {
             ground: Arc::clone(ground),
             sessions: Arc::clone(sessions),
-            turn: Mutex::new(rank::SHELF, ()),
+            reading: Mutex::new(rank::SHELF, ()),
             files: Mutex::new(rank::LAST, files),
             closing: Arc::new(Closing::new()),
         }
@@ -86,16 +123,18 @@ impl Shelf {
 
     /// The files that are there.
     pub(super) fn list(&self) -> StoreResult<Vec<DerivedFile>> {
-        if self.files.lock().unread {
-            let _turn = self.turn.lock();
-            self.read_names().map_err(|error| write_error("reading derived/", &error))?;
-        }
+        self.read_names().map_err(|error| write_error("reading derived/", &error))?;
         Ok(self.files.lock().kept.values().map(|kept| kept.file.clone()).collect())
     }
 
-    /// Reads what the directory has, once. What was made from something that went, or cannot be
-    /// read, is hidden: a crash cut the step that takes it away.
-    fn read_names(&self) -> io::Result<()> {
+    /// Reads what the directory has, once: while the store opens, before an event may take a
+    /// position that a file was made from. What was made from something that went, or cannot be
+    /// read, is hidden: a crash cut the step that takes it away, or it was put back.
+    pub(super) fn read_names(&self) -> io::Result<()> {
+        if !self.files.lock().unread {
+            return Ok(());
+        }
+        let _reading = self.reading.lock();
         if !self.files.lock().unread {
             return Ok(());
         }
@@ -112,16 +151,19 @@ impl Shelf {
             };
             let name = DerivedName(number);
             if path == file::begun(name) {
-                doomed.push(Doomed { path, holds: None, ended: None });
+                doomed.push(Doomed::new(name, vec![path], None));
             } else if path == file::path_of(name) {
-                let file = match file::describe(&self.ground, name) {
-                    Ok(file) => Some(file),
-                    Err(error) if is_lost(&error) => None,
-                    Err(error) => return Err(error.into()),
-                };
-                match file.filter(|file| !file.holds.iter().any(|held| self.is_stale(held))) {
-                    Some(file) => drop(kept.insert(name, Kept { file, open: None, used: 0 })),
-                    None => doomed.push(Doomed { path, holds: None, ended: None }),
+                let described = file::describe(&self.ground, name);
+                if let Err(LogError::Io(error)) = &described
+                    && out_of_descriptors(error)
+                {
+                    return Err(io::Error::new(error.kind(), error.to_string()));
+                }
+                let current = described.as_ref().is_ok_and(|file| self.is_current(&file.holds));
+                if let Some(file) = described.ok().filter(|_| current) {
+                    kept.insert(name, Kept::new(file, Usage::new(&self.closing)));
+                } else {
+                    doomed.push(Doomed::new(name, vec![path], None));
                 }
             }
         }
@@ -141,12 +183,17 @@ impl Shelf {
         (hash == held.hash && held.range.to.0 <= entry.tail && !gone).then_some(entry)
     }
 
-    /// Whether what was made from these events holds what went, or is to.
-    fn is_stale(&self, held: &Held) -> bool {
-        self.writer(held).is_none_or(|entry| {
-            let mut left = entry.redacted.iter().filter(|one| !one.cleared);
-            left.any(|one| held.range.from.0 <= one.position && one.position < held.range.to.0)
-        })
+    /// Whether these events are there, and nothing of their session was taken away since they were
+    /// read.
+    fn is_current(&self, holds: &[Held]) -> bool {
+        self.outdated(holds).is_none()
+    }
+
+    fn outdated<'h>(&self, holds: &'h [Held]) -> Option<&'h Held> {
+        let is_current = |held: &Held| {
+            self.writer(held).is_some_and(|entry| entry.rewritten() == held.rewritten)
+        };
+        holds.iter().find(|held| !is_current(held))
     }
 
     /// Keeps bytes that were made from these events.
@@ -157,33 +204,48 @@ impl Shelf {
         bytes: &[u8],
     ) -> StoreResult<DerivedName> {
         check_size(label, &holds, bytes)?;
-        let _turn = self.turn.lock();
         self.ask_writable()?;
-        let outdated = holds
-            .iter()
-            .find(|held| self.writer(held).is_none_or(|entry| entry.rewritten() != held.rewritten));
-        if let Some(held) = outdated {
-            return Err(StoreError::Outdated { session: held.key.session.clone() });
-        }
         let name = DerivedName(u64::from_le_bytes(self.ground.env.random()));
-        let (label, holds) = (label.into(), holds.into());
+        let (label, holds) = (label.into(), Arc::<[Held]>::from(holds));
         let file = DerivedFile { name, label, holds, bytes: bytes.len() as u64 };
+        let user = self.begin(&file);
+        // What is taken away from now on finds the file among those that are being made.
+        let outdated = |held: &Held| StoreError::Outdated { session: held.key.session.clone() };
+        if let Some(held) = self.outdated(&file.holds) {
+            self.files.lock().making.remove(&name);
+            return Err(outdated(held));
+        }
         let made = self.make_directory().and_then(|()| file::write(&self.ground, &file, bytes));
         let mut files = self.files.lock();
+        let is_hidden = files.making.remove(&name).is_none();
         if let Err(error) = made {
             files.made = false;
-            // Whatever of it is there: no later start may find it.
-            let paths = [file::begun(name), file::path_of(name)];
-            files.doomed.extend(paths.map(|path| {
-                let holds = Some(Arc::clone(&file.holds));
-                Doomed { path, holds, ended: None }
-            }));
+            if !is_hidden {
+                // Whatever of it is there: no later start may find it.
+                files.doomed.push(half_made(name, &(file.holds, Arc::clone(user.of()))));
+            }
             drop(files);
-            let _ = self.clear_doomed(&|_| false);
+            drop(user);
+            let _ = self.clear(&|one| one.name == name);
             return Err(write_error("keeping a derived file", &error));
         }
-        files.kept.insert(name, Kept { file, open: None, used: 0 });
+        if is_hidden {
+            drop(files);
+            let gone = file.holds.first().map(outdated);
+            let lost = || StoreError::DerivedLost { reason: "it was taken away".to_owned() };
+            return Err(gone.unwrap_or_else(lost));
+        }
+        files.kept.insert(name, Kept::new(file, Arc::clone(user.of())));
+        drop(files);
         Ok(name)
+    }
+
+    /// Notes that a file is being made.
+    fn begin(&self, file: &DerivedFile) -> User {
+        let usage = Usage::new(&self.closing);
+        let user = usage.user();
+        self.files.lock().making.insert(file.name, (Arc::clone(&file.holds), usage));
+        user
     }
 
     fn ask_writable(&self) -> StoreResult<()> {
@@ -213,49 +275,62 @@ impl Shelf {
     }
 
     fn open_anew(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
-        let _turn = self.turn.lock();
         self.read_names().map_err(|error| write_error("reading derived/", &error))?;
+        let lost = |reason: &str| StoreError::DerivedLost { reason: reason.to_owned() };
+        let user = self.files.lock().kept.get(&name).map(|kept| kept.usage.user());
+        let user = user.ok_or_else(|| lost("it is not there"))?;
+        let usage = Arc::clone(user.of());
+        let reading = usage.reading.lock();
         // Another thread may have opened it meanwhile.
         if let Some(open) = self.opened(name) {
             return Ok(open);
         }
-        let lost = |reason: String| StoreError::DerivedLost { reason };
-        if !self.files.lock().kept.contains_key(&name) {
-            return Err(lost("it is not there".to_owned()));
-        }
         match file::open(&self.ground, name) {
-            Ok(body) => Ok(self.keep_open(name, Opened::new(body, &self.closing))),
+            Ok(body) => {
+                let open = self.keep_open(name, Opened::new(body, user));
+                Ok(open.ok_or_else(|| lost("it was taken away"))?)
+            }
             Err(error) if is_lost(&error) => {
+                drop(reading);
+                drop(user);
                 tracing::warn!(%name, %error, "a derived file is lost; it is made anew");
-                self.hide(&|file| file.name == name);
-                let _ = self.clear_doomed(&|_| false);
-                Err(lost(error.to_string()))
+                self.hide_one(name, true);
+                let _ = self.clear(&|one| one.name == name && !one.is_used());
+                Err(lost(&error.to_string()))
             }
             Err(error) => Err(write_error("reading a derived file", &error.into())),
         }
     }
 
-    /// A file that is open already. One that is hurt is to be opened anew.
+    /// A file that is open already, as it was when it was read. One that lacks bytes, or was written
+    /// to since, is to be opened anew.
     fn opened(&self, name: DerivedName) -> Option<Arc<Opened>> {
+        let open = {
+            let mut files = self.files.lock();
+            files.uses += 1;
+            let used = files.uses;
+            let kept = files.kept.get_mut(&name)?;
+            kept.used = used;
+            kept.open.clone()?
+        };
+        let changed =
+            || !open.is_copy() && open.written_at() != file::written_at(&self.ground, name);
+        if !open.is_lacking() && !changed() {
+            return Some(open);
+        }
         let mut files = self.files.lock();
-        files.uses += 1;
-        let used = files.uses;
         let kept = files.kept.get_mut(&name)?;
-        kept.used = used;
-        let hurt = kept.open.take_if(|open| open.is_hurt());
-        let open = kept.open.clone();
+        let stale = kept.open.take_if(|one| Arc::ptr_eq(one, &open));
         drop(files);
-        drop(hurt);
-        open
+        drop(stale);
+        None
     }
 
-    /// Keeps a file open, and closes copies that are too many.
-    fn keep_open(&self, name: DerivedName, open: Opened) -> Arc<Opened> {
+    /// Keeps a file open, and closes copies that are too many; `None` when it was hidden meanwhile.
+    fn keep_open(&self, name: DerivedName, open: Opened) -> Option<Arc<Opened>> {
         let open = Arc::new(open);
         let mut files = self.files.lock();
-        if let Some(kept) = files.kept.get_mut(&name) {
-            kept.open = Some(Arc::clone(&open));
-        }
+        files.kept.get_mut(&name)?.open = Some(Arc::clone(&open));
         let is_copy = |kept: &&mut Kept| kept.open.as_ref().is_some_and(|open| open.is_copy());
         let mut copies: Vec<&mut Kept> = files.kept.values_mut().filter(is_copy).collect();
         copies.sort_by_key(|kept| kept.used);
@@ -270,89 +345,130 @@ impl Shelf {
         }
         drop(files);
         drop(closed);
-        open
+        Some(open)
+    }
+
+    /// Hides the files that were made from what is meant, has those who use one give way, and waits
+    /// for them. The caller holds no lock: others open, make and destroy files meanwhile.
+    ///
+    /// # Errors
+    /// One stays in use for too long.
+    pub(super) fn withdraw(&self, meant: Meant<'_>) -> io::Result<()> {
+        self.read_names()?;
+        self.hide(meant);
+        let hidden = self.doomed(&|one| one.is_meant(meant));
+        hidden.iter().filter_map(|one| one.usage.as_ref()).try_for_each(|usage| usage.wait())
     }
 
     /// Takes away the files that were made from what is meant, and what is left of those before:
-    /// hides them, waits for those who have them open, overwrites and unlinks them.
+    /// hides them, overwrites and unlinks them. It waits for no user of them: see
+    /// [`Self::withdraw`].
     ///
     /// # Errors
     /// The first of one that is meant, or of which it is unknown what it was made from.
     pub(super) fn destroy(&self, meant: Meant<'_>) -> io::Result<()> {
-        let _turn = self.turn.lock();
         self.read_names()?;
-        self.hide(&|file| meant(&file.holds));
-        self.clear_doomed(meant)
+        self.hide(meant);
+        self.clear(&|one| one.is_meant(meant))
     }
 
-    /// Takes one file away.
+    /// Takes one file away; its bytes go with a later settling where it is in use.
     pub(super) fn take_away(&self, name: DerivedName) -> io::Result<()> {
-        let _turn = self.turn.lock();
         self.read_names()?;
-        self.hide(&|file| file.name == name);
-        let path = file::path_of(name);
-        self.clear_doomed(&|_| true).or_else(|error| {
-            let left = self.files.lock().doomed.iter().any(|doomed| doomed.path == path);
-            if left { Err(error) } else { Ok(()) }
-        })
+        self.hide_one(name, false);
+        self.clear(&|one| one.name == name && !one.is_used())
     }
 
-    /// Takes away what is left of files that are hidden.
+    /// Takes away what is left of files that are hidden and not in use.
     pub(super) fn sweep(&self) -> io::Result<()> {
-        {
-            let files = self.files.lock();
-            if !files.unread && files.doomed.is_empty() {
-                return Ok(());
-            }
-        }
-        let _turn = self.turn.lock();
         self.read_names()?;
-        self.clear_doomed(&|_| true)
+        self.clear(&|one| !one.is_used())
     }
 
-    fn hide(&self, meant: &dyn Fn(&DerivedFile) -> bool) {
-        let mut files = self.files.lock();
-        let names: Vec<DerivedName> = files
-            .kept
-            .values()
-            .map(|kept| &kept.file)
-            .filter(|file| meant(file))
-            .map(|file| file.name)
-            .collect();
-        let mut closed = Vec::new();
-        for Kept { file, open, .. } in
-            names.iter().filter_map(|name| files.kept.remove(name)).collect::<Vec<_>>()
-        {
-            let ended = open.as_ref().map(|open| open.ended());
-            files.doomed.push(Doomed {
-                path: file::path_of(file.name),
-                holds: Some(file.holds),
-                ended,
-            });
-            closed.extend(open);
-        }
-        drop(files);
-        drop(closed);
-    }
-
-    /// Overwrites and unlinks what is hidden; what fails stays for the next time.
-    fn clear_doomed(&self, meant: Meant<'_>) -> io::Result<()> {
-        let doomed = std::mem::take(&mut self.files.lock().doomed);
-        let (mut left, mut cleared) = (Vec::new(), Ok(()));
-        for one in doomed {
-            let closed = one.ended.as_ref().map_or(Ok(()), |ended| self.closing.wait(ended));
-            let taken = closed.and_then(|()| file::take_away(&self.ground, &one.path));
-            if let Err(error) = taken {
-                tracing::warn!(path = one.path, %error, "a derived file is left");
-                if one.holds.as_ref().is_none_or(|holds| meant(holds)) && cleared.is_ok() {
-                    cleared = Err(error);
-                }
-                left.push(one);
+    /// Reads each file back, from the device and not from the cache, and hides those that are not
+    /// as they were put: they are made anew. `rest` is called with the bytes of each, and ends the
+    /// round by `false`.
+    pub(super) fn check(&self, rest: &dyn Fn(u64) -> bool) {
+        let all: Vec<DerivedFile> =
+            self.files.lock().kept.values().map(|kept| kept.file.clone()).collect();
+        for DerivedFile { name, bytes, .. } in all {
+            let user = self.files.lock().kept.get(&name).map(|kept| kept.usage.user());
+            let Some(user) = user else { continue };
+            let checked = file::check(&self.ground, name);
+            drop(user);
+            if let Err(error) = checked.as_ref()
+                && is_lost(error)
+            {
+                tracing::warn!(%name, %error, "a derived file is damaged; it is made anew");
+                self.hide_one(name, true);
+            }
+            if !rest(bytes) {
+                return;
             }
         }
-        self.files.lock().doomed.append(&mut left);
+    }
+
+    /// Hides one file; where it is of no use its users give way.
+    fn hide_one(&self, name: DerivedName, is_void: bool) {
+        let mut files = self.files.lock();
+        let Some(kept) = files.kept.remove(&name) else { return };
+        if is_void {
+            kept.usage.withdraw();
+        }
+        files.doomed.push(kept.doomed());
+        drop(files);
+        drop(kept);
+    }
+
+    /// Hides what was made from what is meant, and has its users give way.
+    fn hide(&self, meant: Meant<'_>) {
+        let mut files = self.files.lock();
+        let of_kept = |_: &DerivedName, kept: &mut Kept| meant(&kept.file.holds);
+        let kept: Vec<_> = files.kept.extract_if(.., of_kept).collect();
+        let of_made = |_: &DerivedName, made: &mut Used| meant(&made.0);
+        let making: Vec<_> = files.making.extract_if(.., of_made).collect();
+        files.doomed.extend(kept.iter().map(|(_, kept)| kept.doomed()));
+        files.doomed.extend(making.iter().map(|(name, of)| half_made(*name, of)));
+        let hidden = files.doomed.iter().filter(|one| one.is_meant(meant));
+        hidden.filter_map(|one| one.usage.as_ref()).for_each(|usage| usage.withdraw());
+        drop(files);
+        drop(kept);
+    }
+
+    fn doomed(&self, meant: &dyn Fn(&Doomed) -> bool) -> Vec<Arc<Doomed>> {
+        self.files.lock().doomed.iter().filter(|one| meant(one)).cloned().collect()
+    }
+
+    /// Overwrites and unlinks what is hidden and meant; what fails stays for the next time.
+    fn clear(&self, meant: &dyn Fn(&Doomed) -> bool) -> io::Result<()> {
+        let mut cleared = Ok(());
+        for one in self.doomed(meant) {
+            if let Err(error) = self.clear_one(&one) {
+                tracing::warn!(name = %one.name, %error, "a derived file is left");
+                cleared = cleared.and(Err(error));
+            }
+        }
         cleared
     }
+
+    fn clear_one(&self, one: &Arc<Doomed>) -> io::Result<()> {
+        if one.is_used() {
+            return Err(held_open());
+        }
+        // Another thread may be at it: its bytes are gone once that one is done.
+        let mut gone = one.gone.lock();
+        if !*gone {
+            one.paths.iter().try_for_each(|path| file::take_away(&self.ground, path))?;
+            *gone = true;
+            self.files.lock().doomed.retain(|other| !Arc::ptr_eq(other, one));
+        }
+        Ok(())
+    }
+}
+
+/// A file that was being made: bytes of it may be under either name.
+fn half_made(name: DerivedName, of: &Used) -> Arc<Doomed> {
+    Doomed::new(name, vec![file::begun(name), file::path_of(name)], Some(of))
 }
 
 /// Whether a file is not what it was, or not there: else it may be read another time.

@@ -1,93 +1,139 @@
-//! A derived file that is open, and waiting until it is open no more. It must not know its name.
+//! A derived file that is in use: open, being read or being made; and waiting until it is not. It
+//! must not know its name.
 
-use std::{
-    io,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
 use super::{super::rank, file::Body};
 use crate::{
-    env::sync::{Condvar, Mutex},
+    env::sync::{
+        Condvar, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     store::Mapped,
 };
 
-/// How long those who have a file open are waited for before its bytes are taken away.
+/// How long those who use a file are waited for before its bytes are taken away.
 const HELD_OPEN_MAX: Duration = Duration::from_secs(10);
 
-/// The bytes of a derived file in memory.
-pub(super) struct Opened {
-    /// `None` while it is dropped.
-    body: Option<Body>,
-    /// Dropped behind the bytes.
-    alive: Option<Arc<()>>,
+/// Who uses a derived file.
+pub(super) struct Usage {
+    users: AtomicUsize,
+    /// Its bytes are to go: what its users compute is void.
+    withdrawn: AtomicBool,
+    /// Held by the one user that reads all of it; others take what that one opened.
+    pub(super) reading: Mutex<()>,
     closing: Arc<Closing>,
 }
 
-/// Tells when the bytes have left memory.
-pub(super) struct Ended(Weak<()>);
-
-/// Wakes those who wait until a file is open no more.
+/// Wakes those who wait until a file is not in use any more.
 pub(super) struct Closing {
     turn: Mutex<()>,
     closed: Condvar,
 }
 
-impl Opened {
-    pub(super) fn new(body: Body, closing: &Arc<Closing>) -> Self {
-        let (alive, closing) = (Some(Arc::new(())), Arc::clone(closing));
-        Self { body: Some(body), alive, closing }
+/// A user of a derived file, until it is dropped.
+pub(super) struct User(Arc<Usage>);
+
+/// The bytes of a derived file in memory.
+pub(super) struct Opened {
+    /// Dropped first: the bytes leave memory before any thread hears of it.
+    body: Body,
+    user: User,
+}
+
+impl Usage {
+    pub(super) fn new(closing: &Arc<Closing>) -> Arc<Self> {
+        Arc::new(Self {
+            users: AtomicUsize::new(0),
+            withdrawn: AtomicBool::new(false),
+            reading: Mutex::new(rank::SHELF, ()),
+            closing: Arc::clone(closing),
+        })
     }
 
-    /// What tells when it is open no more.
-    pub(super) fn ended(&self) -> Ended {
-        Ended(self.alive.as_ref().map_or_else(Weak::new, Arc::downgrade))
+    /// One more user. The file is listed, and stays so meanwhile: none comes to one that is hidden.
+    pub(super) fn user(self: &Arc<Self>) -> User {
+        self.users.fetch_add(1, Ordering::AcqRel);
+        User(Arc::clone(self))
+    }
+
+    pub(super) fn is_used(&self) -> bool {
+        self.users.load(Ordering::Acquire) > 0
+    }
+
+    /// Has the users of the file give way.
+    pub(super) fn withdraw(&self) {
+        self.withdrawn.store(true, Ordering::Release);
+    }
+
+    /// Waits until the file, which is hidden, has no user. The caller holds no lock.
+    ///
+    /// # Errors
+    /// It stays in use for too long.
+    pub(super) fn wait(&self) -> io::Result<()> {
+        let (mut turn, mut elapsed) = (self.closing.turn.lock(), false);
+        while self.is_used() {
+            if elapsed {
+                return Err(held_open());
+            }
+            (turn, elapsed) = self.closing.closed.wait_timeout(turn, HELD_OPEN_MAX);
+        }
+        Ok(())
     }
 }
 
-impl Mapped for Opened {
-    fn bytes(&self) -> &[u8] {
-        let body = self.body.as_ref();
-        body.and_then(|(bytes, at)| bytes.bytes().get(*at..)).unwrap_or_default()
-    }
-
-    fn is_hurt(&self) -> bool {
-        self.body.as_ref().is_none_or(|(bytes, _)| bytes.is_hurt())
-    }
-
-    fn is_copy(&self) -> bool {
-        self.body.as_ref().is_some_and(|(bytes, _)| bytes.is_copy())
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        // The bytes leave memory before any thread hears of it.
-        drop(self.body.take());
-        let turn = self.closing.turn.lock();
-        drop(self.alive.take());
-        drop(turn);
-        self.closing.closed.notify_all();
-    }
+/// A file that is in use keeps its bytes.
+pub(super) fn held_open() -> io::Error {
+    io::Error::other("a derived file is held open")
 }
 
 impl Closing {
     pub(super) fn new() -> Self {
         Self { turn: Mutex::new(rank::LAST, ()), closed: Condvar::new() }
     }
+}
 
-    /// Waits until a file is open no more.
-    ///
-    /// # Errors
-    /// It stays open for too long.
-    pub(super) fn wait(&self, ended: &Ended) -> io::Result<()> {
-        let (mut turn, mut elapsed) = (self.turn.lock(), false);
-        while ended.0.strong_count() > 0 {
-            if elapsed {
-                return Err(io::Error::other("a derived file is held open"));
-            }
-            (turn, elapsed) = self.closed.wait_timeout(turn, HELD_OPEN_MAX);
-        }
-        Ok(())
+impl User {
+    pub(super) fn of(&self) -> &Arc<Usage> {
+        &self.0
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let turn = self.0.closing.turn.lock();
+        self.0.users.fetch_sub(1, Ordering::AcqRel);
+        drop(turn);
+        self.0.closing.closed.notify_all();
+    }
+}
+
+impl Opened {
+    pub(super) fn new(body: Body, user: User) -> Self {
+        Self { body, user }
+    }
+
+    /// When its file was written to before it was read.
+    pub(super) fn written_at(&self) -> Option<(i64, i64)> {
+        self.body.written_at
+    }
+
+    /// Whether the file may lack bytes that it had.
+    pub(super) fn is_lacking(&self) -> bool {
+        self.body.bytes.is_hurt()
+    }
+}
+
+impl Mapped for Opened {
+    fn bytes(&self) -> &[u8] {
+        self.body.bytes.bytes().get(self.body.at..).unwrap_or_default()
+    }
+
+    fn is_hurt(&self) -> bool {
+        self.user.of().withdrawn.load(Ordering::Acquire) || self.is_lacking()
+    }
+
+    fn is_copy(&self) -> bool {
+        self.body.bytes.is_copy()
     }
 }

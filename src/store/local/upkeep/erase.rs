@@ -4,7 +4,7 @@
 //! An erasure begins with a tombstone, the session's last control record, in a frame that is
 //! readable without the session's key. A start that meets it finishes what was begun.
 
-use std::{io, sync::Arc};
+use std::{collections::BTreeSet, io, sync::Arc};
 
 use super::super::{
     catalogue::reserve::is_full, clearing::steps::Failed, session::Session, wait::blocking,
@@ -40,6 +40,7 @@ impl Upkeep {
             StoreError::Unfinished { what, doing, source }
         };
         blocking(|| {
+            self.clearing.withdraw_derived(session, None);
             let mut finished = self.clearing.finish_erasures();
             let failed = |of: &Result<(), Failed>, is: fn(&io::Error) -> bool| {
                 of.as_ref().is_err_and(|failed| is(&failed.source))
@@ -85,7 +86,10 @@ impl Upkeep {
             self.commit.drive(&writer, &mut self.commit.ask(Ask::Redact(position))).await?;
         }
         self.sessions.backlog.add_redacting(Arc::clone(&writer));
-        let finished = blocking(|| self.clearing.finish_redactions());
+        let finished = blocking(|| {
+            self.clearing.withdraw_derived(&writer, Some(&BTreeSet::from([position.0])));
+            self.clearing.finish_redactions()
+        });
         let state = writer.state();
         let mut those = state.entry.redacted.iter().filter(|one| one.position == position.0);
         if those.all(|one| one.cleared) {

@@ -65,6 +65,7 @@ impl Upkeep {
             self.keep_refused()?;
             // What was made from what is lost is made anew from what is left.
             let holds = |holds: &[Held]| holds.iter().any(|held| held.hash == session.hash);
+            self.segments.shelf.withdraw(&holds)?;
             self.segments.shelf.destroy(&holds)?;
             let copy = |one: &SegmentEntry| self.copy_segment(session.hash, one);
             segments.iter().map(copy).collect::<io::Result<Vec<_>>>()
@@ -133,6 +134,11 @@ impl Upkeep {
     /// What of the store is lost and names no session; gives it up with `accept`: everything
     /// whole is settled past it, and damaged files of the ring are made anew.
     pub(crate) fn repair_store(&self, accept: bool) -> StoreResult<Repaired> {
+        if accept && !self.refused.lock().unnamed.is_empty() {
+            // Positions that were lost are given out again.
+            let withdrawn = self.segments.shelf.withdraw(&|_| true);
+            withdrawn.map_err(|error| write_error("repairing the store", &error))?;
+        }
         let _turn = self.repairing.lock();
         let (unnamed, ring, mut copies) = {
             let refused = self.refused.lock();
@@ -164,7 +170,6 @@ impl Upkeep {
                 "lost, and given up by a person\n",
             )?;
             copies.push(name);
-            // Positions that were lost are given out again.
             self.segments.shelf.destroy(&|_| true)?;
             self.ground.frozen.store(false, Ordering::Release);
             self.sessions.journal.allow();

@@ -70,6 +70,13 @@ impl Upkeep {
                 }
             }
         }
+        let rest = |bytes: u64| {
+            if paced {
+                self.rest_from_scrubbing(bytes);
+            }
+            !(self.scrubber.is_stopped() || self.ground.closed.load(Ordering::Acquire))
+        };
+        self.segments.shelf.check(&rest);
         if let Err(error) = self.unlink_strays(seen) {
             tracing::warn!(%error, "a file that a crash left could not be unlinked");
         }

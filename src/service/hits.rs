@@ -1,0 +1,396 @@
+//! Hits of a search with what the log says: their events are read and shown in a place, and the
+//! bytes that are read for a page are bounded. An event that the log does not serve any more is not
+//! shown. It must not rank.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+};
+
+use super::{
+    Caller, Service, ServiceResult,
+    doubt::{Doubt, READS_MAX, Standing},
+    indexing::ScopeIndex,
+    places::Place,
+};
+use crate::{
+    event::{
+        Event, EventId, EventType, Origin, Position, Range, SessionHash, SessionId, SessionKey,
+        Timestamp, kinds, pace,
+    },
+    harness::{fit, json_bytes},
+    projection::{
+        Mark, MemoryKind,
+        body::{self, MemoryBody},
+    },
+    search::{self, EventText, Near, SearchQuery, Snippet, snippet},
+    store::{Fill, Read, SessionInfo},
+};
+
+/// Bytes of a hit's text, and of an event beside it.
+const SNIPPET_BYTES: usize = 600;
+const BESIDE_BYTES: usize = 240;
+/// Bytes of a hit's members beside its texts in an answer, about.
+const FRAME_BYTES: usize = 400;
+const BESIDE_FRAME_BYTES: usize = 60;
+/// Bytes of bodies that are read for a page; and of those, for words in a row.
+const PAGE_BYTES: usize = 32 << 20;
+const ROWS_BYTES: usize = 8 << 20;
+/// Bytes of bodies that are read at once for a hit and what is beside it, or on either side of a
+/// larger hit.
+const EVENTS_BYTES: usize = 256 << 10;
+/// Bytes of bodies from which on a hit is shown on a thread of its own.
+const LARGE_BYTES: usize = 64 << 10;
+/// Bytes of a body that are read within a step.
+const BYTES_OF_A_STEP: usize = 256;
+/// The first hits whose texts are read for words in a row, before a page is cut from them.
+pub(super) const IN_ROW_MAX: usize = 50;
+/// What the passage that is nearest in meaning has for it, and passages that have something.
+const MEANING: f32 = 0.5;
+const NEAR_MAX: usize = 100;
+
+/// An event beside a hit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beside {
+    /// Its position.
+    pub position: Position,
+    /// Its type.
+    pub kind: EventType,
+    /// What it says, in a line.
+    pub text: String,
+}
+
+/// What a hit is that was written to be remembered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryOf {
+    /// Its id.
+    pub id: EventId,
+    /// Its kind.
+    pub kind: MemoryKind,
+    /// Its topic.
+    pub topic: Option<String>,
+    /// From 1 to 10.
+    pub importance: Option<u8>,
+}
+
+/// An event that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    /// The session that it was written to.
+    pub session: SessionId,
+    /// That session's title.
+    pub title: Option<String>,
+    /// That session's workspace.
+    pub workspace: Option<String>,
+    /// Its position.
+    pub position: Position,
+    /// The positions that are shown.
+    pub range: Range,
+    /// Its type.
+    pub kind: EventType,
+    /// When it was written.
+    pub at: Timestamp,
+    /// The speaker.
+    pub who: Option<String>,
+    /// What caused it.
+    pub origin: Origin,
+    /// How well it fits.
+    pub score: f32,
+    /// What the score is made of.
+    pub why: search::Why,
+    /// The part that matches.
+    pub text: String,
+    /// Where the words are in it, in characters.
+    pub marks: Vec<(u64, u64)>,
+    /// The events around it.
+    pub around: Vec<Beside>,
+    /// Further hits with the same text, which are left out.
+    pub repeated: u64,
+    /// What it is, of an item of memory.
+    pub memory: Option<MemoryOf>,
+    /// What is said of it.
+    pub marked: Vec<Mark>,
+    /// What speaks against it, where something does.
+    pub doubt: Option<Doubt>,
+    /// Whether too much came later in its session to be looked at: something may speak against it.
+    pub unchecked: bool,
+}
+
+/// What one page of a search has looked at for its hits.
+pub(super) struct Looked {
+    infos: HashMap<SessionId, Option<SessionInfo>>,
+    /// Reads that are left to bring facts up to now.
+    reads: usize,
+    /// Bytes of bodies that may still be read.
+    bytes_left: usize,
+    place: Option<Place>,
+}
+
+/// A hit's events and what is shown of them.
+struct Drawn {
+    events: Vec<Event>,
+    event: Event,
+    who: Option<String>,
+    shown: Snippet,
+    /// The same for the same passage.
+    passage: u64,
+    beside: Vec<Beside>,
+}
+
+impl Looked {
+    pub(super) fn new() -> Self {
+        let (infos, place) = (HashMap::new(), None);
+        Self { infos, reads: READS_MAX, bytes_left: PAGE_BYTES, place }
+    }
+
+    /// Whether nothing more may be read for this page.
+    pub(super) fn is_spent(&self) -> bool {
+        self.bytes_left == 0
+    }
+}
+
+impl Service {
+    /// Adds to the first hits what they get for words in a row, and puts them in their order.
+    pub(super) async fn add_rows(
+        &self,
+        caller: &Caller,
+        query: &Arc<SearchQuery>,
+        hits: &mut [search::Hit],
+    ) -> ServiceResult<()> {
+        let first = hits.len().min(IN_ROW_MAX);
+        let (first, _) = hits.split_at_mut(first);
+        let (mut bytes_left, mut place) = (ROWS_BYTES, None);
+        for hit in first.iter_mut().filter(|hit| hit.may_have_row) {
+            let mut own = self.places.turn(&caller.scope.tenant, place.take()).await?;
+            let range = Range::new(hit.position, hit.position.plus(1));
+            let read = self.hit_read(&caller.key(&hit.session), range, Fill::Forward).await;
+            let bytes = bytes_of(&read);
+            if bytes > bytes_left {
+                break;
+            }
+            bytes_left -= bytes;
+            if let Some(event) = read.into_iter().next() {
+                let (query, piece) = (Arc::clone(query), hit.piece);
+                let row = move || query.row(EventText::of(&event).piece(piece));
+                let row = if bytes < LARGE_BYTES {
+                    row()
+                } else {
+                    let (back, row) = own.run(row).await?;
+                    own = back;
+                    row
+                };
+                hit.why.row = row;
+                hit.score = hit.why.sum();
+            }
+            place = Some(own);
+        }
+        first.sort_by(|one, other| other.score.total_cmp(&one.score));
+        Ok(())
+    }
+
+    /// Events of a range, or the first of them if that is large; none where the log serves none.
+    async fn hit_read(&self, key: &SessionKey, range: Range, fill: Fill) -> Vec<Event> {
+        if range.is_empty() {
+            return Vec::new();
+        }
+        let events_max = usize::try_from(range.len()).unwrap_or(usize::MAX);
+        let read = Read { range, events_max, bytes_max: EVENTS_BYTES, fill, allow_gaps: true };
+        self.store.read(key, read).await.map(|slice| slice.events).unwrap_or_default()
+    }
+
+    /// The event at a position and what is beside it, ascending; of large ones only the nearest.
+    async fn hit_events(&self, key: &SessionKey, at: Position, range: Range) -> Vec<Event> {
+        let mut events = self.hit_read(key, range, Fill::Forward).await;
+        if events.last().is_some_and(|last| last.position.plus(1) == range.to) {
+            return events;
+        }
+        events = self.hit_read(key, Range::new(range.from, at), Fill::Backward).await;
+        events.extend(self.hit_read(key, Range::new(at, at.plus(1)), Fill::Forward).await);
+        events.extend(self.hit_read(key, Range::new(at.plus(1), range.to), Fill::Forward).await);
+        events.sort_by_key(|event| event.position);
+        events
+    }
+
+    /// A hit with its text from the log, and a number that is the same for the same passage; `None`
+    /// when the log does not serve it any more.
+    pub(super) async fn shown(
+        &self,
+        caller: &Caller,
+        query: &Arc<SearchQuery>,
+        index: &ScopeIndex,
+        found: &Found,
+        around: u64,
+        looked: &mut Looked,
+    ) -> ServiceResult<Option<(u64, Hit)>> {
+        let session = found.session.clone();
+        let key = caller.key(&session);
+        if !looked.infos.contains_key(&session) {
+            looked.infos.insert(session.clone(), self.store.info(&key).await.ok());
+        }
+        let Some(info) = looked.infos.get(&session).and_then(Clone::clone) else {
+            return Ok(None);
+        };
+        let mut place = self.places.turn(&caller.scope.tenant, looked.place.take()).await?;
+        let (from, to) = (found.position.0.saturating_sub(around), found.position.0 + 1 + around);
+        let range = Range::new(Position(from), Position(to).min(info.tail));
+        let events = self.hit_events(&key, found.position, range).await;
+        let bytes = bytes_of(&events);
+        looked.bytes_left = looked.bytes_left.saturating_sub(bytes);
+        let (query, of) = (Arc::clone(query), (found.position, found.piece, found.is_by_words));
+        let draw = move || drawn(&query, of, events);
+        let drawn = if bytes < LARGE_BYTES {
+            draw()
+        } else {
+            let (back, drawn) = place.run(draw).await?;
+            place = back;
+            drawn
+        };
+        looked.place = Some(place);
+        let Some(Drawn { events, event, who, shown, passage, mut beside }) = drawn else {
+            return Ok(None);
+        };
+        let standing = if index.is_settled(found.hash, Position(from), info.tail) {
+            Standing::default()
+        } else {
+            // The facts of a session are waited for without a place.
+            looked.place = None;
+            self.standing(&key, &event, &shown, &events, &mut looked.reads).await
+        };
+        if standing.forgotten.contains(&event.position) {
+            return Ok(None);
+        }
+        beside.retain(|one| !standing.forgotten.contains(&one.position));
+        // What says the same and has another standing is another hit.
+        let mut hasher = DefaultHasher::new();
+        (passage, standing.marked.len(), standing.doubt.is_some()).hash(&mut hasher);
+        let ends = events.first().zip(events.last());
+        let range = ends.map(|(first, last)| Range::new(first.position, last.position.plus(1)));
+        let hit = Hit {
+            title: info.title.clone(),
+            workspace: info.workspace.clone(),
+            position: found.position,
+            range: range.unwrap_or(Range::new(found.position, found.position.plus(1))),
+            kind: event.kind.clone(),
+            at: event.created_at.unwrap_or(event.processed_at),
+            who,
+            origin: event.origin,
+            score: found.score,
+            why: found.why,
+            marks: marks(&shown),
+            around: beside,
+            memory: memory_of(&event),
+            marked: standing.marked,
+            doubt: standing.doubt,
+            unchecked: standing.unchecked,
+            text: shown.text,
+            repeated: 0,
+            session,
+        };
+        Ok(Some((hasher.finish(), hit)))
+    }
+}
+
+/// What is shown of the event at a position, and beside it; `None` when the query does not admit
+/// what the log says there.
+fn drawn(
+    query: &SearchQuery,
+    (position, piece, is_by_words): (Position, u16, bool),
+    events: Vec<Event>,
+) -> Option<Drawn> {
+    let event = events.iter().find(|event| event.position == position)?.clone();
+    pace::steps(1 + event.body.len() / BYTES_OF_A_STEP);
+    let said = EventText::of(&event);
+    let admits = is_by_words || query.admits(&event, said.speaker.as_deref());
+    if said.text.is_empty() || !query.fits(&said.text) || !admits {
+        return None;
+    }
+    let passage = said.piece(piece);
+    let shown = snippet(query.words(), passage, SNIPPET_BYTES);
+    let mut hasher = DefaultHasher::new();
+    passage.hash(&mut hasher);
+    let beside = events.iter().filter(|event| event.position != position).map(|event| {
+        pace::steps(1 + event.body.len() / BYTES_OF_A_STEP);
+        Beside {
+            position: event.position,
+            kind: event.kind.clone(),
+            text: fit(EventText::of(event).text.trim(), BESIDE_BYTES).text,
+        }
+    });
+    let beside = beside.collect();
+    Some(Drawn { who: said.speaker, shown, passage: hasher.finish(), beside, event, events })
+}
+
+/// Bytes of the bodies of events.
+fn bytes_of(events: &[Event]) -> usize {
+    events.iter().map(|event| event.body.len()).sum()
+}
+
+impl Hit {
+    /// Bytes of it in an answer, about.
+    pub(super) fn bytes(&self) -> usize {
+        let beside = self.around.iter().map(|one| json_bytes(&one.text) + BESIDE_FRAME_BYTES);
+        FRAME_BYTES + json_bytes(&self.text) + beside.sum::<usize>()
+    }
+}
+
+/// What ranks: an event by its words, by its meaning, or by both.
+pub(super) struct Found {
+    hash: SessionHash,
+    session: SessionId,
+    position: Position,
+    piece: u16,
+    score: f32,
+    why: search::Why,
+    /// Whether the words of the query found it, which looks at the filters.
+    is_by_words: bool,
+}
+
+impl Found {
+    /// What words found and what is near in meaning, in one order.
+    pub(super) fn of(hits: Vec<search::Hit>, near: Vec<Near>) -> Vec<Self> {
+        let mut places = HashMap::new();
+        let mut all: Vec<Self> = Vec::new();
+        for hit in hits {
+            places.insert((hit.hash, hit.position), all.len());
+            let search::Hit { hash, session, position, piece, score, why, .. } = hit;
+            all.push(Self { hash, session, position, piece, score, why, is_by_words: true });
+        }
+        let most = near.first().map_or(0.0, |near| near.cosine);
+        let least = near.last().map_or(0.0, |near| near.cosine);
+        for near in near.into_iter().take(NEAR_MAX) {
+            let share = (near.cosine - least) / (most - least).max(f32::EPSILON);
+            let meaning = if most > least { MEANING * share } else { MEANING };
+            let Near { hash, session, position, piece, .. } = near;
+            let at = *places.entry((hash, position)).or_insert_with(|| {
+                let (why, score) = (search::Why::default(), 0.0);
+                all.push(Self { hash, session, position, piece, score, why, is_by_words: false });
+                all.len() - 1
+            });
+            // Of an event the nearest piece counts, which comes first.
+            if let Some(one) = all.get_mut(at).filter(|one| one.why.meaning == 0.0) {
+                one.why.meaning = meaning;
+                one.score += meaning;
+            }
+        }
+        if all.iter().any(|one| one.why.meaning > 0.0) {
+            all.sort_by(|one, other| other.score.total_cmp(&one.score));
+        }
+        all
+    }
+}
+
+/// What an event is, if it was written to be remembered.
+fn memory_of(event: &Event) -> Option<MemoryOf> {
+    let is_item = event.kind.as_str() == kinds::MEMORY_ITEM;
+    let body: MemoryBody = is_item.then(|| body::read(&event.body)).flatten()?;
+    let kind = MemoryKind::named(&body.kind)?;
+    let (topic, importance) = (body.topic, body.importance);
+    Some(MemoryOf { id: event.id.clone(), kind, topic, importance })
+}
+
+/// Where the words that matched are in a snippet, in characters.
+fn marks(shown: &Snippet) -> Vec<(u64, u64)> {
+    let count = |end: usize| shown.text.get(..end).unwrap_or_default().chars().count() as u64;
+    shown.marks.iter().map(|mark| (count(mark.start), count(mark.end))).collect()
+}

@@ -1,0 +1,64 @@
+//! Whose index is fed next: tenants take turns, and so do the scopes of each. It must not feed one,
+//! nor ask how much waits.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::scope::ScopeIndex;
+use crate::{
+    env::sync::Mutex,
+    event::{Scope, TenantId},
+};
+
+/// When each tenant and each scope was fed last.
+#[derive(Default)]
+pub(crate) struct Rota(Mutex<Fed>);
+
+#[derive(Default)]
+struct Fed {
+    turns: u64,
+    tenants: HashMap<TenantId, u64>,
+    scopes: HashMap<Scope, u64>,
+}
+
+impl Rota {
+    /// The index whose turn it is, of those with work: it is fed now.
+    pub(crate) fn next(
+        &self,
+        with_work: impl Iterator<Item = Arc<ScopeIndex>>,
+    ) -> Option<Arc<ScopeIndex>> {
+        let mut fed = self.0.lock();
+        let next = with_work.min_by_key(|index| {
+            let of_tenant = fed.tenants.get(&index.scope.tenant);
+            [of_tenant, fed.scopes.get(&index.scope)].map(|turn| turn.copied().unwrap_or_default())
+        })?;
+        fed.turns += 1;
+        let turn = fed.turns;
+        fed.tenants.insert(next.scope.tenant.clone(), turn);
+        fed.scopes.insert(next.scope.clone(), turn);
+        Some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::holding::Holding, *};
+    use crate::event::UserId;
+
+    fn index(tenant: &str, user: &str) -> Arc<ScopeIndex> {
+        let tenant = TenantId::new(tenant).expect("a tenant");
+        let scope = Scope { tenant, user: UserId::new(user).expect("a user") };
+        Arc::new(ScopeIndex::new(scope, Holding::Words))
+    }
+
+    #[test]
+    fn a_tenant_with_many_scopes_gets_every_other_turn_beside_one_with_a_single_scope() {
+        let rota = Rota::default();
+        let all = [index("a", "1"), index("a", "2"), index("a", "3"), index("b", "1")];
+        let fed: Vec<String> = (0..8)
+            .filter_map(|_| rota.next(all.iter().cloned()))
+            .map(|index| format!("{}{}", index.scope.tenant, index.scope.user))
+            .collect();
+        assert_eq!(fed, ["a1", "b1", "a2", "b1", "a3", "b1", "a1", "b1"]);
+        assert!(rota.next(std::iter::empty()).is_none());
+    }
+}

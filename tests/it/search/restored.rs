@@ -1,0 +1,260 @@
+//! Files of the index that are not what they were: put back from before a redaction, of another
+//! version, written over while the server runs. Searched over HTTP.
+
+use std::sync::Arc;
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use serde_json::{Value, json};
+use sessionlog::{
+    env::{Env, disk::DataDir},
+    event::{Position, Range, Scope},
+    service::{EmbedError, Embedder, Service},
+    store::{Held, Since, Store, local::Local},
+};
+use sessionlog_sim::{ManualClock, Sim};
+
+use super::{places, search};
+use crate::{
+    bytes::holds,
+    engines::{key, machine as over_disk, small},
+    http::house::{House, Plan},
+    life::machine,
+};
+
+/// More passages than the smallest file has.
+const EVENTS: usize = 700;
+const WORD: &str = "wolpertinger";
+
+/// A direction for the word, and one for all else.
+struct Pointed;
+
+impl Embedder for Pointed {
+    fn name(&self) -> &str {
+        "pointed"
+    }
+
+    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
+        let one = |text: &String| {
+            let has = if text.contains(WORD) { 1.0 } else { -1.0 };
+            let rest = text.len() as f32;
+            vec![has, 0.2, rest / 100.0, 0.1]
+        };
+        async move { Ok(texts.iter().map(one).collect()) }.boxed()
+    }
+}
+
+/// A server over a store, and what a stop needs.
+struct Desk {
+    house: House,
+    store: Arc<dyn Store>,
+    service: Service,
+}
+
+impl Desk {
+    async fn open(env: &Env, clock: Arc<ManualClock>, by_meaning: bool) -> Self {
+        let store: Arc<dyn Store> = Local::open(env, small()).unwrap();
+        let service = Service::new(store.clone(), clock.clone());
+        let service = match by_meaning {
+            true => service.with_embedder(Arc::new(Pointed), false),
+            false => service,
+        };
+        let plan = Plan { service: Some(service.clone()), ..Plan::default() };
+        let house = House::over(store.clone(), clock, plan).await;
+        Self { house, store, service }
+    }
+
+    async fn on(sim: &Sim, by_meaning: bool) -> Self {
+        Self::open(&sim.env(), Arc::new(ManualClock::default()), by_meaning).await
+    }
+
+    async fn fill(&self, session: &str, text: impl Fn(usize) -> String) {
+        let new = json!({"id": session});
+        assert_eq!(self.house.post("/v1/sessions", &new).await.status, 201);
+        self.append(session, text).await;
+    }
+
+    async fn append(&self, session: &str, text: impl Fn(usize) -> String) {
+        let event = |n: usize| json!({"id": format!("{session}-{n}"), "type": "user.message", "content": text(n)});
+        let events: Vec<Value> = (0..EVENTS).map(event).collect();
+        let path = format!("/v1/sessions/{session}/events");
+        let answer = self.house.post(&path, &json!({"events": events})).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+    }
+
+    /// Hits and scores of a search, once the index, and the vectors where there are some, have all.
+    async fn found(&self, words: &str) -> Value {
+        loop {
+            let found = search(&self.house, json!({"q": words})).await;
+            if found["complete"]["vectors_behind"].is_null() {
+                return found["hits"].clone();
+            }
+        }
+    }
+
+    async fn stop(self) {
+        self.house.stop.cancel();
+        self.house.served.await.unwrap();
+        self.service.keep_index().await;
+        self.store.close().await;
+    }
+}
+
+fn derived(sim: &Sim) -> Vec<(String, Vec<u8>)> {
+    let files = sim.files().into_iter().filter(|path| path.starts_with("derived/"));
+    files.map(|path| (path.clone(), sim.read_durable(&path).unwrap())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_the_index_from_before_a_redaction_that_are_put_back_tell_nothing_of_it() {
+    for (encrypted, by_meaning) in [(false, false), (false, true), (true, false), (true, true)] {
+        let sim = machine(76, encrypted);
+        let desk = Desk::on(&sim, by_meaning).await;
+        let text = |n: usize| match n {
+            350 => format!("The {WORD} of the survey"),
+            _ => format!("The heron number {n} of the survey"),
+        };
+        desk.fill("secret", EVENTS, text).await;
+        desk.fill("other", 200, |n| format!("The osprey number {n}")).await;
+        assert!(!desk.found(WORD).await.as_array().unwrap().is_empty());
+        desk.stop().await;
+        let before = derived(&sim);
+        assert!(before.len() > usize::from(by_meaning), "{}", before.len());
+        let desk = Desk::on(&sim, by_meaning).await;
+        let path = format!("/v1/sessions/secret/events/secret-350/redact");
+        assert_eq!(desk.house.call("POST", &path, &[], None).await.status, 200);
+        let questions = [WORD, "heron 349", "survey", "osprey 3", "wolp*"];
+        let mut answers = Vec::new();
+        for words in questions {
+            answers.push(desk.found(words).await);
+        }
+        desk.stop().await;
+        // Once more as it was, beside what is there now.
+        for (path, bytes) in &before {
+            sim.remove_durable(path);
+            sim.write_durable(path, 0, bytes);
+        }
+        let desk = Desk::on(&sim, by_meaning).await;
+        for (words, answer) in questions.iter().zip(&answers) {
+            let told = format!("{words}, encrypted: {encrypted}, by meaning: {by_meaning}");
+            assert_eq!(&desk.found(words).await, answer, "{told}");
+        }
+        desk.stop().await;
+        let has = |(path, _): &&(String, Vec<u8>)| {
+            sim.read_durable(path).is_some_and(|bytes| holds(&bytes, "wolperting"))
+        };
+        assert_eq!(before.iter().filter(has).count(), 0, "encrypted: {encrypted}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_is_newer_than_the_sessions_beside_it_is_not_searched() {
+    let sim = machine(77, false);
+    let desk = Desk::on(&sim, false).await;
+    desk.fill("a", EVENTS, |n| format!("The heron number {n}")).await;
+    desk.stop().await;
+    let older: Vec<_> =
+        sim.files().into_iter().map(|path| (sim.read_durable(&path).unwrap(), path)).collect();
+    let desk = Desk::on(&sim, false).await;
+    let more = |word: &'static str| {
+        let event = move |n: usize| json!({"type": "user.message", "content": format!("The {word} number {n}")});
+        json!({"events": (0..EVENTS).map(event).collect::<Vec<_>>()})
+    };
+    desk.house.post("/v1/sessions/a/events", &more(WORD)).await;
+    assert!(!desk.found(WORD).await.as_array().unwrap().is_empty());
+    desk.stop().await;
+    for path in sim.files().into_iter().filter(|path| !path.starts_with("derived/")) {
+        sim.remove_durable(&path);
+    }
+    for (bytes, path) in older.iter().filter(|(_, path)| !path.starts_with("derived/")) {
+        sim.write_durable(path, 0, bytes);
+    }
+    let desk = Desk::on(&sim, false).await;
+    // Before anything is searched, others are in those places.
+    desk.house.post("/v1/sessions/a/events", &more("osprey")).await;
+    assert_eq!(desk.found(&format!("+{WORD}")).await, json!([]));
+    let found = search(&desk.house, json!({"q": "+osprey 3"})).await;
+    assert_eq!(places(&found)[0], format!("a {}", EVENTS + 3), "{found}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_the_index_of_another_version_are_gone_after_a_start() {
+    for encrypted in [false, true] {
+        let sim = machine(78, encrypted);
+        let desk = Desk::on(&sim, false).await;
+        desk.fill("a", EVENTS, |n| format!("The heron number {n}")).await;
+        let (mut since, mut found) = (Since::default(), None);
+        while found.is_none() {
+            let moves = desk.store.moved(since, 10).await.unwrap();
+            (since, found) =
+                (moves.since, moves.sessions.into_iter().find(|one| one.key == key("a")));
+        }
+        let moved = found.unwrap();
+        let range = Range::new(Position(0), Position(9));
+        let held = Held { key: moved.key, hash: moved.hash, range, rewritten: moved.rewritten };
+        let (tenant, user) = (Scope::local().tenant.to_string(), Scope::local().user.to_string());
+        let mut names = Vec::new();
+        for kind in ["search/0", "search/1", "graph/7"] {
+            let label = [kind, &tenant, &user].join("\n");
+            let bytes = b"SLINDEX1 of another version, with a wolpertinger in it";
+            let put = desk.store.put_derived(label.as_bytes(), vec![held.clone()], bytes);
+            names.push(put.await.unwrap());
+        }
+        desk.stop().await;
+        let there = || {
+            let paths = derived(&sim).into_iter().map(|(path, _)| path);
+            paths.filter(|path| names.iter().any(|name| path.ends_with(&name.to_string()))).count()
+        };
+        assert_eq!(there(), 3);
+        let desk = Desk::on(&sim, false).await;
+        assert!(!desk.found("heron").await.as_array().unwrap().is_empty());
+        assert_eq!(there(), 0, "encrypted: {encrypted}");
+        desk.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vectors_stay_while_no_embedder_is_set() {
+    let sim = machine(79, false);
+    let desk = Desk::on(&sim, true).await;
+    desk.fill("a", EVENTS, |n| format!("The heron number {n}")).await;
+    desk.found("heron").await;
+    desk.stop().await;
+    let with = derived(&sim).len();
+    let desk = Desk::on(&sim, false).await;
+    desk.found("heron").await;
+    desk.stop().await;
+    assert_eq!(derived(&sim).len(), with, "they are asked for again only where they are lost");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_the_index_that_is_written_over_while_it_is_open_is_made_anew() {
+    use std::os::unix::fs::FileExt as _;
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    let (env, clock) = over_disk(Arc::new(DataDir::open(&data).unwrap()));
+    let desk = Desk::open(&env, clock, false).await;
+    desk.fill("a", EVENTS, |n| format!("The heron number{n}")).await;
+    desk.found("heron").await;
+    desk.service.keep_index().await;
+    for n in [3, 600] {
+        let found = search(&desk.house, json!({"q": format!("number{n}")})).await;
+        assert_eq!(places(&found)[0], format!("a {n}"), "{found}");
+    }
+    assert_eq!(desk.service.counts().index.memory_bytes, 0, "all is in files");
+    for entry in std::fs::read_dir(data.join("derived")).unwrap() {
+        let file = std::fs::File::options().write(true).open(entry.unwrap().path()).unwrap();
+        let bytes = file.metadata().unwrap().len();
+        file.write_all_at(&vec![0x55; bytes as usize / 2], bytes / 2).unwrap();
+    }
+    for n in [3, 100, 350, 600, 699] {
+        let asked = json!({"q": format!("number{n}"), "wait_ms": 60_000});
+        let mut found = desk.house.post("/v1/search", &asked).await.json();
+        // The answer says what it lacks.
+        while found["complete"]["is_complete"] != true {
+            found = desk.house.post("/v1/search", &asked).await.json();
+        }
+        assert_eq!(places(&found).first(), Some(&format!("a {n}")), "{found}");
+    }
+    desk.stop().await;
+}

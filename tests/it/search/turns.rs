@@ -1,0 +1,176 @@
+//! Scopes are indexed in turn: what one tenant has waiting holds up no other, neither its words nor
+//! its vectors. It must not measure time.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use serde_json::json;
+use sessionlog::{
+    access::Grant,
+    event::{Scope, SessionId, SessionKey, TenantId, UserId},
+    service::{EmbedError, Embedder, Service},
+    store::{NewSession, Store},
+};
+use tokio::sync::Semaphore;
+
+use super::places;
+use crate::{
+    access::house::{Wall, Walled},
+    engines::{self, batch, event},
+    http::gate::Gate,
+};
+
+/// Tenants that wrote a flood, and events of each: more than wait before it is indexed unasked, and
+/// several slices.
+const FLOODS: usize = 7;
+const FLOOD: usize = 6_000;
+/// Messages that are several requests of an embedder.
+const MESSAGES: usize = 400;
+
+fn key(tenant: &str) -> SessionKey {
+    let tenant = TenantId::new(tenant).unwrap();
+    let scope = Scope { tenant, user: UserId::new("ada").unwrap() };
+    SessionKey { scope, session: SessionId::new("s").unwrap() }
+}
+
+async fn write(store: &dyn Store, tenant: &str, word: &str, events: usize) {
+    let key = key(tenant);
+    let new = NewSession { id: Some(key.session.clone()), ..NewSession::default() };
+    store.create(&key.scope, new).await.unwrap();
+    let text = |n: usize| event(&format!(r#"{{"content":"{word} {n}"}}"#));
+    for from in (0..events).step_by(1_000) {
+        let some = (from..events.min(from + 1_000)).map(text);
+        store.append(&key, batch(some)).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_is_indexed_before_the_second_slice_of_any_other_tenant_that_wrote_more() {
+    let engine = engines::all().into_iter().next().unwrap();
+    for tenant in 0..FLOODS {
+        write(&*engine.store, &format!("flood{tenant}"), "flood", FLOOD).await;
+    }
+    let gate = Arc::new(Gate::new(engine.store.clone()));
+    let walled = Walled::over(gate.clone(), engine.clock.clone(), Wall::default()).await;
+    let small = walled.token(("small", "ada"), &[Grant::Read, Grant::Write]);
+    let events = json!([{"type": "user.message", "content": "A quokka"}]);
+    let new = json!({"id": "s", "initial_events": events});
+    assert_eq!(walled.post(&small, "/v1/sessions", &new).await.status, 201);
+    let asked = json!({"q": "quokka", "wait_ms": 60_000});
+    let found = walled.post(&small, "/v1/search", &asked).await.json();
+    assert_eq!(
+        (places(&found), &found["complete"]["is_complete"]),
+        (vec!["s 0".to_owned()], &json!(true))
+    );
+    let reads = gate.reads();
+    let first = reads.iter().position(|read| *read == key("small")).unwrap();
+    let before = &reads[..first];
+    for tenant in (0..FLOODS).map(|tenant| key(&format!("flood{tenant}"))) {
+        let turns = before.iter().filter(|read| **read == tenant).count();
+        assert!(turns <= 1, "{turns} slices of {tenant:?} came first");
+    }
+    // Its own sessions take turns, too: none waits for all of another.
+    assert!(before.len() <= FLOODS, "{before:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_of_one_scope_are_indexed_in_turn() {
+    let engine = engines::all().into_iter().next().unwrap();
+    let gate = Arc::new(Gate::new(engine.store.clone()));
+    let scope = Scope::local();
+    for n in 0..6 {
+        let id = format!("s{n}");
+        engines::create(&*engine.store, &id).await;
+        let events = (0..5_000).map(|n| event(&format!(r#"{{"content":"word {n}"}}"#)));
+        let events: Vec<_> = events.collect();
+        for some in events.chunks(1_000) {
+            engine.store.append(&engines::key(&id), batch(some.to_vec())).await.unwrap();
+        }
+    }
+    let service = Service::new(gate.clone(), engine.clock.clone());
+    let caller =
+        sessionlog::service::Caller { scope, origin: sessionlog::event::Origin::User, fence: None };
+    let asked = sessionlog::service::SearchCall {
+        words: "word".to_owned(),
+        wait: std::time::Duration::from_secs(60),
+        ..Default::default()
+    };
+    let found = service.search(&caller, asked).await.unwrap();
+    assert_eq!(found.coverage.events_behind, 0);
+    let reads: Vec<String> = gate.reads().iter().map(|key| key.session.to_string()).collect();
+    let first: std::collections::BTreeSet<&String> = reads[..6].iter().collect();
+    assert_eq!(first.len(), 6, "{reads:?}");
+}
+
+/// An embedder that answers once it may, and notes whose texts came.
+struct Slow {
+    may: Semaphore,
+    asked: AtomicUsize,
+    texts: Mutex<Vec<String>>,
+}
+
+impl Embedder for Slow {
+    fn name(&self) -> &str {
+        "slow"
+    }
+
+    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
+        async move {
+            // Those of queries have no number.
+            if texts.iter().any(|text| text.contains(char::is_numeric)) {
+                self.asked.fetch_add(1, Ordering::Relaxed);
+                self.may.acquire().await.unwrap().forget();
+                let whose = texts[0].split(' ').next().unwrap_or_default();
+                self.texts.lock().unwrap().push(whose.to_owned());
+            }
+            Ok(vec![vec![1.0; 8]; texts.len()])
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vectors_are_made_of_every_other_tenant_before_the_second_request_for_one_with_more() {
+    let engine = engines::all().into_iter().next().unwrap();
+    let few: Vec<String> =
+        (0..6).map(|n| format!("few{}", ["a", "b", "c", "d", "e", "f"][n])).collect();
+    write(&*engine.store, "many", "many", MESSAGES).await;
+    for tenant in &few {
+        write(&*engine.store, tenant, tenant, 1).await;
+    }
+    let (may, asked, texts) = (Semaphore::new(0), AtomicUsize::new(0), Mutex::default());
+    let slow = Arc::new(Slow { may, asked, texts });
+    let service = Service::new(engine.store.clone(), engine.clock.clone());
+    let service = service.with_embedder(slow.clone(), false);
+    let search = async |tenant: &str, words: &str| {
+        let caller = sessionlog::service::Caller {
+            scope: key(tenant).scope,
+            origin: sessionlog::event::Origin::User,
+            fence: None,
+        };
+        let asked = sessionlog::service::SearchCall {
+            words: words.to_owned(),
+            wait: std::time::Duration::from_secs(60),
+            ..Default::default()
+        };
+        service.search(&caller, asked).await.unwrap()
+    };
+    search("many", "many").await;
+    while slow.asked.load(Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+    // The words of all are in the index now, and the first request of the one with more is out.
+    for tenant in &few {
+        assert_eq!(search(tenant, tenant).await.coverage.events_behind, 0);
+    }
+    slow.may.add_permits(1_000);
+    while search("many", "many").await.meaning.is_none_or(|(_, behind)| behind.events > 0) {
+        tokio::task::yield_now().await;
+    }
+    let order = slow.texts.lock().unwrap().clone();
+    let second = order.iter().skip(1).position(|whose| whose == "many").unwrap();
+    assert_eq!((order[0].as_str(), second), ("many", few.len()), "{order:?}");
+}
