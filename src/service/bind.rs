@@ -94,9 +94,11 @@ impl Service {
         }
     }
 
-    /// What the caller's connection used last.
+    /// What the caller's connection used last; a notebook is no session to continue, though a front
+    /// end may remember one.
     pub(super) fn remembered(&self, caller: &Caller, via: &Via) -> Remembered {
-        self.bindings.get(&caller.scope, via)
+        let Remembered { session, fresh } = self.bindings.get(&caller.scope, via);
+        Remembered { session: session.filter(|session| !is_notebook(session)), fresh }
     }
 
     /// Whether the session exists, in any state.

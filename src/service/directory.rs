@@ -156,8 +156,8 @@ impl Service {
         Ok(Some(end))
     }
 
-    /// Marks in both sessions that `next` continues `before`; of sessions of two workspaces only the
-    /// earlier one knows, by which its caller is bound to the other.
+    /// Marks in both sessions that `next` continues `before`. Of two workspaces only the earlier
+    /// one is marked, by which its caller is bound to the other.
     pub(super) async fn link(
         &self,
         caller: &Caller,

@@ -258,8 +258,8 @@ impl Service {
         })
     }
 
-    /// Carries out what takes several steps in a task of its own: what was begun is finished, though
-    /// its caller does not wait for it. To a caller that waited long the outcome is unknown.
+    /// Carries out several steps in a task of its own: what was begun is finished, though its
+    /// caller does not wait for it. To a caller that waited long the outcome is unknown.
     async fn carried_out<T: Send + 'static>(
         &self,
         work: impl Future<Output = ServiceResult<T>> + Send + 'static,

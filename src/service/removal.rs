@@ -1,5 +1,5 @@
-//! Removing for good: the body of one event, or a whole session. What was begun is finished, whether
-//! its caller waits for it or not. It must not return before it is removed.
+//! Removing for good: the body of one event, or a whole session. What was begun is finished,
+//! though its caller may not wait. It must not return before it is removed.
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, facts::ANCESTORS_MAX,

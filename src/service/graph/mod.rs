@@ -164,10 +164,13 @@ impl Service {
         Ok(GraphWritten { id, session, position: placed.position })
     }
 
-    /// Whether an id is that of a session of the workspace.
+    /// Whether an id is that of a session of the workspace, or of none.
     async fn is_session(&self, caller: &Caller, workspace: &str, id: &str) -> bool {
         let Ok(session) = SessionId::new(id) else { return false };
-        !is_notebook(&session) && self.is_in_workspace(caller, workspace, &session).await
+        let info = self.store.info(&caller.key(&session)).await;
+        let is_elsewhere = |of: &String| of != workspace;
+        !is_notebook(&session)
+            && info.is_ok_and(|info| !info.workspace.as_ref().is_some_and(is_elsewhere))
     }
 
     /// Runs `look` on the graph of a notebook, an empty one when that is not there.

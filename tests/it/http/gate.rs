@@ -1,5 +1,5 @@
-//! A store whose appends and removals wait until they are let through, whose reads are counted, and which can be
-//! cut off. It must not change what they do otherwise.
+//! A store whose appends and removals wait until they are let through, whose reads are counted,
+//! and which can be cut off. It must not change what they do otherwise.
 
 use std::sync::{
     Arc, Mutex,
