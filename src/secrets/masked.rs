@@ -1,5 +1,5 @@
-//! A text without its secrets: what recorders keep and what is sent elsewhere has this type, and the
-//! rules alone make it. It must not give back what was removed.
+//! A text without its secrets: what recorders keep and what is sent elsewhere has this type, which
+//! the rules alone make. It must not give back what was removed.
 
 use super::{Recogniser, Report};
 

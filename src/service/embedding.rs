@@ -1,7 +1,7 @@
 //! Meaning: an embedder outside makes vectors of what people and agents said, after the words are
 //! in the index, and of a query. Its failures are named and never one of a search; what it has made
-//! is in derived files of its own. The rules of secrets judge an event and a query whole, before a piece
-//! is cut. It must not send what was not chosen, nor keep a search waiting.
+//! is in derived files of its own. The rules of secrets judge an event and a query whole, before a
+//! piece is cut. It must not send what was not chosen, nor keep a search waiting.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
