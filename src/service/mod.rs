@@ -9,6 +9,7 @@ mod audit;
 mod bind;
 mod checkpoints;
 mod continuing;
+mod copies;
 mod cursors;
 mod diff;
 mod directory;
@@ -27,6 +28,7 @@ mod line;
 mod marks;
 mod memory;
 mod monitor;
+mod names;
 mod notebook;
 mod notes;
 mod page;
@@ -47,6 +49,7 @@ mod sources;
 mod status;
 mod step;
 mod store_error;
+mod titles;
 mod tool_cache;
 mod verify;
 mod via;
@@ -89,7 +92,7 @@ pub use paging::{MemoryBlock, PageInCall, PagedIn};
 pub use quota::Quotas;
 pub use recalling::{RecallFrom, RecallView, Unrecalled};
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
-pub use removal::ItemOf;
+pub use removal::{ItemOf, RedactedEvent};
 pub use research::{ResearchOptions, StepAnswer};
 pub use restoring::{RestoreCall, RestoreOptions, RestoredSession};
 pub use retention::Retention;
@@ -101,6 +104,7 @@ pub use sources::SourcesAdded;
 pub use status::Status;
 pub use step::StepCall;
 pub use store_error::{way_to_room, without_room};
+pub use titles::title_of;
 pub use tool_cache::{Miss, REMEMBERED_TOKENS, ToolHit, ToolLookup, ToolMemory, ToolOutput};
 pub use verify::Counts;
 pub use via::{BoundBy, Remembered, Via};
@@ -172,6 +176,7 @@ pub struct Service {
     indexing: Arc<indexing::Indexing>,
     /// Vectors, where an embedder makes some.
     embedding: Option<Arc<embedding::Embedding>>,
+    titles: Arc<titles::Titles>,
     /// A permit for each search that may rank.
     searches: Arc<Semaphore>,
 }
@@ -193,6 +198,7 @@ impl Service {
             restoring: RestoreOptions::default(),
             indexing: Arc::default(),
             embedding: None,
+            titles: Arc::default(),
             searches: Arc::new(Semaphore::new(search::AT_ONCE)),
         }
     }

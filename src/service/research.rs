@@ -23,8 +23,6 @@ use crate::{
 const ATTEMPTS_MAX: usize = 100;
 /// Bytes of JSON of the description of a gap that a step opened or closed, in its answer.
 const GAP_BYTES_MAX: usize = 400;
-/// Most characters of a title taken from the goal.
-const TITLE_CHARS_MAX: usize = 120;
 /// Bounds of research sessions.
 #[derive(Clone, Copy, Debug)]
 pub struct ResearchOptions {
@@ -295,6 +293,7 @@ impl Service {
         }
         error.message = format!("session {session} holds no steps; others of this directory do");
         error.hint.next_step = None;
+        self.title(&mut others).await;
         error.hint.candidates = others.into_iter().map(|info| candidate(info, true)).collect();
         Ok(error.action("name the candidate whose research this step continues as sessionId"))
     }
@@ -310,17 +309,18 @@ impl Service {
         if let Verdict::Taken(_) = judge(&Facts::default(), call, self.options.steps_max)? {
             return Err(ServiceError::new(Code::InternalError, "a new session holds no step"));
         }
-        let title =
-            one_line(call.goal.as_deref().unwrap_or(&call.step.description), TITLE_CHARS_MAX);
         let id = target.session;
+        let events = events_of(call, caller.origin, None);
+        let names = |kind: &str| events.iter().position(|event| event.kind.as_str() == kind);
+        let title = names(kinds::RESEARCH_GOAL).or_else(|| names(kinds::RESEARCH_STEP));
+        let title = title.map(|position| (title_of(), position.to_string()));
         let link = target.continues.map(|before| (continues(), before.to_string()));
         let new = NewSession {
             id: id.clone(),
-            title: Some(title),
-            metadata: link.into_iter().collect(),
+            metadata: link.into_iter().chain(title).collect(),
             workspace: via.workspace(),
             events: Batch {
-                events: events_of(call, caller.origin, None).into(),
+                events: events.into(),
                 ..Batch::default()
             },
             key: call.key.clone(),

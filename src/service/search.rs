@@ -461,7 +461,7 @@ impl Service {
             text: fit(EventText::of(event).text.trim(), BESIDE_BYTES).text,
         });
         let hit = Hit {
-            title: info.title.clone(),
+            title: self.titled(info.clone()).await.title,
             workspace: info.workspace.clone(),
             position: found.position,
             range: slice.covered,

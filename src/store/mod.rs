@@ -25,6 +25,7 @@ pub use values::{
 };
 
 pub use crate::event::KeyId;
+use crate::log::keyring::NameKey;
 use crate::event::{
     Batch, EventId, Fence, NewNote, Note, Position, Scope, SessionId, SessionKey, TenantId,
     Timestamp, UserId,
@@ -229,6 +230,12 @@ pub trait Store: Maintain + Derived {
         key: &'a SessionKey,
         event: &'a EventId,
     ) -> BoxFuture<'a, StoreResult<Option<Position>>>;
+
+    /// A hash of content that only this store can make, for what it names after content: always the
+    /// same, also once the store is restored from a backup, and of no use to test a guess with.
+    fn name_hash(&self, content: &[u8]) -> [u8; 32] {
+        NameKey::default().hash(content)
+    }
 
     /// How long sessions live here.
     fn lifetimes(&self) -> Lifetimes;
