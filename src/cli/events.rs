@@ -20,8 +20,11 @@ use super::{
 use crate::{
     client::{Client, TailItem},
     event::Timestamp,
-    verbs::{AtEvent, NoQuery, sessions},
-    wire::json,
+    verbs::{AtEvent, sessions},
+    wire::{
+        json,
+        types::{CopyOf, EventRedacted},
+    },
 };
 
 pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Screen) -> Outcome {
@@ -182,7 +185,8 @@ pub(super) async fn redact(client: &Client, one: &args::OneEvent, screen: &mut S
         screen.line(format!("redacted {}, position {position}: made of it", printable(&id)))?;
     }
     for item in beside.memory {
-        let (did, id) = (if item.redacted { "redacted" } else { "kept" }, printable(&item.memory_id));
+        let (did, id) =
+            (if item.redacted { "redacted" } else { "kept" }, printable(&item.memory_id));
         let at = format!("position {} of {}", item.position, item.notebook);
         screen.line(format!("{did} item of memory {id}, {at}: it may repeat the event"))?;
     }

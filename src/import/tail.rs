@@ -14,7 +14,7 @@ use super::{
     codex,
     draft::{Draft, Name, REDACTIONS, event},
     members::{Members, Object, quote},
-    transcript::{Program, name_of_line, head},
+    transcript::{Program, head, name_of_line},
 };
 use crate::{
     event::{Timestamp, kinds},

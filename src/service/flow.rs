@@ -249,7 +249,8 @@ impl Ends {
         batch: ServiceResult<Batch>,
     ) -> ServiceResult<Appended> {
         let mut batch = batch?;
-        let at = (&self.caller.scope, Some(&self.caller.key(session)));
+        let key = self.caller.key(session);
+        let at = (&key.scope, Some(&key));
         self.service.admit(at, Arc::make_mut(&mut batch.events), "events").await?;
         self.service.append_and_add(&self.caller, session, batch, self.create).await
     }

@@ -51,7 +51,7 @@ impl Service {
             return Err(ServiceError::point_not_found(&call.at, info.tail));
         }
         // The event of the title is the fork's own, where it is before the fork.
-        let is_own = |place: &String| place.parse().map_or(true, |place| place < at.0);
+        let is_own = |place: &String| place.parse::<u64>().map_or(true, |place| place < at.0);
         let place = info.metadata.get(&title_of()).filter(|place| is_own(place));
         let place = place.filter(|_| call.title.is_none() && info.title.is_none());
         let new = NewSession {

@@ -26,7 +26,7 @@ pub struct ItemOf {
 impl ItemOf {
     /// An item that a session keeps.
     pub(super) fn of(session: &SessionId) -> impl Fn(&MemoryItem) -> Self {
-        |item| Self {
+        move |item: &MemoryItem| Self {
             notebook: session.clone(),
             id: item.id.clone(),
             position: item.position,

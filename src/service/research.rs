@@ -11,11 +11,12 @@ use super::{
         StepCall, Verdict, alike, checked, conflict, events_of, first_of, gap_id, gap_line,
         is_other_work, judge,
     },
+    titles::title_of,
 };
 use crate::{
-    event::{Batch, Origin, Range, SessionId, SessionKey, limits},
+    event::{Batch, Origin, Range, SessionId, SessionKey, kinds, limits},
     harness::{self, COVERAGE_BYTES, Coverage, FULL_STEPS_MAX, GapLine, Overview},
-    projection::{Facts, text::one_line},
+    projection::Facts,
     store::{Fill, Read},
 };
 
@@ -319,10 +320,7 @@ impl Service {
             id: id.clone(),
             metadata: link.into_iter().chain(title).collect(),
             workspace: via.workspace(),
-            events: Batch {
-                events: events.into(),
-                ..Batch::default()
-            },
+            events: Batch { events: events.into(), ..Batch::default() },
             key: call.key.clone(),
             ..NewSession::default()
         };

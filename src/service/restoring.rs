@@ -13,6 +13,7 @@ use super::{
     recover::{Past, past},
     saving::check_workspace,
     store_error::unwritten,
+    titles::title_elsewhere,
 };
 use crate::{
     event::{Batch, BatchKey, NewEvent, Position, SessionId, kinds, limits},
@@ -390,7 +391,8 @@ impl Service {
     ) -> ServiceResult<Option<SessionId>> {
         let mut metadata = links(&before.key.session, position);
         if let Some(key) = &call.key {
-            metadata.insert(call_name(), format!("{:032x}", u128::from_be_bytes(self.digest_of(key))));
+            metadata
+                .insert(call_name(), format!("{:032x}", u128::from_be_bytes(self.digest_of(key))));
         }
         metadata.extend(title_elsewhere(before));
         let title = before.title.as_ref().map(|title| clip(title, limits::TITLE_CHARS_MAX));

@@ -7,14 +7,13 @@ use serde_json::{Map, Value};
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, added::event, checkpoints::Before,
-    line::saved,
+    line::saved, titles::title_of,
 };
 use crate::{
     event::{Batch, BatchKey, NewEvent, NewNote, Position, SessionId, kinds, limits},
     projection::{
         body::{self, ContextItemBody, FileBody, SavedBody, StateBody},
         checkpoints::Trigger,
-        text::one_line,
     },
     store::{NewSession, SessionInfo, StoreError},
 };
@@ -108,7 +107,8 @@ impl Service {
             let checkpoint = note.name.clone();
             let events = call.events(caller);
             let after = info.tail.plus(events.len() as u64);
-            let title = Some(after.minus(1).to_string()).filter(|_| is_new && call.context.is_some());
+            let title =
+                Some(after.minus(1).to_string()).filter(|_| is_new && call.context.is_some());
             let title = title.map(|place| (title_of(), Some(place)));
             let batch = Batch {
                 events: events.into(),

@@ -25,11 +25,11 @@ pub use values::{
 };
 
 pub use crate::event::KeyId;
-use crate::log::keyring::NameKey;
 use crate::event::{
     Batch, EventId, Fence, NewNote, Note, Position, Scope, SessionId, SessionKey, TenantId,
     Timestamp, UserId,
 };
+use crate::log::keyring::NameKey;
 
 /// An engine that keeps sessions. Every answer rests on durable bytes only. A session of another
 /// scope is not found: unknown and foreign are the same to every method. Where an engine

@@ -15,8 +15,8 @@ use super::{
     values,
 };
 use crate::{
-    event::{Batch, Origin},
-    service::{ItemOf, NewSession, ServiceError, ServiceResult, SessionQuery, Wanted},
+    event::{Batch, EventId, Origin},
+    service::{self, ItemOf, NewSession, ServiceError, ServiceResult, SessionQuery, Wanted},
     wire::{
         NOTICE, TRUST, hosted, json,
         tools::{

@@ -9,7 +9,9 @@ mod seen;
 
 use serde_json::{Map, Value};
 
-use self::checks::{check_id, check_properties, check_type, check_workspace, content_of, former_id, text_of};
+use self::checks::{
+    check_id, check_properties, check_type, check_workspace, content_of, former_id, text_of,
+};
 pub use self::{
     analytics::{Analytics, Day},
     filter::{GraphFilter, GraphSort},

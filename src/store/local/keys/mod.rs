@@ -25,8 +25,8 @@ use crate::{
         Cipher, Encryptor, Fault, Frame, KeyNumber, LogError, Nonce, StoreFile, StoreKeys,
         journal::read,
         keyring::{
-            KeySlot, Master, NameKey, Own, SLOT_BYTES, StoredKey, TenantTag, WrappedKey, check_keys_header,
-            keys_header,
+            KeySlot, Master, NameKey, Own, SLOT_BYTES, StoredKey, TenantTag, WrappedKey,
+            check_keys_header, keys_header,
         },
         reading::{Reading, read_around},
     },
