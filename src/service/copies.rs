@@ -111,7 +111,8 @@ impl Service {
     ) -> ServiceResult<Vec<ItemOf>> {
         let stands = |item: &MemoryItem| item.positions.is_some_and(|all| all.contains(position));
         let of = ItemOf::of(session);
-        let look = self.peek_facts(&caller.key(session), |_, facts| {
+        let key = caller.key(session);
+        let look = self.peek_facts(&key, |_, facts| {
             facts.memory.all().filter(|item| stands(item)).map(&of).collect::<Vec<_>>()
         });
         let mut items = look.await?;

@@ -15,7 +15,7 @@ use super::{
     values,
 };
 use crate::{
-    event::{Batch, EventId, Origin},
+    event::{Batch, EventId, Origin, Position},
     service::{self, ItemOf, NewSession, ServiceError, ServiceResult, SessionQuery, Wanted},
     wire::{
         NOTICE, TRUST, hosted, json,
