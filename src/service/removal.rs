@@ -134,7 +134,8 @@ impl Service {
         let position = self.take_away(&key, event).await?.ok_or_else(not_found)?;
         // Behind the event: none is made of it any more, and a retry finds them by its place.
         let copies = self.copies_of(&key, (event, position)).await?;
-        for (copy, _) in &copies {
+        // The last first: a copy of a copy is found by that one's body.
+        for (copy, _) in copies.iter().rev() {
             self.take_away(&key, copy).await?;
         }
         let memory = match self.written_of(caller, session, position).await {
