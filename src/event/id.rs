@@ -126,8 +126,8 @@ const OF_CONTENT: char = '~';
 const HASH_CHARS_MIN: usize = 16;
 
 /// An id that a recorder made of content, as it is sent: `NAME~HASH~PART`, a form that no other id
-/// has. Anyone who sees such a hash can test guesses of the content, so a store keeps `NAME`, a hash of
-/// `HASH` that only it can make, and `PART`.
+/// has. Anyone who sees such a hash can test guesses of the content, so a store keeps `NAME`, a
+/// hash of `HASH` that only it can make, and `PART`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfContent<'a> {
     /// Says what the event is, as `line-`.

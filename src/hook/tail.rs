@@ -13,8 +13,8 @@ use crate::{
 };
 
 /// The member of a hook's event that says how far the transcript was read: `bytes` is an offset,
-/// `check` a hash of times and names of lines before it, `again` why it was read from its beginning, `unread` how
-/// many messages of the agent that hooks recorded were not in it yet.
+/// `check` a hash of times and names of lines before it, `again` why it was read from its
+/// beginning, `unread` how many messages of the agent that hooks recorded were not in it yet.
 const NOTE: &str = "transcript";
 /// Latest events that are searched for a note; and where it is not among them, or the transcript
 /// is read from its beginning.

@@ -1,18 +1,19 @@
 //! What is made of an event and kept elsewhere, and how a redaction reaches it. This list is the
-//! whole of it; whatever makes something new of an event's words adds a line here.
+//! whole of it: a part that makes something new of an event's words adds a line here.
 //!
-//! | made | kept as | names its event by | a redaction |
-//! |---|---|---|---|
-//! | title of a session | position in metadata | the position | it is never a copy |
-//! | the record that an event is a part of | `raw` of another event of the record | its id, with another number at the end | takes that event along |
-//! | a source found by the server | `source.found` | `from`, positions | takes it along |
-//! | an answer that was given again | result of a tool | `cached.position` | takes it along |
-//! | passages given to a model, a restored session | `memory.paged_in`, `session.restored`, `context.injected` | positions | they have no words |
-//! | facts, titles, states in memory | memory | | drops them |
-//! | index, vectors | derived files | positions | a step of the store's |
-//! | spool of a hook or a proxy | files of the front end | the same id | a retry: nothing is written |
-//! | what a caller wrote of it: items of memory, marks | events | `from`, `positions`, `of` | is named in the answer, and taken along when asked |
-//! | what a caller wrote, and names no event: titles, notes, states of checkpoints, graph | events, notes | | is the caller's |
+//! - The title of a session: a position in metadata, never a copy.
+//! - The record that an event is a part of: `raw` of another event of the record, whose id has
+//!   another number at the end. Taken along.
+//! - A source that the server found: `source.found`, which has positions in `from`. Taken along.
+//! - An answer given again: a result with `cached.position`. Taken along.
+//! - `memory.paged_in`, `session.restored`, `context.injected`: positions without words.
+//! - Facts, titles and states in memory: dropped with each redaction.
+//! - Index and vectors: derived files, of which a step of the store's redaction takes them.
+//! - The spool of a hook or proxy: its event has the same id, so that sending it writes nothing.
+//! - What a caller wrote of it, as `positions` or `from` of an item of memory: named in the
+//!   answer, and taken along when that is asked for.
+//! - What a caller wrote and names no event, as given titles, marks, notes, states of checkpoints,
+//!   a graph: the caller's.
 //!
 //! It must not take anything away itself.
 

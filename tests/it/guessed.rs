@@ -146,7 +146,7 @@ fn forms(hash: &str) -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn what_is_left_of_a_redacted_event_does_not_tell_whether_a_guess_is_right() {
+fn ids_of_redacted_events_do_not_tell_whether_a_guess_is_right() {
     for key in [None, Some(KEY)] {
         let store = Store::new(key);
         let message = json!({"role": "user", "content": SECRET}).to_string();
