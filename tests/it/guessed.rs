@@ -1,13 +1,13 @@
 //! What is left of redacted events: no file and no answer has their words, and no name in it tells
 //! whether a guess at them is right. Through the real program, in plaintext and encrypted.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use bytes::Bytes;
 use serde_json::{Value, json, value::RawValue};
 
 use sessionlog::{
-    client::{ClientError, Request},
+    client::{Client, ClientError, Request},
     import::{Conversation, Members, Program, Transcript},
     log::{
         Cipher, KeyNumber, RecordBody, StoreFile,
@@ -17,7 +17,7 @@ use sessionlog::{
 
 use crate::{
     bytes::holds,
-    program::{Place, kill},
+    program::{Place, Server},
     redacted::frames,
 };
 
@@ -28,25 +28,44 @@ const SECRET: &str = "The code is heliotrope marzipan";
 
 struct Store {
     place: Place,
-    key: Option<&'static str>,
+    server: Option<Server>,
+    /// The file of its key.
+    key: Option<String>,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Store {
-    fn new(key: Option<&'static str>) -> Self {
+    fn new(is_encrypted: bool) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Self { place: Place::new(), key, runtime }
+        let place = Place::new();
+        let key = is_encrypted.then(|| {
+            let file = place.write("key", KEY);
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+            file.display().to_string()
+        });
+        let given: Vec<&str> = key.iter().flat_map(|file| ["--key-file", file]).collect();
+        let server = place.serve_with(&given);
+        Self { place, server: Some(server), key, runtime }
     }
 
     fn run(&self, arguments: &[&str]) -> String {
-        let set = self.key.map(|key| ("SESSIONLOG_KEY", key));
+        let set = self.key.as_ref().map(|file| ("SESSIONLOG_KEY_FILE", file));
         let output = self.place.command(arguments).envs(set).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
     fn try_ask(&self, request: Request) -> Result<Value, ClientError> {
-        self.runtime.block_on(async { self.place.owner().json(request).await })
+        self.runtime.block_on(async { self.client().json(request).await })
+    }
+
+    fn client(&self) -> Client {
+        self.server.as_ref().unwrap().client()
+    }
+
+    fn stopped(mut self) -> Self {
+        assert_eq!(self.server.take().unwrap().stop(), Some(0));
+        self
     }
 
     fn post(&self, path: &str, body: &Value) -> Value {
@@ -94,11 +113,13 @@ impl Store {
     }
 
     fn ciphers(&self) -> BTreeMap<KeyNumber, Cipher> {
-        let Some(key) = self.key else { return BTreeMap::new() };
+        if self.key.is_none() {
+            return BTreeMap::new();
+        }
         let data = self.place.data_dir();
         let store = StoreFile::decode(&fs::read(data.join("STORE")).unwrap()).unwrap().id;
         let bytes: Vec<u8> =
-            (0..32).map(|n| u8::from_str_radix(&key[2 * n..2 * n + 2], 16).unwrap()).collect();
+            (0..32).map(|n| u8::from_str_radix(&KEY[2 * n..2 * n + 2], 16).unwrap()).collect();
         let master = Master::new(&bytes.try_into().unwrap());
         let slots = fs::read(data.join("keys/0")).unwrap();
         let key = |(number, slot): (usize, &[u8])| {
@@ -147,8 +168,8 @@ fn forms(hash: &str) -> [Vec<u8>; 2] {
 
 #[test]
 fn ids_of_redacted_events_do_not_tell_whether_a_guess_is_right() {
-    for key in [None, Some(KEY)] {
-        let store = Store::new(key);
+    for is_encrypted in [false, true] {
+        let store = Store::new(is_encrypted);
         let message = json!({"role": "user", "content": SECRET}).to_string();
         let chat = format!("{{\"id\":\"chat\",\"messages\":[{message}]}}");
         let chat = store.place.write("chat.jsonl", &chat).display().to_string();
@@ -210,19 +231,18 @@ fn ids_of_redacted_events_do_not_tell_whether_a_guess_is_right() {
             let answer = store.try_ask(asked(Request::get, &path));
             assert!(answer.is_err(), "{guess}: {answer:?}");
         }
-        kill(store.place.kill_owner());
+        let store = store.stopped();
         let parts: Vec<Vec<u8>> = guesses.iter().flat_map(|id| forms(&hash_in(id))).collect();
-        assert_eq!(store.holding(&parts), Vec::<String>::new(), "{key:?}");
+        assert_eq!(store.holding(&parts), Vec::<String>::new(), "{is_encrypted}");
         let words: Vec<Vec<u8>> = WORDS.map(|word| word.as_bytes().to_vec()).into();
-        assert_eq!(store.holding(&words), Vec::<String>::new(), "{key:?}");
+        assert_eq!(store.holding(&words), Vec::<String>::new(), "{is_encrypted}");
     }
 }
 
 #[test]
 fn a_redaction_takes_along_what_the_server_and_recorders_made_of_the_event() {
-    for key in [None, Some(KEY)] {
-        let store = Store::new(key);
-        store.run(&["sessions"]);
+    for is_encrypted in [false, true] {
+        let store = Store::new(is_encrypted);
         // Titles: of a saved session, of an import, of the fork of one.
         let context = json!({"conversation_context": SECRET});
         let saved = store.post("/v1/workspaces/w/save", &context);
@@ -309,7 +329,7 @@ fn a_redaction_takes_along_what_the_server_and_recorders_made_of_the_event() {
             }
         }
         for path in paths {
-            let asked = async { store.place.owner().send(asked(Request::get, &path)).await };
+            let asked = async { store.client().send(asked(Request::get, &path)).await };
             let said = match store.runtime.block_on(asked) {
                 Ok(answer) => String::from_utf8_lossy(&answer.body).into_owned(),
                 Err(error) => error.to_string(),
@@ -318,8 +338,8 @@ fn a_redaction_takes_along_what_the_server_and_recorders_made_of_the_event() {
         }
         let found = store.post("/v1/search", &json!({"q": "heliotrope", "wait_ms": 2000}));
         assert_eq!(found["hits"], json!([]), "{found}");
-        kill(store.place.kill_owner());
+        let store = store.stopped();
         let words: Vec<Vec<u8>> = WORDS.map(|word| word.as_bytes().to_vec()).into();
-        assert_eq!(store.holding(&words), Vec::<String>::new(), "{key:?}");
+        assert_eq!(store.holding(&words), Vec::<String>::new(), "{is_encrypted}");
     }
 }
