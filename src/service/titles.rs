@@ -13,8 +13,9 @@ use crate::{
     projection::{body, text::one_line},
 };
 
-/// Characters of a title at most.
-const TITLE_CHARS_MAX: usize = 120;
+/// Characters of a title at most: of a message, and of research.
+const TITLE_CHARS: usize = 80;
+const RESEARCH_CHARS: usize = 120;
 /// Titles that are kept in memory.
 const KEPT_MAX: usize = 10_000;
 
@@ -127,15 +128,17 @@ struct Block {
 /// The words of an event that name a session.
 fn words_of(event: &Event) -> Option<String> {
     let said = body::read::<Said>(&event.body)?;
-    let text = match event.kind.as_str() {
+    let (text, chars_max) = match event.kind.as_str() {
         kinds::USER_MESSAGE => match said.content? {
-            Content::Text(text) => Some(text),
-            Content::Blocks(blocks) => blocks.into_iter().find_map(|block| block.text),
+            Content::Text(text) => (Some(text), TITLE_CHARS),
+            Content::Blocks(blocks) => {
+                (blocks.into_iter().find_map(|block| block.text), TITLE_CHARS)
+            }
         },
-        kinds::SESSION_SAVED => said.context,
-        kinds::RESEARCH_GOAL => said.goal,
-        kinds::RESEARCH_STEP => said.description,
-        _ => None,
+        kinds::SESSION_SAVED => (said.context, TITLE_CHARS),
+        kinds::RESEARCH_GOAL => (said.goal, RESEARCH_CHARS),
+        kinds::RESEARCH_STEP => (said.description, RESEARCH_CHARS),
+        _ => return None,
     };
-    Some(one_line(&text?, TITLE_CHARS_MAX)).filter(|title| !title.is_empty())
+    Some(one_line(&text?, chars_max)).filter(|title| !title.is_empty())
 }
