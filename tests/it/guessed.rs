@@ -43,7 +43,7 @@ impl Store {
             fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
             file.display().to_string()
         });
-        let given: Vec<&str> = key.iter().flat_map(|file| ["--key-file", file]).collect();
+        let given: Vec<&str> = key.iter().flat_map(|file| ["--key-file", file.as_str()]).collect();
         let server = place.serve_with(&given);
         Self { place, server: Some(server), key, runtime }
     }
