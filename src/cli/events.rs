@@ -20,8 +20,11 @@ use super::{
 use crate::{
     client::{Client, TailItem},
     event::Timestamp,
-    verbs::{AtEvent, NoQuery, sessions},
-    wire::json,
+    verbs::{AtEvent, sessions},
+    wire::{
+        json,
+        types::{CopyOf, EventRedacted},
+    },
 };
 
 pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Screen) -> Outcome {
@@ -171,12 +174,22 @@ pub(super) async fn redact(client: &Client, one: &args::OneEvent, screen: &mut S
     let unchanged = format!("{id} was not redacted");
     consent::ask(one.yes, &warning, "Redact it permanently?", &unchanged, screen)?;
     let place = AtEvent { session: session.clone(), event: one.event.clone() };
-    let event = client.call::<sessions::Redact>(&place, &NoQuery {}, &()).await?;
+    let query = sessions::RedactQuery { with_memory: one.with_memory };
+    let event = client.call::<sessions::Redact>(&place, &query, &()).await?;
     if screen.json {
         return Ok(screen.answer(event.text().as_bytes())?);
     }
-    let position = client.shape::<sessions::Redact, _>(&event)?.position;
-    screen.line(format!("redacted {id}, position {position} of {session}"))?;
+    let EventRedacted { event, beside } = client.shape::<sessions::Redact, _>(&event)?;
+    screen.line(format!("redacted {id}, position {} of {session}", event.position))?;
+    for CopyOf { id, position } in beside.copies {
+        screen.line(format!("redacted {}, position {position}: made of it", printable(&id)))?;
+    }
+    for item in beside.memory {
+        let (did, id) =
+            (if item.redacted { "redacted" } else { "kept" }, printable(&item.memory_id));
+        let at = format!("position {} of {}", item.position, item.notebook);
+        screen.line(format!("{did} item of memory {id}, {at}: it may repeat the event"))?;
+    }
     Ok(())
 }
 

@@ -119,6 +119,61 @@ id!(
     EventId,
     check_text
 );
+
+/// Stands before and after the hash in an id that a recorder makes of content.
+const OF_CONTENT: char = '~';
+/// Characters of such a hash at least.
+const HASH_CHARS_MIN: usize = 16;
+
+/// An id that a recorder made of content, as it is sent: `NAME~HASH~PART`, a form that no other id
+/// has. Anyone who sees such a hash can test guesses of the content, so a store keeps `NAME`, a
+/// hash of `HASH` that only it can make, and `PART`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfContent<'a> {
+    /// Says what the event is, as `line-`.
+    pub name: &'a str,
+    /// A hash of the content.
+    pub hash: &'a str,
+    /// Which of the events made of the content it is, as `.1`; empty for the first.
+    pub part: &'a str,
+}
+
+impl OfContent<'_> {
+    /// The id as it is sent.
+    #[must_use]
+    pub fn sent(self) -> String {
+        let Self { name, hash, part } = self;
+        format!("{name}{OF_CONTENT}{hash}{OF_CONTENT}{part}")
+    }
+
+    /// The id as it is kept, with another hash in place of that of the content.
+    #[must_use]
+    pub fn kept(self, hash: &str) -> Option<EventId> {
+        EventId::new(&format!("{}{hash}{}", self.name, self.part)).ok()
+    }
+}
+
+impl EventId {
+    /// Its parts, when it has the form of those that are made of content.
+    #[must_use]
+    pub fn of_content(&self) -> Option<OfContent<'_>> {
+        let mut parts = self.0.split(OF_CONTENT);
+        let (name, hash, part) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_digit = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+        let is_hash = hash.len() >= HASH_CHARS_MIN && hash.bytes().all(is_digit);
+        (is_hash && parts.next().is_none()).then_some(OfContent { name, hash, part })
+    }
+
+    /// The id of the first of the events that were made of one record, when this may be another.
+    #[must_use]
+    pub fn first_of_record(&self) -> Option<Self> {
+        let name = self.0.trim_end_matches(|last: char| last.is_ascii_digit());
+        let is_part = name.len() < self.0.len();
+        let first = name.strip_suffix(['.', '-']).filter(|_| is_part)?;
+        Self::new(first).ok()
+    }
+}
+
 /// A client's name for one call (`Idempotency-Key`): of a batch, remembered for 24 h. With it comes
 /// a digest of the call, where nothing else that is stored says what the call was.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -188,12 +243,23 @@ impl BatchKey {
     /// 16 bytes that stand for the key and its call: half of them for each.
     #[must_use]
     pub fn digest(&self) -> [u8; 16] {
-        let hash = blake3::hash(self.text.as_bytes());
-        let half = hash.as_bytes().first_chunk();
-        let mut both: [u8; 16] = *half.expect("a hash has twice as many bytes");
-        if let Some(call) = self.call {
-            let (_, of_call) = both.split_at_mut(8);
-            of_call.copy_from_slice(&call);
+        Self::halves(*blake3::hash(self.text.as_bytes()).as_bytes(), self.call)
+    }
+
+    /// [`Self::digest`] for what is kept, by a hash that only the store can make: a recorder makes
+    /// keys of content.
+    #[must_use]
+    pub fn digest_by(&self, hash: impl Fn(&[u8]) -> [u8; 32]) -> [u8; 16] {
+        let of_call = self.call.map(|_| hash(self.stored().as_bytes()));
+        let of_call = of_call.as_ref().and_then(|hash| hash.first_chunk().copied());
+        Self::halves(hash(self.text.as_bytes()), of_call)
+    }
+
+    fn halves(of_key: [u8; 32], of_call: Option<[u8; 8]>) -> [u8; 16] {
+        let mut both: [u8; 16] = *of_key.first_chunk().expect("a hash has twice as many bytes");
+        if let Some(of_call) = of_call {
+            let (_, half) = both.split_at_mut(8);
+            half.copy_from_slice(&of_call);
         }
         both
     }

@@ -17,8 +17,8 @@ mod time;
 
 pub use event::{Batch, Event, NewEvent, Origin};
 pub use id::{
-    BatchKey, EventId, IdError, Incarnation, Scope, SessionHash, SessionId, SessionKey, TenantId,
-    UserId,
+    BatchKey, EventId, IdError, Incarnation, OfContent, Scope, SessionHash, SessionId, SessionKey,
+    TenantId, UserId,
 };
 pub use key::KeyId;
 pub use kind::EventType;

@@ -11,7 +11,7 @@ use super::{
     lenient::{self, Input, LEVELS_MAX},
 };
 use crate::{
-    event::{EventId, SessionId, json, limits},
+    event::{EventId, OfContent, SessionId, json, limits},
     secrets::{Recogniser, Report},
 };
 
@@ -243,8 +243,9 @@ impl Payload {
             hash.update(Value::Object(self.members.clone()).to_string().as_bytes());
         }
         let hex = hash.finalize().to_hex();
-        let name = hex.get(..32).unwrap_or_default();
+        let hash = hex.get(..32).unwrap_or_default();
         let part = if part == 0 { String::new() } else { format!("-{part}") };
-        EventId::new(&format!("hook_{name}{part}")).expect("letters, digits and lines alone")
+        let id = OfContent { name: "hook_", hash, part: &part }.sent();
+        EventId::new(&id).expect("letters, digits and lines alone")
     }
 }

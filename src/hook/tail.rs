@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 use super::{Payload, context::latest, delivery::Delivery, payload::Agent};
 use crate::{
     client::Client,
-    event::{SessionId, kinds},
+    event::{SessionId, Timestamp, kinds},
     secrets::Masked,
 };
 
 /// The member of a hook's event that says how far the transcript was read: `bytes` is an offset,
-/// `check` a hash of what is before it, `again` why it was read from its beginning, `unread` how
-/// many messages of the agent that hooks recorded were not in it yet.
+/// `check` a hash of times and names of lines before it, `again` why it was read from its
+/// beginning, `unread` how many messages of the agent that hooks recorded were not in it yet.
 const NOTE: &str = "transcript";
 /// Latest events that are searched for a note; and where it is not among them, or the transcript
 /// is read from its beginning.
@@ -105,21 +105,24 @@ pub(super) async fn add(
             said.push_back(text.to_owned());
         }
     }
-    let mut own_id = None;
+    let mut own_line = None;
     tail.events.retain(|event| {
         let at = said_at(event, &said).filter(|_| !known.has(event));
         if let Some(at) = at {
             let is_own = own.is_some() && at + 1 == said.len();
-            own_id = event.get("id").filter(|_| is_own).cloned();
+            own_line = Some(event.clone()).filter(|_| is_own);
             // Both are in order: those before it are not expected any more.
             said.drain(..=at);
         }
         at.is_none() && !known.has(event)
     });
     let message = delivery.events.first_mut().and_then(Value::as_object_mut);
-    if let (Some(id), Some(message)) = (own_id, message) {
-        // Under the id of its line, it is one message however many hooks report it.
-        message.insert("id".to_owned(), id);
+    if let (Some(line), Some(message)) = (own_line, message) {
+        // Under the id and the time of its line, it is one message however many hooks report it.
+        for name in ["id", "created_at"] {
+            let member = line.get(name).map(|value| (name.to_owned(), value.clone()));
+            message.extend(member);
+        }
     }
     if said.len() > UNREAD_MAX {
         said.drain(..said.len() - UNREAD_MAX);
@@ -188,9 +191,11 @@ impl Known {
             && latest == Some(text)
     }
 
+    /// Whether the log has the message of a line: the store keeps it under an id of its own.
     fn has(&self, event: &Value) -> bool {
-        let id = event.get("id");
-        self.events.iter().any(|(known, _)| known.get("id") == id)
+        let time = |of: &Value| of.get("created_at")?.as_str().and_then(Timestamp::parse);
+        let says = |of: &Value| (time(of), of.get("content").cloned());
+        self.events.iter().any(|(known, _)| says(known) == says(event))
     }
 
     /// Messages that hooks recorded and that the transcript has after the note, oldest first; all

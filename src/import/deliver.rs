@@ -5,19 +5,20 @@
 //! prefix, whose end is found by bisection, and the session must end there too. The id of a native
 //! event or of a program's line depends on that event alone: each is stored or not by itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     BadLine, Draft, ImportError, Sent,
     draft::Named,
+    members::Members,
     openai::{About, SHAPE_KEY},
     transcript::Program,
 };
 use crate::{
     client::{Client, ClientError, Request, session_path},
-    event::{SessionId, json, kinds, limits},
+    event::{SessionId, kinds, limits},
     verbs::{InSession, NoQuery, Verb as _, sessions},
     wire::types::UpdateSession,
 };
@@ -26,7 +27,10 @@ use crate::{
 const RACES_MAX: u32 = 5;
 /// Room in a request besides the events.
 const BATCH_BYTES: usize = limits::BATCH_BYTES_MAX - (64 << 10);
-const TITLE_CHARS: usize = 80;
+/// A position that no session reaches.
+const NEVER: u64 = i64::MAX as u64;
+/// Events whose positions are remembered: a compaction may keep some of the latest.
+const PLACED_MAX: usize = 20_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Done {
@@ -46,13 +50,26 @@ pub(super) struct Delivery<'a> {
     there: u64,
     /// Whether an event was added: later ones cannot be stored already.
     adding: bool,
+    /// Whether the session was created here.
+    is_new: bool,
     /// Whether events have ids of their own, so that positions cannot be compared.
     native: bool,
     /// The form of lines that a continued session must have.
     shape: Option<&'static str>,
-    title: Option<String>,
+    title: Title,
     workspace: Option<String>,
     metadata: BTreeMap<String, String>,
+    /// Ids and positions of the latest events of lines.
+    placed: VecDeque<(String, u64)>,
+}
+
+/// The title of a session that is created.
+enum Title {
+    /// That of the conversation, if it has one.
+    Own(Option<String>),
+    /// The words of an event, by its id. The server reads them there: what becomes of the event
+    /// becomes of the title.
+    Of(String),
 }
 
 /// The session before the import.
@@ -92,11 +109,13 @@ impl<'a> Delivery<'a> {
             found: None,
             there: 0,
             adding: false,
+            is_new: false,
             native: false,
             shape: None,
-            title: None,
+            title: Title::Own(None),
             workspace: None,
             metadata: BTreeMap::new(),
+            placed: VecDeque::new(),
         }
     }
 
@@ -113,7 +132,11 @@ impl<'a> Delivery<'a> {
     /// Sets the title and metadata of a session created for this conversation.
     pub(super) fn describe(&mut self, about: About, drafts: &[Draft]) {
         self.metadata = about.metadata().into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
-        self.title = about.title.or_else(|| drafts.iter().find_map(first_words));
+        let of = drafts.iter().find(|draft| is_prompt(draft));
+        self.title = match (about.title, of) {
+            (None, Some(draft)) => Title::Of(draft.id.clone()),
+            (title, _) => Title::Own(title),
+        };
     }
 
     /// Sets the transcript's program, and its directory.
@@ -121,7 +144,8 @@ impl<'a> Delivery<'a> {
         let about = About::transcript(program);
         self.shape = Some(about.shape());
         self.describe(about, &[]);
-        self.title = drafts.iter().find_map(|(_, draft)| first_words(draft));
+        let of = drafts.iter().find(|(_, draft)| is_prompt(draft));
+        self.title = of.map_or(Title::Own(None), |(_, draft)| Title::Of(draft.id.clone()));
         let fits = |place: &String| place.chars().count() <= limits::WORKSPACE_CHARS_MAX;
         self.workspace = place.filter(fits);
     }
@@ -195,8 +219,11 @@ impl<'a> Delivery<'a> {
         while let Some(part) = left.pop() {
             let size = part.len() as u64;
             match (self.append(part, None).await, part) {
-                (Ok(true), _) => done.known += size,
-                (Ok(false), _) => done.added += size,
+                (Ok(appended), _) => {
+                    done.known += if appended.repeated { size } else { 0 };
+                    done.added += if appended.repeated { 0 } else { size };
+                    self.note_places(part, &appended).await?;
+                }
                 // The same line, from another session.
                 (Err(error), [(_, Draft { named: Named::ByItself, .. })])
                     if is(&error, "idempotency_conflict") =>
@@ -280,9 +307,13 @@ impl<'a> Delivery<'a> {
     }
 
     async fn create(&mut self, drafts: &[Sent]) -> Result<(), ClientError> {
+        let (title, of) = match &self.title {
+            Title::Own(title) => (title.as_ref(), None),
+            Title::Of(id) => (None, drafts.iter().position(|(_, draft)| draft.id == *id)),
+        };
         let head = json!({
-            "id": self.session.as_str(), "title": self.title, "metadata": self.metadata,
-            "workspace": self.workspace,
+            "id": self.session.as_str(), "title": title, "title_of": of,
+            "metadata": self.metadata, "workspace": self.workspace,
         });
         let mut body = head.to_string();
         body.pop();
@@ -295,86 +326,98 @@ impl<'a> Delivery<'a> {
                     .body(body, "application/json"),
             )
             .await?;
+        self.is_new = true;
         let metadata = self.metadata.clone();
         self.found = Some(Existing::There { metadata, tail: drafts.len() as u64 });
         Ok(())
     }
 
-    /// Appends them at that position, or wherever the session ends; `true` when all are there.
-    async fn append(&self, drafts: &[Sent], at: Option<u64>) -> Result<bool, ClientError> {
+    /// Appends them at that position, or wherever the session ends.
+    async fn append(&self, drafts: &[Sent], at: Option<u64>) -> Result<Appended, ClientError> {
         assert!(!drafts.is_empty(), "no request without events");
         let body = format!("{{\"events\":{}}}", array(drafts));
         let mut request = from_here(Request::post(session_path(&self.session, "/events")));
         if let Some(position) = at {
             request = request.header("If-Position", position.to_string());
         }
-        /// The other members repeat the events, whose numbers may be too large to parse.
-        #[derive(serde::Deserialize)]
-        struct Appended {
-            repeated: bool,
-        }
         let answer = self.client.send(request.body(body, "application/json")).await?;
-        Ok(serde_json::from_slice(&answer.body).is_ok_and(|answer: Appended| answer.repeated))
+        Ok(serde_json::from_slice(&answer.body).unwrap_or_default())
     }
 
     /// How many of the first events are there.
     async fn known(&self, drafts: &[Sent]) -> Result<usize, ClientError> {
         match drafts.last() {
             None => return Ok(0),
-            Some((_, last)) if self.has(&last.id).await? => return Ok(drafts.len()),
+            Some(last) if self.has(last).await? => return Ok(drafts.len()),
             Some(_) => {}
         }
         let (mut known, mut unknown) = (0, drafts.len() - 1);
         while known < unknown {
             let middle = known.midpoint(unknown);
             match drafts.get(middle) {
-                Some((_, draft)) if self.has(&draft.id).await? => known = middle + 1,
+                Some(sent) if self.has(sent).await? => known = middle + 1,
                 _ => unknown = middle,
             }
         }
         Ok(known)
     }
 
-    pub(super) async fn has(&self, id: &str) -> Result<bool, ClientError> {
-        Ok(self.position(id).await?.is_some())
-    }
-
-    /// Where an event is.
-    async fn position(&self, id: &str) -> Result<Option<u64>, ClientError> {
-        #[derive(serde::Deserialize)]
-        struct Slice {
-            next_position: u64,
-        }
-        let request = Request::get(session_path(&self.session, "/events"))
-            .query("from", format!("event:{id}"))
-            .query("limit", 1);
-        match self.client.send(request).await {
-            Ok(answer) => {
-                let slice = serde_json::from_slice::<Slice>(&answer.body);
-                Ok(Some(slice.map_or(0, |slice| slice.next_position.saturating_sub(1))))
-            }
-            Err(error) if is(&error, "point_not_found") || is(&error, "event_not_found") => {
-                Ok(None)
+    /// Whether an event is there. Only a store knows the name that it keeps one under, so it is
+    /// sent as a retry, which it can only be where the session will never end.
+    pub(super) async fn has(&self, sent: &Sent) -> Result<bool, ClientError> {
+        match self.append(std::slice::from_ref(sent), Some(NEVER)).await {
+            Ok(_) => Ok(true),
+            Err(error) if is(&error, "idempotency_conflict") => Ok(true),
+            Err(error) if is(&error, "position_conflict") || is(&error, "session_not_found") => {
+                Ok(false)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Positions of events from one to another, where both are there.
-    pub(super) async fn positions(
-        &self,
-        runs: &[(String, String)],
-    ) -> Result<Vec<(u64, u64)>, ClientError> {
-        let mut positions = Vec::new();
-        for (first, last) in runs {
-            if let (Some(from), Some(to)) =
-                (self.position(first).await?, self.position(last).await?)
-            {
-                positions.push((from, to + 1));
+    /// Remembers where events are, and has the session named after the event of its title.
+    async fn note_places(&mut self, drafts: &[Sent], at: &Appended) -> Result<(), ClientError> {
+        for ((_, draft), placed) in drafts.iter().zip(&at.data) {
+            if self.placed.len() == PLACED_MAX {
+                self.placed.pop_front();
             }
+            self.placed.push_back((draft.id.clone(), placed.position));
         }
-        Ok(positions)
+        let Title::Of(id) = &self.title else { return Ok(()) };
+        if let Some(at) = self.position(id).filter(|_| self.is_new) {
+            self.title = Title::Own(None);
+            let place = InSession { session: self.session.clone() };
+            let change = UpdateSession { title_of: Some(at), ..UpdateSession::default() };
+            self.client.call::<sessions::Update>(&place, &NoQuery {}, &change).await?;
+        }
+        Ok(())
     }
+
+    fn position(&self, id: &str) -> Option<u64> {
+        self.placed.iter().rev().find(|(known, _)| known == id).map(|(_, position)| *position)
+    }
+
+    /// Positions of events from one to another, where both are known.
+    pub(super) fn positions(&self, runs: &[(String, String)]) -> Vec<(u64, u64)> {
+        let place = |(first, last): &(String, String)| {
+            Some((self.position(first)?, self.position(last)? + 1))
+        };
+        runs.iter().filter_map(place).collect()
+    }
+}
+
+/// The part of an answer to an append that matters here; the rest repeats the events, whose numbers
+/// may be too large to parse.
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct Appended {
+    repeated: bool,
+    data: Vec<Placed>,
+}
+
+#[derive(serde::Deserialize)]
+struct Placed {
+    position: u64,
 }
 
 /// Marks the request as an import.
@@ -412,20 +455,10 @@ fn array(drafts: &[Sent]) -> String {
     format!("[{}]", texts.join(","))
 }
 
-/// A title for people: how the user began.
-fn first_words(draft: &Draft) -> Option<String> {
-    let event: Value = serde_json::from_str(json::tree(&draft.text)?).ok()?;
-    if event.get("type")?.as_str()? != kinds::USER_MESSAGE {
-        return None;
-    }
-    let content = event.get("content")?;
-    let text = content.as_str().or_else(|| content.pointer("/0/text")?.as_str())?;
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= TITLE_CHARS {
-        return Some(line);
-    }
-    let begin: String = line.chars().take(TITLE_CHARS - 1).collect();
-    Some(format!("{}…", begin.trim_end()))
+/// Whether it is what a user said.
+fn is_prompt(draft: &Draft) -> bool {
+    let event = Members::read(&draft.text).unwrap_or_default();
+    event.text("type").as_deref() == Some(kinds::USER_MESSAGE) && event.some("content").is_some()
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! An event that an import will append. It must not know the program the event is from.
 
 use super::members::{Members, Object, quote};
-use crate::{event::limits, secrets::Report};
+use crate::{
+    event::{OfContent, limits},
+    secrets::Report,
+};
 
 /// The member that counts what was removed.
 const REDACTIONS: &str = "redactions";
@@ -9,12 +12,30 @@ const REDACTIONS: &str = "redactions";
 /// An event to be appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
-    /// Its id: names the content and everything before it, so that importing again finds it.
+    /// Its id: names the content and everything before it, so that importing again finds it. The
+    /// store keeps it under another one.
     pub id: String,
     /// The whole event as JSON.
     pub text: String,
     /// What the id depends on.
     pub named: Named,
+}
+
+/// What names the events made of one record.
+#[derive(Clone, Debug)]
+pub(super) struct Name {
+    /// What they are, as `line-`.
+    pub(super) name: String,
+    /// A hash of the record.
+    pub(super) hash: String,
+}
+
+impl Name {
+    /// The id of one of them, with a sign before its number.
+    pub(super) fn part(&self, sign: char, part: usize) -> String {
+        let part = if part == 0 { String::new() } else { format!("{sign}{part}") };
+        OfContent { name: &self.name, hash: &self.hash, part: &part }.sent()
+    }
 }
 
 /// What the id of an event depends on.

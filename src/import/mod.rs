@@ -243,7 +243,7 @@ impl<'a> Run<'a> {
             single = back;
             let kept = match single.refused {
                 true => Vec::new(),
-                false => single.delivery.positions(&preserved).await?,
+                false => single.delivery.positions(&preserved),
             };
             single.transcript.iter_mut().for_each(|transcript| transcript.keep(kept.clone()));
         }
@@ -359,7 +359,7 @@ impl<'a> Run<'a> {
         };
         let of = |after| single.transcript.as_ref().and_then(|transcript| transcript.end(after));
         let (Some(draft), Some(without)) = (of(after), of("")) else { return Ok(()) };
-        if after != transcript::usual(false) || single.delivery.has(&without.id).await? {
+        if after != transcript::usual(false) || single.delivery.has(&(1, without)).await? {
             single.drafts.push((1, draft));
         }
         Ok(())

@@ -6,7 +6,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     anthropic,
-    draft::{Draft, Named, event},
+    draft::{Draft, Name, Named, event},
     members::{Members, Object, listed, meaning, quote},
     speech::{self, Image, Part},
     transcript::Program,
@@ -97,7 +97,7 @@ impl About {
         let mut body = Object::new();
         body.add("conversation", "true");
         body.add("entry", fields);
-        vec![conversation.draft(kinds::TRANSCRIPT_ENTRY, &body.finish(), fields, 0)]
+        vec![conversation.draft(kinds::TRANSCRIPT_ENTRY, &body.finish(), fields)]
     }
 }
 
@@ -138,20 +138,20 @@ impl Conversation {
         if bodies.is_empty() {
             let mut body = Object::new();
             body.add("entry", text);
-            return vec![self.draft(kinds::TRANSCRIPT_ENTRY, &body.finish(), text, 0)];
+            return vec![self.draft(kinds::TRANSCRIPT_ENTRY, &body.finish(), text)];
         }
         let first = self.name(text);
         let mut drafts = Vec::with_capacity(bodies.len());
         for (part, (kind, body)) in bodies.iter_mut().enumerate() {
-            let id = if part == 0 { first.clone() } else { format!("{first}-{part}") };
             match part {
                 0 => body.add("raw", text),
-                _ => body.add("raw_in", &quote(&first)),
+                _ => body.add("raw_in", "true"),
             }
             if let Some(format) = &format {
                 body.add("raw_format", format);
             }
-            drafts.push(event(&id, kind, &std::mem::replace(body, Object::new()).finish()));
+            let body = std::mem::replace(body, Object::new()).finish();
+            drafts.push(event(&first.part('-', part), kind, &body));
         }
         drafts
     }
@@ -164,17 +164,16 @@ impl Conversation {
         let body = members.without(&["id", "type", "position", "processed_at", "origin"]);
         match members.text("id") {
             Some(id) => Draft { named: Named::Given, ..event(&id, &kind, &body) },
-            None => self.draft(&kind, &body, &body, 0),
+            None => self.draft(&kind, &body, &body),
         }
     }
 
-    fn draft(&mut self, kind: &str, body: &str, named_by: &str, part: usize) -> Draft {
-        let id = self.name(named_by);
-        let id = if part == 0 { id } else { format!("{id}-{part}") };
+    fn draft(&mut self, kind: &str, body: &str, named_by: &str) -> Draft {
+        let id = self.name(named_by).part('-', 0);
         event(&id, kind, body)
     }
 
-    fn name(&mut self, text: &str) -> String {
+    fn name(&mut self, text: &str) -> Name {
         // Equivalent texts get the same id; an invalid one is hashed as it is.
         let meaning = meaning(text).unwrap_or_else(|| text.to_owned());
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 imported message");
@@ -187,7 +186,7 @@ impl Conversation {
         // Compared within one session and for one index, 64 bits suffice. They are the half of a
         // longer name that does not compress.
         let short: String = hash.to_hex().chars().take(16).collect();
-        format!("im-{index:06}-{short}")
+        Name { name: format!("im-{index:06}-"), hash: short }
     }
 }
 

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::{
     claude::{Claude, says, text_of},
     codex,
-    draft::event,
+    draft::{Name, event},
     members::{Members, Object, quote},
-    transcript::{Program, hash_of_line, head},
+    transcript::{Program, head, name_of_line},
 };
 use crate::{
     event::{Timestamp, kinds},
@@ -24,8 +24,10 @@ use crate::{
 /// Bytes read at once, and events made of them.
 pub const TAIL_BYTES: usize = 4 << 20;
 const EVENTS_MAX: usize = 500;
-/// Bytes before a place that say whether it is still the same transcript.
-const CHECKED_BYTES: u64 = 256;
+/// Bytes before a place that say whether it is still the same transcript, and the members in them
+/// that are compared: none of a content, which the log may have to forget.
+const CHECKED_BYTES: u64 = 4 << 10;
+const CHECKED: [&str; 2] = ["\"timestamp\":\"", "\"uuid\":\""];
 /// The model of messages that the program made up itself.
 const SYNTHETIC: &str = "<synthetic>";
 
@@ -34,7 +36,7 @@ const SYNTHETIC: &str = "<synthetic>";
 pub struct Place {
     /// The byte offset.
     pub bytes: u64,
-    /// A hash of what is before it.
+    /// A hash of the times and names of lines before it.
     pub check: String,
     /// Why the transcript was read from its beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,13 +123,22 @@ pub fn since(
     Ok(tail)
 }
 
-/// A hash of the last bytes before an offset.
+/// A hash of the times and names of the last lines before an offset, as far as they are among the
+/// last bytes.
 fn check(source: &mut (impl Read + Seek), bytes: u64) -> io::Result<String> {
     let from = bytes.saturating_sub(CHECKED_BYTES);
     source.seek(SeekFrom::Start(from))?;
     let mut before = Vec::new();
     source.take(bytes - from).read_to_end(&mut before)?;
-    Ok(blake3::hash(&before).to_hex().chars().take(16).collect())
+    let text = String::from_utf8_lossy(&before);
+    let mut hasher = blake3::Hasher::new();
+    for name in CHECKED {
+        for (at, _) in text.match_indices(name) {
+            let value = text.get(at + name.len()..).and_then(|rest| rest.split('"').next());
+            hasher.update(value.unwrap_or_default().as_bytes()).update(b"\0");
+        }
+    }
+    Ok(hasher.finalize().to_hex().chars().take(16).collect())
 }
 
 struct Said<'a> {
@@ -167,7 +178,7 @@ impl Said<'_> {
             }
             Program::Codex => (codex::bodies(&line), request_of_codex(&line)),
         };
-        let id = format!("line-{}", hash_of_line(&line, text).1);
+        let name = name_of_line(&line, text).1;
         for (part, (kind, body)) in bodies.into_iter().enumerate() {
             let body = Members::read(&body.finish()).unwrap_or_default();
             let words = body.some("content").map(text_of).unwrap_or_default();
@@ -176,15 +187,14 @@ impl Said<'_> {
             }
             let mut whole = of_line(&line);
             whole.add("content", &quote(&words));
-            let id = if part == 0 { id.clone() } else { format!("{id}.{part}") };
-            let event = self.secrets.masked(&event(&id, kind, &whole.finish()).text);
-            self.tail.events.push(event.into_event(&taken));
+            let event = event(&name.part('.', part), kind, &whole.finish());
+            self.tail.events.push(self.secrets.masked(&event.text).into_event(&taken));
         }
         if let Some((name, members)) = report {
             let mut whole = of_line(&line);
             members.iter().for_each(|(name, value)| whole.add(name, value));
-            let hash = blake3::hash(name.as_bytes()).to_hex();
-            let id = format!("usage-{}", hash.get(..24).unwrap_or_default());
+            let hash = blake3::hash(name.as_bytes()).to_hex().chars().take(24).collect();
+            let id = Name { name: "usage-".to_owned(), hash }.part('.', 0);
             let report = event(&id, kinds::SPAN_MODEL_REQUEST_END, &whole.finish());
             let report = self.secrets.masked(&report.text).into_event(&Taken::default());
             self.requests.insert(id, report);

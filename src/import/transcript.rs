@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use super::{
     claude::Claude,
     codex,
-    draft::{Draft, Named, event},
+    draft::{Draft, Name, Named, event},
     members::{Members, Object, meaning, quote},
 };
 use crate::event::{Timestamp, kinds, limits};
@@ -158,11 +158,12 @@ impl Transcript {
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 end of a transcript");
         hasher.update(self.last.as_ref()?.as_bytes());
         hasher.update(after.as_bytes());
-        let hex: String = hasher.finalize().to_hex().chars().take(24).collect();
+        let hash = hasher.finalize().to_hex().chars().take(24).collect();
+        let id = Name { name: "end-".to_owned(), hash }.part('.', 0);
         let mut body = Object::new();
         body.add("raw_format", &quote(self.program.as_str()));
         body.add("raw_after", &quote(after));
-        Some(named(event(&format!("end-{hex}"), kinds::TRANSCRIPT_ENTRY, &body.finish())))
+        Some(named(event(&id, kinds::TRANSCRIPT_ENTRY, &body.finish())))
     }
 
     fn drafts(&mut self, line: &Members, text: &str, before: Option<&str>) -> Vec<Draft> {
@@ -178,10 +179,10 @@ impl Transcript {
                 whole.add("raw", text);
                 before.iter().for_each(|before| whole.add("raw_before", &quote(before)));
             } else {
-                whole.add("raw_in", &quote(&id));
+                whole.add("raw_in", "true");
             }
             whole.add("raw_format", &quote(self.program.as_str()));
-            let id = if part == 0 { id.clone() } else { format!("{id}.{part}") };
+            let id = id.part('.', part);
             drafts.push(named(event(&id, kind, &joined(&body.finish(), &whole.finish()))));
         }
         if drafts.is_empty() || drafts.iter().any(|draft| draft.too_much().is_some()) {
@@ -192,15 +193,18 @@ impl Transcript {
 
     /// The id of a line. The session in it does not count, because a program that resumes a session
     /// in another file may repeat the line there.
-    fn name(&mut self, line: &Members, text: &str) -> String {
-        let (short, hex) = hash_of_line(line, text);
+    fn name(&mut self, line: &Members, text: &str) -> Name {
+        let (short, mut name) = name_of_line(line, text);
         let times = self.seen.entry(short).or_default();
         *times += 1;
-        if *times == 1 { format!("line-{hex}") } else { format!("line-{hex}-{times}") }
+        if *times > 1 {
+            name.hash += &format!("-{times}");
+        }
+        name
     }
 
     /// A line stored without events: whole, or as a text in pieces when it is too large.
-    fn entry(&self, line: &Members, text: &str, id: &str, before: Option<&str>) -> Vec<Draft> {
+    fn entry(&self, line: &Members, text: &str, id: &Name, before: Option<&str>) -> Vec<Draft> {
         let head = || {
             let mut body = head(line);
             body.add("raw_format", &quote(self.program.as_str()));
@@ -209,7 +213,7 @@ impl Transcript {
         let mut body = head();
         before.iter().for_each(|before| body.add("raw_before", &quote(before)));
         body.add("entry", text);
-        let whole = named(event(id, kinds::TRANSCRIPT_ENTRY, &body.finish()));
+        let whole = named(event(&id.part('.', 0), kinds::TRANSCRIPT_ENTRY, &body.finish()));
         if whole.too_much().is_none() {
             return vec![whole];
         }
@@ -222,8 +226,7 @@ impl Transcript {
             body.add("piece", &part.to_string());
             body.add("pieces", &count);
             body.add("text", &quote(piece));
-            let id = if part == 0 { id.to_owned() } else { format!("{id}.{part}") };
-            named(event(&id, kinds::TRANSCRIPT_ENTRY, &body.finish()))
+            named(event(&id.part('.', part), kinds::TRANSCRIPT_ENTRY, &body.finish()))
         };
         pieces.iter().enumerate().map(piece).collect()
     }
@@ -233,14 +236,14 @@ fn named(draft: Draft) -> Draft {
     Draft { named: Named::ByItself, ..draft }
 }
 
-/// The hash that names a line: short, and as digits. The session in the line does not count.
-pub(super) fn hash_of_line(line: &Members, text: &str) -> ([u8; 12], String) {
+/// A short hash of a line, and its name by one. The session in the line does not count.
+pub(super) fn name_of_line(line: &Members, text: &str) -> ([u8; 12], Name) {
     let meaning = meaning(&line.without(&["sessionId"])).unwrap_or_else(|| text.to_owned());
     let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 line of a transcript");
     hasher.update(meaning.as_bytes());
     let hash = hasher.finalize();
     let short = *hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
-    (short, hash.to_hex().chars().take(24).collect())
+    (short, Name { name: "line-".to_owned(), hash: hash.to_hex().chars().take(24).collect() })
 }
 
 /// Members of every event of a line: its time, and the line it follows.

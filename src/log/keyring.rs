@@ -10,6 +10,8 @@
 //!   "sessionlog v1 tenant key" tag 16      32 bytes   wraps the keys of that tenant's sessions
 //! of the store's own key, salt = store id, info:
 //!   "sessionlog v1 tenant" tenant          16 bytes   the tag that stands for a tenant
+//!   "sessionlog v1 names of content"       32 bytes   keys what is named after content; of the
+//!                                                     store id in a store in plaintext
 //!
 //! keys file   0  magic "SLKEYS01"   8  version u32  12  checksum u32 of 16..128  16  store id 16
 //! slot n    128·n: checksum u32 of 4..128   4  state u8: 1 a key, 2 destroyed   5  zero 3
@@ -201,6 +203,36 @@ impl Own {
     pub fn tag(&self, tenant: &str) -> TenantTag {
         let info: [&[u8]; 2] = [b"sessionlog v1 tenant", tenant.as_bytes()];
         TenantTag(*derive(&*self.key, &self.store, &info))
+    }
+}
+
+/// Keys the hashes by which a store names what is made of content: without it no guess of the
+/// content can be tested. It is the same for the life of a store, whatever master key it has, and
+/// for what is restored of its backups.
+#[derive(Clone, Default)]
+pub struct NameKey(Zeroizing<[u8; 32]>);
+
+impl fmt::Debug for NameKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NameKey")
+    }
+}
+
+impl NameKey {
+    const INFO: &[u8] = b"sessionlog v1 names of content";
+
+    /// That of a store, out of its own key where it has one. In plaintext it follows from the
+    /// store's id, which is random, in its files and in no answer.
+    #[must_use]
+    pub fn of(store: [u8; 16], own: Option<&Own>) -> Self {
+        let key = own.map_or(&store[..], |own| &own.key[..]);
+        Self(derive(key, &store, &[Self::INFO]))
+    }
+
+    /// The hash of content.
+    #[must_use]
+    pub fn hash(&self, content: &[u8]) -> [u8; 32] {
+        *blake3::keyed_hash(&self.0, content).as_bytes()
     }
 }
 

@@ -184,6 +184,9 @@ pub struct SourceBody {
     /// The tool whose result names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
+    /// Positions of the call and the result in which the server found it: it goes with each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<u64>,
 }
 
 impl SourceBody {

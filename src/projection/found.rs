@@ -54,6 +54,7 @@ pub struct FoundSource {
 #[derive(Clone, Debug)]
 struct Call {
     id: Box<str>,
+    position: Position,
     tool: Arc<str>,
     url: Option<String>,
     outside: bool,
@@ -117,6 +118,7 @@ impl Findable {
         }
         self.calls.push_back(Call {
             id: call.call_id.unwrap_or_else(|| event.id.to_string()).into(),
+            position: event.position,
             tool: one_line(&call.name, TITLE_CHARS_MAX).into(),
             outside: url.is_some() || OUTSIDE.iter().any(|word| whole.contains(word)),
             url,
@@ -143,6 +145,7 @@ impl Findable {
             let said: Value = said.unwrap_or_default();
             pages.look(&said, 0);
         }
+        let from = [call.position.0, event.position.0];
         let heading = result.content.and_then(|said| heading(&super::conversation::words(said)));
         for (at, Page { url, title, name }) in pages.list.into_iter().enumerate() {
             let title = title.or_else(|| heading.clone().filter(|_| at == 0 && call.url.is_some()));
@@ -151,10 +154,14 @@ impl Findable {
                 title,
                 found_by: Some(BY_SERVER.to_owned()),
                 tool: Some(call.tool.to_string()),
+                from: from.to_vec(),
                 ..SourceBody::default()
             };
             if let Some(known) = self.waiting.iter_mut().find(|known| known.name == name) {
-                known.source.title = known.source.title.take().or(source.title);
+                if known.source.title.is_none() && source.title.is_some() {
+                    known.source.title = source.title;
+                    known.source.from.extend(from);
+                }
                 continue;
             }
             if self.waiting.len() == WAITING_MAX {

@@ -1,24 +1,39 @@
-//! Rules on the events that clients emit: a claim that only the server may make is refused, and an
-//! outcome gets an id. It must not append, and must not read any other member of a body.
+//! Rules on the events that clients emit: a claim that only the server may make is refused, an
+//! outcome gets an id, and what was named after its content the name that the store keeps it by. It
+//! must not append, and must not read any other member of a body.
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
-use super::{ServiceError, ServiceResult};
+use super::{Service, ServiceError, ServiceResult};
 use crate::{
-    event::{NewEvent, Origin, kinds},
+    event::{NewEvent, Origin, Scope, SessionKey, kinds},
     projection::body::{self, BY_SERVER},
 };
 
-/// Characters of the hash in the id of an outcome.
-const OUTCOME_ID_CHARS: usize = 24;
+impl Service {
+    /// Checks the events of a client for a session, `None` for one that is created, and completes
+    /// them. `list` is the name of the list in an error.
+    ///
+    /// # Errors
+    /// `invalid_request`, with the place of the member.
+    pub(super) async fn admit(
+        &self,
+        (scope, session): (&Scope, Option<&SessionKey>),
+        events: &mut [NewEvent],
+        list: &str,
+    ) -> ServiceResult<()> {
+        check_and_complete(events, list, |body| self.name_of(scope, "outcome", body))?;
+        self.name_events((scope, session), events).await;
+        Ok(())
+    }
+}
 
-/// Checks the events of a client, and completes their bodies. `list` is the name of the list in an
-/// error.
-///
-/// # Errors
-/// `invalid_request`, with the place of the member.
-pub(super) fn admit(events: &mut [NewEvent], list: &str) -> ServiceResult<()> {
+fn check_and_complete(
+    events: &mut [NewEvent],
+    list: &str,
+    name: impl Fn(&[u8]) -> String,
+) -> ServiceResult<()> {
     for (index, event) in events.iter_mut().enumerate() {
         match event.kind.as_str() {
             // An imported log repeats what the server of that log found.
@@ -28,7 +43,7 @@ pub(super) fn admit(events: &mut [NewEvent], list: &str) -> ServiceResult<()> {
                 return Err(ServiceError::invalid(&field, problem));
             }
             kinds::USER_DEFINE_OUTCOME => {
-                if let Some(body) = with_outcome_id(&event.body) {
+                if let Some(body) = with_outcome_id(&event.body, &name) {
                     event.body = body;
                 }
             }
@@ -47,8 +62,8 @@ fn is_by_server(body: &[u8]) -> bool {
 }
 
 /// The body with an `outcome_id`, when it has none: clients of the Managed Agents wire expect one
-/// from the server. The id is a hash of the body, so that a retry gets the same one.
-fn with_outcome_id(body: &[u8]) -> Option<Bytes> {
+/// from the server. The id is a name of the body, so that a retry gets the same one.
+fn with_outcome_id(body: &[u8], name: impl Fn(&[u8]) -> String) -> Option<Bytes> {
     #[derive(Deserialize)]
     struct Outcome {
         #[serde(default, rename = "outcome_id", deserialize_with = "present")]
@@ -56,8 +71,7 @@ fn with_outcome_id(body: &[u8]) -> Option<Bytes> {
     }
     let is_named = body::read::<Outcome>(body)?.is_named;
     let members = body.trim_ascii_end().strip_suffix(b"}").filter(|_| !is_named)?;
-    let hash = blake3::hash(members).to_hex();
-    let id: String = hash.chars().take(OUTCOME_ID_CHARS).collect();
+    let id = name(members);
     let comma = if members.trim_ascii() == b"{" { "" } else { "," };
     let member = format!("{comma}\"outcome_id\":\"outc_{id}\"}}");
     Some([members, member.as_bytes()].concat().into())
@@ -96,7 +110,8 @@ mod tests {
             (kinds::USER_MESSAGE, Origin::Harness, claim, false),
         ] {
             let mut events = [event(kinds::USER_MESSAGE, origin, "{}"), event(kind, origin, body)];
-            let field = admit(&mut events, "events").err().and_then(|error| error.hint.field);
+            let checked = check_and_complete(&mut events, "events", |_| "name".to_owned());
+            let field = checked.err().and_then(|error| error.hint.field);
             assert_eq!(field.as_deref(), refused.then_some("events[1].found_by"), "{kind} {body}");
             assert_eq!(events[1].body, body);
         }
@@ -106,7 +121,8 @@ mod tests {
     fn an_outcome_gets_the_same_id_again_and_keeps_its_own() {
         let named = |body: &str| {
             let mut events = [event(kinds::USER_DEFINE_OUTCOME, Origin::Harness, body)];
-            admit(&mut events, "events").expect("it is admitted");
+            let name = |body: &[u8]| body.len().to_string();
+            check_and_complete(&mut events, "events", name).expect("it is admitted");
             String::from_utf8(events[0].body.to_vec()).expect("UTF-8")
         };
         for (body, begins) in [

@@ -259,7 +259,9 @@ impl Service {
         found.extend(others);
         let here = (0..).map(|at| !fresh && at < count);
         let offered = found.into_iter().zip(here).filter(|(info, _)| self.is_offered(info));
-        Ok(offered.take(CANDIDATES_MAX).map(|(info, here)| candidate(info, here)).collect())
+        let mut offered: Vec<(SessionInfo, bool)> = offered.take(CANDIDATES_MAX).collect();
+        self.title(offered.iter_mut().map(|(info, _)| info)).await;
+        Ok(offered.into_iter().map(|(info, here)| candidate(info, here)).collect())
     }
 
     /// The `count` sessions written to last, in a working directory or in the whole scope, without

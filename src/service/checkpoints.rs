@@ -195,15 +195,17 @@ impl Service {
         call: Option<&BatchKey>,
     ) -> ServiceResult<Before> {
         let Some(call) = call else { return Ok(Before::New { if_notes: None }) };
-        let sent = call.digest();
-        let id = keyed_id(sent);
-        let begin = id.get(..KEY_CHARS).unwrap_or(&id);
+        // The latter named those of an earlier version.
+        let digests = [self.digest_of(call), call.digest()];
         let known = |notes: &Checkpoints, info: &SessionInfo| {
             let mut other = false;
-            for found in notes.beginning(begin) {
-                match digest_of(&found.id).and_then(|known| BatchKey::retries(known, sent)) {
-                    Some(true) => return Ok(Before::Made(at(notes, found, info))),
-                    same => other |= same.is_some(),
+            for sent in digests {
+                let id = keyed_id(sent);
+                for found in notes.beginning(id.get(..KEY_CHARS).unwrap_or(&id)) {
+                    match digest_of(&found.id).and_then(|known| BatchKey::retries(known, sent)) {
+                        Some(true) => return Ok(Before::Made(at(notes, found, info))),
+                        same => other |= same.is_some(),
+                    }
                 }
             }
             if other { Err(()) } else { Ok(Before::New { if_notes: Some(info.work.notes) }) }
@@ -289,7 +291,7 @@ impl Service {
     /// A name for a new checkpoint; the same for the same key.
     fn checkpoint_id(&self, info: &SessionInfo, key: Option<&BatchKey>) -> String {
         match key {
-            Some(key) => keyed_id(key.digest()),
+            Some(key) => keyed_id(self.digest_of(key)),
             None => {
                 let name = self.counters.names.fetch_add(1, Ordering::Relaxed);
                 format!("chk_{:014x}{name:x}_{:x}", self.now().0, info.work.notes)

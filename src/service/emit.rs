@@ -2,10 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use super::{
-    Caller, Code, Counters, Service, ServiceError, ServiceResult, admit::admit,
-    store_error::unwritten,
-};
+use super::{Caller, Code, Counters, Service, ServiceError, ServiceResult, store_error::unwritten};
 use crate::{
     event::{Batch, Event, NewEvent, Position, SessionId, limits},
     store::{Appended, Receipt, StoreError},
@@ -60,7 +57,8 @@ impl Service {
         mut batch: Batch,
         create: bool,
     ) -> ServiceResult<Emitted> {
-        admit(Arc::make_mut(&mut batch.events), "events")?;
+        let key = caller.key(session);
+        self.admit((&key.scope, Some(&key)), Arc::make_mut(&mut batch.events), "events").await?;
         let events = Arc::clone(&batch.events);
         let appended = self.append_and_add(caller, session, batch, create).await?;
         Ok(Emitted::of(&events, appended))

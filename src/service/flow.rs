@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 
-use super::{Caller, Code, Service, ServiceError, ServiceResult, admit::admit};
+use super::{Caller, Code, Service, ServiceError, ServiceResult};
 use crate::{
     event::{Batch, Fence, Position, SessionId, limits},
     store::{Appended, Placed},
@@ -249,7 +249,9 @@ impl Ends {
         batch: ServiceResult<Batch>,
     ) -> ServiceResult<Appended> {
         let mut batch = batch?;
-        admit(Arc::make_mut(&mut batch.events), "events")?;
+        let key = self.caller.key(session);
+        let at = (&key.scope, Some(&key));
+        self.service.admit(at, Arc::make_mut(&mut batch.events), "events").await?;
         self.service.append_and_add(&self.caller, session, batch, self.create).await
     }
 }

@@ -1,7 +1,9 @@
 //! Forks: a session that continues from a point of another one, and the relations between sessions.
 //! It must not copy an event.
 
-use super::{Caller, NewCheckpoint, Service, ServiceError, ServiceResult};
+use super::{
+    Caller, NewCheckpoint, Service, ServiceError, ServiceResult, Survival, titles::title_of,
+};
 use crate::{
     event::{BatchKey, Point, SessionId, SessionKey},
     projection::checkpoints::Trigger,
@@ -48,8 +50,13 @@ impl Service {
         if at > info.tail {
             return Err(ServiceError::point_not_found(&call.at, info.tail));
         }
+        // The event of the title is the fork's own, where it is before the fork.
+        let is_own = |place: &String| place.parse::<u64>().map_or(true, |place| place < at.0);
+        let place = info.metadata.get(&title_of()).filter(|place| is_own(place));
+        let place = place.filter(|_| call.title.is_none() && info.title.is_none());
         let new = NewSession {
             id: call.id,
+            metadata: place.map(|place| (title_of(), place.clone())).into_iter().collect(),
             title: call.title.or(info.title),
             workspace: info.workspace,
             ttl_seconds: info.ttl_seconds,
@@ -93,6 +100,11 @@ impl Service {
     /// # Errors
     /// `session_not_found` and its like.
     pub async fn family(&self, caller: &Caller, session: &SessionId) -> ServiceResult<Family> {
-        Ok(self.store.family(&caller.key(session), RELATIVES_MAX).await?)
+        let mut family = self.store.family(&caller.key(session), RELATIVES_MAX).await?;
+        let all = family.ancestors.iter_mut().chain(&mut family.children);
+        for one in all.filter(|one| one.title.is_none() && one.survival == Survival::Alive) {
+            one.title = self.title_by_id(&caller.key(&one.session)).await;
+        }
+        Ok(family)
     }
 }

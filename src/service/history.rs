@@ -75,6 +75,7 @@ impl Service {
                 None => None,
             };
             let leased = info.work.is_leased(counted);
+            let info = self.titled(info).await;
             unfinished.push(Left { info, checkpoint, leased });
         }
         Ok(History { sessions, start_from, unfinished })

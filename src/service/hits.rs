@@ -226,7 +226,11 @@ impl Service {
         let session = found.session.clone();
         let key = caller.key(&session);
         if !looked.infos.contains_key(&session) {
-            looked.infos.insert(session.clone(), self.store.info(&key).await.ok());
+            let info = match self.store.info(&key).await {
+                Ok(info) => Some(self.titled(info).await),
+                Err(_) => None,
+            };
+            looked.infos.insert(session.clone(), info);
         }
         let Some(info) = looked.infos.get(&session).and_then(Clone::clone) else {
             return Ok(None);

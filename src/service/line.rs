@@ -202,6 +202,7 @@ impl Service {
             line.extend(next);
             at += 1;
         }
+        self.title(&mut line).await;
         let link = |info: SessionInfo| {
             let by = followers.get(&info.key.session).into_iter().flatten();
             ChainLink {

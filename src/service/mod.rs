@@ -8,6 +8,7 @@ mod audit;
 mod bind;
 mod checkpoints;
 mod continuing;
+mod copies;
 mod cursors;
 mod diff;
 mod directory;
@@ -27,6 +28,7 @@ mod line;
 mod marks;
 mod memory;
 mod monitor;
+mod names;
 mod notebook;
 mod notes;
 mod page;
@@ -49,6 +51,7 @@ mod sources;
 mod status;
 mod step;
 mod store_error;
+mod titles;
 mod tool_cache;
 mod verify;
 mod via;
@@ -90,7 +93,7 @@ pub use paging::{MemoryBlock, PageInCall, PagedIn};
 pub use quota::Quotas;
 pub use recalling::{RecallFrom, RecallView, Unrecalled};
 pub use recover::{ListPage, Past, RecoverCall, Recovered};
-pub use removal::ItemOf;
+pub use removal::{ItemOf, RedactedEvent};
 pub use research::{ResearchOptions, StepAnswer};
 pub use restoring::{RestoreCall, RestoreOptions, RestoredSession};
 pub use retention::Retention;
@@ -103,6 +106,7 @@ pub use sources::SourcesAdded;
 pub use status::Status;
 pub use step::StepCall;
 pub use store_error::{way_to_room, without_room};
+pub use titles::title_of;
 pub use tool_cache::{Miss, REMEMBERED_TOKENS, ToolHit, ToolLookup, ToolMemory, ToolOutput};
 pub use verify::Counts;
 pub use via::{BoundBy, Remembered, Via};
@@ -178,6 +182,7 @@ pub struct Service {
     embedding: Option<Arc<embedding::Embedding>>,
     /// Where computations run.
     places: Arc<places::Places>,
+    titles: Arc<titles::Titles>,
 }
 
 impl Service {
@@ -200,6 +205,7 @@ impl Service {
             indexing: Arc::default(),
             embedding: None,
             places,
+            titles: Arc::default(),
         }
     }
 

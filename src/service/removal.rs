@@ -1,25 +1,47 @@
-//! Removing for good: the body of one event, or a whole session. What was begun is finished,
-//! though its caller may not wait. It must not return before it is removed.
+//! Removing for good: the body of one event with what was made of it, or a whole session. What was
+//! begun is finished, though its caller may not wait. It must not return before it is removed.
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, facts::ANCESTORS_MAX,
     store_error::unwritten,
 };
 use crate::{
-    event::{Event, EventId, Position, Range, SessionId},
+    event::{Event, EventId, Position, SessionId},
     projection::MemoryItem,
-    store::{Family, Fill, Read, StoreError, StoreResult},
+    store::{Family, StoreError, StoreResult},
 };
 
-/// An item of memory in a notebook that was written from another session.
+/// An item of memory that may repeat what is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemOf {
-    /// The notebook.
+    /// The session that keeps it, which is a notebook for most.
     pub notebook: SessionId,
     /// Its id.
     pub id: EventId,
     /// Its position in the notebook.
     pub position: Position,
+}
+
+impl ItemOf {
+    /// An item that a session keeps.
+    pub(super) fn of(session: &SessionId) -> impl Fn(&MemoryItem) -> Self {
+        move |item: &MemoryItem| Self {
+            notebook: session.clone(),
+            id: item.id.clone(),
+            position: item.position,
+        }
+    }
+}
+
+/// A redacted event, and what became of what was made of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedactedEvent {
+    /// The event as served from now on.
+    pub event: Event,
+    /// The events of its session that had words of it and were redacted with it.
+    pub copies: Vec<(EventId, Position)>,
+    /// The items of memory that may repeat it.
+    pub memory: Vec<ItemOf>,
 }
 
 impl Service {
@@ -47,14 +69,14 @@ impl Service {
         session: &SessionId,
         with_memory: bool,
     ) -> ServiceResult<Vec<ItemOf>> {
-        let items = match self.written_from(caller, session).await {
+        let items = match self.written_from(caller, session, |_| true).await {
             Ok(items) => items,
             // The session is erased whatever is wrong with a notebook.
             Err(_) if !with_memory => Vec::new(),
             Err(error) => return Err(error),
         };
         for item in items.iter().filter(|_| with_memory) {
-            self.redact(caller, &item.notebook, &item.id).await?;
+            self.take_away(caller, &item.notebook, &item.id).await?;
         }
         let erased = self.store.erase(&caller.key(session)).await;
         // Facts of its forks contain its events.
@@ -63,12 +85,13 @@ impl Service {
         Ok(items)
     }
 
-    /// The items of memory that were written from a session. They are in the notebook of its
-    /// workspace, which a session does not change.
-    async fn written_from(
+    /// Those items of memory that were written from a session and are wanted. They are in the
+    /// notebook of its workspace, which a session does not change.
+    pub(super) async fn written_from(
         &self,
         caller: &Caller,
         session: &SessionId,
+        wanted: impl Fn(&MemoryItem) -> bool + Send + Sync,
     ) -> ServiceResult<Vec<ItemOf>> {
         let mut items = Vec::new();
         let Some(workspace) = self.store.workspace(&caller.key(session)).await? else {
@@ -77,36 +100,34 @@ impl Service {
         for notebook in self.notebooks(caller, &workspace).await? {
             let is_of = |item: &&MemoryItem| {
                 item.from.as_ref().is_some_and(|from| from.session == session.as_str())
+                    && wanted(item)
             };
-            let item = |item: &MemoryItem| ItemOf {
-                notebook: notebook.clone(),
-                id: item.id.clone(),
-                position: item.position,
-            };
-            let key = caller.key(&notebook);
-            let found = self.peek_facts(&key, |_, facts| {
-                facts.memory.all().filter(is_of).map(item).collect::<Vec<_>>()
+            let found = self.peek_facts(&caller.key(&notebook), |_, facts| {
+                let found = facts.memory.all().filter(is_of);
+                found.map(ItemOf::of(&notebook)).collect::<Vec<_>>()
             });
             items.extend(found.await?);
         }
         Ok(items)
     }
 
-    /// Removes the body of an event; returns the event as served from now on. A retry returns the
-    /// same.
+    /// Removes the body of an event, and the events of its session that recorders and the server
+    /// made of it; returns it as served from now on, and the items of memory that may repeat it.
+    /// With `with_memory` those are redacted, too. A retry completes what an error left.
     ///
     /// # Errors
     /// `session_not_found`, `event_not_found`, `session_held`, `session_damaged`,
-    /// `outcome_unknown` while it is under way; after another error a retry completes the removal.
+    /// `outcome_unknown` while it is under way.
     pub async fn redact_event(
         &self,
         caller: &Caller,
         session: &SessionId,
         event: &EventId,
-    ) -> ServiceResult<Event> {
+        with_memory: bool,
+    ) -> ServiceResult<RedactedEvent> {
         let (service, caller) = (self.clone(), caller.clone());
         let (session, event) = (session.clone(), event.clone());
-        let redaction = async move { service.redact(&caller, &session, &event).await };
+        let redaction = async move { service.redact(&caller, &session, &event, with_memory).await };
         self.carried_out(redaction).await
     }
 
@@ -115,31 +136,52 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         event: &EventId,
-    ) -> ServiceResult<Event> {
-        let key = caller.key(session);
-        let family = self.store.family(&key, ANCESTORS_MAX).await.ok();
-        let redacted = self.store.redact(&key, event).await;
+        with_memory: bool,
+    ) -> ServiceResult<RedactedEvent> {
         let not_found = || {
             let message = format!("session {session} has no event {event}");
             ServiceError::new(Code::EventNotFound, message)
                 .action("look for its id among the session's events; it is not a position")
         };
+        let key = caller.key(session);
+        let position = self.take_away(caller, session, event).await?.ok_or_else(not_found)?;
+        // Behind the event: none is made of it any more, and a retry finds them by its place.
+        let copies = self.copies_of(&key, (event, position)).await?;
+        // The last first: a copy of a copy is found by that one's body.
+        for (copy, _) in copies.iter().rev() {
+            self.take_away(caller, session, copy).await?;
+        }
+        let memory = match self.written_of(caller, session, position).await {
+            Ok(items) => items,
+            // The event is redacted whatever is wrong with a notebook.
+            Err(_) if !with_memory => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        for item in memory.iter().filter(|_| with_memory) {
+            self.take_away(caller, &item.notebook, &item.id).await?;
+        }
+        let event = self.event_at(&key, position).await?.ok_or_else(not_found)?;
+        Ok(RedactedEvent { event, copies, memory })
+    }
+
+    /// Removes the body of one event; returns its position, `None` for one that is not there.
+    async fn take_away(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        event: &EventId,
+    ) -> ServiceResult<Option<Position>> {
+        let key = caller.key(session);
+        let family = self.store.family(&key, ANCESTORS_MAX).await.ok();
+        let redacted = self.store.redact(&key, event).await;
         if matches!(redacted, Ok(None)) {
-            return Err(not_found());
+            return Ok(None);
         }
         // Facts folded from the body are dropped even after an error, those of forks too.
         let at = redacted.as_ref().ok().copied().flatten();
         let writers = family.and_then(|family| writers(session, &family, at));
         self.forget_events_of(caller, &redacted, writers.as_deref()).await;
-        let position = redacted.map_err(unwritten)?.ok_or_else(not_found)?;
-        let read = Read {
-            range: Range::new(position, position.plus(1)),
-            events_max: 1,
-            bytes_max: usize::MAX,
-            fill: Fill::Forward,
-            allow_gaps: false,
-        };
-        self.store.read(&key, read).await?.events.pop().ok_or_else(not_found)
+        redacted.map_err(unwritten)
     }
 
     /// Forgets what was made from events of these sessions, unless nothing of them can have gone.
@@ -159,6 +201,7 @@ impl Service {
         );
         if !is_refused {
             self.facts.forget_events_of(&caller.scope, writers);
+            self.forget_titles(&caller.scope);
             self.forget_indexed().await;
         }
     }

@@ -11,11 +11,12 @@ use super::{
         StepCall, Verdict, alike, checked, conflict, events_of, first_of, gap_id, gap_line,
         is_other_work, judge,
     },
+    titles::title_of,
 };
 use crate::{
-    event::{Batch, Origin, Range, SessionId, SessionKey, limits},
+    event::{Batch, Origin, Range, SessionId, SessionKey, kinds, limits},
     harness::{self, COVERAGE_BYTES, Coverage, FULL_STEPS_MAX, GapLine, Overview},
-    projection::{Facts, text::one_line},
+    projection::Facts,
     store::{Fill, Read},
 };
 
@@ -23,8 +24,6 @@ use crate::{
 const ATTEMPTS_MAX: usize = 100;
 /// Bytes of JSON of the description of a gap that a step opened or closed, in its answer.
 const GAP_BYTES_MAX: usize = 400;
-/// Most characters of a title taken from the goal.
-const TITLE_CHARS_MAX: usize = 120;
 /// Bounds of research sessions.
 #[derive(Clone, Copy, Debug)]
 pub struct ResearchOptions {
@@ -303,6 +302,7 @@ impl Service {
         }
         error.message = format!("session {session} holds no steps; others of this directory do");
         error.hint.next_step = None;
+        self.title(&mut others).await;
         error.hint.candidates = others.into_iter().map(|info| candidate(info, true)).collect();
         Ok(error.action("name the candidate whose research this step continues as sessionId"))
     }
@@ -318,8 +318,6 @@ impl Service {
         if let Verdict::Taken(_) = judge(&Facts::default(), call, self.options.steps_max)? {
             return Err(ServiceError::new(Code::InternalError, "a new session holds no step"));
         }
-        let title =
-            one_line(call.goal.as_deref().unwrap_or(&call.step.description), TITLE_CHARS_MAX);
         let id = target.session;
         let link = match target.continues {
             Some(before) => {
@@ -329,15 +327,15 @@ impl Service {
             }
             None => None,
         };
+        let events = events_of(call, caller.origin, None);
+        let names = |kind: &str| events.iter().position(|event| event.kind.as_str() == kind);
+        let title = names(kinds::RESEARCH_GOAL).or_else(|| names(kinds::RESEARCH_STEP));
+        let title = title.map(|position| (title_of(), position.to_string()));
         let new = NewSession {
             id: id.clone(),
-            title: Some(title),
-            metadata: link.into_iter().collect(),
+            metadata: link.into_iter().chain(title).collect(),
             workspace: via.workspace(),
-            events: Batch {
-                events: events_of(call, caller.origin, None).into(),
-                ..Batch::default()
-            },
+            events: Batch { events: events.into(), ..Batch::default() },
             key: call.key.clone(),
             ..NewSession::default()
         };

@@ -12,6 +12,7 @@ use super::{
     recover::{Past, past},
     saving::check_workspace,
     store_error::unwritten,
+    titles::title_elsewhere,
 };
 use crate::{
     event::{Batch, BatchKey, NewEvent, Position, SessionId, kinds, limits},
@@ -246,7 +247,7 @@ impl Service {
         call: &RestoreCall,
     ) -> ServiceResult<Choice> {
         let latest = self.latest(caller, Some(&workspace.to_owned()), LATEST_MAX).await?;
-        if let Some(made) = called_before(&latest, call)? {
+        if let Some(made) = self.called_before(&latest, call)? {
             let Some((from, at)) = read_before(made) else {
                 return Err(Self::none_in(workspace, None));
             };
@@ -334,7 +335,7 @@ impl Service {
                 }
                 found => found?,
             };
-            let is_retry = called_before(std::slice::from_ref(&info), call)?.is_some();
+            let is_retry = self.called_before(std::slice::from_ref(&info), call)?.is_some();
             if is_retry {
                 return Ok((id, None));
             }
@@ -408,8 +409,10 @@ impl Service {
     ) -> ServiceResult<Option<SessionId>> {
         let mut metadata = links(&before.key.session, position);
         if let Some(key) = &call.key {
-            metadata.insert(call_name(), digits_of(key));
+            metadata
+                .insert(call_name(), format!("{:032x}", u128::from_be_bytes(self.digest_of(key))));
         }
+        metadata.extend(title_elsewhere(before));
         let title = before.title.as_ref().map(|title| clip(title, limits::TITLE_CHARS_MAX));
         let new = NewSession {
             id: Some(id.clone()),
@@ -426,6 +429,29 @@ impl Service {
             Err(error) => Err(unwritten(error)),
         }
     }
+
+    /// The successor that the same call made before.
+    fn called_before<'a>(
+        &self,
+        sessions: &'a [SessionInfo],
+        call: &RestoreCall,
+    ) -> ServiceResult<Option<&'a SessionInfo>> {
+        let Some(key) = &call.key else { return Ok(None) };
+        let sent = self.digest_of(key);
+        for info in sessions {
+            let known = info.metadata.get(&call_name());
+            let known = known.and_then(|digits| u128::from_str_radix(digits, 16).ok());
+            match known.and_then(|known| BatchKey::retries(known.to_be_bytes(), sent)) {
+                Some(true) => return Ok(Some(info)),
+                Some(false) => {
+                    let what = key.to_string();
+                    return Err(StoreError::IdempotencyConflict { what, position: None }.into());
+                }
+                None => {}
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// A refusal of the named successor.
@@ -439,33 +465,8 @@ fn no_successor(mut error: ServiceError) -> ServiceError {
     }
 }
 
-/// The successor that the same call made before.
-fn called_before<'a>(
-    sessions: &'a [SessionInfo],
-    call: &RestoreCall,
-) -> ServiceResult<Option<&'a SessionInfo>> {
-    let Some(key) = &call.key else { return Ok(None) };
-    for info in sessions {
-        let known = info.metadata.get(&call_name());
-        let known = known.and_then(|digits| u128::from_str_radix(digits, 16).ok());
-        match known.and_then(|known| BatchKey::retries(known.to_be_bytes(), key.digest())) {
-            Some(true) => return Ok(Some(info)),
-            Some(false) => {
-                let what = key.to_string();
-                return Err(StoreError::IdempotencyConflict { what, position: None }.into());
-            }
-            None => {}
-        }
-    }
-    Ok(None)
-}
-
 fn call_name() -> String {
     format!("{}{CALL}", super::RESERVED_METADATA)
-}
-
-fn digits_of(key: &BatchKey) -> String {
-    format!("{:032x}", u128::from_be_bytes(key.digest()))
 }
 
 /// The metadata of a session that continues another.

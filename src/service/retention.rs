@@ -77,8 +77,12 @@ impl Service {
         limit: Option<usize>,
     ) -> ServiceResult<Retention> {
         let limit = page_limit(limit)?;
+        let mut aging = self.store.aging(&caller.scope, limit).await?;
+        for one in aging.iter_mut().filter(|one| one.title.is_none()) {
+            one.title = self.title_by_id(&caller.key(&one.session)).await;
+        }
         Ok(Retention {
-            aging: self.store.aging(&caller.scope, limit).await?,
+            aging,
             lifetimes: self.store.lifetimes(),
             counted: self.store.counted(),
             now: self.clock.now(),

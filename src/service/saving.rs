@@ -7,14 +7,13 @@ use serde_json::{Map, Value};
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, added::event, checkpoints::Before,
-    is_notebook, line::saved,
+    is_notebook, line::saved, titles::title_of,
 };
 use crate::{
     event::{Batch, BatchKey, NewEvent, NewNote, Position, SessionId, kinds, limits},
     projection::{
         body::{self, ContextItemBody, FileBody, SavedBody, StateBody},
         checkpoints::Trigger,
-        text::one_line,
     },
     store::{NewSession, SessionInfo, StoreError},
 };
@@ -32,7 +31,6 @@ const PATH_CHARS_MAX: usize = 4_096;
 const CONTEXT_CHARS_MAX: usize = 1_000_000;
 const STATE_BYTES_MAX: usize = 64 << 10;
 /// Characters of the title that a new session gets of its conversation.
-const TITLE_CHARS: usize = 80;
 /// The label of the checkpoint.
 const LABEL: &str = "saved";
 /// Sessions among which the one with work is looked for.
@@ -109,11 +107,14 @@ impl Service {
             let checkpoint = note.name.clone();
             let events = call.events(caller);
             let after = info.tail.plus(events.len() as u64);
+            let title =
+                Some(after.minus(1).to_string()).filter(|_| is_new && call.context.is_some());
+            let title = title.map(|place| (title_of(), Some(place)));
             let batch = Batch {
                 events: events.into(),
                 note: Some(note),
                 if_position: Some(info.tail),
-                metadata: [(saved(), Some(after.to_string()))].into(),
+                metadata: [(saved(), Some(after.to_string()))].into_iter().chain(title).collect(),
                 ..Batch::default()
             };
             match self.append(caller, &key.session, batch, false).await {
@@ -169,10 +170,8 @@ impl Service {
         call: &SaveCall,
     ) -> ServiceResult<SessionInfo> {
         let id = call.key.as_ref().map(|key| session_of(workspace, key));
-        let title = call.context.as_deref().map(|text| one_line(text, TITLE_CHARS));
         let new = NewSession {
             id: id.clone(),
-            title,
             workspace: Some(workspace.to_owned()),
             ..NewSession::default()
         };

@@ -6,11 +6,11 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{
     Caller, Emitted, Next, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status,
     added::adds,
-    admit::admit,
     error::check_count,
     notebook::{is_notebook, refuse_reserved},
     page, status,
     store_error::unwritten,
+    titles::title_of,
 };
 use crate::{
     env::sync::Mutex,
@@ -75,7 +75,8 @@ impl Service {
         mut new: NewSession,
     ) -> ServiceResult<(SessionInfo, Emitted)> {
         new.id.as_ref().map_or(Ok(()), refuse_reserved)?;
-        admit(Arc::make_mut(&mut new.events.events), "initial_events")?;
+        let events = Arc::make_mut(&mut new.events.events);
+        self.admit((&caller.scope, None), events, "initial_events").await?;
         check_text("title", new.title.as_deref(), limits::TITLE_CHARS_MAX)?;
         check_text("workspace", new.workspace.as_deref(), limits::WORKSPACE_CHARS_MAX)?;
         check_metadata(&new.metadata)?;
@@ -101,7 +102,7 @@ impl Service {
             self.add_behind(caller, &info.key.session, &mut appended).await;
             info = self.store.info(&info.key).await?;
         }
-        Ok((info, Emitted::of(&batch.events, appended)))
+        Ok((self.titled(info).await, Emitted::of(&batch.events, appended)))
     }
 
     /// A page of the caller's sessions, by creation. With statuses or metadata wanted, it may have
@@ -131,7 +132,8 @@ impl Service {
             created_to: query.created_to,
             only: Some(only(query.statuses, query.metadata)),
         };
-        let Listed { sessions, next } = self.store.list(&caller.scope, listing).await?;
+        let Listed { mut sessions, next } = self.store.list(&caller.scope, listing).await?;
+        self.title(&mut sessions).await;
         let next_page =
             next.map(|(at, session)| page::seal("s", &[&at.0.to_string(), session.as_str()]));
         Ok(SessionPage { sessions, next_page })
@@ -169,7 +171,9 @@ impl Service {
             let page = self.store.list(&caller.scope, listing).await?;
             after = page.next;
             if after.is_none() {
-                return Ok(std::mem::take(&mut *seen.lock()));
+                let (mut sessions, count) = std::mem::take(&mut *seen.lock());
+                self.title(&mut sessions).await;
+                return Ok((sessions, count));
             }
         }
     }
@@ -183,10 +187,10 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
     ) -> ServiceResult<SessionInfo> {
-        Ok(self.store.used(&caller.key(session)).await?)
+        Ok(self.titled(self.store.used(&caller.key(session)).await?).await)
     }
 
-    /// Changes title and metadata.
+    /// Changes title and metadata. A title takes the place of one that is words of an event.
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted`, `invalid_request`, `quota_exceeded`.
@@ -194,18 +198,25 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-        title: Option<Option<String>>,
-        metadata: BTreeMap<String, Option<String>>,
+        mut title: Option<Option<String>>,
+        mut metadata: BTreeMap<String, Option<String>>,
     ) -> ServiceResult<SessionInfo> {
         let key = caller.key(session);
         let info = self.store.used(&key).await?;
+        match metadata.get(&title_of()) {
+            Some(_) => title = Some(None),
+            None if title.is_some() && info.metadata.contains_key(&title_of()) => {
+                metadata.insert(title_of(), None);
+            }
+            None => {}
+        }
         check_text(
             "title",
             title.iter().flatten().next().map(String::as_str),
             limits::TITLE_CHARS_MAX,
         )?;
         if title.is_none() && metadata.is_empty() {
-            return Ok(info);
+            return Ok(self.titled(info).await);
         }
         let mut merged = info.metadata;
         for (name, value) in &metadata {
@@ -217,7 +228,8 @@ impl Service {
         check_metadata(&merged)?;
         let change = Change { title, metadata, ..Change::default() };
         self.room_for(&key.scope.tenant, 0, 1, change.text_bytes()).await?;
-        self.durable(self.store.change(&key, change)).await.map_err(unwritten)
+        let info = self.durable(self.store.change(&key, change)).await.map_err(unwritten)?;
+        Ok(self.titled(info).await)
     }
 
     /// Archives a session: it can be read, not written; or lets it be written to again. Either
@@ -234,10 +246,11 @@ impl Service {
         let key = caller.key(session);
         let info = self.store.info(&key).await?;
         if info.archived_at.is_some() == archive {
-            return Ok(info);
+            return Ok(self.titled(info).await);
         }
         let change = Change { archive: Some(archive), ..Change::default() };
-        self.durable(self.store.change(&key, change)).await.map_err(unwritten)
+        let info = self.durable(self.store.change(&key, change)).await.map_err(unwritten)?;
+        Ok(self.titled(info).await)
     }
 
     /// Deletes a session: hidden at once, `session_deleted` until its grace ends. Returns until

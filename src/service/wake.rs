@@ -159,6 +159,7 @@ impl Service {
         let lease_kept = before.work.until.is_some() && !again;
         let unfinished = self.unfinished_of(&session_key, &info, lease_kept).await?;
         let lease = self.granted(lease);
+        let info = self.titled(info).await;
         Ok(Woken { info, lease, last_checkpoint, unfinished })
     }
 

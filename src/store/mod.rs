@@ -29,6 +29,7 @@ use crate::event::{
     Batch, EventId, Fence, NewNote, Note, Position, Scope, SessionId, SessionKey, TenantId,
     Timestamp, UserId,
 };
+use crate::log::keyring::NameKey;
 
 /// An engine that keeps sessions. Every answer rests on durable bytes only. A session of another
 /// scope is not found: unknown and foreign are the same to every method. Where an engine
@@ -236,6 +237,12 @@ pub trait Store: Maintain + Derived {
         key: &'a SessionKey,
         event: &'a EventId,
     ) -> BoxFuture<'a, StoreResult<Option<Position>>>;
+
+    /// A hash of content that only this store can make, for what it names after content: always the
+    /// same, also once the store is restored from a backup, and of no use to test a guess with.
+    fn name_hash(&self, content: &[u8]) -> [u8; 32] {
+        NameKey::default().hash(content)
+    }
 
     /// How long sessions live here.
     fn lifetimes(&self) -> Lifetimes;

@@ -152,6 +152,7 @@ impl ServeTool for AddSources {
             step: source.found_in_step,
             found_by: Some("model".to_owned()),
             tool: None,
+            from: Vec::new(),
         });
         let (sources, key) = (sources.collect(), call.key.cloned());
         let added = call.service.add_sources(caller, call.via, session.as_ref(), sources, key);

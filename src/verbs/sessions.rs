@@ -15,8 +15,8 @@ use super::{
     values,
 };
 use crate::{
-    event::{Batch, Origin},
-    service::{ItemOf, NewSession, ServiceError, ServiceResult, SessionQuery, Wanted},
+    event::{Batch, EventId, Origin, Position},
+    service::{self, ItemOf, NewSession, ServiceError, ServiceResult, SessionQuery, Wanted},
     wire::{
         NOTICE, TRUST, hosted, json,
         tools::{
@@ -66,10 +66,14 @@ impl Verb for Create {
             initial_events,
             agent,
             environment_id,
+            title_of,
         } = body;
         let events = initial_events.as_ref().map(Vec::len);
         let said = (id, title, metadata, workspace, ttl_seconds, agent, environment_id);
-        serde_json::to_writer(to, &(said, events))
+        match title_of {
+            Some(position) => serde_json::to_writer(to, &(said, events, position)),
+            None => serde_json::to_writer(to, &(said, events)),
+        }
     }
 }
 
@@ -91,6 +95,8 @@ fn new_session(asked: types::CreateSession, origin: Origin) -> ServiceResult<New
     let mut metadata = asked.metadata.unwrap_or_default();
     hosted::check_names(metadata.keys())?;
     metadata.extend(hosted::metadata(asked.agent, asked.environment_id)?);
+    let title_of = asked.title_of.filter(|_| asked.title.is_none());
+    metadata.extend(title_of.map(|position| (service::title_of(), position.to_string())));
     Ok(NewSession {
         id: asked.id.as_deref().map(session_id).transpose()?,
         title: asked.title,
@@ -298,8 +304,11 @@ impl Verb for Update {
 impl Serve for Update {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
         let VerbCall { service, caller, params, body, .. } = call;
-        let metadata = body.metadata.unwrap_or_default();
+        let mut metadata = body.metadata.unwrap_or_default();
         hosted::check_names(metadata.keys())?;
+        let title_of = body.title_of.filter(|_| body.title.is_none());
+        let title_of = title_of.map(|at| (service::title_of(), Some(at.to_string())));
+        metadata.extend(title_of);
         let info = service.update_session(&caller, &params.session, body.title, metadata).await?;
         Ok((&info).into())
     }
@@ -406,36 +415,56 @@ impl Serve for Erase {
         let (session, redacted) = (call.params.session, call.query.with_memory);
         let items = call.service.erase_session(&call.caller, &session, redacted).await?;
         let kind = "session_erased".to_owned();
-        let item = |item: ItemOf| types::ItemOf {
-            memory_id: item.id.to_string(),
-            notebook: item.notebook.to_string(),
-            position: item.position.0,
-            redacted,
-        };
-        let memory = items.into_iter().map(item).collect();
+        let memory = items.into_iter().map(|item| item_of(item, redacted)).collect();
         Ok(types::SessionErased { id: session.to_string(), kind, memory })
     }
 }
 
 pub struct Redact;
 
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RedactQuery {
+    #[doc = "Redact also the items of memory that stand for the event or were written from its \
+             session after it"]
+    pub with_memory: bool,
+}
+
 impl Verb for Redact {
     const ROUTE: Route =
         Route::post("/v1/sessions/{session}/events/{event}/redact", "redactEvent", Need::DELETE);
     const TAG: &'static str = "events";
-    const ABOUT: &'static str = "Removes the body of an event: when this returns, no file has \
-                                 it. Position, id, type, times and the chain stay.";
-    const ANSWERS: &'static str = "The event as it is served from now on";
+    const ABOUT: &'static str = "Removes the body of an event, and the events that the server or a \
+                                 recorder made of it: when this returns, no file has it. \
+                                 Position, id, type, times and the chain stay.";
+    const ANSWERS: &'static str = "The event as it is served from now on, and what was made of it";
     type Params = AtEvent;
-    type Query = NoQuery;
+    type Query = RedactQuery;
     type Body = ();
-    type Answer = Written<types::Event>;
+    type Answer = Written<types::EventRedacted>;
 }
 
 impl Serve for Redact {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written<types::Event>> {
-        let AtEvent { session, event } = call.params;
-        let event = call.service.redact_event(&call.caller, &session, &event).await?;
-        Ok(Written::new(json::event_text(&event)))
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written<types::EventRedacted>> {
+        let (AtEvent { session, event }, also) = (call.params, call.query.with_memory);
+        let redacted = call.service.redact_event(&call.caller, &session, &event, also).await?;
+        let copy = |(id, position): (EventId, Position)| types::CopyOf {
+            id: id.to_string(),
+            position: position.0,
+        };
+        let beside = types::RedactedBeside {
+            copies: redacted.copies.into_iter().map(copy).collect(),
+            memory: redacted.memory.into_iter().map(|item| item_of(item, also)).collect(),
+        };
+        Ok(Written::new(json::event_and(&redacted.event, &beside)))
+    }
+}
+
+fn item_of(item: ItemOf, redacted: bool) -> types::ItemOf {
+    types::ItemOf {
+        memory_id: item.id.to_string(),
+        notebook: item.notebook.to_string(),
+        position: item.position.0,
+        redacted,
     }
 }

@@ -138,12 +138,45 @@ pub struct SessionErased {
     pub memory: Vec<ItemOf>,
 }
 
-/// An item of memory that was written from an erased session.
+/// A redacted event as it is served from now on, and what was made of it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EventRedacted {
+    /// What was made of it.
+    #[serde(flatten)]
+    pub beside: RedactedBeside,
+    /// The event.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What was made of a redacted event.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RedactedBeside {
+    /// Events of its session that had words of it: the rest of the record it was made of, sources
+    /// that the server found in it, answers given again. They were redacted with it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<CopyOf>,
+    /// Items of memory that stand for it or were written from its session after it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<ItemOf>,
+}
+
+/// An event that had words of another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CopyOf {
+    /// Its id.
+    pub id: String,
+    /// Its position.
+    pub position: u64,
+}
+
+/// An item of memory that was written from an erased session or may repeat a redacted event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ItemOf {
     /// Id of the item, which is an event.
     pub memory_id: String,
-    /// The notebook that keeps it.
+    /// The session that keeps it: a notebook for most.
     pub notebook: String,
     /// Its position in the notebook.
     pub position: u64,
@@ -181,6 +214,10 @@ pub struct CreateSession {
     /// The environment its agent runs in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment_id: Option<String>,
+    /// In place of a title: the position of an event whose first words are the title as long as
+    /// they are there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title_of: Option<u64>,
 }
 
 /// A change of a session. An absent member stays; `title: null` clears it; a metadata value of
@@ -192,6 +229,10 @@ pub struct UpdateSession {
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub title: Option<Option<String>>,
+    /// In place of a title: the position of an event whose first words are the title as long as
+    /// they are there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title_of: Option<u64>,
     /// Pairs to set, or with null to remove.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, Option<String>>>,

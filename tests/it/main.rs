@@ -54,6 +54,8 @@ mod backup;
 mod bodies;
 mod encrypted;
 mod erased;
+#[cfg(feature = "cli")]
+mod guessed;
 mod matrix;
 mod receipts;
 mod redacted;

@@ -22,6 +22,9 @@ pub(crate) struct OneEvent {
     /// Event id, as `events` prints it
     #[arg(value_name = "EVENT", value_parser = event)]
     pub(crate) event: EventId,
+    /// Redact also the items of memory that stand for it or were written from its session after it
+    #[arg(long)]
+    pub(crate) with_memory: bool,
     /// Confirm without asking
     #[arg(long, short)]
     pub(crate) yes: bool,

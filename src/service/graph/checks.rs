@@ -1,5 +1,5 @@
-//! What a name, a type and properties of a graph may be, and the id of a relation. It must not look
-//! anything up.
+//! What a name, a type and properties of a graph may be, and the content that names a relation. It
+//! must not look anything up.
 
 use serde_json::{Map, Value};
 
@@ -14,7 +14,7 @@ const ID_CHARS_MAX: usize = limits::WORKSPACE_CHARS_MAX;
 /// Bytes of the properties of an entity or a relation, and levels of their lists and objects.
 const PROPERTIES_BYTES_MAX: usize = 64 << 10;
 const PROPERTIES_DEPTH_MAX: usize = 32;
-/// Hexadecimal digits of the id of a relation.
+/// Hexadecimal digits of the id that an earlier version gave a relation.
 const ID_DIGITS: usize = 24;
 
 pub(super) fn check_workspace(workspace: &str) -> ServiceResult<()> {
@@ -64,18 +64,22 @@ pub(super) fn text_of(properties: &Map<String, Value>) -> String {
     serde_json::to_string(properties).expect("an object of JSON values is JSON")
 }
 
-/// The id of a relation: of its content, whatever the order of its properties.
-pub(super) fn relation_id(
+/// What a relation is named after: its content, whatever the order of its properties.
+pub(super) fn content_of(
     kind: &str,
     from: &str,
     to: &str,
     properties: &Map<String, Value>,
-) -> String {
+) -> Vec<u8> {
     let mut properties = Value::Object(properties.clone());
     properties.sort_all_objects();
-    let content = serde_json::to_vec(&(kind, from, to, properties)).expect("texts are JSON");
+    serde_json::to_vec(&(kind, from, to, properties)).expect("texts are JSON")
+}
+
+/// The id that an earlier version gave a relation: it stays that of those that it wrote.
+pub(super) fn former_id(content: &[u8]) -> String {
     let context = "sessionlog v1 id of a relation";
-    let hash = blake3::Hasher::new_derive_key(context).update(&content).finalize();
+    let hash = blake3::Hasher::new_derive_key(context).update(content).finalize();
     let digits: String = hash.to_hex().chars().take(ID_DIGITS).collect();
     format!("rel_{digits}")
 }

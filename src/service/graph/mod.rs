@@ -10,7 +10,9 @@ mod seen;
 
 use serde_json::{Map, Value};
 
-use self::checks::{check_id, check_properties, check_type, check_workspace, relation_id, text_of};
+use self::checks::{
+    check_id, check_properties, check_type, check_workspace, content_of, former_id, text_of,
+};
 pub use self::{
     analytics::{Analytics, Day},
     filter::{GraphFilter, GraphSort},
@@ -124,14 +126,16 @@ impl Service {
         check_id("from_id", &from)?;
         check_id("to_id", &to)?;
         check_properties(&text_of(&properties))?;
-        let id = relation_id(&kind, &from, &to, &properties);
+        let content = content_of(&kind, &from, &to, &properties);
+        let (id, former) = (self.relation_id(caller, &content), former_id(&content));
         let (session, _) = self.notebook(caller, workspace).await?;
         let look = |graph: &Graph| {
-            let known = graph.relation(&id).and_then(|relation| relation.position);
+            let known = [&id, &former].into_iter().find_map(|id| graph.relation(id));
+            let known = known.and_then(|one| Some((one.id.to_string(), one.position?)));
             (known, [&from, &to].map(|end| graph.has(end)), graph.is_full_of_relations())
         };
         let (known, has, is_full) = self.with_graph(caller, &session, look).await?;
-        if let Some(position) = known {
+        if let Some((id, position)) = known {
             return Ok(GraphWritten { id, session, position });
         }
         for ((field, end), has) in [("from_id", &from), ("to_id", &to)].into_iter().zip(has) {
@@ -148,6 +152,11 @@ impl Service {
         new.id = EventId::new(&id).ok();
         let batch = Batch { events: [new].into(), key, ..Batch::default() };
         self.write_graph(caller, workspace, session, batch, id).await
+    }
+
+    /// The id of a relation, which follows from its content.
+    fn relation_id(&self, caller: &Caller, content: &[u8]) -> String {
+        format!("rel_{}", self.name_of(&caller.scope, "relation", content))
     }
 
     async fn write_graph(

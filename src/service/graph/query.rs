@@ -10,7 +10,7 @@ use std::{
 use serde_json::Map;
 
 use super::{
-    checks::{check_type, check_workspace, relation_id, text_of},
+    checks::{check_type, check_workspace, content_of, text_of},
     filter::{GraphFilter, GraphSort, Row, Sieve},
     order::Member,
     seen::{self, Looked, Seen},
@@ -373,28 +373,30 @@ impl Service {
                 ..Listing::default()
             };
             let listed = self.store.list(&caller.scope, listing).await?;
-            found.extend(listed.sessions.iter().filter_map(continuing));
+            let relation = |info| self.continuing(caller, info);
+            found.extend(listed.sessions.iter().filter_map(relation));
             after = listed.next;
             if after.is_none() || found.len() >= CONTINUED_MAX {
                 return Ok(found);
             }
         }
     }
-}
 
-/// The relation of a session to the one that it continues.
-fn continuing(info: &SessionInfo) -> Option<Relation> {
-    let (from, to) = (info.key.session.as_str(), info.metadata.get(&continues())?);
-    let properties = Map::new();
-    Some(Relation {
-        id: relation_id(SESSION_CONTINUES, from, to, &properties).into(),
-        kind: SESSION_CONTINUES.into(),
-        from: from.into(),
-        to: to.as_str().into(),
-        properties: text_of(&properties).into(),
-        at: info.created_at,
-        position: None,
-    })
+    /// The relation of a session to the one that it continues.
+    fn continuing(&self, caller: &Caller, info: &SessionInfo) -> Option<Relation> {
+        let (from, to) = (info.key.session.as_str(), info.metadata.get(&continues())?);
+        let properties = Map::new();
+        let content = content_of(SESSION_CONTINUES, from, to, &properties);
+        Some(Relation {
+            id: self.relation_id(caller, &content).into(),
+            kind: SESSION_CONTINUES.into(),
+            from: from.into(),
+            to: to.as_str().into(),
+            properties: text_of(&properties).into(),
+            at: info.created_at,
+            position: None,
+        })
+    }
 }
 
 impl Ends {

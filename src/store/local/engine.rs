@@ -533,6 +533,10 @@ impl Store for Local {
         .boxed()
     }
 
+    fn name_hash(&self, content: &[u8]) -> [u8; 32] {
+        self.ground.keys.names().hash(content)
+    }
+
     fn lifetimes(&self) -> Lifetimes {
         self.ground.options.lifetimes
     }

@@ -17,7 +17,7 @@ mod write;
 pub use line::{AppendLine, append_line};
 pub use take::{bare_body, event, events};
 pub(super) use write::write_number;
-pub use write::{event_text, write_event, write_event_line};
+pub use write::{event_and, event_text, write_event, write_event_line};
 
 use std::borrow::Cow;
 

@@ -31,6 +31,19 @@ pub fn event_text(event: &Event) -> String {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
+/// An event with members beside it, which its body has not.
+#[must_use]
+pub fn event_and(event: &Event, beside: &impl serde::Serialize) -> String {
+    let mut text = event_text(event);
+    let beside = serde_json::to_string(beside).unwrap_or_default();
+    if let Some(members) = beside.strip_prefix('{').filter(|members| *members != "}") {
+        text.pop();
+        text.push(',');
+        text.push_str(members);
+    }
+    text
+}
+
 /// The reserved members, without the brace that ends an object.
 fn write_head(out: &mut Vec<u8>, event: &Event) {
     out.extend_from_slice(b"{\"id\":");

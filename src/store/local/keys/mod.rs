@@ -25,8 +25,8 @@ use crate::{
         Cipher, Encryptor, Fault, Frame, KeyNumber, LogError, Nonce, StoreFile, StoreKeys,
         journal::read,
         keyring::{
-            KeySlot, Master, Own, SLOT_BYTES, StoredKey, TenantTag, WrappedKey, check_keys_header,
-            keys_header,
+            KeySlot, Master, NameKey, Own, SLOT_BYTES, StoredKey, TenantTag, WrappedKey,
+            check_keys_header, keys_header,
         },
         reading::{Reading, read_around},
     },
@@ -43,6 +43,7 @@ const MADE_AT_ONCE_MAX: u64 = 1024;
 pub(super) struct Keys {
     env: Env,
     store: [u8; 16],
+    names: NameKey,
     ring: Option<Ring>,
 }
 
@@ -123,7 +124,10 @@ impl Keys {
     pub(super) fn open(env: &Env, store: &StoreFile) -> Result<Self, OpenError> {
         let problem = |problem| OpenError::Key { problem };
         let (stored, given) = match (&store.keys, &env.keys) {
-            (None, None) => return Ok(Self { env: env.clone(), store: store.id, ring: None }),
+            (None, None) => {
+                let names = NameKey::of(store.id, None);
+                return Ok(Self { env: env.clone(), store: store.id, names, ring: None });
+            }
             (None, Some(_)) => return Err(problem(KeyProblem::Plaintext)),
             (Some(stored), None) => {
                 return Err(problem(KeyProblem::Missing { wanted: stored.current.id }));
@@ -155,12 +159,18 @@ impl Keys {
             return Err(OpenError::Damaged { what: NEITHER.to_owned() });
         }
         let cipher = Arc::new(own.cipher());
+        let names = NameKey::of(store.id, Some(&own));
         let masters = Mutex::new(rank::MASTERS, masters);
         let stored = Mutex::new(rank::STORED, *store);
         let files = Mutex::new(rank::KEY_FILES, files);
         let ring = Some(Ring { masters, stored, own, cipher, files });
         // A key that is used again must be what is durable, not what a cache has.
-        Ok(Self { env: env.clone(), store: store.id, ring })
+        Ok(Self { env: env.clone(), store: store.id, names, ring })
+    }
+
+    /// The key of what is named after content.
+    pub(super) fn names(&self) -> &NameKey {
+        &self.names
     }
 
     pub(super) fn env(&self) -> &Env {

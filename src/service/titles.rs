@@ -1,0 +1,144 @@
+//! Titles that are words of an event. A session keeps the place of the event and never a copy of
+//! its words, which are read when the title is shown: they go with the event. It must not change a
+//! session.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+use super::{RESERVED_METADATA, Service, SessionInfo};
+use crate::{
+    env::sync::Mutex,
+    event::{Event, Position, Scope, SessionId, SessionKey, kinds},
+    projection::{body, text::one_line},
+};
+
+/// Characters of a title at most: of a message, and of research.
+const TITLE_CHARS: usize = 80;
+const RESEARCH_CHARS: usize = 120;
+/// Titles that are kept in memory.
+const KEPT_MAX: usize = 10_000;
+
+/// The metadata that names the event of a title: its position, before it the session and `@` where
+/// that is another one.
+#[must_use]
+pub fn title_of() -> String {
+    format!("{RESERVED_METADATA}title_of")
+}
+
+/// The event of a session's title as another session names it.
+pub(super) fn title_elsewhere(info: &SessionInfo) -> Option<(String, String)> {
+    let place = info.metadata.get(&title_of()).filter(|_| info.title.is_none())?;
+    let own = !place.contains('@');
+    let place = if own { format!("{}@{place}", info.key.session) } else { place.clone() };
+    Some((title_of(), place))
+}
+
+/// Titles that were shown lately. An event may be taken away while its words are read: the count of
+/// those times says so.
+#[derive(Debug, Default)]
+pub(super) struct Titles(Mutex<(u64, HashMap<(SessionKey, Position), Option<String>>)>);
+
+impl Service {
+    /// Completes the records of sessions with the titles that are words of events.
+    pub(super) async fn title(&self, sessions: impl IntoIterator<Item = &mut SessionInfo> + Send) {
+        let mut untitled = Vec::new();
+        for info in sessions {
+            if let Some((key, position)) = named_by(info) {
+                untitled.push((info, key, position));
+            }
+        }
+        for (info, key, position) in untitled {
+            info.title = self.title_at(key, position).await;
+        }
+    }
+
+    /// [`Self::title`] for one.
+    pub(super) async fn titled(&self, mut info: SessionInfo) -> SessionInfo {
+        self.title([&mut info]).await;
+        info
+    }
+
+    /// The title of a session that is known by its id alone.
+    pub(super) async fn title_by_id(&self, key: &SessionKey) -> Option<String> {
+        let info = self.store.info(key).await.ok()?;
+        self.titled(info).await.title
+    }
+
+    async fn title_at(&self, key: SessionKey, position: Position) -> Option<String> {
+        let place = (key, position);
+        let count = {
+            let titles = self.titles.0.lock();
+            if let Some(title) = titles.1.get(&place) {
+                return title.clone();
+            }
+            titles.0
+        };
+        let event = self.event_at(&place.0, position).await.ok()?;
+        let title = event.as_ref().and_then(words_of);
+        let mut titles = self.titles.0.lock();
+        if titles.0 == count {
+            if titles.1.len() == KEPT_MAX {
+                titles.1.clear();
+            }
+            titles.1.insert(place, title.clone());
+        }
+        title
+    }
+
+    /// Drops what is kept of the titles of a scope: words of an event of it were taken away.
+    pub(super) fn forget_titles(&self, scope: &Scope) {
+        let mut titles = self.titles.0.lock();
+        titles.0 += 1;
+        titles.1.retain(|(key, _), _| key.scope != *scope);
+    }
+}
+
+/// Where the words of a session's title are, when they are those of an event.
+fn named_by(info: &SessionInfo) -> Option<(SessionKey, Position)> {
+    let place = info.metadata.get(&title_of()).filter(|_| info.title.is_none())?;
+    let (session, position) = match place.split_once('@') {
+        Some((session, position)) => (SessionId::new(session).ok()?, position),
+        None => (info.key.session.clone(), place.as_str()),
+    };
+    let key = SessionKey { scope: info.key.scope.clone(), session };
+    Some((key, Position(position.parse().ok()?)))
+}
+
+#[derive(Deserialize)]
+struct Said {
+    content: Option<Content>,
+    context: Option<String>,
+    goal: Option<String>,
+    description: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Blocks(Vec<Block>),
+}
+
+#[derive(Deserialize)]
+struct Block {
+    text: Option<String>,
+}
+
+/// The words of an event that name a session.
+fn words_of(event: &Event) -> Option<String> {
+    let said = body::read::<Said>(&event.body)?;
+    let (text, chars_max) = match event.kind.as_str() {
+        kinds::USER_MESSAGE => match said.content? {
+            Content::Text(text) => (Some(text), TITLE_CHARS),
+            Content::Blocks(blocks) => {
+                (blocks.into_iter().find_map(|block| block.text), TITLE_CHARS)
+            }
+        },
+        kinds::SESSION_SAVED => (said.context, TITLE_CHARS),
+        kinds::RESEARCH_GOAL => (said.goal, RESEARCH_CHARS),
+        kinds::RESEARCH_STEP => (said.description, RESEARCH_CHARS),
+        _ => return None,
+    };
+    Some(one_line(&text?, chars_max)).filter(|title| !title.is_empty())
+}
