@@ -70,8 +70,8 @@ pub fn paced<T>(
     })
 }
 
-/// Runs a part of a computation that is void once `is_void` says so, which each look asks, too: then
-/// it ends there, with `None`.
+/// Runs a part of a computation that is void once `is_void` says so, which each look asks, too:
+/// then it ends there, with `None`.
 pub fn unless<T>(
     is_void: impl Fn() -> bool + Clone + 'static,
     compute: impl FnOnce() -> T,

@@ -636,7 +636,7 @@ fn a_derived_file_from_before_a_redaction_or_an_erasure_is_not_taken_at_a_start(
 
 /// The files are compared with the sessions before one of them takes an event.
 #[test]
-fn a_derived_file_of_events_that_an_older_state_lacks_is_not_taken_although_others_take_their_place()
+fn a_derived_file_of_events_that_an_older_state_lacks_is_not_taken_for_those_in_their_place()
  {
     let sim = machine(103, false);
     runtime().block_on(async {

@@ -292,8 +292,8 @@ impl Service {
         }
     }
 
-    /// Takes the files that an earlier process left. Those that this one cannot read go: they are of
-    /// another version, damaged, or have vectors of another embedder.
+    /// Takes the files that an earlier process left. Those that this one cannot read go: they are
+    /// of another version, damaged, or have vectors of another embedder.
     async fn adopt_files(&self) {
         let mut unread = Vec::new();
         for file in self.store.derived().unwrap_or_default() {
@@ -355,8 +355,8 @@ impl Service {
     }
 
     /// Runs `look` over the bytes of all parts of an index. Where one of its files is lost or to go
-    /// meanwhile, what was computed is void: `look` ends at its next step, the files are closed, and
-    /// it begins anew with the parts as they are then.
+    /// meanwhile, what was computed is void: `look` ends at its next step, the files are closed,
+    /// and it begins anew with the parts as they are then.
     pub(super) fn over<T>(&self, index: &ScopeIndex, look: impl Fn(&[&[u8]]) -> T) -> T {
         loop {
             let opened = |part: PartBytes| self.open_part(index, part);

@@ -624,8 +624,8 @@ impl State {
         }
     }
 
-    /// Makes the parts in memory that hold something of a session anew without it. Files that do are
-    /// parts no more: the store has destroyed those that hold what was taken away.
+    /// Makes the parts in memory that hold something of a session anew without it. Files that do
+    /// are parts no more: the store has destroyed those that hold what was taken away.
     fn drop_passages(&mut self, hash: SessionHash, holding: &Holding) {
         let is_gone = |part: &IndexPart| part.file().is_some() && part.sessions.contains(&hash);
         while let Some(at) = self.parts.iter().position(is_gone) {

@@ -67,15 +67,13 @@ impl Desk {
         Self::open(&sim.env(), Arc::new(ManualClock::default()), by_meaning).await
     }
 
-    async fn fill(&self, session: &str, text: impl Fn(usize) -> String) {
+    async fn fill(&self, session: &str, events: usize, text: impl Fn(usize) -> String) {
         let new = json!({"id": session});
         assert_eq!(self.house.post("/v1/sessions", &new).await.status, 201);
-        self.append(session, text).await;
-    }
-
-    async fn append(&self, session: &str, text: impl Fn(usize) -> String) {
-        let event = |n: usize| json!({"id": format!("{session}-{n}"), "type": "user.message", "content": text(n)});
-        let events: Vec<Value> = (0..EVENTS).map(event).collect();
+        let event = |n: usize| {
+            json!({"id": format!("{session}-{n}"), "type": "user.message", "content": text(n)})
+        };
+        let events: Vec<Value> = (0..events).map(event).collect();
         let path = format!("/v1/sessions/{session}/events");
         let answer = self.house.post(&path, &json!({"events": events})).await;
         assert_eq!(answer.status, 200, "{}", answer.text);

@@ -1,6 +1,6 @@
-//! The derived files of a store: which there are, what each was made from, who uses one. They may be
-//! lost: what cannot be read is taken away. It must not look inside their bytes, nor touch the disk
-//! while there is none of them, nor wait under a lock for those who use one.
+//! The derived files of a store: which there are, what each was made from, who uses one. They may
+//! be lost: what cannot be read is taken away. It must not look inside their bytes, nor touch the
+//! disk while there is none of them, nor wait under a lock for those who use one.
 
 mod file;
 mod opened;
@@ -302,8 +302,8 @@ impl Shelf {
         }
     }
 
-    /// A file that is open already, as it was when it was read. One that lacks bytes, or was written
-    /// to since, is to be opened anew.
+    /// A file that is open already, as it was when it was read. One that lacks bytes, or was
+    /// written to since, is to be opened anew.
     fn opened(&self, name: DerivedName) -> Option<Arc<Opened>> {
         let open = {
             let mut files = self.files.lock();
