@@ -102,7 +102,8 @@ impl Service {
                 item.from.as_ref().is_some_and(|from| from.session == session.as_str())
                     && wanted(item)
             };
-            let found = self.peek_facts(&caller.key(&notebook), |_, facts| {
+            let key = caller.key(&notebook);
+            let found = self.peek_facts(&key, |_, facts| {
                 let found = facts.memory.all().filter(is_of);
                 found.map(ItemOf::of(&notebook)).collect::<Vec<_>>()
             });

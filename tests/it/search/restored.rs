@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use sessionlog::{
     env::{Env, disk::DataDir},
     event::{Position, Range, Scope},
+    secrets::Masked,
     service::{EmbedError, Embedder, Service},
     store::{Held, Since, Store, local::Local},
 };
@@ -33,8 +34,9 @@ impl Embedder for Pointed {
         "pointed"
     }
 
-    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
-        let one = |text: &String| {
+    fn embed(&self, texts: Vec<Masked>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
+        let one = |text: &Masked| {
+            let text = text.as_str();
             let has = if text.contains(WORD) { 1.0 } else { -1.0 };
             let rest = text.len() as f32;
             vec![has, 0.2, rest / 100.0, 0.1]
@@ -55,7 +57,7 @@ impl Desk {
         let store: Arc<dyn Store> = Local::open(env, small()).unwrap();
         let service = Service::new(store.clone(), clock.clone());
         let service = match by_meaning {
-            true => service.with_embedder(Arc::new(Pointed), false),
+            true => service.with_embedder(Arc::new(Pointed), Arc::default(), false),
             false => service,
         };
         let plan = Plan { service: Some(service.clone()), ..Plan::default() };

@@ -11,6 +11,7 @@ use serde_json::json;
 use sessionlog::{
     access::Grant,
     event::{Scope, SessionId, SessionKey, TenantId, UserId},
+    secrets::Masked,
     service::{EmbedError, Embedder, Service},
     store::{NewSession, Store},
 };
@@ -117,13 +118,13 @@ impl Embedder for Slow {
         "slow"
     }
 
-    fn embed(&self, texts: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
+    fn embed(&self, texts: Vec<Masked>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
         async move {
             // Those of queries have no number.
-            if texts.iter().any(|text| text.contains(char::is_numeric)) {
+            if texts.iter().any(|text| text.as_str().contains(char::is_numeric)) {
                 self.asked.fetch_add(1, Ordering::Relaxed);
                 self.may.acquire().await.unwrap().forget();
-                let whose = texts[0].split(' ').next().unwrap_or_default();
+                let whose = texts[0].as_str().split(' ').next().unwrap_or_default();
                 self.texts.lock().unwrap().push(whose.to_owned());
             }
             Ok(vec![vec![1.0; 8]; texts.len()])
@@ -144,7 +145,7 @@ async fn vectors_are_made_of_every_other_tenant_before_the_second_request_for_on
     let (may, asked, texts) = (Semaphore::new(0), AtomicUsize::new(0), Mutex::default());
     let slow = Arc::new(Slow { may, asked, texts });
     let service = Service::new(engine.store.clone(), engine.clock.clone());
-    let service = service.with_embedder(slow.clone(), false);
+    let service = service.with_embedder(slow.clone(), Arc::default(), false);
     let search = async |tenant: &str, words: &str| {
         let caller = sessionlog::service::Caller {
             scope: key(tenant).scope,

@@ -49,7 +49,7 @@ fn a_name_is_counted_by_event_over_all_parts_and_under_all_names() {
         assert_eq!((file.first_at, file.last_at), (second(first), second(DAY + 10)), "{since:?}");
     }
     let names = ["w/src/tax.rs", "src/tax.rs"].map(str::to_owned).to_vec();
-    let found = naming(&parts, &[(EntityKind::File, names)], &all);
+    let found = naming(&parts, &[(EntityKind::File, names)], &all, 20);
     let found: Vec<(&str, u64, Timestamp)> =
         found[0].iter().map(|one| (one.session.as_str(), one.count, one.last_at)).collect();
     let expected = [("s2", 1, DAY + 10), ("s0", 2, 100), ("s1", 1, 20)];

@@ -50,7 +50,7 @@ fn every_computation_over_parts_of_an_index_gives_way_and_ends() {
     looks("by_day", || drop(by_day(&parts, &all, None)));
     let wanted: Vec<_> =
         (0..PASSAGES).map(|n| (EntityKind::File, vec![format!("src/file{n}.rs")])).collect();
-    looks("naming", || drop(naming(&parts, &wanted, &all)));
+    looks("naming", || drop(naming(&parts, &wanted, &all, 20)));
     let mut made = MeaningBuilder::new("model", 8);
     let session = SessionRef { hash: SessionHash([1; 32]), id: "s1" };
     made.cover(session, Range::new(Position(0), Position(PASSAGES as u64)));
