@@ -97,7 +97,7 @@ impl Room {
             Some(Held { of_all, of_share: Some(of_share) })
         };
         let held = tokio::time::timeout(self.patience, both).await;
-        held.ok().flatten().ok_or_else(|| self.refusal())
+        held.ok().flatten().ok_or_else(|| self.refusal_of(tenant))
     }
 
     /// Room for so many bytes when there is so much just now.
@@ -152,7 +152,9 @@ impl Room {
         let more = u32::try_from(wanted - has).unwrap_or(u32::MAX);
         let of_share = self.share(tenant).try_acquire_many_owned(more);
         let of_all = Arc::clone(&self.units).try_acquire_many_owned(more);
-        let (Ok(of_share), Ok(of_all)) = (of_share, of_all) else { return Err(self.refusal()) };
+        let (Ok(of_share), Ok(of_all)) = (of_share, of_all) else {
+            return Err(self.refusal_of(tenant));
+        };
         match held {
             None => *held = Some(Held { of_all, of_share: Some(of_share) }),
             Some(held) => {
@@ -182,8 +184,15 @@ impl Room {
     }
 
     fn refusal(&self) -> ServiceError {
-        let Full { problem, action } = self.full;
-        let mut error = ServiceError::new(Code::LimitReached, problem).action(action);
+        self.refused(self.full.problem.to_owned())
+    }
+
+    fn refusal_of(&self, tenant: &TenantId) -> ServiceError {
+        self.refused(format!("{} for tenant {tenant}", self.full.problem))
+    }
+
+    fn refused(&self, problem: String) -> ServiceError {
+        let mut error = ServiceError::new(Code::LimitReached, problem).action(self.full.action);
         error.hint.retryable = true;
         error
     }

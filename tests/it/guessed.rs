@@ -29,6 +29,7 @@ const SECRET: &str = "The code is heliotrope marzipan";
 struct Store {
     place: Place,
     server: Option<Server>,
+    client: Client,
     /// The file of its key.
     key: Option<String>,
     runtime: tokio::runtime::Runtime,
@@ -45,7 +46,9 @@ impl Store {
         });
         let given: Vec<&str> = key.iter().flat_map(|file| ["--key-file", file.as_str()]).collect();
         let server = place.serve_with(&given);
-        Self { place, server: Some(server), key, runtime }
+        // One for all requests: it counts its keys.
+        let client = server.client();
+        Self { place, server: Some(server), client, key, runtime }
     }
 
     fn run(&self, arguments: &[&str]) -> String {
@@ -56,11 +59,7 @@ impl Store {
     }
 
     fn try_ask(&self, request: Request) -> Result<Value, ClientError> {
-        self.runtime.block_on(async { self.client().json(request).await })
-    }
-
-    fn client(&self) -> Client {
-        self.server.as_ref().unwrap().client()
+        self.runtime.block_on(async { self.client.json(request).await })
     }
 
     fn stopped(mut self) -> Self {
@@ -329,7 +328,7 @@ fn a_redaction_takes_along_what_the_server_and_recorders_made_of_the_event() {
             }
         }
         for path in paths {
-            let asked = async { store.client().send(asked(Request::get, &path)).await };
+            let asked = async { store.client.send(asked(Request::get, &path)).await };
             let said = match store.runtime.block_on(asked) {
                 Ok(answer) => String::from_utf8_lossy(&answer.body).into_owned(),
                 Err(error) => error.to_string(),

@@ -16,7 +16,7 @@ use super::{
     server::{Server, Speaker},
 };
 
-pub const PATH: &str = "/mcp?toolsets=research,events,memory,workspace";
+pub const PATH: &str = "/mcp?toolsets=research,events,memory,graph,workspace";
 
 /// A way to the tools, with a connection of its own.
 pub enum Door {
@@ -59,8 +59,8 @@ impl Door {
         let params = json!({"name": tool, "arguments": arguments});
         let result = match self {
             Self::Stdio(pipes) => pipes.call(tool, arguments.clone()).await,
-            Self::Connected(speaker) => speaker.ask("tools/call", params).await["result"].take(),
-            Self::Alone(speaker) => speaker.ask_alone("tools/call", params).await["result"].take(),
+            Self::Connected(speaker) => result_of(speaker.ask("tools/call", params).await),
+            Self::Alone(speaker) => result_of(speaker.ask_alone("tools/call", params).await),
             Self::Plain(url, name) => return plain(&format!("{url}{tool}"), name, arguments).await,
         };
         let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"));
@@ -125,4 +125,10 @@ pub async fn steps_listed(mut ask: impl AsyncFnMut(Value) -> Value) -> Vec<u64> 
         assert_eq!(page["responseMode"], "page");
         cursor = page["nextCursor"].clone();
     }
+}
+
+/// The result of an answer, which is no error of the protocol.
+fn result_of(mut answer: Value) -> Value {
+    assert!(answer["error"].is_null(), "{answer}");
+    answer["result"].take()
 }
