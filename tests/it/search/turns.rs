@@ -27,7 +27,7 @@ use crate::{
 /// Tenants that wrote a flood, and events of each: more than wait before it is indexed unasked, and
 /// several slices.
 const FLOODS: usize = 7;
-const FLOOD: usize = 6_000;
+const FLOOD: usize = 10_500;
 /// Messages that are several requests of an embedder.
 const MESSAGES: usize = 400;
 
