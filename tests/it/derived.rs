@@ -522,6 +522,7 @@ fn a_redaction_that_waits_for_a_reader_holds_up_no_other_call() {
             let open = store.open_derived(both).unwrap();
             let redacted = redacting(&store, "gone-1");
             while !open.is_hurt() {
+                assert!(!redacted.is_finished(), "it waits for a reader that it does not ask");
                 std::thread::yield_now();
             }
             // The reader is asked to give way, and has not yet.
@@ -592,6 +593,7 @@ fn a_file_that_is_dropped_while_it_is_read_stays_whole_for_its_reader_and_goes_a
         assert_eq!(names(&store), BTreeSet::from([other]));
         store.settle().unwrap();
         assert!(!open.is_hurt() && open.bytes() == body(), "nothing of it was taken away");
+        assert!(sim.read_durable(&format!("derived/{both}")).is_some(), "its reader has it");
         drop(open);
         store.settle().unwrap();
         assert_eq!(derived_files(&sim), [format!("derived/{other}")]);
@@ -636,8 +638,7 @@ fn a_derived_file_from_before_a_redaction_or_an_erasure_is_not_taken_at_a_start(
 
 /// The files are compared with the sessions before one of them takes an event.
 #[test]
-fn a_derived_file_of_events_that_an_older_state_lacks_is_not_taken_for_those_in_their_place()
- {
+fn a_derived_file_of_events_that_an_older_state_lacks_is_not_taken_for_those_in_their_place() {
     let sim = machine(103, false);
     runtime().block_on(async {
         let store = open(&sim);

@@ -16,7 +16,7 @@ use sessionlog::{
 
 use super::index::{all, built, numbered, query};
 
-const PASSAGES: usize = 3_000;
+const PASSAGES: usize = 20_000;
 
 /// How often a computation looked whether to end, and that it ends there.
 fn looks(of: &str, compute: impl Fn()) {
