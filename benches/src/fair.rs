@@ -200,7 +200,7 @@ async fn fill(site: &Site) -> Outcome<()> {
 
 fn event(number: usize) -> Outcome<NewEvent> {
     let words = (0..EVENT_WORDS).map(|at| format!("w{} ", (number * 31 + at * at) % 5_000));
-    let kind = if number % 2 == 0 { "user.message" } else { "agent.message" };
+    let kind = if number.is_multiple_of(2) { "user.message" } else { "agent.message" };
     let kind = EventType::new(kind).map_err(io::Error::other)?;
     let body = json!({"content": words.collect::<String>()}).to_string().into();
     let (id, origin, created_at, position) = (None, Origin::User, None, None);

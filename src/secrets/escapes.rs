@@ -177,6 +177,6 @@ mod tests {
         let places: Vec<usize> = [0, 2, 3, 4, 5, 6, 7, 8].map(|at| resolved.source(at)).into();
         assert_eq!(places, [0, 2, 4, 10, 11, 12, 15, 16]);
         assert_eq!(resolved.near(1).collect::<Vec<_>>(), [2..5, 6..8]);
-        assert_eq!(resolved.near(9).collect::<Vec<_>>(), [0..8]);
+        assert!(resolved.near(9).eq(std::iter::once(0..8)));
     }
 }

@@ -80,7 +80,7 @@ impl Service {
         }
         let erased = self.store.erase(&caller.key(session)).await;
         // Facts of its forks contain its events.
-        self.forget_events_of(caller, &erased, Some(&[session.clone()])).await;
+        self.forget_events_of(caller, &erased, Some(std::slice::from_ref(session))).await;
         erased.map_err(unwritten)?;
         Ok(items)
     }

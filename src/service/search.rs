@@ -130,11 +130,7 @@ impl Service {
             let meaning = if vector.is_some() { MeaningOf::Used } else { MeaningOf::Absent };
             Some((meaning, self.embedding.as_ref()?.behind(&caller.scope)))
         });
-        if query.filters.names_workspaces() {
-            let (index, filters) = (Arc::clone(&index), query.filters.clone());
-            let named = move || index.workspaces(|name| filters.admits_workspace(Some(name)));
-            result.workspaces = self.computed(&caller.scope.tenant, named).await?;
-        }
+        result.workspaces = self.meant_workspaces(&index, &query).await?;
         let vector = vector.flatten();
         let spare = if query.needs_text() { VERIFIED_MAX } else { SPARE };
         let wanted = (skip + REPEATS * limit + spare).clamp(IN_ROW_MAX, RANKED_MAX);
@@ -210,6 +206,21 @@ impl Service {
             line.insert(one.session, below);
         }
         Ok(line)
+    }
+
+    /// The workspaces that the words of a query mean by a part of their names.
+    async fn meant_workspaces(
+        &self,
+        index: &Arc<ScopeIndex>,
+        query: &Arc<SearchQuery>,
+    ) -> ServiceResult<Vec<String>> {
+        if !query.filters.names_workspaces() {
+            return Ok(Vec::new());
+        }
+        let (index, query) = (Arc::clone(index), Arc::clone(query));
+        let tenant = index.scope.tenant.clone();
+        let named = move || index.workspaces(|name| query.filters.admits_workspace(Some(name)));
+        self.computed(&tenant, named).await
     }
 
     /// The vector of what is asked for; `None` where none is wanted, an empty one where there is

@@ -34,10 +34,16 @@ pub(super) fn title_elsewhere(info: &SessionInfo) -> Option<(String, String)> {
     Some((title_of(), place))
 }
 
-/// Titles that were shown lately. An event may be taken away while its words are read: the count of
-/// those times says so.
+/// Titles that were shown lately.
 #[derive(Debug, Default)]
-pub(super) struct Titles(Mutex<(u64, HashMap<(SessionKey, Position), Option<String>>)>);
+pub(super) struct Titles(Mutex<Shown>);
+
+#[derive(Debug, Default)]
+struct Shown {
+    /// How often words were taken away: they may be while a title is read.
+    taken: u64,
+    kept: HashMap<(SessionKey, Position), Option<String>>,
+}
 
 impl Service {
     /// Completes the records of sessions with the titles that are words of events.
@@ -67,21 +73,21 @@ impl Service {
 
     async fn title_at(&self, key: SessionKey, position: Position) -> Option<String> {
         let place = (key, position);
-        let count = {
+        let taken = {
             let titles = self.titles.0.lock();
-            if let Some(title) = titles.1.get(&place) {
+            if let Some(title) = titles.kept.get(&place) {
                 return title.clone();
             }
-            titles.0
+            titles.taken
         };
         let event = self.event_at(&place.0, position).await.ok()?;
         let title = event.as_ref().and_then(words_of);
         let mut titles = self.titles.0.lock();
-        if titles.0 == count {
-            if titles.1.len() == KEPT_MAX {
-                titles.1.clear();
+        if titles.taken == taken {
+            if titles.kept.len() == KEPT_MAX {
+                titles.kept.clear();
             }
-            titles.1.insert(place, title.clone());
+            titles.kept.insert(place, title.clone());
         }
         title
     }
@@ -89,8 +95,8 @@ impl Service {
     /// Drops what is kept of the titles of a scope: words of an event of it were taken away.
     pub(super) fn forget_titles(&self, scope: &Scope) {
         let mut titles = self.titles.0.lock();
-        titles.0 += 1;
-        titles.1.retain(|(key, _), _| key.scope != *scope);
+        titles.taken += 1;
+        titles.kept.retain(|(key, _), _| key.scope != *scope);
     }
 }
 

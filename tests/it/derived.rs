@@ -618,7 +618,7 @@ fn a_derived_file_from_before_a_redaction_or_an_erasure_is_not_taken_at_a_start(
                 true => store.erase(&key("gone")).await.unwrap(),
                 false => {
                     let id = EventId::new("gone-1").unwrap();
-                    drop(store.redact(&key("gone"), &id).await.unwrap());
+                    store.redact(&key("gone"), &id).await.unwrap();
                 }
             }
             store.close().await;

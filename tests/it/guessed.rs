@@ -238,69 +238,118 @@ fn ids_of_redacted_events_do_not_tell_whether_a_guess_is_right() {
     }
 }
 
+/// Titles that are words of an event: of a saved session, which is returned, of an import, and of
+/// the fork of one.
+fn titled(store: &Store) -> String {
+    let context = json!({"conversation_context": SECRET});
+    let saved = store.post("/v1/workspaces/w/save", &context);
+    let saved = saved["session_id"].as_str().unwrap().to_owned();
+    let message = json!({"role": "user", "content": SECRET});
+    let chat = json!({"id": "chat", "messages": [message]}).to_string();
+    let chat = store.place.write("chat.jsonl", &chat).display().to_string();
+    store.run(&["import", &chat]);
+    store.post("/v1/sessions/chat/fork", &json!({"id": "fork", "at": "end"}));
+    for session in [&*saved, "chat", "fork"] {
+        let title = store.get(&format!("/v1/sessions/{session}"))["title"].clone();
+        assert_eq!(title, SECRET, "{session}");
+    }
+    saved
+}
+
+/// A result with a source, the answer given again, and an item of memory, in the session `work`;
+/// the source that the server found.
+fn worked(store: &Store) -> String {
+    let url = "https://heliotrope.example/marzipan";
+    let result = format!("# {SECRET}\n{url}");
+    let events = json!({"events": [
+        {"id": "call", "type": "agent.tool_use", "call_id": "c", "name": "web_search", "input": {"q": "tides"}},
+        {"id": "result", "type": "agent.tool_result", "call_id": "c", "content": result},
+    ]});
+    store.post("/v1/sessions/work/events?create=true", &events);
+    let cached = json!({"events": [{
+        "id": "again", "type": "agent.tool_result", "call_id": "c2", "content": SECRET,
+        "cached": {"position": 1, "age_ms": 5},
+    }]});
+    store.post("/v1/sessions/work/events", &cached);
+    let item = json!({"events": [{
+        "id": "item", "type": "memory.item", "kind": "episodic", "text": SECRET,
+        "positions": {"from": 1, "to": 2},
+    }]});
+    store.post("/v1/sessions/work/events", &item);
+    let is_found = |event: &Value| event["type"] == "source.found";
+    let found: Vec<Value> = store.events("work").into_iter().filter(is_found).collect();
+    assert_eq!(found.len(), 1);
+    found[0]["id"].as_str().unwrap().to_owned()
+}
+
+/// Redacts one event of a record of a hook, whose last event has it whole.
+fn redact_a_record(store: &Store) {
+    let hash = blake3::hash(b"a record").to_hex();
+    let stop = json!({"events": [
+        {"id": format!("hook_~{hash}~"), "type": "agent.message", "content": SECRET},
+        {"id": format!("hook_~{hash}~-1"), "type": "session.status_idle", "raw": {"last": SECRET}},
+    ]});
+    let stopped = store.post("/v1/sessions/agent/events?create=true", &stop);
+    let ids: Vec<&str> =
+        stopped["data"].as_array().unwrap().iter().map(|e| e["id"].as_str().unwrap()).collect();
+    let redacted = store.redact("agent", ids[0]);
+    assert_eq!(redacted["copies"], json!([{"id": ids[1], "position": 1}]), "{redacted}");
+}
+
+/// Redacts the result of [`worked`], and then the item of memory, too.
+fn redact_the_result(store: &Store, found: &str) {
+    let redacted = store.redact("work", "result");
+    let copies = redacted["copies"].as_array().unwrap();
+    let copies: Vec<&str> = copies.iter().map(|copy| copy["id"].as_str().unwrap()).collect();
+    assert_eq!(copies, [found, "again"], "{redacted}");
+    let memory = &redacted["memory"][0];
+    assert_eq!((&memory["memory_id"], &memory["redacted"]), (&json!("item"), &json!(false)));
+    let again = store.redact("work", "result");
+    assert_eq!((&again["redacted"], &again["memory"]), (&json!(true), &redacted["memory"]));
+    let path = "/v1/sessions/work/events/result/redact?with_memory=true";
+    assert_eq!(store.post(path, &json!({}))["memory"][0]["redacted"], true);
+}
+
+/// No answer about these sessions has the words.
+fn assert_unsaid(store: &Store, sessions: &[&str]) {
+    let mut paths: Vec<String> = ["", "?order=asc"].map(|q| format!("/v1/sessions{q}")).into();
+    for session in sessions {
+        for verb in [
+            "",
+            "/events",
+            "/export",
+            "/views/window",
+            "/views/index",
+            "/views/summary",
+            "/views/continuation",
+            "/views/outputs",
+            "/memory",
+            "/checkpoints",
+            "/lineage",
+        ] {
+            paths.push(format!("/v1/sessions/{session}{verb}"));
+        }
+    }
+    for path in paths {
+        let asked = async { store.client.send(asked(Request::get, &path)).await };
+        let said = match store.runtime.block_on(asked) {
+            Ok(answer) => String::from_utf8_lossy(&answer.body).into_owned(),
+            Err(error) => error.to_string(),
+        };
+        assert!(WORDS.iter().all(|word| !said.contains(word)), "{path}: {said}");
+    }
+    let found = store.post("/v1/search", &json!({"q": "heliotrope", "wait_ms": 2000}));
+    assert_eq!(found["hits"], json!([]), "{found}");
+}
+
 #[test]
 fn a_redaction_takes_along_what_the_server_and_recorders_made_of_the_event() {
     for is_encrypted in [false, true] {
         let store = Store::new(is_encrypted);
-        // Titles: of a saved session, of an import, of the fork of one.
-        let context = json!({"conversation_context": SECRET});
-        let saved = store.post("/v1/workspaces/w/save", &context);
-        let saved = saved["session_id"].as_str().unwrap().to_owned();
-        let message = json!({"role": "user", "content": SECRET});
-        let chat = json!({"id": "chat", "messages": [message]}).to_string();
-        let chat = store.place.write("chat.jsonl", &chat).display().to_string();
-        store.run(&["import", &chat]);
-        store.post("/v1/sessions/chat/fork", &json!({"id": "fork", "at": "end"}));
-        for session in [&*saved, "chat", "fork"] {
-            let title = store.get(&format!("/v1/sessions/{session}"))["title"].clone();
-            assert_eq!(title, SECRET, "{session}");
-        }
-        // A source in a result, and the answer given again; an item of memory.
-        let url = "https://heliotrope.example/marzipan";
-        let events = json!({"events": [
-            {"id": "call", "type": "agent.tool_use", "call_id": "c", "name": "web_search", "input": {"q": "tides"}},
-            {"id": "result", "type": "agent.tool_result", "call_id": "c", "content": format!("# {SECRET}\n{url}")},
-        ]});
-        store.post("/v1/sessions/work/events?create=true", &events);
-        let cached = json!({"events": [{
-            "id": "again", "type": "agent.tool_result", "call_id": "c2", "content": SECRET,
-            "cached": {"position": 1, "age_ms": 5},
-        }]});
-        store.post("/v1/sessions/work/events", &cached);
-        let item = json!({"events": [{
-            "id": "item", "type": "memory.item", "kind": "episodic", "text": SECRET,
-            "positions": {"from": 1, "to": 2},
-        }]});
-        store.post("/v1/sessions/work/events", &item);
-        let kinds = |kind: &str| {
-            let events = store.events("work");
-            let of = events.into_iter().filter(|event| event["type"] == kind);
-            of.map(|event| event["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-        };
-        let found = kinds("source.found");
-        assert_eq!(found.len(), 1);
-        // A record of a hook whose last event has it whole.
-        let hash = blake3::hash(b"a record").to_hex();
-        let stop = json!({"events": [
-            {"id": format!("hook_~{hash}~"), "type": "agent.message", "content": SECRET},
-            {"id": format!("hook_~{hash}~-1"), "type": "session.status_idle", "raw": {"last": SECRET}},
-        ]});
-        let stopped = store.post("/v1/sessions/agent/events?create=true", &stop);
-        let ids: Vec<&str> =
-            stopped["data"].as_array().unwrap().iter().map(|e| e["id"].as_str().unwrap()).collect();
-
-        let redacted = store.redact("agent", ids[0]);
-        assert_eq!(redacted["copies"], json!([{"id": ids[1], "position": 1}]), "{redacted}");
-        let redacted = store.redact("work", "result");
-        let copies = redacted["copies"].as_array().unwrap();
-        let copies: Vec<&str> = copies.iter().map(|copy| copy["id"].as_str().unwrap()).collect();
-        assert_eq!(copies, [&*found[0], "again"], "{redacted}");
-        let memory = &redacted["memory"][0];
-        assert_eq!((&memory["memory_id"], &memory["redacted"]), (&json!("item"), &json!(false)));
-        let again = store.redact("work", "result");
-        assert_eq!((&again["redacted"], &again["memory"]), (&json!(true), &redacted["memory"]));
-        let path = "/v1/sessions/work/events/result/redact?with_memory=true";
-        assert_eq!(store.post(path, &json!({}))["memory"][0]["redacted"], true);
+        let saved = titled(&store);
+        let found = worked(&store);
+        redact_a_record(&store);
+        redact_the_result(&store, &found);
         for session in [&*saved, "chat"] {
             for event in store.events(session) {
                 if event.to_string().contains("heliotrope") {
@@ -308,35 +357,7 @@ fn a_redaction_takes_along_what_the_server_and_recorders_made_of_the_event() {
                 }
             }
         }
-        // No answer has the words.
-        let mut paths: Vec<String> = ["", "?order=asc"].map(|q| format!("/v1/sessions{q}")).into();
-        for session in [&*saved, "chat", "fork", "work", "agent"] {
-            for verb in [
-                "",
-                "/events",
-                "/export",
-                "/views/window",
-                "/views/index",
-                "/views/summary",
-                "/views/continuation",
-                "/views/outputs",
-                "/memory",
-                "/checkpoints",
-                "/lineage",
-            ] {
-                paths.push(format!("/v1/sessions/{session}{verb}"));
-            }
-        }
-        for path in paths {
-            let asked = async { store.client.send(asked(Request::get, &path)).await };
-            let said = match store.runtime.block_on(asked) {
-                Ok(answer) => String::from_utf8_lossy(&answer.body).into_owned(),
-                Err(error) => error.to_string(),
-            };
-            assert!(WORDS.iter().all(|word| !said.contains(word)), "{path}: {said}");
-        }
-        let found = store.post("/v1/search", &json!({"q": "heliotrope", "wait_ms": 2000}));
-        assert_eq!(found["hits"], json!([]), "{found}");
+        assert_unsaid(&store, &[&saved, "chat", "fork", "work", "agent"]);
         let store = store.stopped();
         let words: Vec<Vec<u8>> = WORDS.map(|word| word.as_bytes().to_vec()).into();
         assert_eq!(store.holding(&words), Vec::<String>::new(), "{is_encrypted}");

@@ -307,19 +307,8 @@ fn every_published_verb_and_tool_with_a_workspace_is_asked() {
     assert_eq!(tools, asked);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn only_a_session_of_work_of_the_same_workspace_becomes_a_successor() {
-    let house = House::plain().await;
-    settle(&house).await;
-    session(&house, "own", "/proj/bank").await;
-    session(&house, "bare", "").await;
-    session(&house, "away", "/proj/bank").await;
-    house.call("DELETE", "/v1/sessions/away", &[], None).await;
-    session(&house, "put", "/proj/bank").await;
-    house.post("/v1/sessions/put/archive", &json!({})).await;
-    let restore = "/v1/workspaces/%2Fproj%2Fbank/restore";
-    let kept = house.get("/v1/workspaces/%2Fproj%2Fbank/memory").await.json();
-    let notebook = kept["notebook"].as_str().unwrap();
+/// Sessions that continue no session of work of `/proj/bank`, each refused by its name.
+async fn refuses_successors(house: &House, restore: &str, notebook: &str) {
     for (successor, code) in [
         ("s-otterhound", "session_not_found"),
         ("s-marigold", "session_not_found"),
@@ -347,6 +336,22 @@ async fn only_a_session_of_work_of_the_same_workspace_becomes_a_successor() {
             }
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_session_of_work_of_the_same_workspace_becomes_a_successor() {
+    let house = House::plain().await;
+    settle(&house).await;
+    session(&house, "own", "/proj/bank").await;
+    session(&house, "bare", "").await;
+    session(&house, "away", "/proj/bank").await;
+    house.call("DELETE", "/v1/sessions/away", &[], None).await;
+    session(&house, "put", "/proj/bank").await;
+    house.post("/v1/sessions/put/archive", &json!({})).await;
+    let restore = "/v1/workspaces/%2Fproj%2Fbank/restore";
+    let kept = house.get("/v1/workspaces/%2Fproj%2Fbank/memory").await.json();
+    let notebook = kept["notebook"].as_str().unwrap();
+    refuses_successors(&house, restore, notebook).await;
     // Nothing was written or linked, so that the other workspaces say nothing of this one.
     let other = house.post("/v1/workspaces/%2Fproj%2Fsecret%2Fbank/restore", &json!({})).await;
     assert_eq!(of_others(&other.text, "otterhound"), [""; 0], "{}", other.text);

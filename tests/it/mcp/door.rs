@@ -16,7 +16,9 @@ use super::{
     server::{Server, Speaker},
 };
 
-pub const PATH: &str = "/mcp?toolsets=research,events,memory,graph,workspace";
+pub const PATH: &str = "/mcp?toolsets=research,events,memory,workspace";
+/// The same with every toolset.
+const EVERY: &str = "/mcp?toolsets=research,events,memory,graph,workspace";
 
 /// A way to the tools, with a connection of its own.
 pub enum Door {
@@ -41,12 +43,12 @@ impl Door {
                 Self::Stdio(pipes)
             }
             "/mcp 2025-11-25" => {
-                let mut speaker = Speaker::new(server, PATH);
+                let mut speaker = Speaker::new(server, EVERY);
                 speaker.initialize("2025-11-25").await;
                 Self::Connected(speaker)
             }
             "/mcp 2026-07-28" => {
-                let mut speaker = Speaker::new(server, PATH);
+                let mut speaker = Speaker::new(server, EVERY);
                 speaker.headers.push(("sessionlog-connection", name));
                 Self::Alone(speaker)
             }

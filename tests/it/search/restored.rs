@@ -72,9 +72,7 @@ impl Desk {
     async fn fill(&self, session: &str, events: usize, text: impl Fn(usize) -> String) {
         let new = json!({"id": session});
         assert_eq!(self.house.post("/v1/sessions", &new).await.status, 201);
-        let event = |n: usize| {
-            json!({"id": format!("{session}-{n}"), "type": "user.message", "content": text(n)})
-        };
+        let event = |n: usize| json!({"id": format!("{session}-{n}"), "type": "user.message", "content": text(n)});
         let events: Vec<Value> = (0..events).map(event).collect();
         let path = format!("/v1/sessions/{session}/events");
         let answer = self.house.post(&path, &json!({"events": events})).await;
@@ -120,8 +118,8 @@ async fn files_of_the_index_from_before_a_redaction_that_are_put_back_tell_nothi
         let before = derived(&sim);
         assert!(before.len() > usize::from(by_meaning), "{}", before.len());
         let desk = Desk::on(&sim, by_meaning).await;
-        let path = format!("/v1/sessions/secret/events/secret-350/redact");
-        assert_eq!(desk.house.call("POST", &path, &[], None).await.status, 200);
+        let path = "/v1/sessions/secret/events/secret-350/redact";
+        assert_eq!(desk.house.call("POST", path, &[], None).await.status, 200);
         let questions = [WORD, "heron 349", "survey", "osprey 3", "wolp*"];
         let mut answers = Vec::new();
         for words in questions {
@@ -227,6 +225,7 @@ async fn vectors_stay_while_no_embedder_is_set() {
     assert_eq!(derived(&sim).len(), with, "they are asked for again only where they are lost");
 }
 
+#[expect(clippy::disallowed_types, reason = "files are written over while they are in use")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_of_the_index_that_is_written_over_while_it_is_open_is_made_anew() {
     use std::os::unix::fs::FileExt as _;
