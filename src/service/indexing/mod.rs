@@ -190,6 +190,7 @@ impl Service {
     ) -> (Arc<ScopeIndex>, bool) {
         let index = self.indexing.of(scope);
         index.want();
+        index.try_again(self.monotonic());
         if let Some(embedding) = &self.embedding {
             embedding.of(scope).want();
             self.look_again();
