@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::{
     anthropic::{self, Bodies},
     members::{Members, Object, listed, quote},
+    refusal,
 };
 use crate::event::kinds;
 
@@ -38,7 +39,9 @@ impl Claude {
                 vec![(kinds::CONTEXT_COMPACTED, self.compacted(content))]
             }
             (Some("user"), Some(content)) if says("isMeta") => anthropic::bodies("system", content),
-            (Some("user"), Some(content)) => anthropic::bodies("user", content),
+            (Some("user"), Some(content)) => {
+                refusal::marked(line, anthropic::bodies("user", content))
+            }
             (Some("assistant"), Some(content)) => anthropic::bodies("assistant", content),
             (Some("system"), _) => {
                 self.note(line);

@@ -79,8 +79,8 @@ impl Service {
         }
         let remembered = self.remembered(caller, via);
         if !remembered.fresh
-            && let Some(session) = &via.session
-            && let Some(session) = self.end_of_line(caller, session).await?
+            && let Some(session) = self.started(caller, via).await?
+            && let Some(session) = self.end_of_line(caller, &session).await?
         {
             return Ok((session, BoundBy::Started));
         }
@@ -92,6 +92,15 @@ impl Service {
             Meant::One(session) if !remembered.fresh => Ok((session, BoundBy::Directory)),
             _ => Err(self.session_required(caller, via, &locals).await?),
         }
+    }
+
+    /// The session of the caller's agent: that it works in now, or that the caller was started for.
+    pub(super) async fn started(
+        &self,
+        caller: &Caller,
+        via: &Via,
+    ) -> ServiceResult<Option<SessionId>> {
+        Ok(self.of_agent(caller, via).await?.or_else(|| via.session.clone()))
     }
 
     /// What the caller's connection used last; a notebook is no session to continue, though a front

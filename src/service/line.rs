@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     event::{Event, Position, Range, SessionId, SessionKey, Timestamp, kinds},
+    projection::Facts,
     store::{Fill, Listing, Only, Read, SessionInfo},
 };
 
@@ -129,6 +130,29 @@ impl Service {
         }
         line.reverse();
         Ok(line)
+    }
+
+    /// The session that a reader of one without a task and without research is shown in its place,
+    /// and up to where: the nearest of those that it continues which has some.
+    pub(super) async fn stand_in(
+        &self,
+        key: &SessionKey,
+    ) -> ServiceResult<Option<(SessionKey, Position)>> {
+        let says = |_: &SessionInfo, facts: &Facts| {
+            let research = &facts.research;
+            let has_research = research.goal().is_some() || !research.steps().is_empty();
+            facts.progress.task().is_some() || has_research
+        };
+        if read_before(&self.store.info(key).await?).is_none() || self.peek_facts(key, says).await?
+        {
+            return Ok(None);
+        }
+        for link in self.line_before(key).await?.into_iter().rev() {
+            if self.peek_facts(&link.key, says).await? {
+                return Ok(Some((link.key, link.to)));
+            }
+        }
+        Ok(None)
     }
 
     /// The sessions of a workspace that continue another, by the one they continue.

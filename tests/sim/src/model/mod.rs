@@ -30,7 +30,7 @@ use sessionlog::{
     env::{Clock, Entropy},
     event::{
         Batch, BatchKey, Event, EventId, Fence, NewNote, Note, Position, Range, Scope, SessionHash,
-        SessionId, SessionKey, TenantId, Timestamp, UserId, limits,
+        SessionId, SessionKey, TenantId, Timestamp, UserId, WORKSPACE_MOVED, limits,
     },
     log::REDACTED,
 };
@@ -356,6 +356,9 @@ impl Store for Model {
                     session.info.bytes += title.as_ref().map_or(0, String::len) as u64;
                     session.info.title = title;
                 }
+                let moves = change.metadata.get(WORKSPACE_MOVED).cloned().flatten();
+                let only_moves = moves.is_some() && change.metadata.len() == 1;
+                session.info.workspace = moves.or(session.info.workspace.take());
                 pair(&mut session.info, change.metadata);
                 match change.archive {
                     Some(true) => drop(session.info.archived_at.get_or_insert(now)),
@@ -364,7 +367,9 @@ impl Store for Model {
                 }
                 session.deleted |= change.delete || change.discard;
                 session.expired |= change.delete && !change.discard;
-                session.info.updated_at = now.max(session.info.updated_at);
+                if !only_moves {
+                    session.info.updated_at = now.max(session.info.updated_at);
+                }
                 Ok(session.info.clone())
             })
         }
