@@ -21,16 +21,19 @@ const AGENTS_MAX: usize = 10_000;
 const STARTS_MAX: usize = 64;
 /// Bytes of the processes of a start.
 const PROCESS_BYTES_MAX: usize = 256;
-/// How an agent's program says that it begins; after anything else it worked in another session.
-const FIRST: &str = "startup";
+/// How an agent's program says that it begins anew in the same process, that it enters another
+/// session, perhaps in the same process, and that it keeps its session.
+const CLEAR: &str = "clear";
+const MOVES: [&str; 3] = [CLEAR, "resume", "fork"];
+const COMPACT: &str = "compact";
 
 /// A start of an agent.
 #[derive(Clone, Debug)]
 struct Start {
     session: SessionId,
     at: Timestamp,
-    /// Whether the same process worked in another session before.
-    moves: bool,
+    /// How it began.
+    source: String,
     /// Which process of the caller it names, the nearest first; none of another agent.
     rank: Option<usize>,
 }
@@ -66,11 +69,11 @@ fn said(event: &NewEvent) -> Option<String> {
         return None;
     }
     let StartBody { process, source } = body::read(&event.body)?;
-    let process = process.join(",");
-    let moves = source.is_some_and(|source| source != FIRST);
+    let (process, source) = (process.join(","), source.unwrap_or_default());
+    let is_plain = |text: &str| text.len() <= PROCESS_BYTES_MAX && !text.contains('@');
     let at = event.created_at?.0;
-    (process.len() <= PROCESS_BYTES_MAX && !process.contains('@'))
-        .then(|| format!("{process}@{at}@{moves}"))
+    (source != COMPACT && is_plain(&process) && is_plain(&source))
+        .then(|| format!("{process}@{at}@{source}"))
 }
 
 /// The start that a session's metadata has, as a caller with these processes sees it.
@@ -78,9 +81,9 @@ fn start(info: &SessionInfo, process: &[String]) -> Option<Start> {
     let mut parts = info.metadata.get(&name())?.split('@');
     let names: Vec<&str> = parts.next()?.split(',').collect();
     let at = Timestamp(parts.next()?.parse().ok()?);
-    let moves = parts.next() == Some("true");
+    let source = parts.next()?.to_owned();
     let rank = process.iter().position(|own| names.contains(&own.as_str()));
-    Some(Start { session: info.key.session.clone(), at, moves, rank })
+    Some(Start { session: info.key.session.clone(), at, source, rank })
 }
 
 impl Agents {
@@ -114,22 +117,22 @@ impl Service {
                 if one.rank.is_some() { &mut own } else { &mut here }.push(one.clone());
             }
         }
-        // Where its processes are known by other names: the only session of its directory that an
-        // agent moved into.
-        if ended && own.is_empty() {
-            here.retain(|one| one.moves);
-            return Ok(match &*here {
-                [one] => Some(one.session.clone()),
-                _ => None,
-            });
+        if ended {
+            // The session that it moved to; where its processes are known by other names, the only
+            // one of its directory that an agent moved to.
+            let moved = |one: &Start| MOVES.contains(&&*one.source);
+            let nearest = own.into_iter().find(&moved);
+            here.retain(moved);
+            let alone = here.pop().filter(|_| here.is_empty());
+            return Ok(nearest.or(alone).map(|one| one.session));
         }
-        let is_first = |one: &&Start| Some(&one.session) == via.session.as_ref();
-        Ok(match own.first() {
-            // Two that began anew in one process are not one agent.
-            Some(last) if first.is_some() && !last.moves && !is_first(&last) => None,
-            Some(last) if first.is_none() && !last.moves && own.len() > 1 && !ended => None,
-            last => last.map(|last| last.session.clone()),
-        })
+        let several = own.len() > 1;
+        let last = own.into_iter().next().filter(|last| {
+            // Its process may be a host of several agents: only a clear says that one was left.
+            let is_first = first.as_ref().is_some_and(|info| info.key.session == last.session);
+            last.source == CLEAR || is_first || first.is_none() && !several
+        });
+        Ok(last.map(|last| last.session))
     }
 
     /// Starts of the caller's agent, by the nearest process that it has in common with some, and

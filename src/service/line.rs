@@ -147,10 +147,13 @@ impl Service {
         {
             return Ok(None);
         }
-        for link in self.line_before(key).await?.into_iter().rev() {
-            if self.peek_facts(&link.key, says).await? {
+        let mut line = self.line_before(key).await?;
+        let mut nearest = line.pop();
+        while let Some(link) = nearest.take() {
+            if line.is_empty() || self.peek_facts(&link.key, says).await? {
                 return Ok(Some((link.key, link.to)));
             }
+            nearest = line.pop();
         }
         Ok(None)
     }
