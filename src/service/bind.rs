@@ -11,6 +11,7 @@ use super::{
     added::event,
     directory::{Local, Meant, meant},
     is_notebook,
+    worked::worked_at,
 };
 use crate::{
     env::sync::{Mutex, MutexGuard},
@@ -273,7 +274,7 @@ impl Service {
         Ok(offered.into_iter().map(|(info, here)| candidate(info, here)).collect())
     }
 
-    /// The `count` sessions written to last, in a working directory or in the whole scope, without
+    /// The `count` sessions worked in last, in a working directory or in the whole scope, without
     /// notebooks.
     pub(super) async fn latest(
         &self,
@@ -283,7 +284,7 @@ impl Service {
     ) -> ServiceResult<Vec<SessionInfo>> {
         let order = move |found: &mut Vec<SessionInfo>| {
             found.sort_by(|a, b| {
-                let place = |info: &SessionInfo| (info.updated_at, info.created_at);
+                let place = |info: &SessionInfo| (worked_at(info), info.created_at);
                 place(b).cmp(&place(a)).then_with(|| b.key.session.cmp(&a.key.session))
             });
             found.truncate(count);

@@ -72,6 +72,14 @@ pub(super) fn saved_at(info: &SessionInfo) -> Option<Position> {
     info.metadata.get(&saved())?.parse().ok().map(Position)
 }
 
+/// Whether a session was imported beside another one, which has the work itself: a copy of its
+/// transcript, or that of a subagent.
+pub(super) fn is_beside(info: &SessionInfo) -> bool {
+    let of = info.key.session.as_str().rsplit_once('.').map(|(_, of)| of);
+    let is_one = of.is_some_and(|of| of == "transcript" || of.starts_with("agent-"));
+    is_one && info.metadata.contains_key("import.shape")
+}
+
 /// Whether an event is work, and not a note of a program that a session begins or continues.
 pub(super) fn is_work(event: &Event) -> bool {
     !matches!(

@@ -60,6 +60,7 @@ mod via;
 mod views;
 mod wake;
 mod window;
+mod worked;
 
 use std::{
     sync::{Arc, atomic::AtomicU64},

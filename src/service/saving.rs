@@ -6,8 +6,12 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, added::event, checkpoints::Before,
-    is_notebook, line::saved, titles::title_of,
+    Caller, Code, Service, ServiceError, ServiceResult,
+    added::event,
+    checkpoints::Before,
+    is_notebook,
+    line::{is_beside, saved},
+    titles::title_of,
 };
 use crate::{
     event::{Batch, BatchKey, NewEvent, NewNote, Position, SessionId, kinds, limits},
@@ -147,7 +151,7 @@ impl Service {
                 let is_new = info.key.session == session_of(workspace, key);
                 return Ok((info, is_new));
             }
-            if latest.is_none() && self.has_work(&info).await {
+            if latest.is_none() && !is_beside(&info) && self.has_work(&info).await {
                 latest = Some(info);
             }
         }
