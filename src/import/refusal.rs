@@ -10,12 +10,13 @@ use super::{
 use crate::event::kinds;
 
 /// How the answer to a refused call begins, and who refused it.
-const BEGINNINGS: [(&str, &str); 6] = [
+const BEGINNINGS: [(&str, &str); 7] = [
     ("The user doesn't want to proceed with this tool use", USER),
     ("The user doesn't want to take this action", USER),
     ("[Request interrupted by user", USER),
     ("Permission for this tool use was denied. The tool use was rejected", USER),
     ("Permission to use ", RULE),
+    ("Claude requested permissions to ", RULE),
     ("Permission for this action has been denied", RULE),
 ];
 const USER: &str = "user";
@@ -30,7 +31,7 @@ const MADE: [&str; 2] = ["The user wants to clarify these questions", "[Request 
 pub(super) fn marked(line: &Members, bodies: Bodies) -> Bodies {
     let kind = line.text("toolDenialKind");
     let by = match kind.as_deref() {
-        Some(kind) if kind.starts_with("user") => Some(USER),
+        Some("user-rejected" | "interrupted" | "cancelled") => Some(USER),
         Some(_) => Some(RULE),
         None => line.text("toolUseResult").filter(|text| text.contains("rejected")).map(|_| USER),
     };
