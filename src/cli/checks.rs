@@ -233,8 +233,8 @@ fn owner(config: &Config, health: &Health) -> Check {
     }
 }
 
-/// Whether a process runs other bytes than this one, where the system shows them: a program that was
-/// replaced runs on until its process ends.
+/// Whether a process runs other bytes than this one, where the system shows them: a program that
+/// was replaced is still run by a process that began before.
 fn runs_another_build(pid: u64) -> bool {
     let places = ["/proc/self/exe".to_owned(), format!("/proc/{pid}/exe")];
     let [own, other] = places.each_ref().map(|path| files::identity(Path::new(path)).ok());

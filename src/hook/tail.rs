@@ -1,6 +1,7 @@
 //! What no hook reports: the agent's words between calls, calls that were refused, and the usage of
-//! its model. It is read from the program's transcript where the last reading ended, and recorded with the hook's event, which
-//! notes how far the reading went. It must not open the transcript, nor know its lines.
+//! its model. It is read from the program's transcript where the last reading ended, and recorded
+//! with the hook's event, which notes how far the reading went. It must not open the transcript,
+//! nor know its lines.
 
 use std::{collections::VecDeque, io};
 

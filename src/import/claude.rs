@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{
     anthropic::{self, Bodies},
-    members::{Members, Object, listed, quote},
+    members::{Members, Object, listed, quote, text_of},
     refusal,
 };
 use crate::event::kinds;
@@ -122,14 +122,4 @@ fn aside(line: &Members, (kind, mut body): (&'static str, Object)) -> (&'static 
         other => other,
     };
     (kind, body)
-}
-
-/// The words of a content.
-pub(super) fn text_of(content: &RawValue) -> String {
-    if let Ok(text) = serde_json::from_str::<String>(content.get()) {
-        return text;
-    }
-    let blocks: Vec<Members> = listed(content).unwrap_or_default();
-    let texts: Vec<String> = blocks.iter().filter_map(|block| block.text("text")).collect();
-    texts.join("\n")
 }

@@ -126,6 +126,16 @@ pub(super) fn listed<T: DeserializeOwned>(list: &RawValue) -> Option<Vec<T>> {
     serde_json::from_str(json::list(list.get(), 2)?).ok()
 }
 
+/// The words of a content.
+pub(super) fn text_of(content: &RawValue) -> String {
+    if let Ok(text) = serde_json::from_str::<String>(content.get()) {
+        return text;
+    }
+    let blocks: Vec<Members> = listed(content).unwrap_or_default();
+    let texts: Vec<String> = blocks.iter().filter_map(|block| block.text("text")).collect();
+    texts.join("\n")
+}
+
 /// A text as JSON.
 pub(super) fn quote(text: &str) -> String {
     Value::from(text).to_string()

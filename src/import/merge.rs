@@ -8,9 +8,8 @@ use serde_json::Value;
 
 use super::{
     Sent,
-    claude::text_of,
     draft::{Draft, Name, Named, event},
-    members::{Members, Object},
+    members::{Members, Object, text_of},
 };
 use crate::{
     client::{Client, ClientError, Request, session_path},

@@ -4,8 +4,7 @@
 
 use super::{
     anthropic::Bodies,
-    claude::text_of,
-    members::{Members, Object, quote},
+    members::{Members, Object, quote, text_of},
 };
 use crate::event::kinds;
 
@@ -22,7 +21,7 @@ const BEGINNINGS: [(&str, &str); 7] = [
 const USER: &str = "user";
 const RULE: &str = "rule";
 /// What stands before and behind the words of the person.
-const BEFORE: &str = "he user said:\n";
+const BEFORE: &str = " user said:\n";
 const BEHIND: &str = "\n\nNote: The user's next message may contain";
 /// How words begin that the program wrote for a person.
 const MADE: [&str; 2] = ["The user wants to clarify these questions", "[Request interrupted"];

@@ -1,6 +1,7 @@
 //! What a program's transcript says beyond its hooks: the agent's words between calls, calls that
-//! were refused or failed, what a person said with a refusal, and what requests took. Whole lines are read from a byte offset on, each with the id of an import. It
-//! must not open a file, nor take what a hook records.
+//! were refused or failed, what a person said with a refusal, and what requests took. Whole lines
+//! are read from a byte offset on, each with the id of an import. It must not open a file, nor take
+//! what a hook records.
 
 use std::{
     collections::BTreeMap,
@@ -10,10 +11,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    claude::{Claude, says, text_of},
+    claude::{Claude, says},
     codex,
     draft::{Name, event},
-    members::{Members, Object, quote},
+    members::{Members, Object, quote, text_of},
     transcript::{Program, head, name_of_line},
 };
 use crate::{

@@ -1,7 +1,7 @@
 //! The notebook of a workspace: a session of the server's own making that keeps what was learned in
-//! no single session of it. Its id follows from the workspace that it was begun in; where it was moved
-//! to another, an empty session with an id of that one names it. It is bound, offered and listed
-//! nowhere, and does not expire. It must not know what it keeps.
+//! no single session of it. Its id follows from the workspace that it was begun in; where it was
+//! moved to another, an empty session with an id of that one names it. It is bound, offered and
+//! listed nowhere, and does not expire. It must not know what it keeps.
 
 use super::{
     Caller, Code, RESERVED_METADATA, Service, ServiceError, ServiceResult, store_error::unwritten,

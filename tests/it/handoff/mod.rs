@@ -244,7 +244,7 @@ async fn content_without_a_session_is_saved_with_the_latest_work_or_begins_one()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_changes_nothing_leaves_the_order_of_sessions_alone() {
+async fn a_request_that_changes_nothing_leaves_the_order_of_sessions_alone() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         append(house, "one", json!(work())).await;

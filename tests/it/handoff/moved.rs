@@ -32,7 +32,7 @@ async fn remembered(house: &House, workspace: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_workspace_has_is_found_under_its_new_name_and_not_under_the_old_one() {
+async fn a_moved_workspace_is_found_under_its_new_name_and_not_under_the_old_one() {
     over_every_engine(async |house| {
         session(house, "old", "/work/bank").await;
         append(house, "old", json!(work())).await;

@@ -133,6 +133,7 @@ fn a_rejected_call_is_closed_and_what_the_person_said_is_an_instruction() {
 #[test]
 fn a_call_without_a_result_is_open_until_its_turn_ends_and_then_changed_nothing() {
     for (name, more) in [
+        ("PreToolUse", json!({ "tool_name": "Read", "tool_use_id": "r1" })),
         ("Stop", json!({})),
         ("StopFailure", json!({ "error": "rate_limit" })),
         ("UserPromptSubmit", json!({ "prompt": "Leave it", "prompt_id": "p2" })),
@@ -140,13 +141,12 @@ fn a_call_without_a_result_is_open_until_its_turn_ends_and_then_changed_nothing(
     ] {
         let agent = Agent::new();
         agent.call("b1", "Bash", json!({ "command": "git push --force" }), None);
-        let woken = agent.place.run(&["wake", SESSION, "--json"]).ok();
-        assert!(woken.contains("\"b1\""), "it is under way: {woken}");
         agent.tell(name, more);
-        let woken = agent.place.run(&["wake", SESSION, "--steal", "--json"]).ok();
-        assert!(!woken.contains("\"b1\""), "{name}: {woken}");
+        let is_under_way = name == "PreToolUse";
+        let woken = agent.place.run(&["wake", SESSION, "--json"]).ok();
+        assert_eq!(woken.contains("\"b1\""), is_under_way, "{name}: {woken}");
         let view = agent.view();
-        assert!(!view.contains("git push"), "{name}: {view}");
+        assert_eq!(view.contains("git push"), is_under_way, "{name}: {view}");
     }
 }
 
@@ -167,7 +167,7 @@ fn a_result_that_comes_after_the_next_prompt_is_one_all_the_same() {
 }
 
 #[test]
-fn what_a_rule_denies_is_refused_as_the_hook_says_and_once() {
+fn a_call_that_a_rule_denies_is_refused_once_with_the_reason_of_the_hook() {
     let agent = Agent::new();
     let input = json!({ "command": "git push --force" });
     agent.call("b1", "Bash", input.clone(), None);
@@ -180,7 +180,8 @@ fn what_a_rule_denies_is_refused_as_the_hook_says_and_once() {
     let of_call = agent.of_call("b1");
     assert_eq!(of_call.len(), 2, "{of_call:?}");
     assert_eq!((&of_call[1]["refused"], &of_call[1]["content"]), (&json!("rule"), &json!(why)));
-    assert!(!agent.view().contains("git push"), "{}", agent.view());
+    let view: Value = serde_json::from_str(&agent.view()).unwrap();
+    assert!(!view["changes"].to_string().contains("git push"), "{view}");
 }
 
 #[test]
@@ -215,8 +216,9 @@ fn a_turn_that_is_interrupted_leaves_no_open_call_and_no_word_of_the_program() {
     assert_eq!(agent.of_call("b1").len(), 2);
     let prompts = kinds(&agent.place, SESSION);
     assert_eq!(prompts.iter().filter(|kind| *kind == "user.message").count(), 2, "{prompts:?}");
-    let view = agent.view();
-    assert!(!view.contains("rebase") && view.contains("Only look"), "{view}");
+    let view: Value = serde_json::from_str(&agent.view()).unwrap();
+    assert!(!view["changes"].to_string().contains("rebase"), "{view}");
+    assert!(view["instructions"].to_string().contains("Only look"), "{view}");
     let other = of("other", claude("SessionStart", &json!({ "source": "startup" })));
     let start = super::hook(&agent.place, &other);
     assert!(!start.out.contains("rebase"), "{}", start.out);

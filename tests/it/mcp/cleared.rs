@@ -127,7 +127,7 @@ async fn two_agents_in_one_directory_write_to_their_own_sessions_whatever_either
         (&["p1"][..], &["p2"][..]),
         // Below one shell, which neither is.
         (&["shell-1", "terminal"][..], &["shell-2", "terminal"][..]),
-        // Two sessions of one process that began anew are told apart by what their tools began with.
+        // Two of one process that began anew: the environment of the tools says which.
         (&["p"][..], &["p"][..]),
     ] {
         let yard = Yard::new().await;

@@ -220,6 +220,8 @@ impl Model {
 fn pair(info: &mut SessionInfo, pairs: BTreeMap<String, Option<String>>) {
     for (name, value) in pairs {
         info.bytes += (name.len() + value.as_ref().map_or(0, String::len)) as u64;
+        let moved = value.clone().filter(|_| name == WORKSPACE_MOVED);
+        info.workspace = moved.or(info.workspace.take());
         match value {
             Some(value) => info.metadata.insert(name, value),
             None => info.metadata.remove(&name),
@@ -356,9 +358,8 @@ impl Store for Model {
                     session.info.bytes += title.as_ref().map_or(0, String::len) as u64;
                     session.info.title = title;
                 }
-                let moves = change.metadata.get(WORKSPACE_MOVED).cloned().flatten();
-                let only_moves = moves.is_some() && change.metadata.len() == 1;
-                session.info.workspace = moves.or(session.info.workspace.take());
+                let names: Vec<&str> = change.metadata.keys().map(|name| &**name).collect();
+                let at = if names == [WORKSPACE_MOVED] { Timestamp(0) } else { now };
                 pair(&mut session.info, change.metadata);
                 match change.archive {
                     Some(true) => drop(session.info.archived_at.get_or_insert(now)),
@@ -367,9 +368,7 @@ impl Store for Model {
                 }
                 session.deleted |= change.delete || change.discard;
                 session.expired |= change.delete && !change.discard;
-                if !only_moves {
-                    session.info.updated_at = now.max(session.info.updated_at);
-                }
+                session.info.updated_at = at.max(session.info.updated_at);
                 Ok(session.info.clone())
             })
         }
