@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{SESSION, claude, quiet};
+use super::{SESSION, claude, quiet, told_to_model};
 use crate::program::Place;
 
 const RESTORED: &str = "sessionlog kept earlier sessions of this directory.\n<sessionlog \
@@ -174,4 +174,29 @@ fn an_import_leaves_out_times_that_were_paused_and_paths_that_are_excluded() {
     let path = place.write(&format!("{other}.jsonl"), &now);
     let report = place.run(&["import", path.to_str().unwrap(), "--json"]).json();
     assert_eq!((&report["kept_out"], &report["added"]), (&json!(8), &json!(0)), "{report}");
+}
+
+#[test]
+fn a_transcript_of_march_that_is_imported_today_is_not_the_latest_work() {
+    let place = Place::new();
+    work(&place);
+    for number in 2..5 {
+        let other = format!("0198c5d2-f0a0-7a1b-8c3d-00000000000{number}");
+        let text = transcript().replace(SESSION, &other).replace("anchor", "bollard");
+        let path = place.write(&format!("{other}.jsonl"), &text);
+        place.run(&["import", path.to_str().unwrap()]).ok();
+    }
+    let restored = place.run(&["handoff", "restore", "/home/ada/proj", "--look", "--json"]).json();
+    assert_eq!(restored["continues"], SESSION, "{restored}");
+    assert_eq!(restored["notices"].as_array().map_or(0, Vec::len), 0, "{restored}");
+    let start = claude("SessionStart", &json!({ "source": "startup" }));
+    let (text, data) = told_to_model(&place, &super::of("new", start));
+    assert_eq!(data["last_session"]["session"], SESSION, "{data}");
+    assert!(text.contains("anchor") && !text.contains("bollard"), "{text}");
+    // What is recorded in one of them since is.
+    let resumed = "0198c5d2-f0a0-7a1b-8c3d-000000000003";
+    let prompt = json!({ "prompt": "Weigh the bollard, too", "prompt_id": "p9" });
+    quiet(&place, &super::of(resumed, claude("UserPromptSubmit", &prompt)));
+    let restored = place.run(&["handoff", "restore", "/home/ada/proj", "--look", "--json"]).json();
+    assert_eq!(restored["continues"], resumed, "{restored}");
 }
