@@ -49,7 +49,8 @@ type Settings<'a> = (&'a Config, &'a Environment);
 fn is_own(workspace: &str, environment: &Environment) -> bool {
     let Some(project) = connect::project(environment) else { return false };
     let top = project.root.as_deref().unwrap_or(&project.directory);
-    let mut own = project.directory.ancestors().take_while(|path| path.starts_with(top));
+    let place = project.place();
+    let mut own = place.ancestors().take_while(|path| path.starts_with(top));
     own.any(|path| path == Path::new(workspace))
 }
 
@@ -93,7 +94,7 @@ async fn save(
         .iter()
         .map(|path| NewFile { path: path.display().to_string(), ..NewFile::default() });
     asked.file_references.extend(files);
-    let local = connect::local(settings.0)?;
+    let local = connect::local(settings.0, settings.1)?;
     let mut tree = serde_json::to_value(&asked).map_err(std::io::Error::from)?;
     local.hash(&place.workspace, is_own(&place.workspace, settings.1), &mut tree, false);
     let said = saved_texts(&tree, false);
@@ -129,7 +130,7 @@ async fn restore(
         create: wanted.look.then_some(false),
         explain: wanted.explain,
     };
-    let local = connect::local(settings.0)?;
+    let local = connect::local(settings.0, settings.1)?;
     let found = client.call::<RestoreWork>(&place, &NoQuery {}, &asked).await?;
     let mut tree = serde_json::to_value(&found).map_err(std::io::Error::from)?;
     let is_own = is_own(&place.workspace, settings.1);

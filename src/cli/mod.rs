@@ -63,6 +63,7 @@ mod verify;
 mod view;
 mod why;
 mod work;
+mod workspace;
 
 use std::{io::Write as _, process::ExitCode};
 
@@ -277,6 +278,7 @@ async fn ask(
         Verb::Graph(wanted) => graph::run(&client, wanted, screen).await,
         Verb::Mark(wanted) => memory::mark(&client, wanted, screen).await,
         Verb::Handoff(wanted) => handoff::run(&client, wanted, (config, environment), screen).await,
+        Verb::Workspace(wanted) => workspace::run(&client, wanted, screen).await,
         Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
         Verb::History(wanted) => work::history(&client, &wanted, screen).await,
         Verb::Why(wanted) => why::run(&client, &wanted, screen).await,
@@ -297,7 +299,9 @@ async fn ask(
         Verb::Rewind(wanted) => fork::rewind(&client, wanted, screen).await,
         Verb::Fork(wanted) => fork::fork(&client, wanted, screen).await,
         Verb::Diff(wanted) => fork::diff(&client, wanted, screen).await,
-        Verb::Import(import) => transfer::import(&client, import, screen).await,
+        Verb::Import(import) => {
+            transfer::import(&client, import, config, environment, screen).await
+        }
         Verb::Export(export) => transfer::export(&client, export, config, screen).await,
         Verb::Proxy(wanted) => proxy::run(client, wanted, config, environment).await,
         Verb::Mcp(wanted) => mcp::run(client, wanted, config, environment, screen).await,
