@@ -3,7 +3,7 @@
 //! shown. It must not rank.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::Arc,
 };
@@ -11,7 +11,7 @@ use std::{
 use super::{
     Caller, Service, ServiceResult,
     doubt::{Doubt, READS_MAX, Standing},
-    indexing::ScopeIndex,
+    indexing::{Coverage, ScopeIndex},
     places::Place,
 };
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
         body::{self, MemoryBody},
     },
     search::{self, EventText, Near, SearchQuery, Snippet, snippet},
-    store::{Fill, Read, SessionInfo},
+    store::{Fill, Read, SessionInfo, StoreError},
 };
 
 /// Bytes of a hit's text, and of an event beside it.
@@ -125,6 +125,8 @@ pub(super) struct Looked {
     /// Bytes of bodies that may still be read.
     bytes_left: usize,
     place: Option<Place>,
+    /// Sessions of which the log did not serve a hit, because it is damaged.
+    hurt: BTreeMap<SessionId, Position>,
 }
 
 /// A hit's events and what is shown of them.
@@ -140,13 +142,18 @@ struct Drawn {
 
 impl Looked {
     pub(super) fn new() -> Self {
-        let (infos, place) = (HashMap::new(), None);
-        Self { infos, reads: READS_MAX, bytes_left: PAGE_BYTES, place }
+        let (infos, place, hurt) = (HashMap::new(), None, BTreeMap::new());
+        Self { infos, reads: READS_MAX, bytes_left: PAGE_BYTES, place, hurt }
     }
 
     /// Whether nothing more may be read for this page.
     pub(super) fn is_spent(&self) -> bool {
         self.bytes_left == 0
+    }
+
+    /// Names the sessions that hits were not served of.
+    pub(super) fn name_hurt(self, coverage: &mut Coverage) {
+        self.hurt.into_iter().for_each(|(session, tail)| coverage.add_hurt(session, tail));
     }
 }
 
@@ -212,6 +219,15 @@ impl Service {
         events
     }
 
+    /// Whether a damaged session cannot serve an event that it has.
+    async fn is_hurt(&self, key: &SessionKey, at: Position) -> bool {
+        let range = Range::new(at, at.plus(1));
+        let read =
+            Read { range, events_max: 1, bytes_max: 1, fill: Fill::Forward, allow_gaps: false };
+        let read = self.store.read(key, read).await;
+        matches!(read, Err(StoreError::SessionDamaged { .. } | StoreError::Io { .. }))
+    }
+
     /// A hit with its text from the log, and a number that is the same for the same passage; `None`
     /// when the log does not serve it any more.
     pub(super) async fn shown(
@@ -239,6 +255,13 @@ impl Service {
         let (from, to) = (found.position.0.saturating_sub(around), found.position.0 + 1 + around);
         let range = Range::new(Position(from), Position(to).min(info.tail));
         let events = self.hit_events(&key, found.position, range).await;
+        if events.iter().all(|event| event.position != found.position)
+            && self.is_hurt(&key, found.position).await
+        {
+            looked.hurt.insert(session, info.tail);
+            looked.place = Some(place);
+            return Ok(None);
+        }
         let bytes = bytes_of(&events);
         looked.bytes_left = looked.bytes_left.saturating_sub(bytes);
         let (query, of) = (Arc::clone(query), (found.position, found.piece, found.is_by_words));
@@ -309,7 +332,8 @@ fn drawn(
     if said.text.is_empty() || !query.fits(&said.text) || !admits {
         return None;
     }
-    let passage = said.piece(piece);
+    let item = item_text(&event);
+    let passage = item.as_deref().unwrap_or_else(|| said.piece(piece));
     let shown = snippet(query.words(), passage, SNIPPET_BYTES);
     let mut hasher = DefaultHasher::new();
     passage.hash(&mut hasher);
@@ -318,11 +342,39 @@ fn drawn(
         Beside {
             position: event.position,
             kind: event.kind.clone(),
-            text: fit(EventText::of(event).text.trim(), BESIDE_BYTES).text,
+            text: fit(&shown_text(event), BESIDE_BYTES).text,
         }
     });
     let beside = beside.collect();
     Some(Drawn { who: said.speaker, shown, passage: hasher.finish(), beside, event, events })
+}
+
+/// What is shown of an event that was not looked for.
+pub(super) fn shown_text(event: &Event) -> String {
+    item_text(event).unwrap_or_else(|| EventText::of(event).text.trim().to_owned())
+}
+
+/// What an item of memory says, and what is said of it by the names of its members; `None` of any
+/// other event.
+fn item_text(event: &Event) -> Option<String> {
+    let is_item = event.kind.as_str() == kinds::MEMORY_ITEM;
+    let item = is_item.then(|| body::read::<MemoryBody>(&event.body)).flatten()?;
+    let from = item.from.map(|from| format!("{} {}", from.session, from.position));
+    let positions = item.positions.map(|range| format!("{} to {}", range.from, range.to));
+    let tags = Some(item.tags.join(", ")).filter(|tags| !tags.is_empty());
+    let importance = item.importance.map(|importance| importance.to_string());
+    let members = [
+        ("kind", Some(item.kind)),
+        ("name", item.name),
+        ("topic", item.topic),
+        ("tags", tags),
+        ("importance", importance),
+        ("supersedes", item.supersedes),
+        ("positions", positions),
+        ("from", from),
+    ];
+    let named = members.into_iter().filter_map(|(name, said)| Some(format!("{name}: {}", said?)));
+    Some([item.text].into_iter().chain(named).collect::<Vec<_>>().join("\n"))
 }
 
 /// Bytes of the bodies of events.

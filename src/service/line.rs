@@ -87,11 +87,16 @@ pub(super) fn is_work(event: &Event) -> bool {
 }
 
 impl Service {
-    /// Whether anything was done in a session.
+    /// Whether anything was done in a session. What cannot be read may be work.
     pub(super) async fn has_work(&self, info: &SessionInfo) -> bool {
+        if info.tail.0 > LOOK_EVENTS as u64 {
+            return true;
+        }
         let first = self.first_events(&info.key, info.tail, (LOOK_EVENTS, LOOK_BYTES)).await;
-        let events = first.unwrap_or_default();
-        info.tail.0 > LOOK_EVENTS as u64 || events.iter().any(is_work)
+        first.map_or_else(
+            |error| error.code == super::Code::SessionDamaged,
+            |events| (events.len() as u64) < info.tail.0 || events.iter().any(is_work),
+        )
     }
 
     /// The first events of a session before a position: so many at most, of so many bytes.

@@ -40,6 +40,22 @@ pub struct Coverage {
     pub behind: Vec<BehindSession>,
 }
 
+impl Coverage {
+    /// Adds a session that is in the index and of which the log served nothing.
+    pub(crate) fn add_hurt(&mut self, session: SessionId, tail: Position) {
+        if let Some(known) = self.behind.iter_mut().find(|known| known.session == session) {
+            self.sessions_unreadable += u64::from(!known.is_unreadable);
+            known.is_unreadable = true;
+            return;
+        }
+        self.sessions_behind += 1;
+        self.sessions_unreadable += 1;
+        let hurt = BehindSession { session, indexed_to: tail, tail, is_unreadable: true };
+        self.behind.insert(0, hurt);
+        self.behind.truncate(NAMED_MAX);
+    }
+}
+
 /// A session that is not wholly in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BehindSession {
