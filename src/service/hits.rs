@@ -8,6 +8,8 @@ use std::{
     sync::Arc,
 };
 
+use serde_json::{Map, Value};
+
 use super::{
     Caller, Service, ServiceResult,
     doubt::{Doubt, READS_MAX, Standing},
@@ -354,27 +356,42 @@ pub(super) fn shown_text(event: &Event) -> String {
     item_text(event).unwrap_or_else(|| EventText::of(event).text.trim().to_owned())
 }
 
-/// What an item of memory says, and what is said of it by the names of its members; `None` of any
-/// other event.
+/// What an event says that is a record of members: its text, and the other members by their names;
+/// `None` of messages, calls and whatever has words of its own.
 fn item_text(event: &Event) -> Option<String> {
-    let is_item = event.kind.as_str() == kinds::MEMORY_ITEM;
-    let item = is_item.then(|| body::read::<MemoryBody>(&event.body)).flatten()?;
-    let from = item.from.map(|from| format!("{} {}", from.session, from.position));
-    let positions = item.positions.map(|range| format!("{} to {}", range.from, range.to));
-    let tags = Some(item.tags.join(", ")).filter(|tags| !tags.is_empty());
-    let importance = item.importance.map(|importance| importance.to_string());
-    let members = [
-        ("kind", Some(item.kind)),
-        ("name", item.name),
-        ("topic", item.topic),
-        ("tags", tags),
-        ("importance", importance),
-        ("supersedes", item.supersedes),
-        ("positions", positions),
-        ("from", from),
+    const RECORDS: [&str; 5] = [
+        kinds::MEMORY_ITEM,
+        kinds::CONTEXT_ITEM,
+        kinds::SOURCE_FOUND,
+        kinds::FILE_REFERENCED,
+        kinds::EVENT_MARKED,
     ];
-    let named = members.into_iter().filter_map(|(name, said)| Some(format!("{name}: {}", said?)));
-    Some([item.text].into_iter().chain(named).collect::<Vec<_>>().join("\n"))
+    const TEXTS: [&str; 2] = ["text", "content"];
+    if !RECORDS.contains(&event.kind.as_str()) {
+        return None;
+    }
+    let members: Map<String, Value> = body::read_tree(&event.body)?;
+    let text = TEXTS.iter().find_map(|name| members.get(*name)?.as_str());
+    let is_shown = |name: &str| !TEXTS.contains(&name) && !matches!(name, "raw" | "redactions");
+    let named = members.iter().filter(|(name, _)| is_shown(name)).filter_map(|(name, value)| {
+        let said = words_of(value);
+        (!said.is_empty()).then(|| format!("{name}: {said}"))
+    });
+    Some(text.map(str::to_owned).into_iter().chain(named).collect::<Vec<_>>().join("\n"))
+}
+
+/// The words of a value, without names.
+fn words_of(value: &Value) -> String {
+    let all = |values: &mut dyn Iterator<Item = &Value>, between: &str| {
+        values.map(words_of).collect::<Vec<_>>().join(between)
+    };
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(values) => all(&mut values.iter(), ", "),
+        Value::Object(members) => all(&mut members.values(), " "),
+        other => other.to_string(),
+    }
 }
 
 /// Bytes of the bodies of events.

@@ -86,12 +86,13 @@ fn sessions_are_listed_by_their_latest_work_and_those_of_the_repository_first() 
         std::fs::create_dir_all(place.path(name)).unwrap();
     }
     let server = place.serve();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client = server.client();
     let make = |id: &str, workspace: Option<String>| {
         let mut new = serde_json::json!({"id": id, "title": id, "metadata": {"client": "codex"}});
         new["workspace"] = workspace.map_or(Value::Null, Value::from);
         let request = sessionlog::client::Request::post("/v1/sessions").json(&new);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(server.client().send(request)).unwrap();
+        runtime.block_on(client.send(request)).unwrap();
     };
     let shop = place.path("shop").display().to_string();
     make("first", Some(shop.clone()));
@@ -120,8 +121,7 @@ fn sessions_are_listed_by_their_latest_work_and_those_of_the_repository_first() 
     let asked = "/v1/sessions?sort=updated&limit=3";
     let get = |path: &str| -> Value {
         let request = sessionlog::client::Request::get(path);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let reply = runtime.block_on(server.client().send(request)).unwrap();
+        let reply = runtime.block_on(client.send(request)).unwrap();
         serde_json::from_slice(&reply.body).unwrap()
     };
     let page = get(asked);

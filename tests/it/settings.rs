@@ -184,9 +184,9 @@ fn a_variable_of_another_program_is_named_at_a_start_and_changes_nothing() {
     let place = Place::new();
     let others = [
         ("SESSION_TTL", "1h"),
-        ("SESSION_DATA_DIR", "/elsewhere"),
         ("SESSION_MAX_STEPS", "3"),
         ("REDIS_URL", "redis://localhost"),
+        ("CACHE_ENCRYPTION_KEY_PREV", "old"),
     ];
     let run = |arguments: &[&str], set: &[(&str, &str)]| {
         let mut command = place.command(arguments);
@@ -210,7 +210,7 @@ fn a_variable_of_another_program_is_named_at_a_start_and_changes_nothing() {
 #[test]
 fn a_key_for_another_program_makes_no_store_in_plaintext() {
     let place = Place::new();
-    let key = "ab".repeat(32);
+    let key: String = (0..32_u32).map(|n| format!("{:02x}", (n * 37 + 11) % 256)).collect();
     for verb in [&["append", "s", "--create"][..], &["serve"], &["mcp"], &["sessions"]] {
         let ran = place.command(verb).env("CACHE_ENCRYPTION_KEY", &key).output().unwrap();
         assert_eq!(ran.status.code(), Some(2), "{verb:?}: {ran:?}");

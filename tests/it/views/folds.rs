@@ -331,7 +331,7 @@ async fn bounds_of_a_session_come_before_those_of_the_server() {
         [("token_limit", "many"), ("token_threshold", "75"), ("token_margin", "-1")]
     {
         let refused = house.post(path, &json!({"metadata": {name: value}})).await;
-        assert_eq!((refused.status, refused.code()), (400, "invalid_request".to_owned()), "{name}");
+        assert_eq!((refused.status, refused.code()), (422, "invalid_request".to_owned()), "{name}");
         let field = &refused.json()["error"]["recovery_hint"]["field"];
         assert_eq!(*field, format!("metadata.{name}"), "{}", refused.text);
     }
