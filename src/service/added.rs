@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use super::{Caller, Code, Service, ServiceResult, saving::LABEL as SAVED, status};
+use super::{Caller, Code, Service, ServiceResult, line::SAVED, status};
 use crate::{
     event::{
         Batch, Event, EventType, NewEvent, Origin, Position, Range, SessionId, SessionKey, kinds,

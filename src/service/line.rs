@@ -48,6 +48,9 @@ pub(super) fn restored_from() -> String {
     format!("{RESERVED_METADATA}restored_from")
 }
 
+/// The label of the checkpoint of a save.
+pub(super) const SAVED: &str = "saved";
+
 /// Metadata of a session that says where it was saved last.
 pub(super) fn saved() -> String {
     format!("{RESERVED_METADATA}saved")

@@ -6,8 +6,12 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, added::event, checkpoints::Before,
-    is_notebook, line::saved, titles::title_of,
+    Caller, Code, Service, ServiceError, ServiceResult,
+    added::event,
+    checkpoints::Before,
+    is_notebook,
+    line::{SAVED, saved},
+    titles::title_of,
 };
 use crate::{
     event::{Batch, BatchKey, NewEvent, NewNote, Position, SessionId, kinds, limits},
@@ -31,8 +35,6 @@ const PATH_CHARS_MAX: usize = 4_096;
 /// Characters of the conversation, and bytes of the state of the workspace.
 const CONTEXT_CHARS_MAX: usize = 1_000_000;
 const STATE_BYTES_MAX: usize = 64 << 10;
-/// The label of the checkpoint.
-pub(super) const LABEL: &str = "saved";
 /// Sessions among which the one with work is looked for.
 const LATEST_MAX: usize = 32;
 /// Hexadecimal digits of the id of a session that was begun with a key.
@@ -104,7 +106,7 @@ impl Service {
                 Before::New { if_notes } => if_notes,
             };
             let info = self.store.info(&key).await?;
-            let made = self.labelled_note(&info, call.key.as_ref(), Trigger::Manual, LABEL);
+            let made = self.labelled_note(&info, call.key.as_ref(), Trigger::Manual, SAVED);
             let note = NewNote { if_notes, ..made };
             let checkpoint = note.name.clone();
             let events = call.events(caller);

@@ -75,7 +75,7 @@ async fn a_save_shows_the_entities_and_relations_of_what_was_saved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_taken_away_of_a_saved_session_is_in_no_graph() {
+async fn a_redacted_item_of_a_save_is_in_no_graph() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let items = json!([{"id": "a", "category": "data", "content": "otterhound"}]);

@@ -41,9 +41,10 @@ Examples:
   sessionlog-bench eval recall locomo --k 5,10,20,50 --json    a public set in a directory
 
 DIR holds .json files in LoCoMo's shape, a list of conversations or one in each file, and .jsonl
-files of our own (docs/search.md); other files are left alone. Each conversation becomes a workspace, its sessions become sessions, and each
-question is asked as plain words within that workspace. Recall at K is strict: the share of a
-question's evidence turns among the first K hits, the mean over the questions that have evidence.
+files of our own (docs/search.md); other files are left alone. Each conversation becomes a
+workspace, its sessions become sessions, and each question is asked as plain words within that
+workspace. Recall at K is strict: the share of a question's evidence turns among the first K hits,
+the mean over the questions that have evidence.
 Times are of this machine and build; everything else repeats exactly. Exit code 0 whatever the
 figures are.")]
 pub(crate) struct Recall {
