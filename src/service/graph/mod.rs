@@ -4,6 +4,7 @@
 mod analytics;
 mod checks;
 mod filter;
+mod handed;
 mod order;
 mod query;
 mod seen;
