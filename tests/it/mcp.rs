@@ -18,4 +18,5 @@ mod offered;
 mod protocol;
 pub mod server;
 mod steps;
+mod unanswered;
 mod wake;

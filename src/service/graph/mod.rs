@@ -6,6 +6,7 @@ mod checks;
 mod filter;
 mod order;
 mod query;
+mod removal;
 mod seen;
 
 use serde_json::{Map, Value};
@@ -127,8 +128,8 @@ impl Service {
         check_id("to_id", &to)?;
         check_properties(&text_of(&properties))?;
         let content = content_of(&kind, &from, &to, &properties);
-        let (id, former) = (self.relation_id(caller, &content), former_id(&content));
         let (session, _) = self.notebook(caller, workspace).await?;
+        let (id, former) = (self.free_id(caller, &session, &content).await?, former_id(&content));
         let look = |graph: &Graph| {
             let known = [&id, &former].into_iter().find_map(|id| graph.relation(id));
             let known = known.and_then(|one| Some((one.id.to_string(), one.position?)));
