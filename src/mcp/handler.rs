@@ -8,13 +8,13 @@ use axum::http::request::Parts;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, DiscoverResult,
-        GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation,
-        InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, PaginatedRequestParams, Prompt, PromptArgument,
-        PromptMessage, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
-        Resource, ResourceContents, ResourceTemplate, Role, ServerCapabilities, ServerConfig, Tool,
-        ToolAnnotations,
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+        CustomResult, DiscoverResult, ErrorCode, GetPromptRequestParams, GetPromptResponse,
+        GetPromptResult, Implementation, InitializeRequestParams, InitializeResult,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        PaginatedRequestParams, Prompt, PromptArgument, PromptMessage, ReadResourceRequestParams,
+        ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
+        Role, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
     },
     service::RequestContext,
 };
@@ -57,6 +57,8 @@ const INSTRUCTIONS_OF: &[(Toolset, &str)] = &[
         " restore_session continues earlier work of this workspace; save_session before you stop.",
     ),
 ];
+/// Methods with parameters that must be there.
+const SERVED: [&str; 4] = ["initialize", "tools/call", "resources/read", "prompts/get"];
 /// Header of a connection on HTTP, for revisions that have connections.
 const MCP_SESSION: &str = "mcp-session-id";
 
@@ -231,6 +233,19 @@ impl ServerHandler for Handler {
                 Ok(CallToolResult::error(vec![ContentBlock::text(text)]).into())
             }
         }
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        // The library takes a request for one of another method when its parameters do not fit.
+        if SERVED.contains(&&*request.method) {
+            let problem = format!("these are no parameters of {}", request.method);
+            return Err(ErrorData::invalid_params(problem, None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
     }
 
     async fn list_resources(
