@@ -67,7 +67,7 @@ mod why;
 mod work;
 mod workspace;
 
-use std::{io::Write as _, process::ExitCode};
+use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
 use clap::FromArgMatches as _;
 
@@ -88,7 +88,7 @@ pub fn run() -> ExitCode {
         return code;
     }
     let arguments = match reference::command()
-        .try_get_matches()
+        .try_get_matches_from(words_of_a_query(std::env::args_os().collect()))
         .and_then(|matches| Arguments::from_arg_matches(&matches))
     {
         Ok(arguments) => arguments,
@@ -150,6 +150,29 @@ fn print(error: &clap::Error) {
     } else {
         let _ = error.print();
     }
+}
+
+/// The arguments, of which those of `search` that begin with a hyphen and are no flag stand last,
+/// behind `--`: `-word` is a part of a query.
+fn words_of_a_query(arguments: Vec<OsString>) -> Vec<OsString> {
+    let is_search = arguments.iter().skip(1).any(|argument| argument == "search");
+    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    let is_left_out = |argument: &OsString| {
+        let text = argument.to_string_lossy();
+        let word = text.strip_prefix('-').filter(|word| !word.starts_with('-'));
+        // The short flags have no second letter: `-n5`.
+        word.and_then(|word| word.chars().nth(1)).is_some_and(|second| !second.is_ascii_digit())
+    };
+    if !is_search {
+        return arguments;
+    }
+    let (before, behind) = arguments.split_at(end);
+    let (words, flags): (Vec<_>, Vec<_>) = before.iter().cloned().partition(is_left_out);
+    if words.is_empty() {
+        return arguments;
+    }
+    let rest = behind.iter().skip(1).cloned();
+    flags.into_iter().chain([OsString::from("--")]).chain(words).chain(rest).collect()
 }
 
 /// Whether it is run as a hook of an agent's program: there, exit code 2 would block the agent.
