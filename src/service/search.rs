@@ -179,6 +179,7 @@ impl Service {
         if is_cut && result.next_page.is_none() {
             result.next_page = Some(page::seal("q", &[&wanted.to_string()]));
         }
+        looked.name_hurt(&mut result.coverage);
         Ok(result)
     }
 

@@ -458,6 +458,9 @@ impl Service {
             let Some(slice) = read else { continue };
             let bytes: usize = slice.events.iter().map(|event| event.body.len()).sum();
             bytes_left = bytes_left.saturating_sub(bytes);
+            if slice.gaps.iter().any(|gap| gap.accepted_at.is_none()) {
+                index.note_damage(one.hash);
+            }
             // Positions that cannot be served are passed over.
             one.range.to = slice.covered.to.max(one.range.from.plus(1));
             slices.push((one, slice.events));
