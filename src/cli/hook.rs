@@ -141,7 +141,8 @@ where
                 _ => Map::new(),
             };
             let events = read.events.iter().filter_map(|event| serde_json::from_str(event).ok());
-            Ok(tail::Tail { place, branch: read.branch, events: events.collect() })
+            let (branch, prompts) = (read.branch, read.prompts);
+            Ok(tail::Tail { place, branch, events: events.collect(), prompts })
         })))
     })
 }

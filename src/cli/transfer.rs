@@ -6,7 +6,7 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
     args::{self, Format},
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     client::Client,
     env::files,
-    event::SessionId,
+    event::{SessionId, json::paired},
     import::{self, Chat, Members, Program, Report, Source, TranscriptLines},
     secrets::{Recogniser, Report as Taken},
     verbs::{InSession, NoQuery, sessions},
@@ -29,6 +29,9 @@ use crate::{
 
 /// Sessions that are named to a person at most.
 const NAMES_MAX: usize = 10;
+
+/// Where Claude Code keeps large results of a session.
+const RESULTS: &str = "tool-results";
 
 /// Lines that were left out and are named to a person, at most.
 const BAD_MAX: usize = 5;
@@ -43,8 +46,12 @@ pub(super) async fn import(client: &Client, wanted: args::Import, screen: &mut S
     for path in &wanted.files {
         let input = open(path)?;
         let bar = progress_bar(path, input.bytes, screen);
-        let source =
-            Source { reader: input.reader, name: stem(path), session: wanted.session.clone() };
+        let source = Source {
+            reader: input.reader,
+            name: stem(path),
+            session: wanted.session.clone(),
+            results: Box::new(|named| result_beside(path, named)),
+        };
         let mut progress = |now: import::Progress| {
             bar.set_position(now.bytes);
             bar.set_message(format!("{} events", now.events));
@@ -90,6 +97,27 @@ impl Read for Stdin {
     }
 }
 
+/// Bytes of a result at most that is kept beside a transcript.
+const RESULT_BYTES_MAX: u64 = 64 << 20;
+
+/// A result that Claude Code kept in `SESSION/tool-results` beside the transcript of that session.
+/// Of the path that a line names only the last part is used: others may have written the line.
+fn result_beside(transcript: &Path, named: &str) -> Option<String> {
+    let mut parts = Path::new(named).components().rev();
+    let name = parts.next()?.as_os_str().to_str()?;
+    let folder = parts.next()?.as_os_str();
+    let session = transcript.file_stem()?.to_str()?;
+    if folder != RESULTS || parts.next()?.as_os_str() != session {
+        return None;
+    }
+    let directory = transcript.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    let found = files::read_within(directory, &[session, RESULTS, name], RESULT_BYTES_MAX);
+    let bytes = found.ok()??;
+    let text = String::from_utf8_lossy(&bytes);
+    Some(Recogniser::of_private_spans().masked(&text).into_text())
+}
+
 fn stem(path: &Path) -> String {
     match path.file_stem().and_then(|stem| stem.to_str()) {
         Some("-") | None => "stdin".to_owned(),
@@ -131,6 +159,8 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
             "known": report.known,
             "left_out": { "lines": report.bad.count(), "conversations": report.skipped.count() },
             "bad_lines": bad.collect::<Vec<Value>>(),
+            "mended_lines": report.mended.count(),
+            "results_missing": report.results_missing,
             "torn": report.torn,
             "beside": report.beside.as_ref().map(|(recorded, transcript)| {
                 json!({ "recorded": recorded.as_str(), "transcript": transcript.as_str() })
@@ -170,6 +200,16 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
         let first = report.bad.named().len();
         screen.note(format!(
             "{name}: {more} more lines were left out; --json names the first {first}"
+        ));
+    }
+    for mended in report.mended.named().iter().take(BAD_MAX) {
+        screen.note(format!("{name}: line {}: {}", mended.line, printable(&mended.problem)));
+    }
+    if report.results_missing > 0 {
+        let results = amount(report.results_missing, "result");
+        screen.note(format!(
+            "{name}: {results} kept in {RESULTS} beside the transcript were not there: of each the \
+             beginning is known"
         ));
     }
     if report.torn {
@@ -230,7 +270,8 @@ async fn written(
     let mut events = Vec::new();
     while let Some(page) = pages.next().await? {
         tell_missing(&page, screen);
-        events.extend(page.events.iter().filter_map(|event| Members::read(event.get()).ok()));
+        let read = |event: &RawValue| Members::read(&paired(event.get())).ok();
+        events.extend(page.events.iter().filter_map(|event| read(event)));
     }
     for line in import::to_chat(chat, &wanted.session, &metadata, &events) {
         screen.line(on_one_line(&line))?;

@@ -4,13 +4,14 @@
 
 use std::{collections::VecDeque, io};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::to_raw_value};
 
 use super::{Payload, context::latest, delivery::Delivery, payload::Agent};
 use crate::{
     client::Client,
     event::{SessionId, Timestamp, kinds},
     secrets::Masked,
+    wire::typed_by_person,
 };
 
 /// The member of a hook's event that says how far the transcript was read: `bytes` is an offset,
@@ -33,6 +34,9 @@ pub struct Tail {
     pub branch: Option<Masked>,
     /// Events, each with an id of its own.
     pub events: Vec<Value>,
+    /// The prompts of the transcript, where one took the place of an earlier one, and whether each
+    /// was withdrawn by that.
+    pub prompts: Vec<(String, bool)>,
 }
 
 /// What is wanted of a transcript.
@@ -61,7 +65,8 @@ fn reads(payload: &Payload) -> Option<Reads> {
         return None;
     }
     match (payload.name(), payload.text("source")) {
-        ("Stop" | "PreCompact" | "SessionEnd", _) => Some(Reads::News),
+        // Before a call: the words that introduce it come before it.
+        ("PreToolUse" | "Stop" | "PreCompact" | "SessionEnd", _) => Some(Reads::News),
         // What a transcript has before its first hook is not of this recording: a fork has a copy.
         ("SessionStart", Some(source)) if source != "startup" => Some(Reads::Begin),
         _ => None,
@@ -106,6 +111,7 @@ pub(super) async fn add(
         }
     }
     let mut own_line = None;
+    tail.events.retain(|event| !known.has_prompt(event));
     tail.events.retain(|event| {
         let at = said_at(event, &said).filter(|_| !known.has(event));
         if let Some(at) = at {
@@ -134,8 +140,56 @@ pub(super) async fn add(
         last.insert(NOTE.to_owned(), Value::Object(tail.place));
         last.extend(tail.branch.map(|branch| ("git_branch".to_owned(), json!(branch.as_str()))));
     }
+    if !tail.prompts.is_empty() {
+        tail.events.extend(rewound(client, payload.session(), &tail.prompts).await?);
+    }
     delivery.events.splice(0..0, tail.events);
     Ok(())
+}
+
+/// The event that withdraws what hooks recorded of prompts that the transcript has given up, from
+/// the first of them to the prompt in its place.
+async fn rewound(
+    client: &Client,
+    session: &SessionId,
+    prompts: &[(String, bool)],
+) -> Result<Option<Value>, String> {
+    const KINDS: [&str; 2] = [kinds::USER_MESSAGE, kinds::CONTEXT_REWOUND];
+    let found = latest(client, session, &KINDS, 0, EVENTS_MAX).await;
+    let found = found.map_err(|error| error.to_string())?;
+    let mut rewinds = found.iter().filter(|event| is(event, kinds::CONTEXT_REWOUND));
+    let before = rewinds.next().and_then(|event| event.get("withdrawn")?.as_array());
+    let mut ranges: Vec<Value> = before.cloned().unwrap_or_default();
+    // Both are in order: from the newest back, each prompt is the next message of those words.
+    let mut messages = found.iter().filter_map(|event| {
+        let content = event.get("content")?;
+        let words = typed_by_person(&to_raw_value(content).ok()?);
+        Some((words, event.get("position")?.as_u64()?))
+    });
+    let (mut next, mut open): (Option<u64>, Option<(u64, u64)>) = (None, None);
+    let mut all = Vec::new();
+    for (words, is_gone) in prompts.iter().rev() {
+        let Some((_, at)) = messages.clone().find(|(said, _)| said.trim() == words.trim()) else {
+            continue;
+        };
+        messages.by_ref().find(|(_, place)| *place == at);
+        match (is_gone, next) {
+            (true, Some(to)) => open = Some((at, open.map_or(to, |(_, to)| to))),
+            _ => all.extend(open.take()),
+        }
+        if !is_gone {
+            next = Some(at);
+        }
+    }
+    all.extend(open);
+    let of = |(from, to): &(u64, u64)| json!({ "from": from, "to": to });
+    let new: Vec<Value> = all.iter().rev().map(of).filter(|one| !ranges.contains(one)).collect();
+    let Some((from, to)) = all.first().filter(|_| !new.is_empty()) else { return Ok(None) };
+    ranges.extend(new);
+    Ok(Some(json!({
+        "id": format!("hook_rewound-{from}-{to}"), "type": kinds::CONTEXT_REWOUND,
+        "withdrawn": ranges, "recorded_from": "transcript",
+    })))
 }
 
 /// Which message that a hook recorded an event of the transcript is.
@@ -144,11 +198,15 @@ fn said_at(event: &Value, said: &VecDeque<String>) -> Option<usize> {
     said.iter().position(|one| one.trim() == text)
 }
 
+fn is(event: &Value, kind: &str) -> bool {
+    event.get("type").is_some_and(|is| is == kind)
+}
+
 /// What the log has of the transcript.
 struct Known {
     /// The latest note.
     note: Option<Value>,
-    /// Messages of the agent, the newest first, and whether each is older than the note.
+    /// Messages, the newest first, and whether each is older than the note.
     events: Vec<(Value, bool)>,
     /// Whether no older event was left out.
     is_whole: bool,
@@ -156,8 +214,10 @@ struct Known {
 
 impl Known {
     async fn of(client: &Client, session: &SessionId, limit: usize) -> Result<Self, String> {
-        const KINDS: [&str; 5] = [
+        const KINDS: [&str; 7] = [
             kinds::AGENT_MESSAGE,
+            kinds::USER_MESSAGE,
+            kinds::AGENT_TOOL_USE,
             kinds::SESSION_STATUS_RUNNING,
             kinds::SESSION_STATUS_IDLE,
             kinds::SESSION_STATUS_TERMINATED,
@@ -171,7 +231,7 @@ impl Known {
         known.is_whole = newest.len() < limit;
         for event in newest {
             let is_older = known.note.is_some();
-            if event.get("type").is_some_and(|kind| kind == kinds::AGENT_MESSAGE) {
+            if is(&event, kinds::AGENT_MESSAGE) || is(&event, kinds::USER_MESSAGE) {
                 known.events.push((event, is_older));
             } else if let Some(note) = event.get(NOTE).filter(|note| note.is_object() && !is_older)
             {
@@ -185,7 +245,9 @@ impl Known {
     fn is_repeat(&self, text: &str, tail: &Tail) -> bool {
         let bytes = |place: &Value| place.get("bytes").and_then(Value::as_u64);
         let read = self.note.as_ref().and_then(bytes);
-        let latest = self.events.first().and_then(|(event, _)| event.get("content")?.as_str());
+        let mut latest = self.events.iter().map(|(event, _)| event);
+        let latest = latest.find(|event| is(event, kinds::AGENT_MESSAGE));
+        let latest = latest.and_then(|event| event.get("content")?.as_str());
         read.is_some()
             && read == tail.place.get("bytes").and_then(Value::as_u64)
             && latest == Some(text)
@@ -198,6 +260,15 @@ impl Known {
         self.events.iter().any(|(known, _)| says(known) == says(event))
     }
 
+    /// Whether a hook reported a prompt of the transcript since the note.
+    fn has_prompt(&self, event: &Value) -> bool {
+        let words = |of: &Value| of.get("content")?.as_str().map(|text| text.trim().to_owned());
+        let newer = self.events.iter().filter(|(known, is_older)| {
+            !is_older && is(known, kinds::USER_MESSAGE) && words(known) == words(event)
+        });
+        is(event, kinds::USER_MESSAGE) && newer.count() > 0
+    }
+
     /// Messages that hooks recorded and that the transcript has after the note, oldest first; all
     /// of them when it is read from its beginning.
     fn messages(&self, all: bool) -> VecDeque<String> {
@@ -206,6 +277,9 @@ impl Known {
         let mut said = VecDeque::new();
         for (event, is_older) in &self.events {
             let is_hook = |id: &str| id.starts_with("hook_");
+            if !is(event, kinds::AGENT_MESSAGE) {
+                continue;
+            }
             if !event.get("id").and_then(Value::as_str).is_some_and(is_hook) {
                 continue;
             }

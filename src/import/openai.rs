@@ -11,7 +11,10 @@ use super::{
     speech::{self, Image, Part},
     transcript::Program,
 };
-use crate::event::{SessionId, kinds, limits};
+use crate::{
+    event::{Position, SessionId, kinds, limits},
+    wire::ranges,
+};
 
 /// Metadata with the other members of a conversation's line.
 const FIELDS_KEY: &str = "import.fields";
@@ -311,6 +314,7 @@ pub fn to_messages(chat: Chat, events: &[Members]) -> String {
 }
 
 fn written(chat: Chat, events: &[Members]) -> (Written, Option<String>) {
+    let events = &on_route(events);
     let made = write(events);
     match chat {
         Chat::Openai => (made, None),
@@ -319,6 +323,19 @@ fn written(chat: Chat, events: &[Members]) -> (Written, Option<String>) {
             (Written { messages, ..made }, system)
         }
     }
+}
+
+/// The events that are part of the conversation still.
+fn on_route(events: &[Members]) -> Vec<Members> {
+    let is_rewound =
+        |event: &&Members| event.text("type").as_deref() == Some(kinds::CONTEXT_REWOUND);
+    let withdrawn = events.iter().rfind(is_rewound).and_then(|event| event.some("withdrawn"));
+    let withdrawn = withdrawn.map(|list| ranges(list.get())).unwrap_or_default();
+    let at = |event: &Members| event.value("position").and_then(|at| at.as_u64());
+    let stays = |event: &&Members| {
+        at(event).is_none_or(|at| !withdrawn.iter().any(|range| range.contains(Position(at))))
+    };
+    events.iter().filter(stays).cloned().collect()
 }
 
 /// The fields with the system text, unless they contain one.

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{
     Caller, Emitted, Next, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status,
     added::adds,
+    directory::dates,
     error::check_count,
     notebook::{is_notebook, refuse_reserved},
     page, status,
@@ -119,7 +120,9 @@ impl Service {
         check_count("metadata[]", query.metadata.len())?;
         let archived = query.statuses.iter().any(|wanted| wanted == Status::Terminated.as_str());
         let limit = page_limit(query.limit)?;
-        let filters = !query.statuses.is_empty() || !query.metadata.is_empty();
+        let created = (query.created_from, query.created_to);
+        let filters =
+            !query.statuses.is_empty() || !query.metadata.is_empty() || created != (None, None);
         let looks = if filters { limits::LISTED_LOOKS_MAX } else { limit + NOTEBOOKS_PASSED };
         let listing = Listing {
             limit,
@@ -128,9 +131,8 @@ impl Service {
             ascending: query.ascending,
             workspace: query.workspace,
             include_archived: query.include_archived || archived,
-            created_from: query.created_from,
-            created_to: query.created_to,
-            only: Some(only(query.statuses, query.metadata)),
+            only: Some(only(query.statuses, query.metadata, created)),
+            ..Listing::default()
         };
         let Listed { mut sessions, next } = self.store.list(&caller.scope, listing).await?;
         self.title(&mut sessions).await;
@@ -322,13 +324,20 @@ pub(super) fn page_limit(limit: Option<usize>) -> ServiceResult<usize> {
 }
 
 /// The filter of a listing. Notebooks are listed nowhere.
-fn only(statuses: Vec<String>, metadata: Vec<Wanted>) -> Only {
+fn only(
+    statuses: Vec<String>,
+    metadata: Vec<Wanted>,
+    (from, to): (Option<Timestamp>, Option<Timestamp>),
+) -> Only {
     Only(Arc::new(move |info: &SessionInfo| {
         let status = Status::of(info).as_str();
         let has = |pair: &Wanted| {
             info.metadata.get(&pair.name).or(pair.usual.as_ref()) == Some(&pair.value)
         };
+        let began = dates(info).0;
         !is_notebook(&info.key.session)
+            && from.is_none_or(|from| began >= from)
+            && to.is_none_or(|to| began < to)
             && (statuses.is_empty() || statuses.iter().any(|wanted| wanted == status))
             && metadata.iter().all(has)
     }))

@@ -10,6 +10,7 @@ mod made;
 mod masked;
 mod outcomes;
 mod private;
+mod route;
 mod said;
 mod told;
 mod trouble;
