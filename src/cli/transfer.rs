@@ -191,6 +191,13 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
              in {transcript}"
         ));
     }
+    notes(path, report, screen);
+    Ok(())
+}
+
+/// What was not taken as it is in the file.
+fn notes(path: &Path, report: &Report, screen: &Screen) {
+    let name = path.display();
     // Whole conversations come last, after every file.
     for bad in report.bad.named().iter().take(BAD_MAX) {
         let problem = printable(&bad.problem);
@@ -217,7 +224,6 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
             "{name}: the last line is incomplete and was left out; import again once it is whole"
         ));
     }
-    Ok(())
 }
 
 pub(super) async fn export(

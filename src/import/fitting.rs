@@ -15,6 +15,30 @@ const DATA_BYTES: usize = 64 << 10;
 /// Bytes of a result that is kept beside its transcript, as far as an event has it.
 pub(super) const APART_BYTES: usize = 1 << 20;
 
+/// Bytes of one piece of a text that is too much for one event. Escaped as a text it may double.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A text in pieces, each of which fits an event.
+pub(super) fn pieces(text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces
+}
+
+const _: () = assert!(limits::EVENT_BYTES_MAX > 3 * PIECE_BYTES, "a piece fits, escaped");
+
+/// The members of one piece of several.
+pub(super) fn add_piece(body: &mut Object, (part, piece): (usize, &str), count: usize) {
+    body.add("piece", &part.to_string());
+    body.add("pieces", &count.to_string());
+    body.add("text", &quote(piece));
+}
+
 /// The event, or what of it a store takes; `None` when that is nothing.
 pub(super) fn fitted(draft: Draft) -> Option<Draft> {
     if draft.too_much().is_none() {

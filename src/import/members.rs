@@ -120,6 +120,17 @@ pub(super) fn read_text(value: &RawValue) -> Option<String> {
     value.get().starts_with('"').then(|| serde_json::from_str(&json::paired(value.get())).ok())?
 }
 
+/// One object of the members of two.
+pub(super) fn joined(one: &str, other: &str) -> String {
+    match (one, other) {
+        ("{}", text) | (text, "{}") => text.to_owned(),
+        _ => {
+            let (one, other) = (one.strip_suffix('}'), other.strip_prefix('{'));
+            format!("{},{}", one.unwrap_or("{"), other.unwrap_or("}"))
+        }
+    }
+}
+
 /// Whether a member is true.
 pub(super) fn says(line: &Members, name: &str) -> bool {
     line.raw(name).is_some_and(|value| value.get() == "true")

@@ -10,14 +10,11 @@ use super::{
     codex,
     draft::{Draft, Name, Named, event},
     fitting,
-    members::{Members, Object, meaning, quote},
+    members::{Members, Object, joined, meaning, quote},
     requests,
     route::Route,
 };
-use crate::event::{Timestamp, kinds, limits};
-
-/// Bytes of one piece of a line that is too much for one event. Escaped as a text it may double.
-const PIECE_BYTES: usize = 1 << 20;
+use crate::event::{Timestamp, kinds};
 
 /// Most latest lines whose events are remembered: a compaction may keep some of them.
 const RECENT_MAX: usize = 10_000;
@@ -337,16 +334,13 @@ impl Transcript {
         if whole.too_much().is_none() {
             return vec![whole];
         }
-        let pieces = pieces(text);
-        let count = pieces.len().to_string();
+        let pieces = fitting::pieces(text);
         let piece = |(part, piece): (usize, &&str)| {
             let mut body = head();
             if part == 0 {
                 before.add(&mut body);
             }
-            body.add("piece", &part.to_string());
-            body.add("pieces", &count);
-            body.add("text", &quote(piece));
+            fitting::add_piece(&mut body, (part, piece), pieces.len());
             named(event(&id.part('.', part), kinds::TRANSCRIPT_ENTRY, &body.finish()))
         };
         pieces.iter().enumerate().map(piece).collect()
@@ -412,30 +406,6 @@ pub(super) fn head(line: &Members) -> Object {
     }
     head
 }
-
-/// One object of the members of two.
-fn joined(one: &str, other: &str) -> String {
-    match (one, other) {
-        ("{}", text) | (text, "{}") => text.to_owned(),
-        _ => {
-            let (one, other) = (one.strip_suffix('}'), other.strip_prefix('{'));
-            format!("{},{}", one.unwrap_or("{"), other.unwrap_or("}"))
-        }
-    }
-}
-
-fn pieces(text: &str) -> Vec<&str> {
-    let mut pieces = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
-        pieces.push(piece);
-        rest = after;
-    }
-    pieces
-}
-
-const _: () = assert!(limits::EVENT_BYTES_MAX > 3 * PIECE_BYTES, "a piece fits, escaped");
 
 /// What usually stands between the texts of two lines, or before the first.
 pub(super) fn usual(first: bool) -> &'static str {

@@ -103,3 +103,37 @@ fn a_result_that_is_kept_beside_the_transcript_is_read_there_and_nowhere_else() 
         assert!(texts.contains("brick 1") && !texts.contains("under the mat"), "{case}");
     }
 }
+
+#[test]
+fn a_conversation_with_a_large_picture_keeps_its_words_and_comes_back_as_it_was() {
+    let bytes = 2_400_000;
+    let url = format!("data:image/png;base64,{}", "iVBORw0K".repeat(bytes / 8));
+    let openai = json!([
+        { "role": "user", "content": [
+            { "type": "text", "text": "On this map the ferry is missing" },
+            { "type": "image_url", "image_url": { "url": url } }] },
+        { "role": "assistant", "content": "I see the map." },
+    ]);
+    let anthropic = json!([
+        { "role": "user", "content": [
+            { "type": "text", "text": "On this map the ferry is missing" },
+            { "type": "tool_result", "tool_use_id": "t0", "content": [picture(bytes)] }] },
+        { "role": "assistant", "content": "I see the map." },
+    ]);
+    for (format, talk) in [("openai", openai), ("anthropic", anthropic)] {
+        for line in [json!({ "id": "maps", "messages": talk }), talk.clone()] {
+            let place = Place::new();
+            let file = place.write("maps.jsonl", &format!("{line}\n"));
+            let into = ["import", "--session", "maps", file.to_str().unwrap()];
+            assert_eq!(place.run(&into).code, 0, "{format}");
+            let window = place.run(&["view", "maps", "window"]).ok();
+            assert!(window.contains("ferry is missing") && window.contains("I see"), "{format}");
+            let back = place.run(&["export", "maps", "--format", format]).json();
+            assert!(back == line, "{format}");
+            let other = if format == "openai" { "anthropic" } else { "openai" };
+            let other = place.run(&["export", "maps", "--format", other]).ok();
+            assert!(other.contains("ferry is missing") && other.contains("I see"), "{format}");
+            assert!(place.run(&into).ok().contains("0 added"), "{format}");
+        }
+    }
+}

@@ -112,6 +112,7 @@ fn plan() -> impl Strategy<Value = Plan> {
             let one = Passage { session, position, at, origin, who, text, score: 1.0 };
             recalled(&mut vec![one], tokens_max / 2, &tokenizer)
         }),
+        withdrawn: Withdrawn::default(),
     })
 }
 
