@@ -91,6 +91,7 @@ async fn tell(stage: &Stage, screen: &mut Screen) -> Outcome {
         name: SESSION.to_owned(),
         session: None,
         results: Box::new(|_| None),
+        around: None,
     };
     let report = import::import(&client, source, &mut |_| {}).await?;
     let (records, added) = (report.records, report.added);

@@ -5,8 +5,9 @@ use serde_json::value::RawValue;
 
 use super::{
     anthropic::{self, Bodies},
-    members::{Members, Object, listed, quote},
+    members::{Members, Object, listed, quote, text_of},
     queue::{self, Queue},
+    refusal,
 };
 use crate::event::kinds;
 
@@ -46,7 +47,9 @@ impl Claude {
                 vec![(kinds::CONTEXT_COMPACTED, self.compacted(content))]
             }
             (Some("user"), Some(content)) if says("isMeta") => anthropic::bodies("system", content),
-            (Some("user"), Some(content)) => anthropic::bodies("user", content),
+            (Some("user"), Some(content)) => {
+                refusal::marked(line, anthropic::bodies("user", content))
+            }
             (Some("assistant"), Some(content)) => anthropic::bodies("assistant", content),
             (Some("attachment"), _) => {
                 let prompt = queue::attached(line);

@@ -12,13 +12,15 @@ use serde_json::json;
 use super::{
     BadLine, Draft, ImportError, Sent,
     draft::Named,
+    members::Members,
+    merge::Recorded,
     openai::{About, SHAPE_KEY},
     stored::{Stored, StoredLine},
-    transcript::Program,
+    transcript::{Program, name_of_line},
 };
 use crate::{
     client::{Client, ClientError, Request, session_path},
-    event::{SessionId, Timestamp, limits},
+    event::{Range, SessionId, Timestamp, limits},
     verbs::{InSession, NoQuery, Verb as _, sessions},
     wire::{BEGAN_KEY, ENDED_KEY, TAIL_KEY, types::UpdateSession},
 };
@@ -59,6 +61,8 @@ pub(super) struct Delivery<'a> {
     title: Title,
     workspace: Option<String>,
     metadata: BTreeMap<String, String>,
+    /// What hooks recorded of the session; looked up once.
+    recorded: Option<Option<Recorded>>,
     /// Ids and positions of the latest events of lines.
     placed: VecDeque<(String, u64)>,
     /// The lines that the session had before, until they are compared.
@@ -69,8 +73,8 @@ pub(super) struct Delivery<'a> {
     places: Vec<(u64, u64, u64)>,
     /// The position that names the session, and the one that it was named by.
     title_at: (Option<u64>, Option<u64>),
-    /// Whether lines were withdrawn before.
-    rewound: bool,
+    /// What was withdrawn before, when the session has lines.
+    rewound: Option<Vec<Range>>,
     /// The times of the first and the last event of a transcript.
     times: Option<(Timestamp, Timestamp)>,
     /// The position behind the last event.
@@ -129,12 +133,13 @@ impl<'a> Delivery<'a> {
             title: Title::Own(None),
             workspace: None,
             metadata: BTreeMap::new(),
+            recorded: None,
             placed: VecDeque::new(),
             stored: None,
             compared: None,
             places: Vec::new(),
             title_at: (None, None),
-            rewound: false,
+            rewound: None,
             times: None,
             tail: 0,
         }
@@ -174,6 +179,29 @@ impl<'a> Delivery<'a> {
     pub(super) fn note_time(&mut self, at: Timestamp) {
         let (first, last) = self.times.unwrap_or((at, at));
         self.times = Some((first.min(at), last.max(at)));
+    }
+
+    /// The events of lines that hooks did not record: where they recorded the session, its
+    /// transcript goes into it.
+    pub(super) async fn merged(&mut self, drafts: Vec<Sent>) -> Result<Vec<Sent>, ImportError> {
+        if self.shape.is_none() {
+            return Ok(drafts);
+        }
+        if self.recorded.is_none() {
+            let is_new = self.look().await?;
+            let recorded = match &self.found {
+                Some(Existing::There { metadata, tail }) if !is_new && *tail > 0 => {
+                    let has_lines = metadata.contains_key(SHAPE_KEY);
+                    Recorded::of(self.client, &self.session, has_lines).await?
+                }
+                _ => None,
+            };
+            self.recorded = Some(recorded);
+        }
+        Ok(match self.recorded.iter_mut().flatten().next() {
+            Some(recorded) => recorded.without(drafts),
+            None => drafts,
+        })
     }
 
     /// Appends the missing events of one part.
@@ -235,7 +263,6 @@ impl<'a> Delivery<'a> {
     async fn deliver_each(&mut self, drafts: &[Sent]) -> Result<Done, ImportError> {
         self.enter().await?;
         while self.holds_another_shape() {
-            // Hooks record a program's session under its own name, as it happens.
             let Some(beside) = self.beside.take() else { return Err(self.taken()) };
             (self.session, self.found) = (beside, None);
             self.enter().await?;
@@ -287,7 +314,7 @@ impl<'a> Delivery<'a> {
             let Some(stored) = &mut self.stored else {
                 return Ok((others, drafts.get(place..).unwrap_or_default()));
             };
-            let Some(hash) = draft.line_hash() else {
+            let Some(hash) = line_hash(draft) else {
                 others.push((*number, draft.clone()));
                 continue;
             };
@@ -298,11 +325,11 @@ impl<'a> Delivery<'a> {
                 }
                 _ => match stored.next(self.client, &self.session).await? {
                     None => {
-                        self.rewound = stored.rewound;
+                        self.rewound = stored.rewound.take();
                         self.stored = None;
                         return Ok((others, drafts.get(place..).unwrap_or_default()));
                     }
-                    Some(line) if line.hash.as_ref().is_none_or(|known| known == hash) => {
+                    Some(line) if line.hash.as_ref().is_none_or(|known| *known == hash) => {
                         (of.to_owned(), line, 0)
                     }
                     Some(_) => return Err(self.rewritten(*number)),
@@ -348,7 +375,8 @@ impl<'a> Delivery<'a> {
         else {
             return false;
         };
-        *tail > 0 && metadata.get(SHAPE_KEY).map(String::as_str) != Some(shape)
+        let is_merged = self.recorded.iter().flatten().next().is_some();
+        *tail > 0 && !is_merged && metadata.get(SHAPE_KEY).map(String::as_str) != Some(shape)
     }
 
     /// Whether the session is to be created.
@@ -492,7 +520,7 @@ impl<'a> Delivery<'a> {
             self.title_at.0 = Some(at);
         }
         match self.places.last_mut() {
-            _ if !id.starts_with("line-") => {}
+            _ if !["line-", "raw-"].iter().any(|begin| id.starts_with(begin)) => {}
             Some((line, _, last)) if *line == number => *last = at,
             _ => self.places.push((number, at, at)),
         }
@@ -518,7 +546,7 @@ impl<'a> Delivery<'a> {
     }
 
     /// The positions of runs of lines, each from its first line to its last.
-    pub(super) fn ranges(&self, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    fn ranges(&self, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let range = |(first, last): &(u64, u64)| {
             let from = self.places.partition_point(|(line, ..)| line < first);
             let to = self.places.partition_point(|(line, ..)| line <= last);
@@ -528,9 +556,22 @@ impl<'a> Delivery<'a> {
         runs.iter().filter_map(range).collect()
     }
 
+    /// The positions of lines that are withdrawn, and what hooks found to be in their own session.
+    pub(super) fn withdrawn(&self, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
+        let is_merged = self.recorded.iter().flatten().next().is_some();
+        let before = self.before().filter(|_| is_merged).into_iter().flatten();
+        let before = before.map(|range| (range.from.0, range.to.0));
+        before.chain(self.ranges(runs)).collect()
+    }
+
+    fn before(&self) -> Option<&Vec<Range>> {
+        let stored = self.stored.as_ref().and_then(|stored| stored.rewound.as_ref());
+        self.rewound.as_ref().or(stored)
+    }
+
     /// Whether lines of the session were withdrawn before.
     pub(super) fn was_rewound(&self) -> bool {
-        self.rewound || self.stored.as_ref().is_some_and(|stored| stored.rewound)
+        self.before().is_some()
     }
 
     fn position(&self, id: &str) -> Option<u64> {
@@ -558,6 +599,16 @@ struct Appended {
 #[derive(serde::Deserialize)]
 struct Placed {
     position: u64,
+}
+
+/// The hash of the line that an event is made of, or keeps.
+fn line_hash(draft: &Draft) -> Option<String> {
+    if draft.id.starts_with("raw-") {
+        let event = Members::read(&draft.text).ok()?;
+        let text = event.some("raw")?.get();
+        return Some(name_of_line(&Members::read(text).ok()?, text).1.hash);
+    }
+    draft.line_hash().map(str::to_owned)
 }
 
 /// Marks the request as an import.

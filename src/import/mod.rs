@@ -10,9 +10,11 @@ mod draft;
 mod fitting;
 mod lines;
 mod members;
+mod merge;
 mod openai;
 mod queue;
 mod records;
+mod refusal;
 mod requests;
 mod route;
 mod speech;
@@ -20,7 +22,12 @@ mod stored;
 pub mod tail;
 mod transcript;
 
-use std::{collections::VecDeque, io::BufRead};
+use std::{
+    collections::{HashSet, VecDeque},
+    io::BufRead,
+};
+
+use serde_json::{Value, value::RawValue};
 
 pub use draft::{Draft, Named};
 pub use lines::{BadLine, First, LINE_BYTES_MAX};
@@ -37,7 +44,6 @@ use deliver::Delivery;
 use draft::{Name, event};
 use lines::{Content, Item, Lines};
 use members::Object;
-use serde_json::value::RawValue;
 
 /// Why an import stopped. What was acknowledged before is kept; importing again continues there.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +100,8 @@ pub struct Report {
     pub mended: First<BadLine, LEFT_OUT_NAMED_MAX>,
     /// Results that are kept in a file beside the transcript, and are not there.
     pub results_missing: u64,
+    /// Lines left out because nothing was to be recorded then, or there.
+    pub kept_out: u64,
     /// Whether the last line was incomplete and left out: its writer had not finished it.
     pub torn: bool,
     /// The session that held something else, and the alternative that holds the transcript.
@@ -109,6 +117,16 @@ pub struct Progress {
     pub events: u64,
 }
 
+/// What a front end knows of the place that a transcript is from.
+pub trait Around: Send + Sync {
+    /// Whether a line may be recorded: of a session, by its time and its directory.
+    fn may_record(&self, session: &str, at: Option<Timestamp>, directory: Option<&str>) -> bool;
+    /// Whether a call with that input is not to be recorded.
+    fn withholds(&self, input: &Value, directory: Option<&str>) -> bool;
+    /// The workspace of a directory.
+    fn workspace(&self, directory: &str) -> Option<String>;
+}
+
 /// What to import.
 pub struct Source<'a> {
     /// JSON lines.
@@ -119,6 +137,8 @@ pub struct Source<'a> {
     pub session: Option<SessionId>,
     /// Reads a result that is kept beside the source, by the path that a line names.
     pub results: Results<'a>,
+    /// Where transcripts are from; none for those that belong to no directory of this machine.
+    pub around: Option<&'a dyn Around>,
 }
 
 /// Reads a result by its path; `None` where it is not beside the source.
@@ -143,6 +163,7 @@ pub async fn import(
         results: source.results,
         single_name: source.session.clone().unwrap_or_else(|| lines::session_id(&source.name).0),
         name: source.session.is_none().then(|| source.name.clone()),
+        around: source.around,
     };
     let mut lines = Lines::new(source.reader, source.name, source.session);
     while let Some(item) = lines.next()? {
@@ -174,6 +195,7 @@ struct Run<'a> {
     single_name: SessionId,
     /// The source's name, when it may name the session of a transcript.
     name: Option<String>,
+    around: Option<&'a dyn Around>,
     report: Report,
     events: u64,
     /// What was private in the line.
@@ -205,6 +227,8 @@ struct Single<'a> {
     /// The lines of a program's transcript and its directory, until the session has them.
     transcript: Option<Transcript>,
     place: Option<String>,
+    /// Calls that are not to be recorded: their results are not, either.
+    withheld: HashSet<String>,
     drafts: Vec<Sent>,
     bytes: usize,
     /// Whether the session's metadata names the transcript.
@@ -319,18 +343,49 @@ impl<'a> Run<'a> {
                 None => self.report.results_missing += 1,
             }
         }
-        let at = line.text("timestamp").as_deref().and_then(Timestamp::parse);
-        at.into_iter().for_each(|at| single.delivery.note_time(at));
         transcript.note(line, number);
         let mut drafts = transcript.line(line, text, &before);
-        let is_own = single
-            .wanted
-            .as_ref()
-            .is_none_or(|own| program.session(line).is_none_or(|session| session == own.as_str()));
-        drafts.extend(transcript.reports(Some(line), is_own));
         single.place = single.place.take().or_else(|| program.directory(line));
+        if !self.may_record(&mut single, program, line, &drafts) {
+            self.report.kept_out += 1;
+            self.single = Some(single);
+            return Ok(());
+        }
+        let at = line.text("timestamp").as_deref().and_then(Timestamp::parse);
+        at.into_iter().for_each(|at| single.delivery.note_time(at));
+        let session = program.session(line);
+        let is_own = single.wanted.as_ref().zip(session).is_none_or(|(own, of)| own.as_str() == of);
+        if let Some(transcript) = &mut single.transcript {
+            drafts.extend(transcript.reports(Some(line), is_own));
+        }
         self.report.records += 1;
         self.keep(single, number, drafts).await
+    }
+
+    /// Whether a line may be recorded: hooks did not where a person kept something out.
+    fn may_record(
+        &self,
+        single: &mut Single<'_>,
+        program: Program,
+        line: &Members,
+        drafts: &[Draft],
+    ) -> bool {
+        let Some(around) = self.around else { return true };
+        let session = single.wanted.as_ref().unwrap_or(&self.single_name);
+        let directory = program.directory(line).or_else(|| single.place.clone());
+        let directory = directory.as_deref();
+        let at = line.text("timestamp").as_deref().and_then(Timestamp::parse);
+        let mut may = around.may_record(session.as_str(), at, directory);
+        for draft in drafts {
+            let event = Members::read(&draft.text).unwrap_or_default();
+            let Some(call) = event.text("call_id") else { continue };
+            let input = event.value("input");
+            if input.is_some_and(|input| around.withholds(&input, directory)) {
+                single.withheld.insert(call.clone());
+            }
+            may &= !single.withheld.contains(&call);
+        }
+        may
     }
 
     fn bad(&mut self, line: u64, problem: String) {
@@ -400,6 +455,7 @@ impl<'a> Run<'a> {
             wanted: None,
             transcript: None,
             place: None,
+            withheld: HashSet::new(),
             drafts: Vec::new(),
             bytes: 0,
             described: false,
@@ -414,7 +470,12 @@ impl<'a> Run<'a> {
         let drafts = std::mem::take(&mut single.drafts);
         single.bytes = 0;
         if let Some(transcript) = single.transcript.as_ref().filter(|_| !single.described) {
-            single.delivery.transcript(transcript.program(), single.place.take());
+            let place = single.place.clone();
+            let place = match self.around {
+                Some(around) => place.and_then(|place| around.workspace(&place)),
+                None => place,
+            };
+            single.delivery.transcript(transcript.program(), place);
             single.described = true;
         }
         let title = single.transcript.as_ref().and_then(Transcript::title);
@@ -444,7 +505,7 @@ impl<'a> Run<'a> {
             return Ok(());
         };
         if let Some(transcript) = &single.transcript {
-            let withdrawn = single.delivery.ranges(&transcript.withdrawn());
+            let withdrawn = single.delivery.withdrawn(&transcript.withdrawn());
             if !withdrawn.is_empty() || single.delivery.was_rewound() {
                 single.drafts.push((1, rewound(&withdrawn)));
             }
@@ -473,6 +534,7 @@ impl<'a> Run<'a> {
         delivery: &mut Delivery<'_>,
         drafts: Vec<Sent>,
     ) -> Result<(), ImportError> {
+        let drafts = delivery.merged(drafts).await?;
         for part in deliver::parts(&drafts) {
             let done = delivery.deliver(part).await?;
             self.report.added += done.added;

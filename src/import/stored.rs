@@ -12,7 +12,8 @@ use super::{
 };
 use crate::{
     client::{Client, ClientError, Request, session_path},
-    event::{SessionId, kinds},
+    event::{Range, SessionId, kinds},
+    wire::ranges,
 };
 
 /// Events read at once.
@@ -40,8 +41,8 @@ pub(super) struct Stored {
     begun: Option<u64>,
     /// The id of the last line of which words were taken away, without the part.
     taken: String,
-    /// Whether lines were withdrawn before.
-    pub(super) rewound: bool,
+    /// What was withdrawn at last.
+    pub(super) rewound: Option<Vec<Range>>,
 }
 
 impl Stored {
@@ -52,7 +53,7 @@ impl Stored {
             read: VecDeque::new(),
             begun: None,
             taken: String::new(),
-            rewound: false,
+            rewound: None,
         }
     }
 
@@ -81,7 +82,9 @@ impl Stored {
     }
 
     fn take(&mut self, event: &Members, at: u64) {
-        self.rewound |= event.text("type").as_deref() == Some(kinds::CONTEXT_REWOUND);
+        if event.text("type").as_deref() == Some(kinds::CONTEXT_REWOUND) {
+            self.rewound = event.some("withdrawn").map(|list| ranges(list.get()));
+        }
         let id = event.text("id").filter(|id| LINES.iter().any(|begin| id.starts_with(begin)));
         let id = id.unwrap_or_default();
         let Some(of) = id.split('.').next().filter(|of| !of.is_empty()) else { return };

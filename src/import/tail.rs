@@ -1,16 +1,20 @@
-//! What a program's transcript says beyond its hooks: the agent's words between calls, and what its
-//! requests took. Whole lines are read from a byte offset on, each with the id of an import. It
-//! must not open a file, nor take what a hook records.
+//! What a program's transcript says beyond its hooks: the agent's words between calls, calls that
+//! were refused or failed, what a person said with a refusal, and what requests took. Whole lines
+//! are read from a byte offset on, each with the id of an import. It must not open a file, nor take
+//! what a hook records.
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::{
+    collections::BTreeMap,
+    io::{self, Read, Seek, SeekFrom},
+};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    claude::{Claude, says, text_of},
+    claude::{Claude, says},
     codex,
     draft::{Draft, event},
-    members::{Members, Object, quote},
+    members::{Members, Object, quote, text_of},
     queue,
     records::{self, Next},
     requests::SYNTHETIC,
@@ -64,7 +68,9 @@ pub struct Tail {
     pub place: Place,
     /// The branch of the repository, where the program notes it.
     pub branch: Option<Masked>,
-    /// The texts of the events: words of the agent, prompts that waited, and reports of requests.
+    /// The texts of the events: words of the agent, prompts that waited, failed calls and their
+    /// results, and reports of requests. Of a call and its result a hook may have recorded one or
+    /// both.
     pub events: Vec<String>,
     /// The prompts of the transcript, where one of them took the place of an earlier one: what was
     /// typed, and whether it is no part of the conversation any more.
@@ -125,6 +131,7 @@ pub fn since(
         is_branch: false,
         branch: None,
         events: Vec::new(),
+        calls: BTreeMap::new(),
     };
     let mut read = 0;
     for (place, (length, records)) in lines.iter().enumerate() {
@@ -233,6 +240,8 @@ struct Said<'a> {
     branch: Option<Masked>,
     /// Ids and texts.
     events: Vec<(String, String)>,
+    /// Calls without a result so far, by id.
+    calls: BTreeMap<String, (String, String)>,
 }
 
 impl Said<'_> {
@@ -263,27 +272,54 @@ impl Said<'_> {
             Program::Codex => (codex::bodies(line), false),
         };
         let name = name_of_line(line, text).1;
+        let is_claude = self.program == Program::ClaudeCode;
+        let mut failed = false;
         for (part, (kind, body)) in bodies.into_iter().enumerate() {
             let body = Members::read(&body.finish()).unwrap_or_default();
-            let words = body.some("content").map(text_of).unwrap_or_default();
-            let is_said = kind == kinds::AGENT_MESSAGE || may_type && kind == kinds::USER_MESSAGE;
-            if !is_said || words.trim().is_empty() {
-                continue;
-            }
             let mut whole = of_line(line);
-            whole.add("content", &quote(&words));
-            self.add(event(&name.part('.', part), kind, &whole.finish()), taken);
+            match kind {
+                kinds::AGENT_TOOL_USE | kinds::AGENT_TOOL_RESULT => whole.add_all(&body),
+                kinds::AGENT_MESSAGE | kinds::USER_MESSAGE => {
+                    let words = body.some("content").map(text_of).unwrap_or_default();
+                    if words.trim().is_empty() {
+                        continue;
+                    }
+                    whole.add("content", &quote(&words));
+                }
+                _ => continue,
+            }
+            let event = self.masked(event(&name.part('.', part), kind, &whole.finish()), taken);
+            let call = body.text("call_id").unwrap_or_default();
+            match kind {
+                kinds::AGENT_TOOL_USE if is_claude => {
+                    self.calls.insert(call, event);
+                }
+                kinds::AGENT_TOOL_RESULT if is_claude => {
+                    let call = self.calls.remove(&call);
+                    failed = says(&body, "is_error");
+                    if failed {
+                        self.events.extend(call.into_iter().chain([event]));
+                    }
+                }
+                kinds::AGENT_MESSAGE => self.events.push(event),
+                // What a person said with a refusal: a prompt is in blocks.
+                kinds::USER_MESSAGE if may_type || failed && body.text("content").is_some() => {
+                    self.events.push(event);
+                }
+                _ => {}
+            }
         }
         if let Some(report) = report(self.program, line) {
             // Of the lines of one message, the last counts.
             self.events.retain(|(id, _)| *id != report.id);
-            self.add(report, &Taken::default());
+            let report = self.masked(report, &Taken::default());
+            self.events.push(report);
         }
     }
 
-    fn add(&mut self, event: Draft, taken: &Taken) {
-        let masked = self.secrets.masked(&event.text).into_event(taken);
-        self.events.push((event.id, masked));
+    /// The id of an event, and its text without secrets.
+    fn masked(&self, event: Draft, taken: &Taken) -> (String, String) {
+        (event.id, self.secrets.masked(&event.text).into_event(taken))
     }
 
     /// Notes where a line of Claude Code stands; whether it may say something.

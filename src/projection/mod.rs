@@ -21,6 +21,7 @@ mod instructions;
 mod marks;
 mod memory;
 mod outcomes;
+mod paths;
 mod person;
 mod phases;
 mod plans;
@@ -36,6 +37,7 @@ mod small_talk;
 mod sources;
 pub mod text;
 pub mod tools;
+mod turns;
 pub mod usage;
 mod verdict;
 mod work;
@@ -53,7 +55,8 @@ pub use instructions::{Instructions, Word};
 pub use marks::{Mark, MarkKind, Marks};
 pub use memory::{MemoryItem, MemoryItems, MemoryKind, MemoryState};
 pub use outcomes::{OpenCall, Outcome, Outcomes, Trouble};
-pub use person::typed as typed_by_person;
+pub use paths::placed;
+pub use person::{said, typed as typed_by_person};
 pub use phases::{Ended, Phase, Phases};
 pub use plans::{Plan, PlanStep};
 pub use progress::{Output, Progress};
@@ -117,6 +120,12 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// The facts of a session of a workspace.
+    #[must_use]
+    pub fn of(workspace: Option<&str>) -> Self {
+        Self { calls: calls::Calls::of(workspace), ..Self::default() }
+    }
+
     /// Begins a session that continues the one before it: its events follow, with positions from 0
     /// on. What was said before stands until they take it back.
     pub fn begin(&mut self, session: &str) {
@@ -144,7 +153,7 @@ impl Facts {
             if place < folded { route.again() } else { route.clone() }
         };
         let routes = || self.routes.iter().enumerate().map(route).collect();
-        stale.then(|| Self { routes: routes(), ..Self::default() })
+        stale.then(|| Self { routes: routes(), ..Self::of(self.calls.workspace()) })
     }
 
     /// Begins the facts of a single session [again](Self::again), where that is needed; whether it
@@ -226,7 +235,7 @@ impl Facts {
             return self.usage.fold(event);
         }
         let context = self.saved.context().map(|said| said.position);
-        if let Some(words) = self.saved.fold(event) {
+        if let Some(words) = self.saved.fold(event, self.calls.workspace()) {
             // The client's words of an earlier save are not its words any more.
             context.into_iter().for_each(|before| self.findings.forget_text(before));
             self.findings.fold_text(event.position, &words);
@@ -242,7 +251,7 @@ impl Facts {
                 self.work.fold(tool_event);
                 made = phases::Made::of(tool_event);
             }
-            self.work.fold_branch(event);
+            self.work.fold_others(event);
             self.progress.fold(event, tool_event.as_ref());
             self.compactions.fold(event);
             self.usage.fold(event);

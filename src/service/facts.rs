@@ -328,7 +328,8 @@ impl Service {
                 for link in &before {
                     self.note_writers(key, &link.key).await?;
                 }
-                let mut facts = self.facts_of_line(&before, Facts::default()).await?;
+                let facts = Facts::of(info.workspace.as_deref());
+                let mut facts = self.facts_of_line(&before, facts).await?;
                 facts.begin(key.session.as_str());
                 let mut kept = self.kept(&slot, key, &mut info).await?;
                 kept.line = Some((before.clone(), Box::new(facts)));
@@ -364,7 +365,8 @@ impl Service {
         if before.is_empty() {
             return self.facts_at(key, to).await;
         }
-        let mut known = Facts::default();
+        let workspace = self.store.info(key).await?.workspace;
+        let mut known = Facts::of(workspace.as_deref());
         loop {
             let mut facts = self.facts_of_line(&before, known).await?;
             facts.begin(key.session.as_str());
@@ -455,10 +457,11 @@ impl Service {
                 self.note_writers(key, key).await?;
             }
             let held = Arc::clone(&kept.held);
-            *kept = Kept { created_at: Some(info.created_at), held, ..Kept::default() };
+            let facts = Facts::of(info.workspace.as_deref());
+            *kept = Kept { created_at: Some(info.created_at), facts, held, ..Kept::default() };
         }
         if kept.facts.position > info.tail {
-            kept.facts = Facts::default();
+            kept.facts = Facts::of(info.workspace.as_deref());
         }
         Ok(kept)
     }
@@ -507,7 +510,8 @@ impl Service {
     /// # Errors
     /// Those of reading the session.
     pub async fn facts_at(&self, key: &SessionKey, position: Position) -> ServiceResult<Facts> {
-        let mut facts = Facts::default();
+        let info = self.store.info(key).await?;
+        let mut facts = Facts::of(info.workspace.as_deref());
         self.fold_to(key, &mut facts, position).await?;
         Ok(facts)
     }
