@@ -194,6 +194,7 @@ fn import_all(site: &Site, paths: &[PathBuf]) -> Outcome<(u64, u64)> {
             name: name.to_owned(),
             session: None,
             results: Box::new(|_| None),
+            around: None,
         };
         let mut progress = |_| {};
         let imported = site.runtime.block_on(import::import(&client, source, &mut progress))?;

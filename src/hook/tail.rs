@@ -133,13 +133,7 @@ pub(super) async fn add(
         at.is_none() && !known.has(event)
     });
     let message = delivery.events.first_mut().and_then(Value::as_object_mut);
-    if let (Some(line), Some(message)) = (own_line, message) {
-        // Under the id and the time of its line, it is one message however many hooks report it.
-        for name in ["id", "created_at"] {
-            let member = line.get(name).map(|value| (name.to_owned(), value.clone()));
-            message.extend(member);
-        }
-    }
+    own_line.zip(message).into_iter().for_each(|(line, message)| name_after(message, &line));
     if said.len() > UNREAD_MAX {
         said.drain(..said.len() - UNREAD_MAX);
     }
@@ -155,6 +149,14 @@ pub(super) async fn add(
     }
     delivery.events.splice(0..0, tail.events);
     Ok(())
+}
+
+/// Under the id and the time of its line, it is one message however many hooks report it.
+fn name_after(message: &mut Map<String, Value>, line: &Value) {
+    for name in ["id", "created_at"] {
+        let member = line.get(name).map(|value| (name.to_owned(), value.clone()));
+        message.extend(member);
+    }
 }
 
 /// The event that withdraws what hooks recorded of prompts that the transcript has given up, from

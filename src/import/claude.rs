@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{
     anthropic::{self, Bodies},
-    members::{Members, Object, listed, quote, text_of},
+    members::{Members, Object, listed, quote},
     queue::{self, Queue},
     refusal,
 };

@@ -102,6 +102,7 @@ impl Desk {
             name: session.to_string(),
             session: Some(session.clone()),
             results: Box::new(|_| None),
+            around: None,
         };
         let report = import::import(&self.client, source, &mut |_| {}).await?;
         match report.bad.named().first() {

@@ -23,11 +23,13 @@ use members::{is_json, is_within, unescaped};
 
 use crate::{
     event::{
-        json::{Weight, paired, weigh},
+        json::{Weight, weigh},
         limits,
     },
     service::{Code, ServiceError, ServiceResult},
 };
+
+pub use crate::event::json::paired;
 
 /// Members that belong to the store, not to the body.
 pub const RESERVED: [&str; 6] = ["id", "type", "position", "processed_at", "created_at", "origin"];
