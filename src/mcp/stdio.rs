@@ -11,7 +11,7 @@ use rmcp::{
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{backend::Forwarded, handler::Handler, lines, local::Local};
+use super::{backend::Forwarded, handler::Handler, lines::Lines, local::Local};
 use crate::{client::Client, event::SessionId, service::Via, verbs::tools::Toolset};
 
 /// How this front end is known to the owner, and what it offers.
@@ -71,7 +71,7 @@ where
     let via = Via { session, process, connection, remembered: None, directory, root };
     let handler = Handler::new(Arc::new(Forwarded { client, local }), toolsets, via);
     let (input, output) = streams;
-    let running = match handler.serve((lines::judged(input), output)).await {
+    let running = match handler.serve(Lines::new(input, output)).await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(StdioError::Opening(error.to_string())),

@@ -21,6 +21,7 @@ mod instructions;
 mod marks;
 mod memory;
 mod outcomes;
+mod paths;
 mod person;
 mod phases;
 mod plans;
@@ -53,6 +54,7 @@ pub use instructions::{Instructions, Word};
 pub use marks::{Mark, MarkKind, Marks};
 pub use memory::{MemoryItem, MemoryItems, MemoryKind, MemoryState};
 pub use outcomes::{OpenCall, Outcome, Outcomes, Trouble};
+pub use paths::placed;
 pub use person::{said, typed as typed_by_person};
 pub use phases::{Ended, Phase, Phases};
 pub use plans::{Plan, PlanStep};
@@ -114,6 +116,12 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// The facts of a session of a workspace.
+    #[must_use]
+    pub fn of(workspace: Option<&str>) -> Self {
+        Self { calls: calls::Calls::of(workspace), ..Self::default() }
+    }
+
     /// Begins a session that continues the one before it: its events follow, with positions from 0
     /// on. What was said before stands until they take it back.
     pub fn begin(&mut self, session: &str) {
@@ -175,7 +183,7 @@ impl Facts {
         self.graph.fold(event);
         self.marks.fold(event, base);
         let context = self.saved.context().map(|said| said.position);
-        if let Some(words) = self.saved.fold(event) {
+        if let Some(words) = self.saved.fold(event, self.calls.workspace()) {
             // The client's words of an earlier save are not its words any more.
             context.into_iter().for_each(|before| self.findings.forget_text(before));
             self.findings.fold_text(event.position, &words);

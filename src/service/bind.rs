@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 use bytes::Bytes;
 
 use super::{
-    BoundBy, Caller, Candidate, Code, Remembered, Service, ServiceError, ServiceResult, Via,
+    BoundBy, Caller, Candidate, Code, Next, Remembered, Service, ServiceError, ServiceResult, Via,
     added::event,
     directory::{Local, Meant, meant},
     is_notebook,
@@ -183,7 +183,14 @@ impl Service {
 
     /// Adds to an error about a session that cannot be used the ones that can.
     pub async fn offer(&self, caller: &Caller, via: &Via, mut error: ServiceError) -> ServiceError {
-        if error.code.is_gone()
+        if let Some(Next::RestoreSession(session)) = error.hint.next.clone() {
+            // What can be brought back is what the caller means: no other session is.
+            error = error.action(
+                "other work begins with sequential_search stepNumber 1 after clear_session; a \
+                 person brings this session back",
+            );
+            error.hint.next = Some(Next::RestoreSession(session));
+        } else if error.code.is_gone()
             && let Ok(locals) = self.locals(caller, via).await
             && let Ok(candidates) = self.candidates(caller, via, &locals).await
         {

@@ -49,6 +49,9 @@ pub(super) fn restored_from() -> String {
     format!("{RESERVED_METADATA}restored_from")
 }
 
+/// The label of the checkpoint of a save.
+pub(super) const SAVED: &str = "saved";
+
 /// Metadata of a session that says where it was saved last.
 pub(super) fn saved() -> String {
     format!("{RESERVED_METADATA}saved")
@@ -96,11 +99,16 @@ pub(super) fn is_work(event: &Event) -> bool {
 }
 
 impl Service {
-    /// Whether anything was done in a session.
+    /// Whether anything was done in a session. What cannot be read may be work.
     pub(super) async fn has_work(&self, info: &SessionInfo) -> bool {
+        if info.tail.0 > LOOK_EVENTS as u64 {
+            return true;
+        }
         let first = self.first_events(&info.key, info.tail, (LOOK_EVENTS, LOOK_BYTES)).await;
-        let events = first.unwrap_or_default();
-        info.tail.0 > LOOK_EVENTS as u64 || events.iter().any(is_work)
+        first.map_or_else(
+            |error| error.code == super::Code::SessionDamaged,
+            |events| (events.len() as u64) < info.tail.0 || events.iter().any(is_work),
+        )
     }
 
     /// The first events of a session before a position: so many at most, of so many bytes.

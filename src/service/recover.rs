@@ -69,6 +69,8 @@ pub struct Past {
     pub gaps_open: u64,
     /// Whether its latest step was marked as the last.
     pub complete: bool,
+    /// Calls of tools without a result.
+    pub calls_open: usize,
 }
 
 /// What a reader gets.
@@ -201,6 +203,7 @@ impl Service {
                     steps: 0,
                     gaps_open: 0,
                     complete: false,
+                    calls_open: 0,
                 }),
                 Err(error) => return Err(error),
             }
@@ -275,6 +278,7 @@ pub(super) fn past(info: SessionInfo, facts: &Facts) -> Past {
         steps: research.steps().len() as u64,
         gaps_open: research.gaps_open().len() as u64,
         complete: research.completed_at().is_some(),
+        calls_open: facts.outcomes.open().len(),
     }
 }
 

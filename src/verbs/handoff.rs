@@ -292,7 +292,8 @@ impl ServeTool for GetSession {
         let named = call.named(self.session_id.as_deref())?;
         let (session, _) = call.service.bound(call.caller, call.via, named.as_ref()).await?;
         let (link, past, tokens) = call.service.session_details(call.caller, &session).await?;
-        Ok(SessionDetails::of(&link, past, tokens))
+        let usage = call.service.usage(call.caller, &session, None).await?;
+        Ok(SessionDetails::of(&link, past, tokens, &usage))
     }
 }
 

@@ -125,7 +125,8 @@ pub struct SavedAnswer {
     pub is_new: bool,
     /// Its workspace.
     pub workspace: String,
-    /// What a front end has to say: what extractors found, or why one is left out.
+    /// What to know of it: files that are no references, what extractors found, or why one is left
+    /// out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
 }
@@ -140,7 +141,7 @@ impl From<SavedSession> for SavedAnswer {
             files: saved.files as u64,
             is_new: saved.is_new,
             workspace: saved.workspace,
-            notices: Vec::new(),
+            notices: saved.notices,
         }
     }
 }

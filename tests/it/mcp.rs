@@ -19,4 +19,5 @@ mod offered;
 mod protocol;
 pub mod server;
 mod steps;
+mod unanswered;
 mod wake;

@@ -19,7 +19,7 @@ use super::{common::Common, mcp::Mcp, proxy::Proxy};
 
 pub(super) use self::{
     events::{Append, Events, Export, Format, Import, OneEvent, Replay},
-    graph::Graph,
+    graph::{Graph, entity},
     handoff::{ChainOf, Handoff, HandoffVerb, RestoreWork, SaveWork, Workspace, WorkspaceVerb},
     memory::{Mark, Memory},
     programs::{

@@ -4,8 +4,10 @@
 mod analytics;
 mod checks;
 mod filter;
+mod handed;
 mod order;
 mod query;
+mod removal;
 mod seen;
 
 use serde_json::{Map, Value};
@@ -128,9 +130,13 @@ impl Service {
         check_id("to_id", &to)?;
         check_properties(&text_of(&properties))?;
         let content = content_of(&kind, &from, &to, &properties);
-        let (id, former) = (self.relation_id(caller, &content), former_id(&content));
-        let has = |graph: &Graph| [&id, &former].into_iter().any(|id| graph.relation(id).is_some());
+        let plain = [self.relation_id(caller, &content), former_id(&content)];
+        let has = |graph: &Graph| {
+            let knows = |id: &String| graph.relation(id).is_some();
+            plain.iter().any(|id| knows(id) || graph.relation_removed(id).is_some())
+        };
         let session = self.graph_of(caller, workspace, has).await?;
+        let (id, former) = (self.free_id(caller, &session, &content).await?, former_id(&content));
         let look = |graph: &Graph| {
             let known = [&id, &former].into_iter().find_map(|id| graph.relation(id));
             let known = known.and_then(|one| Some((one.id.to_string(), one.position?)));
