@@ -39,8 +39,8 @@ fn named(text: &str, environment: &Environment) -> String {
 
 /// The workspace that a directory was before it was moved: as hooks spelled its path then, links of
 /// the directories above it followed.
-fn left(text: &str) -> String {
-    let path = Some(Path::new(text)).filter(|_| is_path(text));
+fn left(text: &str, of_path: bool) -> String {
+    let path = Some(Path::new(text)).filter(|_| of_path || is_path(text));
     let path = path.and_then(|path| files::resolved(path).ok());
     path.map_or_else(|| text.to_owned(), |path| path.display().to_string())
 }
@@ -77,7 +77,9 @@ pub(super) fn resolve(verb: &mut Verb, environment: &Environment) -> Outcome {
         _ => {}
     }
     if let Verb::Workspace(Workspace { verb: WorkspaceVerb::Move(verb) }) = verb {
-        (verb.from, verb.to) = (left(&verb.from), named(&verb.to, environment));
+        let to = named(&verb.to, environment);
+        verb.from = left(&verb.from, to.starts_with('/'));
+        verb.to = to;
         return Ok(());
     }
     let is_needed = match verb {

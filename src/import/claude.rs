@@ -3,9 +3,10 @@
 
 use serde_json::value::RawValue;
 
+pub(super) use super::members::text_of;
 use super::{
     anthropic::{self, Bodies},
-    members::{Members, Object, listed, quote, text_of},
+    members::{Members, Object, listed, quote},
     refusal,
 };
 use crate::event::kinds;
