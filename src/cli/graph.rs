@@ -44,10 +44,11 @@ const BAR_COLUMNS: u64 = 30;
 const DAYS_MAX: usize = 14;
 
 pub(super) async fn run(client: &Client, wanted: args::Graph, screen: &mut Screen) -> Outcome {
-    let place = InWorkspace { workspace: wanted.workspace.clone() };
+    let workspace = wanted.workspace.unwrap_or_default();
+    let place = InWorkspace { workspace: workspace.clone() };
     let properties = wanted.properties.clone().unwrap_or_default();
     if let Some((kind, id)) = wanted.upsert {
-        let place = AtEntity { workspace: wanted.workspace, kind, id };
+        let place = AtEntity { workspace, kind, id };
         let asked = UpsertRequest { properties };
         let kept = client.call::<PutEntity>(&place, &NoQuery {}, &asked).await?;
         return written("entity", &kept, screen);

@@ -95,6 +95,7 @@ register! {
     AGENT_THREAD_MESSAGE_SENT = "agent.thread_message_sent",
     AGENT_THREAD_MESSAGE_RECEIVED = "agent.thread_message_received",
     USER_DEFINE_OUTCOME = "user.define_outcome",
+    USER_INTERRUPT = "user.interrupt",
 
     // What was recorded elsewhere, and the audit log.
     TRANSCRIPT_ENTRY = "transcript.entry",

@@ -93,7 +93,10 @@ impl Forwarded {
                 return text;
             }
             let members = answer.as_object_mut();
-            members.map(|members| members.insert("notices".to_owned(), json!(notices)));
+            let all = members.map(|members| members.entry("notices").or_insert_with(|| json!([])));
+            all.and_then(Value::as_array_mut)
+                .into_iter()
+                .for_each(|all| all.extend(notices.iter().map(|said| json!(said))));
         } else {
             let is_own = asked.via.workspaces().iter().any(|own| own == workspace);
             let looked = self.local.look(&self.client, is_own, &mut answer, true).await;

@@ -37,6 +37,7 @@ pub(super) struct ToolBody<'a> {
     pub(super) redactions: Option<IgnoredAny>,
     pub(super) truncated: Option<IgnoredAny>,
     pub(super) is_error: Option<bool>,
+    pub(super) refused: Option<IgnoredAny>,
     #[serde(borrow)]
     pub(super) cached: Option<&'a RawValue>,
     #[serde(borrow)]

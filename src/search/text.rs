@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     event::{Event, kinds},
-    projection::{body, commands_of, tools},
+    projection::{body, commands_of, said, tools},
 };
 
 /// Members that name something else, or that have no words.
@@ -179,7 +179,12 @@ pub(super) fn strings(
     visit: &mut dyn FnMut(Option<&str>, &dyn Display),
 ) {
     match value {
-        Value::String(text) if !text.trim().is_empty() && !is_encoded(text) => visit(name, text),
+        Value::String(text) if !is_encoded(text) => {
+            let said = said(text);
+            if !said.trim().is_empty() {
+                visit(name, &said);
+            }
+        }
         Value::Number(number) => visit(name, number),
         Value::Array(values) => values.iter().for_each(|value| strings(name, value, visit)),
         Value::Object(members) => {

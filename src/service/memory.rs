@@ -381,9 +381,8 @@ impl Service {
         };
         if let Some(workspace) = workspace
             && !keepers.first().is_some_and(is_notebook)
-            && let (notebook, true) = self.notebook(caller, &workspace).await?
         {
-            keepers.push(notebook);
+            keepers.extend(self.notebooks(caller, &workspace).await?);
         }
         Ok(keepers)
     }

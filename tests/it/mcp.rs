@@ -8,6 +8,7 @@ mod agents;
 mod anything;
 mod binding;
 mod bounds;
+mod cleared;
 mod derived;
 mod directory;
 mod doors;

@@ -11,7 +11,7 @@ use crate::wire::graph::{Filter, Sort};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sessionlog graph ~/work/bank --since 7d                    what was done, in numbers
+  sessionlog graph --since 7d                                what was done here, in numbers
   sessionlog graph ~/work/bank --type file --sort sessions:desc --sessions
   sessionlog graph ~/work/bank --upsert task/42 --properties '{\"state\": \"open\"}'
   sessionlog graph ~/work/bank --relate 42 CONCERNS src/ledger.rs
@@ -23,9 +23,9 @@ A condition of --where is FIELD OP VALUE: eq, ne, lt, lte, gt, gte, in, contains
 value as JSON or as plain text. A field is type, id, created_at or another member, else a
 property.")]
 pub(crate) struct Graph {
-    /// The workspace: a directory or another name
+    /// The workspace: a directory of it, or another name; default: that of the working directory
     #[arg(value_name = "W")]
-    pub(crate) workspace: String,
+    pub(crate) workspace: Option<String>,
     /// Create the entity TYPE/ID, or change its properties
     #[arg(long, value_name = "TYPE/ID", value_parser = entity)]
     pub(crate) upsert: Option<(String, String)>,

@@ -20,7 +20,7 @@ use super::{common::Common, mcp::Mcp, proxy::Proxy};
 pub(super) use self::{
     events::{Append, Events, Export, Format, Import, OneEvent, Replay},
     graph::{Graph, entity},
-    handoff::{ChainOf, Handoff, HandoffVerb, RestoreWork, SaveWork},
+    handoff::{ChainOf, Handoff, HandoffVerb, RestoreWork, SaveWork, Workspace, WorkspaceVerb},
     memory::{Mark, Memory},
     programs::{
         AgentName, Bench, Completions, Demo, Install, InstallScope, Man, Pause, Serve, Unpause,
@@ -135,6 +135,8 @@ unless they were edited since: then our entries alone are removed. What was reco
     Mark(Mark),
     /// Save a session, restore one in a session that continues it, list the chain of both
     Handoff(Handoff),
+    /// Give what a workspace has to its new path
+    Workspace(Workspace),
     /// Take a session's write lease and show what is unfinished
     Wake(Wake),
     /// Give a session another title

@@ -24,7 +24,7 @@ pub(crate) struct Search {
     /// Only this session, with what it has of its parents
     #[arg(long, value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: Option<SessionId>,
-    /// Only sessions of this workspace: its path, or the last names of it
+    /// Only sessions of this workspace: a directory of it, or the last names of its path
     #[arg(long, value_name = "W")]
     pub(crate) workspace: Option<String>,
     /// Only events of these types

@@ -99,7 +99,8 @@ impl Service {
         id: &str,
         look: impl Fn(&Graph) -> ServiceResult<Result<Vec<NewEvent>, Position>> + Send + Sync,
     ) -> ServiceResult<GraphWritten> {
-        let (session, _) = self.notebook(caller, workspace).await?;
+        let has = |graph: &Graph| look(graph).is_ok();
+        let session = self.graph_of(caller, workspace, has).await?;
         for _ in 0..TRIES_MAX {
             let at = caller.key(&session);
             let looked = self

@@ -2,6 +2,7 @@
 
 mod named;
 mod removed;
+mod saved;
 
 use std::fmt::Write as _;
 
