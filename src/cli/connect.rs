@@ -59,8 +59,10 @@ pub(super) fn client(config: &Config, environment: &Environment) -> Outcome<Clie
 }
 
 /// What a front end does where the files are.
-pub(super) fn local(config: &Config) -> Outcome<Local> {
-    let local = Local { files_roots: config.files_roots.clone(), ..Local::default() };
+pub(super) fn local(config: &Config, environment: &Environment) -> Outcome<Local> {
+    let worktree = project(environment).and_then(|project| project.worktree);
+    let files_roots = config.files_roots.clone();
+    let local = Local { files_roots, worktree, ..Local::default() };
     // Without extractors no text leaves, and the rules are not needed.
     Ok(match config.extractors.is_empty() {
         true => local,

@@ -81,7 +81,7 @@ async fn save(
     let files = wanted.files.iter().map(typed);
     let files = files.map(|path| NewFile { path, ..NewFile::default() });
     asked.file_references.extend(files);
-    let local = connect::local(settings.0)?;
+    let local = connect::local(settings.0, settings.1)?;
     let mut tree = serde_json::to_value(&asked).map_err(std::io::Error::from)?;
     local.hash(&place.workspace, is_own, &mut tree, false);
     let said = saved_texts(&tree, false);
@@ -117,7 +117,7 @@ async fn restore(
         create: wanted.look.then_some(false),
         explain: wanted.explain,
     };
-    let local = connect::local(settings.0)?;
+    let local = connect::local(settings.0, settings.1)?;
     let found = client.call::<RestoreWork>(&place, &NoQuery {}, &asked).await?;
     let mut tree = serde_json::to_value(&found).map_err(std::io::Error::from)?;
     let is_own = is_own(&place.workspace, settings.1);

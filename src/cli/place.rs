@@ -47,7 +47,8 @@ pub(super) fn here(environment: &Environment) -> Option<String> {
 pub(super) fn is_own(workspace: &str, environment: &Environment) -> bool {
     let Some(project) = connect::project(environment) else { return false };
     let top = project.root.as_deref().unwrap_or(&project.directory);
-    let mut own = project.directory.ancestors().take_while(|path| path.starts_with(top));
+    let place = project.place();
+    let mut own = place.ancestors().take_while(|path| path.starts_with(top));
     own.any(|path| path == Path::new(workspace)) || here(environment).as_deref() == Some(workspace)
 }
 

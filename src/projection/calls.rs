@@ -81,7 +81,7 @@ pub(super) struct Answer {
     pub(super) failed: bool,
     /// The exit code, when the result has one.
     pub(super) code: Option<i64>,
-    /// Whether a person did not let it happen.
+    /// Whether a person or a rule did not let it happen.
     pub(super) is_refusal: bool,
 }
 
@@ -221,7 +221,7 @@ impl Calls {
             text = output.unwrap_or(text);
         }
         let said = result.is_error.unwrap_or(false);
-        let is_refusal = report::is_refusal(&text);
+        let is_refusal = result.refused.is_some() || report::is_refusal(&text);
         let failed = match call.does {
             Does::Runs => code.is_some_and(|code| code != 0),
             Does::Edits | Does::Changes | Does::Plan => report::says_failure(&text),

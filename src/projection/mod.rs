@@ -36,6 +36,7 @@ mod small_talk;
 mod sources;
 pub mod text;
 pub mod tools;
+mod turns;
 pub mod usage;
 mod verdict;
 mod work;
@@ -54,7 +55,7 @@ pub use marks::{Mark, MarkKind, Marks};
 pub use memory::{MemoryItem, MemoryItems, MemoryKind, MemoryState};
 pub use outcomes::{OpenCall, Outcome, Outcomes, Trouble};
 pub use paths::placed;
-pub use person::typed as typed_by_person;
+pub use person::{said, typed as typed_by_person};
 pub use phases::{Ended, Phase, Phases};
 pub use plans::{Plan, PlanStep};
 pub use progress::{Output, Progress};
@@ -198,7 +199,7 @@ impl Facts {
                 self.work.fold(tool_event);
                 made = phases::Made::of(tool_event);
             }
-            self.work.fold_branch(event);
+            self.work.fold_others(event);
             self.progress.fold(event, tool_event.as_ref());
             self.compactions.fold(event);
             self.usage.fold(event);

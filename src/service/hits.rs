@@ -143,8 +143,8 @@ struct Drawn {
 }
 
 impl Looked {
-    pub(super) fn new() -> Self {
-        let (infos, place, hurt) = (HashMap::new(), None, BTreeMap::new());
+    pub(super) fn new(place: Place) -> Self {
+        let (infos, place, hurt) = (HashMap::new(), Some(place), BTreeMap::new());
         Self { infos, reads: READS_MAX, bytes_left: PAGE_BYTES, place, hurt }
     }
 
@@ -166,12 +166,13 @@ impl Service {
         caller: &Caller,
         query: &Arc<SearchQuery>,
         hits: &mut [search::Hit],
-    ) -> ServiceResult<()> {
+        mut place: Place,
+    ) -> ServiceResult<Place> {
         let first = hits.len().min(IN_ROW_MAX);
         let (first, _) = hits.split_at_mut(first);
-        let (mut bytes_left, mut place) = (ROWS_BYTES, None);
+        let mut bytes_left = ROWS_BYTES;
         for hit in first.iter_mut().filter(|hit| hit.may_have_row) {
-            let mut own = self.places.turn(&caller.scope.tenant, place.take()).await?;
+            place = place.give_way().await?;
             let range = Range::new(hit.position, hit.position.plus(1));
             let read = self.hit_read(&caller.key(&hit.session), range, Fill::Forward).await;
             let bytes = bytes_of(&read);
@@ -185,17 +186,16 @@ impl Service {
                 let row = if bytes < LARGE_BYTES {
                     row()
                 } else {
-                    let (back, row) = own.run(row).await?;
-                    own = back;
+                    let (back, row) = place.run(row).await?;
+                    place = back;
                     row
                 };
                 hit.why.row = row;
                 hit.score = hit.why.sum();
             }
-            place = Some(own);
         }
         first.sort_by(|one, other| other.score.total_cmp(&one.score));
-        Ok(())
+        Ok(place)
     }
 
     /// Events of a range, or the first of them if that is large; none where the log serves none.

@@ -86,6 +86,19 @@ pub enum Recovered {
     Found(Box<FindResult>),
 }
 
+/// What a reader gets, and of what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The session.
+    pub session: SessionId,
+    /// How it was found.
+    pub by: BoundBy,
+    /// The session that it continues and that is shown, where nothing was asked or done in it yet.
+    pub continues: Option<SessionId>,
+    /// What a reader gets.
+    pub recovered: Recovered,
+}
+
 /// The position of a step.
 struct StepFound {
     ordinal: usize,
@@ -122,13 +135,19 @@ impl Service {
         caller: &Caller,
         via: &Via,
         call: &RecoverCall,
-    ) -> ServiceResult<(SessionId, BoundBy, Recovered)> {
+    ) -> ServiceResult<Found> {
         let (session, by) = self.bound(caller, via, call.session.as_ref()).await?;
-        let key = caller.key(&session);
+        let own = caller.key(&session);
+        let stand_in = self.stand_in(&own).await?;
+        let continues = stand_in.as_ref().map(|(key, _)| key.session.clone());
+        let (key, read_to) = stand_in.map_or((own, None), |(key, to)| (key, Some(to)));
         let bytes_max = self.options.answer_bytes_max;
         let at = match &call.at {
             Some(point) => Some(self.as_of(&key, Some(point)).await?),
-            None => None,
+            None => match read_to {
+                Some(to) if to < self.store.info(&key).await?.tail => Some(to),
+                _ => None,
+            },
         };
         let recovered = match (call.cursor, call.step) {
             _ if call.find.is_some() => {
@@ -157,7 +176,7 @@ impl Service {
             }
         };
         self.bind(caller, via, &session);
-        Ok((session, by, recovered))
+        Ok(Found { session, by, continues, recovered })
     }
 
     /// The sessions written to last, each with its goal and state.

@@ -196,7 +196,7 @@ impl Service {
         }
         let remembered = self.remembered(caller, via);
         if !remembered.fresh
-            && let Some(session) = &via.session
+            && let Some(session) = &self.started(caller, via).await?
         {
             let by = BoundBy::Started;
             return match self.end_of_line(caller, session).await? {

@@ -8,11 +8,12 @@ use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
     added::event,
     directory::continues,
-    line::{ChainLink, read_before, restored_from, saved_at},
+    line::{ChainLink, is_beside, read_before, restored_from, saved_at},
     recover::{Past, past},
     saving::check_workspace,
     store_error::unwritten,
     titles::title_elsewhere,
+    worked::worked_at,
 };
 use crate::{
     event::{Batch, BatchKey, NewEvent, Position, SessionId, kinds, limits},
@@ -291,7 +292,8 @@ impl Service {
         let is_whole = |info: &SessionInfo| hurt.iter().all(|(other, _)| other.key != info.key);
         for info in latest.into_iter().filter(is_whole) {
             let is_own = call.successor.as_ref() == Some(&info.key.session);
-            if (!is_own || saved_at(&info).is_some()) && self.has_work(&info).await {
+            let is_meant = (!is_own || saved_at(&info).is_some()) && !is_beside(&info);
+            if is_meant && self.has_work(&info).await {
                 worked.push(info);
             }
         }
@@ -310,18 +312,18 @@ impl Service {
         let info = chosen.clone();
         let line = self.line_before(&info.key).await?;
         let is_other = |other: &&SessionInfo| {
-            other.updated_at > info.updated_at
+            worked_at(other) > worked_at(&info)
                 && !line.iter().any(|link| link.key == other.key)
                 && call.successor.as_ref() != Some(&other.key.session)
         };
         let later = worked.iter().filter(is_other).take(NOTICES_MAX);
         let passed = hurt.iter().take(NOTICES_MAX).map(|(other, error)| {
-            let written = other.updated_at;
+            let written = worked_at(other);
             format!("{}; it was written to last ({written}) and is passed over", error.message)
         });
         let notices = passed
             .chain(later.map(|other| {
-                let (session, written) = (&other.key.session, other.updated_at);
+                let (session, written) = (&other.key.session, worked_at(other));
                 format!(
                     "session {session} was written to later ({written}) and not saved; name it to \
                      restore it"

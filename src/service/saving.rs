@@ -10,7 +10,7 @@ use super::{
     added::event,
     checkpoints::Before,
     is_notebook,
-    line::{SAVED, saved},
+    line::{SAVED, is_beside, saved},
     titles::title_of,
 };
 use crate::{
@@ -43,7 +43,8 @@ const ID_DIGITS: usize = 24;
 /// What is saved.
 #[derive(Clone, Debug, Default)]
 pub struct SaveCall {
-    /// The session; left out: a new one for what is said, else the latest with work.
+    /// The session; left out: the latest with work, or a new one for what is said where there is
+    /// none.
     pub session: Option<SessionId>,
     /// The conversation, in the client's words.
     pub context: Option<String>,
@@ -141,15 +142,24 @@ impl Service {
         if let Some(session) = &call.session {
             return Ok((self.in_workspace(caller, workspace, session).await?, false));
         }
-        if call.says_something() {
-            return Ok((self.begun(caller, workspace, call).await?, true));
-        }
+        let mut latest = None;
         for info in self.latest(caller, Some(&workspace.to_owned()), LATEST_MAX).await? {
-            if self.has_work(&info).await {
-                return Ok((info, false));
+            // A retry saves what its first call did, whatever was written since.
+            if let Some(key) = &call.key
+                && let Ok(Before::Made(_)) = self.made_before(&info.key, Some(key)).await
+            {
+                let is_new = info.key.session == session_of(workspace, key);
+                return Ok((info, is_new));
+            }
+            if latest.is_none() && !is_beside(&info) && self.has_work(&info).await {
+                latest = Some(info);
             }
         }
-        Err(Self::none_in(workspace, None))
+        match latest {
+            Some(info) => Ok((info, false)),
+            None if call.says_something() => Ok((self.begun(caller, workspace, call).await?, true)),
+            None => Err(Self::none_in(workspace, None)),
+        }
     }
 
     /// A session of work of a workspace, as a use of it: its notebook is none.

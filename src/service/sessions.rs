@@ -7,11 +7,13 @@ use super::{
     Caller, Emitted, Monitor, Next, RESERVED_METADATA, Service, ServiceError, ServiceResult,
     Status,
     added::adds,
+    agent,
     error::check_count,
     notebook::{is_notebook, refuse_reserved},
     page, status,
     store_error::unwritten,
     titles::title_of,
+    worked,
 };
 use crate::{
     env::sync::Mutex,
@@ -92,11 +94,16 @@ impl Service {
         let room = bytes + new.text_bytes();
         self.room_for(&caller.scope.tenant, 1, records, room).await?;
         status::keep(&mut new.events);
+        let starts = agent::keep(&mut new.events);
+        worked::date(&mut new.events, None);
         let batch = new.events.clone();
         let (mut info, mut appended) =
             self.durable(self.store.create(&caller.scope, new)).await.map_err(unwritten)?;
         if first {
             self.count(&appended, bytes);
+        }
+        if starts {
+            self.agents.forget(&caller.scope);
         }
         if !appended.repeated {
             self.mark_created(&info, &batch).await;
@@ -289,7 +296,7 @@ impl Service {
         if title.is_none() && metadata.is_empty() {
             return Ok(self.titled(info).await);
         }
-        let mut merged = info.metadata;
+        let mut merged = info.metadata.clone();
         for (name, value) in &metadata {
             match value {
                 Some(value) => merged.insert(name.clone(), value.clone()),
@@ -297,6 +304,9 @@ impl Service {
             };
         }
         check_metadata(&merged)?;
+        if merged == info.metadata && title.as_ref().is_none_or(|title| *title == info.title) {
+            return Ok(self.titled(info).await);
+        }
         let change = Change { title, metadata, ..Change::default() };
         self.room_for(&key.scope.tenant, 0, 1, change.text_bytes()).await?;
         let info = self.durable(self.store.change(&key, change)).await.map_err(unwritten)?;

@@ -41,6 +41,33 @@ impl Handoff {
     }
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog workspace move ~/work/shop ~/work/store   after `mv ~/work/shop ~/work/store`
+
+A workspace is its whole name: one below it, as of a repository inside, is moved by a call of its own.")]
+pub(crate) struct Workspace {
+    #[command(subcommand)]
+    pub(crate) verb: WorkspaceVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkspaceVerb {
+    /// Give sessions, memory and graph of a directory that was moved to its new path
+    Move(MoveWork),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MoveWork {
+    /// The workspace: the path that the directory had, or another name
+    #[arg(value_name = "FROM")]
+    pub(crate) from: String,
+    /// The path that it has now, or another name
+    #[arg(value_name = "TO")]
+    pub(crate) to: String,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum HandoffVerb {
     /// Save a session of a workspace for the one that continues it

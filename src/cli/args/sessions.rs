@@ -59,10 +59,10 @@ pub(crate) struct Sessions {
     /// Only sessions of these states
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = ["idle", "running", "rescheduling", "terminated"])]
     pub(crate) state: Vec<String>,
-    /// Only sessions created since: an instant of RFC 3339, or a duration such as 7d
+    /// Only sessions created since: an instant, a day such as yesterday, or a duration such as 7d
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
-    /// Only sessions created before: an instant of RFC 3339, or a duration such as 7d
+    /// Only sessions created before: an instant, a day such as yesterday, or a duration such as 7d
     #[arg(long, value_name = "WHEN")]
     pub(crate) until: Option<String>,
     /// Also archived sessions

@@ -255,7 +255,7 @@ impl Service {
             return Err(seen::no_index("source"));
         }
         let (written, left, _pinned) = match source {
-            Some(GraphSource::Extracted) => (Vec::new(), 0, None),
+            Some(GraphSource::Extracted) => (Vec::new(), 0, Vec::new()),
             _ => self.written(caller, workspace, types.clone()).await?,
         };
         let is_asked = |kind: &str| types.is_empty() || types.contains(kind);
@@ -295,16 +295,22 @@ impl Service {
         caller: &Caller,
         workspace: &str,
         types: HashSet<String>,
-    ) -> ServiceResult<(Vec<Arc<Entity>>, u64, Option<Pinned>)> {
-        let (session, _) = self.notebook(caller, workspace).await?;
-        let pinned = self.slot(&caller.key(&session));
+    ) -> ServiceResult<(Vec<Arc<Entity>>, u64, Vec<Pinned>)> {
         let look = |graph: &Graph| {
             let wanted = |one: &&Arc<Entity>| types.is_empty() || types.contains(&*one.kind);
             let found: Vec<Arc<Entity>> = graph.entities().filter(wanted).cloned().collect();
             (found, graph.left())
         };
-        let (found, left) = self.with_graph(caller, &session, look).await?;
-        Ok((found, left, Some(pinned)))
+        let (mut all, mut left, mut pinned) = (Vec::new(), 0, Vec::new());
+        let mut known = HashSet::new();
+        for session in self.graphs(caller, workspace).await? {
+            pinned.push(self.slot(&caller.key(&session)));
+            let (mut found, more) = self.with_graph(caller, &session, &look).await?;
+            found.retain(|one: &Arc<Entity>| known.insert((one.kind.clone(), one.id.clone())));
+            all.extend(found);
+            left += more;
+        }
+        Ok((all, left, pinned))
     }
 
     /// Adds to each row the sessions that name it.
@@ -351,13 +357,17 @@ impl Service {
             shown.extend(self.handed_relations(caller, &handed));
         }
         shown.retain(wanted);
-        let (session, _) = self.notebook(caller, workspace).await?;
-        let _pinned = self.slot(&caller.key(&session));
         let look = |graph: &Graph| {
             let found = graph.relations().filter(|one| wanted(one));
             (found.cloned().collect::<Vec<Arc<Relation>>>(), graph.left())
         };
-        let (mut found, left) = self.with_graph(caller, &session, look).await?;
+        let (mut found, mut left, mut _pinned) = (Vec::new(), 0, Vec::new());
+        for session in self.graphs(caller, workspace).await? {
+            _pinned.push(self.slot(&caller.key(&session)));
+            let (some, more) = self.with_graph(caller, &session, &look).await?;
+            found.extend(some);
+            left += more;
+        }
         let bytes = sieve.weight::<RelationRow>(found.len() + shown.len());
         let _room = self.room(&caller.scope.tenant, bytes).await?;
         self.computed(&caller.scope.tenant, move || {

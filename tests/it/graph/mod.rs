@@ -1,6 +1,7 @@
 //! The graph of a workspace: entities and relations over HTTP, by tools and on the command line.
 
 mod named;
+mod removed;
 mod saved;
 
 use std::fmt::Write as _;

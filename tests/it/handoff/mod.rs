@@ -5,6 +5,7 @@ mod clients;
 mod damaged;
 mod doors;
 mod extractors;
+mod moved;
 mod paths;
 
 use std::time::Duration;
@@ -209,17 +210,82 @@ async fn a_call_without_content_is_enough_because_the_log_has_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn content_without_a_session_begins_one() {
+async fn content_without_a_session_is_saved_with_the_latest_work_or_begins_one() {
+    over_every_engine(async |house| {
+        let content = json!({"conversation_context": "We chose Postgres 16 for the ledger."});
+        let saved = ok(house, "/save", content.clone()).await;
+        assert_eq!(saved["is_new"], true, "there is no work: {saved}");
+        let first = saved["session_id"].clone();
+        let found = ok(house, "/restore", json!({"create": false})).await;
+        assert_eq!(found["continues"], first);
+
+        house.clock.advance(Duration::from_secs(60));
+        session(house, "one", "/work/bank").await;
+        append(house, "one", json!(work())).await;
+        let headers = [("content-type", "application/json"), ("Idempotency-Key", "save-1")];
+        let save = async || {
+            let body = Some(content.to_string().into_bytes());
+            house.call("POST", &format!("{BANK}/save"), &headers, body).await.json()
+        };
+        let saved = save().await;
+        assert_eq!((&saved["is_new"], &saved["session_id"]), (&json!(false), &json!("one")));
+        let found = ok(house, "/restore", json!({"create": false})).await;
+        assert_eq!(found["continues"], "one", "{found}");
+        let given = given(&found);
+        for words in ["We chose Postgres 16", "money of the shop", "test_tax"] {
+            assert!(given.contains(words), "{words}: {found}");
+        }
+        // A retry saves what its first call did, whatever was written since.
+        house.clock.advance(Duration::from_secs(60));
+        session(house, "two", "/work/bank").await;
+        append(house, "two", json!([said("Paint the door")])).await;
+        let again = save().await;
+        assert_eq!((&again["session_id"], &again["position"]), (&json!("one"), &saved["position"]));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_changes_nothing_leaves_the_order_of_sessions_alone() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         append(house, "one", json!(work())).await;
-        let content = json!({"conversation_context": "We chose Postgres 16 for the ledger."});
-        let saved = ok(house, "/save", content).await;
-        assert_eq!(saved["is_new"], true, "{saved}");
-        assert_ne!(saved["session_id"], "one");
-        let found = ok(house, "/restore", json!({})).await;
-        assert_eq!(found["continues"], saved["session_id"]);
-        assert!(given(&found).contains("We chose Postgres 16"), "{found}");
+        house.clock.advance(Duration::from_secs(60));
+        session(house, "two", "/work/bank").await;
+        append(house, "two", json!([said("Paint the door of the shop green")])).await;
+        let of = async |id: &str| house.get(&format!("/v1/sessions/{id}")).await.json();
+        let call = async |method: &str, path: &str, body: &Value| {
+            let json = [("content-type", "application/json")];
+            let body = Some(body).filter(|body| !body.is_null()).map(ToString::to_string);
+            let path = format!("/v1/sessions/one{path}");
+            house.call(method, &path, &json, body.map(String::into_bytes)).await
+        };
+        let named = json!({"title": "Bank", "metadata": {"ward": "north"}});
+        house.post("/v1/sessions/one", &named).await;
+        append(house, "two", json!([answered("It is green.")])).await;
+        let before = of("one").await;
+        house.clock.advance(Duration::from_secs(60));
+        for (method, path, body) in [
+            ("POST", "/restore", json!(null)),
+            ("DELETE", "/hold", json!(null)),
+            ("POST", "/unarchive", json!(null)),
+            ("POST", "", named.clone()),
+            ("POST", "", json!({"metadata": {"nothing": null}})),
+        ] {
+            let answer = call(method, path, &body).await;
+            assert_eq!(answer.status, 200, "{method} {path}: {}", answer.text);
+            let after = of("one").await;
+            assert_eq!(after["updated_at"], before["updated_at"], "{method} {path}");
+        }
+        let held = call("PUT", "/hold", &Value::Null).await.json();
+        house.clock.advance(Duration::from_secs(60));
+        call("PUT", "/hold", &Value::Null).await;
+        assert_eq!(of("one").await["updated_at"], held["updated_at"], "held already");
+        call("DELETE", "/hold", &Value::Null).await;
+        append(house, "two", json!([answered("And the window.")])).await;
+        call("POST", "/restore", &Value::Null).await;
+        let found = ok(house, "/restore", json!({"create": false})).await;
+        assert_eq!(found["continues"], "two", "{found}");
     })
     .await;
 }

@@ -261,7 +261,7 @@ async fn an_invalid_step_is_refused_by_name_and_nothing_is_written() {
     for (more, field) in [
         (json!({"stepNumber": 0}), "stepNumber"),
         (json!({"stepNumber": -3}), "stepNumber"),
-        (json!({"stepNumber": "2"}), "stepNumber"),
+        (json!({"stepNumber": "second"}), "stepNumber"),
         (json!({"stepNumber": 2.5}), "stepNumber"),
         (json!({"searchStep": "  "}), "searchStep"),
         (json!({"searchStep": 7}), "searchStep"),

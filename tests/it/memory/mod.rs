@@ -2,6 +2,7 @@
 //! and on the command line.
 
 mod marks;
+mod superseded;
 
 use serde_json::{Value, json};
 use sessionlog::access::Grant;
