@@ -43,7 +43,7 @@ pub use body::Confidence;
 pub use changes::Effect;
 pub use command::names as commands_of;
 pub use compactions::{Compaction, Compactions};
-pub use conversation::{Conversation, Line};
+pub use conversation::{Conversation, Line, words};
 pub use edits::{Edit, Edits};
 pub use findings::{Finding, Findings, Said, Signature};
 pub use found::{Findable, FoundSource};

@@ -17,8 +17,8 @@ use super::{
 use crate::{
     event::{Batch, BatchKey, NewEvent, Position, SessionId, kinds, limits},
     harness::{
-        self, Asked, By, CONTEXT_ITEMS_MAX, PRIORITY_THRESHOLD, RESTORE_TOKENS, RESTORE_TOKENS_MAX,
-        RESTORE_TOKENS_MIN, Restored, Spent, Tokenizer,
+        self, Asked, By, CONTEXT_ITEMS_MAX, PRIORITY_THRESHOLD, Parts, RESTORE_TOKENS,
+        RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Restored, Spent, Tokenizer,
     },
     projection::{
         Facts,
@@ -37,6 +37,8 @@ const SUCCESSORS_MAX: u32 = 256;
 const RECORDED_MAX: usize = 400;
 /// Sessions that are named because they were not chosen.
 const NOTICES_MAX: usize = 3;
+/// Characters of a text that says what a session was asked.
+const WANTED_CHARS_MAX: usize = 1_200;
 /// Hexadecimal digits of the id of a successor.
 const ID_DIGITS: usize = 24;
 /// The largest threshold.
@@ -101,8 +103,6 @@ pub struct RestoredSession {
     pub saved_at: Option<Position>,
     /// What it hands over.
     pub restored: Restored,
-    /// How alike it is to the sentences of the session that say the most, in percent.
-    pub alike: u8,
     /// How the parts of a score are weighed.
     pub weights: BTreeMap<String, u64>,
     /// What the caller should know of the choice.
@@ -137,16 +137,21 @@ impl Service {
         }
         let Choice { info, at, mut notices } = self.to_restore(caller, workspace, &call).await?;
         let asked = Asked { session: info.key.session.to_string(), ..asked };
+        let wanted = match &call.successor {
+            // What a caller at work was asked counts before what the session was asked.
+            Some(own) if *own != info.key.session => {
+                self.peek_facts(&caller.key(own), |_, facts| wanted(facts)).await?
+            }
+            _ => Vec::new(),
+        };
         let of = asked.clone();
         let look = move |facts: &Facts| {
             let asked = of;
-            let likeness = (asked.by == By::Vector).then(|| likeness(facts));
-            let likeness = likeness.as_ref().map(|one| one as &dyn Fn(&str) -> usize);
-            let restored = harness::restore(facts, &asked, Tokenizer::Claude, likeness);
-            let alike = alike(facts, &restored);
-            (restored, alike, facts.reached())
+            let likeness = likeness(facts, &wanted);
+            let restored = harness::restore(facts, &asked, Tokenizer::Claude, &likeness);
+            (restored, facts.reached())
         };
-        let (restored, alike, position) = match at.filter(|at| *at < info.tail) {
+        let (restored, position) = match at.filter(|at| *at < info.tail) {
             Some(at) => {
                 let facts = self.line_facts_at(&info.key, at).await?;
                 self.viewed(&caller.scope.tenant, facts.weight(), move || look(&facts)).await?
@@ -172,7 +177,6 @@ impl Service {
             workspace,
             saved_at,
             restored,
-            alike,
             weights,
             notices,
         })
@@ -519,46 +523,39 @@ fn asked(workspace: &str, call: &RestoreCall, usual: RestoreOptions) -> ServiceR
 
 /// How the parts of a score and of the budget are weighed, for the record.
 fn weights(asked: &Asked, restored: &Restored) -> BTreeMap<String, u64> {
-    let named = [
-        ("importance", 50),
-        ("recency", 15),
-        ("frequency", 10),
-        ("specificity", 10),
-        ("category", 15),
-        ("threshold", u64::from(asked.threshold)),
-    ];
+    let named = Parts::WEIGHTS.into_iter().chain([("threshold", u64::from(asked.threshold))]);
     let named = named.map(|(name, weight)| (name.to_owned(), weight));
     let share = |one: &Spent| (format!("share.{}", one.name), one.percent as u64);
     let shares = restored.shares.iter().map(share);
-    named.into_iter().chain(shares).collect()
+    named.chain(shares).collect()
 }
 
-/// Says of a text how alike it is to what the user wants of the session, by `hash-512`, from 0 to
-/// 1 000.
-fn likeness(facts: &Facts) -> impl Fn(&str) -> usize {
+/// What a session was asked: the latest word of the user, the step of the plan, the task, and where
+/// its client said that it stands.
+fn wanted(facts: &Facts) -> Vec<String> {
+    let stands = facts.saved.context().map(|said| {
+        let from = said.text.ceil_char_boundary(said.text.len().saturating_sub(WANTED_CHARS_MAX));
+        said.text.get(from..).unwrap_or_default()
+    });
+    let asked = harness::wanted(facts).into_iter().flatten();
+    let asked = asked.map(|text| clip(text, WANTED_CHARS_MAX));
+    asked.chain(stands.map(str::to_owned)).collect()
+}
+
+/// Says of a text how alike it is to one of these, or else to one that the session was asked, by
+/// `hash-512`, from 0 to 1 000.
+fn likeness(facts: &Facts, asked: &[String]) -> impl Fn(&str) -> usize {
     let rarity = Rarity::of(facts.findings.found().iter().map(|one| &*one.text));
-    let wanted: Vec<&str> = harness::wanted(facts).into_iter().flatten().collect();
-    let wanted = Vector::of(&wanted.join("\n"), &rarity);
+    let own = if asked.is_empty() { wanted(facts) } else { Vec::new() };
+    let wanted = asked.iter().chain(&own).map(|text| Vector::of(text, &rarity));
+    let wanted: Vec<Vector> = wanted.collect();
     move |text| {
-        let alike = wanted.cosine(&Vector::of(text, &rarity)) * 1_000.0;
+        let vector = Vector::of(text, &rarity);
+        let alike = wanted.iter().map(|one| one.cosine(&vector)).fold(0.0, f64::max) * 1_000.0;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1 000")]
         let alike = alike.clamp(0.0, 1_000.0).round() as usize;
         alike
     }
-}
-
-/// The cosine of what is given and of the sentences of the session that say the most, by
-/// `hash-512`, in percent.
-fn alike(facts: &Facts, restored: &Restored) -> u8 {
-    let said: Vec<&str> = facts.findings.found().iter().map(|one| &*one.text).collect();
-    let rarity = Rarity::of(said.iter().copied());
-    let items = restored.items.iter().map(|item| item.content.as_str());
-    let given: Vec<&str> = items.chain([restored.context.as_str()]).collect();
-    let vector = |texts: &[&str]| Vector::of(&texts.join("\n"), &rarity);
-    let percent = vector(&said).cosine(&vector(&given)) * 100.0;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
-    let percent = percent.clamp(0.0, 100.0).round() as u8;
-    percent
 }
 
 fn recorded(

@@ -15,6 +15,7 @@ mod find;
 mod front_end;
 mod idle;
 mod offered;
+mod overviews;
 mod protocol;
 pub mod server;
 mod steps;
