@@ -214,7 +214,8 @@ fn string(raw: &RawValue) -> Option<String> {
 }
 
 /// The words of a `content`: a text, or the texts among its blocks.
-pub(super) fn words(content: &RawValue) -> String {
+#[must_use]
+pub fn words(content: &RawValue) -> String {
     texts(content).join(" ")
 }
 

@@ -46,7 +46,7 @@ pub use body::Confidence;
 pub use changes::Effect;
 pub use command::names as commands_of;
 pub use compactions::{Compaction, Compactions};
-pub use conversation::{Conversation, Line, texts as texts_of};
+pub use conversation::{Conversation, Line, texts as texts_of, words};
 pub use edits::{Edit, Edits};
 pub use findings::{Finding, Findings, Said, Signature};
 pub use found::{Findable, FoundSource};

@@ -47,7 +47,7 @@ impl Service {
             info.work.admit(parent, caller.fence, self.store.counted())?;
         }
         let caller = &Caller { fence: None, ..caller.clone() };
-        let at = self.position_of(&key, &call.at, info.tail).await?;
+        let at = self.end_of(&key, &call.at, info.tail).await?;
         if at > info.tail {
             return Err(ServiceError::point_not_found(&call.at, info.tail));
         }

@@ -182,7 +182,7 @@ impl Service {
     ) -> ServiceResult<Position> {
         let tail = self.store.used(key).await?.tail;
         match at {
-            Some(point) => Ok(self.position_of(key, point, tail).await?.min(tail)),
+            Some(point) => Ok(self.end_of(key, point, tail).await?.min(tail)),
             None => Ok(tail),
         }
     }

@@ -13,6 +13,7 @@ pub mod handoff;
 pub mod hosted;
 pub mod json;
 pub mod memory;
+mod nearest;
 mod next;
 pub mod overview;
 #[cfg(feature = "http")]
@@ -38,6 +39,8 @@ pub const PROTOBUF: &str = "application/x-protobuf";
 pub const NDJSON: &str = "application/x-ndjson";
 /// Media type of server-sent events.
 pub const SSE: &str = "text/event-stream";
+
+pub use nearest::nearest;
 
 pub use crate::harness::{NOTICE, TRUST, framed, quote, speaks_of_it, words as recall_words};
 pub use crate::projection::{body::ranges, typed_by_person};

@@ -21,6 +21,7 @@ mod ledger;
 mod lifetimes;
 mod mortal;
 mod notes;
+mod odds;
 // A fault at the n-th call, once and persistently.
 mod nth;
 // A device that fails and works again.
