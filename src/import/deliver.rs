@@ -71,6 +71,8 @@ pub(super) struct Delivery<'a> {
     compared: Option<(String, StoredLine, u64)>,
     /// Lines of the source, and the positions of the first and last event of each.
     places: Vec<(u64, u64, u64)>,
+    /// Whether the event of the title was made to name the transcript.
+    is_named: bool,
     /// The position that names the session, and the one that it was named by.
     title_at: (Option<u64>, Option<u64>),
     /// What was withdrawn before, when the session has lines.
@@ -138,6 +140,7 @@ impl<'a> Delivery<'a> {
             stored: None,
             compared: None,
             places: Vec::new(),
+            is_named: false,
             title_at: (None, None),
             rewound: None,
             times: None,
@@ -397,7 +400,7 @@ impl<'a> Delivery<'a> {
 
     /// After the last part: updates the metadata of a session that existed before.
     pub(super) async fn finish(&mut self) -> Result<(), ImportError> {
-        if self.shape.is_some() && (self.is_new || self.adding) {
+        if self.shape.is_some() && (self.is_new || self.adding && self.is_named) {
             self.name().await?;
         }
         if let Some((began, ended)) = self.times.filter(|_| self.shape.is_some()) {
@@ -538,7 +541,8 @@ impl<'a> Delivery<'a> {
     }
 
     /// The event that names the session from now on.
-    pub(super) fn entitle(&mut self, id: &str) {
+    pub(super) fn entitle(&mut self, id: &str, is_name: bool) {
+        self.is_named |= is_name;
         if !matches!(&self.title, Title::Of(of) if of == id) {
             self.title = Title::Of(id.to_owned());
             self.title_at.0 = self.position(id).filter(|_| self.is_new).or(self.title_at.0);

@@ -479,7 +479,7 @@ impl<'a> Run<'a> {
             single.described = true;
         }
         let title = single.transcript.as_ref().and_then(Transcript::title);
-        title.into_iter().for_each(|id| single.delivery.entitle(id));
+        title.into_iter().for_each(|(id, is_name)| single.delivery.entitle(id, is_name));
         if !single.refused {
             let line = drafts.first().map_or(1, |(line, _)| *line);
             let sent = self.send(&mut single.delivery, drafts).await;

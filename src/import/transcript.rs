@@ -193,12 +193,13 @@ impl Transcript {
         self.route.withdrawn()
     }
 
-    /// The event whose words name the transcript.
-    pub(super) fn title(&self) -> Option<&str> {
+    /// The event whose words name the transcript, and whether it was made to.
+    pub(super) fn title(&self) -> Option<(&str, bool)> {
         let Titles { given, made, summaries, prompt } = &self.titles;
         let own = summaries.iter().rev().find(|(leaf, _)| self.route.has(leaf));
         let own = own.map(|(_, id)| id);
-        given.as_ref().or(made.as_ref()).or(own).or(prompt.as_ref()).map(String::as_str)
+        let name = given.as_ref().or(made.as_ref()).or(own);
+        name.or(prompt.as_ref()).map(|id| (id.as_str(), name.is_some()))
     }
 
     /// The reports of requests that later lines do not change; at the end all of them.
