@@ -17,6 +17,7 @@ use super::{
 use crate::{
     client::{Client, ClientError, OwnerReport},
     env::{Env, files},
+    import::UNKNOWN_KEY,
     store::local::key_report,
     verbs::{Nowhere, sessions},
 };
@@ -33,6 +34,8 @@ pub(super) struct Health {
     pub(super) owner: Result<OwnerReport, ClientError>,
     /// How many sessions there are and when the newest was written to, once an owner answered.
     pub(super) sessions: Result<(u64, Option<String>), String>,
+    /// Imported sessions with records of unknown types, each with those.
+    pub(super) unknown: Vec<(String, String)>,
     pub(super) bytes_on_disk: u64,
     /// How many of them are the journal's files.
     bytes_of_journal: u64,
@@ -53,11 +56,14 @@ impl Health {
         let inside = |name: &str| files::look(&config.data_dir.join(name)).ok().flatten();
         let exists = here && ["STORE", "journal"].into_iter().any(|name| inside(name).is_some());
         let owner = runtime.block_on(client.owner());
+        let mut unknown = Vec::new();
         let sessions = match exists || !here {
             true if here && !starts && matches!(owner, Err(ClientError::Unreachable { .. })) => {
                 Err("no owner runs; `sessionlog sessions` starts one and lists them".to_owned())
             }
-            true => runtime.block_on(count(&client)).map_err(|failure| failure.to_string()),
+            true => runtime
+                .block_on(count(&client, &mut unknown))
+                .map_err(|failure| failure.to_string()),
             false => Ok((0, None)),
         };
         runtime.shutdown_background();
@@ -66,6 +72,7 @@ impl Health {
             exists,
             owner,
             sessions,
+            unknown,
             bytes_on_disk: if here { bytes_below(&config.data_dir) } else { 0 },
             bytes_of_journal: if here { bytes_below(&config.data_dir.join("journal")) } else { 0 },
             free: directory.filter(|_| here).and_then(|path| files::free(path).ok()),
@@ -75,14 +82,19 @@ impl Health {
     }
 }
 
-/// The sessions, and when the newest was written to.
-async fn count(client: &Client) -> Outcome<(u64, Option<String>)> {
+/// The sessions, and when the newest was written to; adds those with records of unknown types.
+async fn count(
+    client: &Client,
+    unknown: &mut Vec<(String, String)>,
+) -> Outcome<(u64, Option<String>)> {
     let (mut count, mut newest) = (0, None::<String>);
     let mut query = sessions::ListQuery { limit: Some(1_000), ..Default::default() };
     loop {
         let list = client.call::<sessions::List>(&Nowhere {}, &query, &()).await?;
         for session in list.data {
             count += 1;
+            let types = session.metadata.get(UNKNOWN_KEY).cloned();
+            unknown.extend(types.map(|types| (session.id, types)));
             newest = newest.max(Some(session.updated_at));
         }
         query.page = list.next_page;

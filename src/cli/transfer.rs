@@ -132,6 +132,7 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
             "left_out": { "lines": report.bad.count(), "conversations": report.skipped.count() },
             "bad_lines": bad.collect::<Vec<Value>>(),
             "torn": report.torn,
+            "unknown_types": report.unknown,
             "beside": report.beside.as_ref().map(|(recorded, transcript)| {
                 json!({ "recorded": recorded.as_str(), "transcript": transcript.as_str() })
             }),
@@ -170,6 +171,15 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
         let first = report.bad.named().len();
         screen.note(format!(
             "{name}: {more} more lines were left out; --json names the first {first}"
+        ));
+    }
+    if !report.unknown.is_empty() {
+        let types = report.unknown.iter().take(NAMES_MAX);
+        let types: Vec<String> =
+            types.map(|(kind, count)| format!("{count} {}", printable(kind))).collect();
+        screen.note(format!(
+            "{name}: records of unknown types, kept whole and shown by no view: {}",
+            types.join(", ")
         ));
     }
     if report.torn {

@@ -27,6 +27,8 @@ use crate::{
 const RACES_MAX: u32 = 5;
 /// Room in a request besides the events.
 const BATCH_BYTES: usize = limits::BATCH_BYTES_MAX - (64 << 10);
+/// Metadata with the types of imported records that are not known.
+pub const UNKNOWN_KEY: &str = "import.unknown";
 /// A position that no session reaches.
 const NEVER: u64 = i64::MAX as u64;
 /// Events whose positions are remembered: a compaction may keep some of the latest.
@@ -59,6 +61,8 @@ pub(super) struct Delivery<'a> {
     title: Title,
     workspace: Option<String>,
     metadata: BTreeMap<String, String>,
+    /// What the session's metadata notes of this import, whatever the session was before.
+    noted: BTreeMap<String, String>,
     /// Ids and positions of the latest events of lines.
     placed: VecDeque<(String, u64)>,
 }
@@ -115,6 +119,7 @@ impl<'a> Delivery<'a> {
             title: Title::Own(None),
             workspace: None,
             metadata: BTreeMap::new(),
+            noted: BTreeMap::new(),
             placed: VecDeque::new(),
         }
     }
@@ -244,6 +249,22 @@ impl<'a> Delivery<'a> {
         Ok(done)
     }
 
+    /// Notes the types of records that are not known, as the session's metadata has room.
+    pub(super) fn note_unknown(&mut self, unknown: &BTreeMap<String, u64>) {
+        let mut text = String::new();
+        for (name, count) in unknown {
+            let one = format!("{count} {name}");
+            if text.chars().count() + one.chars().count() + 2 > limits::METADATA_VALUE_CHARS_MAX {
+                break;
+            }
+            let comma = if text.is_empty() { "" } else { ", " };
+            text.push_str(&format!("{comma}{one}"));
+        }
+        if !text.is_empty() {
+            self.noted.insert(UNKNOWN_KEY.to_owned(), text);
+        }
+    }
+
     /// Finds the session, or creates it without events.
     pub(super) async fn enter(&mut self) -> Result<(), ImportError> {
         if self.look().await? {
@@ -288,13 +309,12 @@ impl<'a> Delivery<'a> {
 
     /// After the last part: updates the metadata of a session that existed before.
     pub(super) async fn finish(&mut self) -> Result<(), ImportError> {
-        let Some(Existing::There { metadata, .. }) = self.found.as_ref().filter(|_| !self.native)
-        else {
-            return Ok(());
-        };
+        let Some(Existing::There { metadata, .. }) = &self.found else { return Ok(()) };
         let stale: BTreeMap<String, Option<String>> = self
             .metadata
             .iter()
+            .filter(|_| !self.native)
+            .chain(&self.noted)
             .filter(|(name, value)| metadata.get(name.as_str()) != Some(*value))
             .map(|(name, value)| (name.clone(), Some(value.clone())))
             .collect();

@@ -5,7 +5,7 @@ use std::io::{BufRead, Read};
 
 use serde_json::value::RawValue;
 
-use super::{Members, members::listed, openai::About, transcript::Program};
+use super::{Members, members::listed, openai::About, responses, transcript::Program};
 use crate::{
     event::{EventType, SessionId},
     secrets::{Recogniser, Report},
@@ -243,7 +243,7 @@ impl<'a> Lines<'a> {
             let session = self.name_of(id)?;
             return Ok(Content::Conversation { session, about: About::object(&line), messages });
         }
-        if line.text("role").is_some() {
+        if line.text("role").is_some() || responses::is_item(&line) {
             return Ok(Content::Message(value));
         }
         if let Some(program) = Program::of(&line).filter(|_| foreign()) {

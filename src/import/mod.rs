@@ -7,15 +7,18 @@ mod claude;
 mod codex;
 mod deliver;
 mod draft;
+mod known;
 mod lines;
 mod members;
 mod openai;
+mod responses;
 mod speech;
 pub mod tail;
 mod transcript;
 
-use std::io::BufRead;
+use std::{collections::BTreeMap, io::BufRead};
 
+pub use deliver::UNKNOWN_KEY;
 pub use draft::{Draft, Named};
 pub use lines::{BadLine, First, LINE_BYTES_MAX};
 pub use members::Members;
@@ -28,6 +31,7 @@ use crate::{
     secrets::Report as Taken,
 };
 use deliver::Delivery;
+use known::Understood;
 use lines::{Content, Item, Lines};
 
 /// Why an import stopped. What was acknowledged before is kept; importing again continues there.
@@ -83,6 +87,8 @@ pub struct Report {
     pub skipped: First<BadLine, LEFT_OUT_NAMED_MAX>,
     /// Whether the last line was incomplete and left out: its writer had not finished it.
     pub torn: bool,
+    /// Records of no known type, kept whole: how many of each type.
+    pub unknown: BTreeMap<String, u64>,
     /// The session that held something else, and the alternative that holds the transcript.
     pub beside: Option<(SessionId, SessionId)>,
 }
@@ -166,6 +172,7 @@ struct Single<'a> {
     place: Option<String>,
     drafts: Vec<Sent>,
     bytes: usize,
+    understood: Understood,
     /// Whether the session's metadata names the transcript.
     described: bool,
     /// Whether a part was refused: later parts are skipped.
@@ -181,11 +188,22 @@ impl<'a> Run<'a> {
                 let mut delivery = Delivery::new(self.client, session);
                 let mut conversation = Conversation::new();
                 let mut drafts = about.drafts(&mut conversation);
-                drafts.extend(messages.iter().flat_map(|message| conversation.message(message)));
+                let mut understood = Understood::default();
+                for message in &messages {
+                    let made = conversation.message(message);
+                    let members = Members::read(message.get()).unwrap_or_default();
+                    understood.message(&members, &made);
+                    drafts.extend(made);
+                }
                 if let Some(problem) = drafts.iter().find_map(Draft::too_much) {
                     self.bad(line, problem);
                     return Ok(());
                 }
+                if let Some(problem) = understood.refusal() {
+                    self.report.skipped.push(BadLine::new(line, problem, Some(delivery.session().clone())));
+                    return Ok(());
+                }
+                self.count(&understood);
                 drafts.iter_mut().take(1).for_each(|first| first.redacted(&self.taken));
                 delivery.describe(about, &drafts);
                 let drafts: Vec<Sent> = drafts.into_iter().map(|draft| (line, draft)).collect();
@@ -203,10 +221,21 @@ impl<'a> Run<'a> {
                 }
             }
             Item::Good(Content::Message(message)) => {
-                self.collect(line, |conversation| conversation.message(&message)).await?;
+                let members = Members::read(message.get()).unwrap_or_default();
+                let make = |conversation: &mut Conversation, understood: &mut Understood| {
+                    let drafts = conversation.message(&message);
+                    understood.message(&members, &drafts);
+                    drafts
+                };
+                self.collect(line, make).await?;
             }
             Item::Good(Content::Event(event)) => {
-                self.collect(line, |conversation| vec![conversation.event(&event)]).await?;
+                let make = |conversation: &mut Conversation, understood: &mut Understood| {
+                    let draft = conversation.event(&event);
+                    understood.event(&event, &draft);
+                    vec![draft]
+                };
+                self.collect(line, make).await?;
             }
             Item::Good(Content::Entry(program, entry, text, before)) => {
                 self.entry(line, program, &entry, (text.get(), &before)).await?;
@@ -249,6 +278,7 @@ impl<'a> Run<'a> {
         }
         let transcript = single.transcript.get_or_insert_with(|| Transcript::new(program));
         let drafts = transcript.line(line, text, before);
+        single.understood.line(program, line, &drafts);
         single.place = single.place.take().or_else(|| program.directory(line));
         self.report.records += 1;
         self.keep(single, number, drafts).await
@@ -282,11 +312,11 @@ impl<'a> Run<'a> {
     async fn collect(
         &mut self,
         line: u64,
-        draft: impl FnOnce(&mut Conversation) -> Vec<Draft>,
+        draft: impl FnOnce(&mut Conversation, &mut Understood) -> Vec<Draft>,
     ) -> Result<(), ImportError> {
         let mut single = self.single.take().unwrap_or_else(|| self.new_single());
         let mut conversation = single.conversation.clone();
-        let drafts = draft(&mut conversation);
+        let drafts = draft(&mut conversation, &mut single.understood);
         if let Some(problem) = drafts.iter().find_map(Draft::too_much) {
             self.bad(line, problem);
             self.single = Some(single);
@@ -323,6 +353,7 @@ impl<'a> Run<'a> {
             place: None,
             drafts: Vec::new(),
             bytes: 0,
+            understood: Understood::default(),
             described: false,
             refused: false,
         }
@@ -334,6 +365,10 @@ impl<'a> Run<'a> {
         let Some(mut single) = self.single.take_if(has_events) else { return Ok(()) };
         let drafts = std::mem::take(&mut single.drafts);
         single.bytes = 0;
+        if let Some(problem) = single.understood.refusal().filter(|_| !single.refused) {
+            self.report.skipped.push(BadLine::new(1, problem, None));
+            single.refused = true;
+        }
         if let Some(transcript) = single.transcript.as_ref().filter(|_| !single.described) {
             single.delivery.transcript(transcript.program(), &drafts, single.place.take());
             single.described = true;
@@ -370,9 +405,20 @@ impl<'a> Run<'a> {
         match &mut self.single {
             Some(single) if !single.refused && single.delivery.is_there() => {
                 self.report.sessions.push(single.delivery.session().clone());
-                single.delivery.finish().await
+                single.delivery.note_unknown(single.understood.unknown());
+                single.delivery.finish().await?;
+                let understood = std::mem::take(&mut single.understood);
+                self.count(&understood);
+                Ok(())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Counts records of no known type.
+    fn count(&mut self, understood: &Understood) {
+        for (name, count) in understood.unknown() {
+            *self.report.unknown.entry(name.clone()).or_default() += count;
         }
     }
 

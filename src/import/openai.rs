@@ -8,6 +8,7 @@ use super::{
     anthropic,
     draft::{Draft, Name, Named, event},
     members::{Members, Object, listed, meaning, quote},
+    responses,
     speech::{self, Image, Part},
     transcript::Program,
 };
@@ -216,7 +217,8 @@ fn bodies(message: &Members) -> Vec<(&'static str, Object)> {
             }
             bodies.extend(calls.into_iter().map(|body| (kinds::AGENT_TOOL_USE, body)));
         }
-        _ => {}
+        Some(_) => {}
+        None => bodies = responses::bodies(message),
     }
     bodies
 }

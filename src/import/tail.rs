@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     claude::{Claude, says, text_of},
-    codex,
+    codex::Codex,
     draft::{Name, event},
     members::{Members, Object, quote},
     transcript::{Program, head, name_of_line},
@@ -102,7 +102,8 @@ pub fn since(
     source.take(TAIL_BYTES as u64).read_to_end(&mut bytes)?;
     let private = Recogniser::of_private_spans();
     let (tail, requests) = (Tail::default(), BTreeMap::new());
-    let mut said = Said { program, private, secrets, may_read, tail, requests };
+    let codex = Codex::default();
+    let mut said = Said { program, codex, private, secrets, may_read, tail, requests };
     let mut read = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let full = said.tail.events.len() + said.requests.len() >= EVENTS_MAX;
@@ -143,6 +144,7 @@ fn check(source: &mut (impl Read + Seek), bytes: u64) -> io::Result<String> {
 
 struct Said<'a> {
     program: Program,
+    codex: Codex,
     private: Recogniser,
     secrets: &'a Recogniser,
     may_read: &'a MayRead<'a>,
@@ -176,7 +178,7 @@ impl Said<'_> {
                 self.tail.branch = branch.or(self.tail.branch.take());
                 (Claude::default().bodies(&line), request_of_claude(&message))
             }
-            Program::Codex => (codex::bodies(&line), request_of_codex(&line)),
+            Program::Codex => (self.codex.bodies(&line), request_of_codex(&line)),
         };
         let name = name_of_line(&line, text).1;
         for (part, (kind, body)) in bodies.into_iter().enumerate() {

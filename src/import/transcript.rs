@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::{
     claude::Claude,
-    codex,
+    codex::{self, Codex},
     draft::{Draft, Name, Named, event},
     members::{Members, Object, meaning, quote},
 };
@@ -40,6 +40,9 @@ impl Program {
 
     /// The program of a line that is not native.
     pub(super) fn of(line: &Members) -> Option<Self> {
+        if codex::is_legacy(line) {
+            return Some(Self::Codex);
+        }
         line.text("type")?;
         let has = |name: &&str| line.raw(name).is_some();
         if ["sessionId", "uuid", "leafUuid", "messageId"].iter().any(has) {
@@ -52,7 +55,7 @@ impl Program {
     pub(super) fn session(self, line: &Members) -> Option<String> {
         match self {
             Self::ClaudeCode => line.text("sessionId"),
-            Self::Codex => payload(line)?.text("id"),
+            Self::Codex => codex::session(line),
         }
     }
 
@@ -60,13 +63,9 @@ impl Program {
     pub(super) fn directory(self, line: &Members) -> Option<String> {
         match self {
             Self::ClaudeCode => line.text("cwd"),
-            Self::Codex => payload(line)?.text("cwd"),
+            Self::Codex => codex::directory(line),
         }
     }
-}
-
-fn payload(line: &Members) -> Option<Members> {
-    Members::read(line.some("payload")?.get()).ok()
 }
 
 /// The lines of one transcript, in order.
@@ -74,6 +73,7 @@ fn payload(line: &Members) -> Option<Members> {
 pub struct Transcript {
     program: Program,
     claude: Claude,
+    codex: Codex,
     /// How often each line was there.
     seen: HashMap<[u8; 12], u32>,
     recent: VecDeque<Recent>,
@@ -93,8 +93,9 @@ impl Transcript {
     /// A transcript without a line yet.
     #[must_use]
     pub fn new(program: Program) -> Self {
-        let (claude, seen, recent) = (Claude::default(), HashMap::new(), VecDeque::new());
-        Self { program, claude, seen, recent, last: None }
+        let (claude, codex) = (Claude::default(), Codex::default());
+        let (seen, recent) = (HashMap::new(), VecDeque::new());
+        Self { program, claude, codex, seen, recent, last: None }
     }
 
     /// Its program.
@@ -170,11 +171,11 @@ impl Transcript {
         let id = self.name(line, text);
         let bodies = match self.program {
             Program::ClaudeCode => self.claude.bodies(line),
-            Program::Codex => codex::bodies(line),
+            Program::Codex => self.codex.bodies(line),
         };
         let mut drafts = Vec::with_capacity(bodies.len());
         for (part, (kind, body)) in bodies.into_iter().enumerate() {
-            let mut whole = head(line);
+            let mut whole = self.head(line);
             if part == 0 {
                 whole.add("raw", text);
                 before.iter().for_each(|before| whole.add("raw_before", &quote(before)));
@@ -189,6 +190,15 @@ impl Transcript {
             return self.entry(line, text, &id, before);
         }
         drafts
+    }
+
+    /// Members of every event of a line, one without a time at the time of the line before it.
+    fn head(&self, line: &Members) -> Object {
+        let mut head = head(line);
+        if let Some(at) = self.codex.time_of(line) {
+            head.add("created_at", &quote(at));
+        }
+        head
     }
 
     /// The id of a line. The session in it does not count, because a program that resumes a session
@@ -206,7 +216,7 @@ impl Transcript {
     /// A line stored without events: whole, or as a text in pieces when it is too large.
     fn entry(&self, line: &Members, text: &str, id: &Name, before: Option<&str>) -> Vec<Draft> {
         let head = || {
-            let mut body = head(line);
+            let mut body = self.head(line);
             body.add("raw_format", &quote(self.program.as_str()));
             body
         };

@@ -10,6 +10,7 @@ use super::{
     calls::{Answer, Call},
     compact::compact,
     git,
+    report::Unrun,
     text::one_line,
 };
 use crate::event::{Event, Position, kinds};
@@ -83,12 +84,13 @@ impl Changes {
         });
     }
 
-    /// Folds its result.
+    /// Folds its result. A call that was refused changed nothing.
     pub(super) fn end(&mut self, call: &Call, answer: &Answer) {
         let Some(at) = self.effects.iter().rposition(|effect| effect.call == call.position) else {
             return;
         };
-        if let Some(mut effect) = self.effects.remove(at) {
+        let effect = self.effects.remove(at).filter(|_| answer.unrun != Some(Unrun::Refused));
+        if let Some(mut effect) = effect {
             effect.position = answer.position;
             effect.result = compact(&answer.text, RESULT_CHARS_MAX).into();
             effect.failed = answer.failed;

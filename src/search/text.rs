@@ -16,8 +16,20 @@ use crate::{
 };
 
 /// Members that name something else, or that have no words.
-const NOT_READ: [&str; 7] =
-    ["id", "type", "raw", "call_id", "signature", "redactions", "session_thread_id"];
+const NOT_READ: [&str; 12] = [
+    "id",
+    "type",
+    "raw",
+    "call_id",
+    "signature",
+    "redactions",
+    "session_thread_id",
+    "within",
+    "cwd",
+    "transcript_path",
+    "agent_transcript_path",
+    "rollout_path",
+];
 /// Bytes of the longest text without white space that may be read: a longer one is an encoding.
 const ENCODED_BYTES_MIN: usize = 256;
 /// Terms of a piece, and those after which it ends even within a run of letters.

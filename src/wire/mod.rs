@@ -38,6 +38,7 @@ pub const NDJSON: &str = "application/x-ndjson";
 pub const SSE: &str = "text/event-stream";
 
 pub use crate::harness::{NOTICE, TRUST, framed, quote, speaks_of_it, words as recall_words};
+pub use crate::projection::typed_by_person;
 
 /// Whether a number is left out of an answer.
 pub(crate) fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
