@@ -98,7 +98,8 @@ impl Understood {
     /// Takes an event: one of this program's own logs, or of a type that it knows.
     pub(super) fn event(&mut self, event: &Members, draft: &Draft) {
         let is_own = ["position", "processed_at"].iter().all(|name| event.raw(name).is_some());
-        let is_spoken = ["user.", "agent.", "system."].iter().any(|one| draft.kind().starts_with(one));
+        let is_spoken =
+            ["user.", "agent.", "system."].iter().any(|one| draft.kind().starts_with(one));
         let is_known = kinds::ALL.contains(&draft.kind()) && (!is_spoken || says(draft));
         if is_own || is_known {
             self.has_words = true;

@@ -200,7 +200,11 @@ impl<'a> Run<'a> {
                     return Ok(());
                 }
                 if let Some(problem) = understood.refusal() {
-                    self.report.skipped.push(BadLine::new(line, problem, Some(delivery.session().clone())));
+                    self.report.skipped.push(BadLine::new(
+                        line,
+                        problem,
+                        Some(delivery.session().clone()),
+                    ));
                     return Ok(());
                 }
                 self.count(&understood);
@@ -366,7 +370,8 @@ impl<'a> Run<'a> {
         let drafts = std::mem::take(&mut single.drafts);
         single.bytes = 0;
         if let Some(problem) = single.understood.refusal().filter(|_| !single.refused) {
-            self.report.skipped.push(BadLine::new(1, problem, None));
+            let session = single.delivery.session().clone();
+            self.report.skipped.push(BadLine::new(1, problem, Some(session)));
             single.refused = true;
         }
         if let Some(transcript) = single.transcript.as_ref().filter(|_| !single.described) {
