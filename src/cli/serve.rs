@@ -138,7 +138,7 @@ fn service(
     let research = ResearchOptions { steps_max: config.max_steps, ..ResearchOptions::default() };
     let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
     let service = service.with_quotas(quotas).with_monitor(config.monitor);
-    let service = service.with_search(config.search).with_restoring(config.restore);
+    let service = service.with_search(config.search).with_restoring(config.restore.clone());
     match embedder.filter(|_| config.search.enabled) {
         Some((embedder, secrets)) => service.with_embedder(embedder, secrets, config.embedder.all),
         None => service,

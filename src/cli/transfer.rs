@@ -1,8 +1,9 @@
 //! `import` and `export`: files to sessions and back. It must not know a format: import does.
 
 use std::{
+    collections::HashMap,
     io::{self, BufReader, Read},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -16,12 +17,14 @@ use super::{
     readable::markdown::Document,
     screen::{Screen, counted, printable},
     titles,
+    values::Environment,
 };
 use crate::{
     client::Client,
-    env::files,
-    event::SessionId,
-    import::{self, Chat, Members, Program, Report, Source, TranscriptLines},
+    env::{files, project::Project, sync::Mutex},
+    event::{SessionId, Timestamp},
+    hook::{Gate, Who},
+    import::{self, Around, Chat, Members, Program, Report, Source, TranscriptLines},
     secrets::{Recogniser, Report as Taken},
     verbs::{InSession, NoQuery, sessions},
     wire::json::shown,
@@ -33,18 +36,62 @@ const NAMES_MAX: usize = 10;
 /// Lines that were left out and are named to a person, at most.
 const BAD_MAX: usize = 5;
 
-pub(super) async fn import(client: &Client, wanted: args::Import, screen: &mut Screen) -> Outcome {
+/// This machine, for transcripts of its programs: what hooks do not record is not imported.
+struct Here<'a> {
+    gate: &'a Gate,
+    home: Option<PathBuf>,
+    /// What may be recorded of a session in a directory.
+    past: Mutex<HashMap<(String, Option<String>), Past>>,
+}
+
+type Past = Box<dyn Fn(Option<Timestamp>, Option<&str>) -> bool + Send>;
+
+impl Around for Here<'_> {
+    fn may_record(&self, session: &str, at: Option<Timestamp>, directory: Option<&str>) -> bool {
+        let plain = directory.and_then(|path| files::canonical(Path::new(path)).ok());
+        let plain = plain.map(|path| path.display().to_string());
+        let mut known = self.past.lock();
+        let place = (session.to_owned(), directory.map(str::to_owned));
+        let past = known
+            .entry(place)
+            .or_insert_with(|| Box::new(self.gate.past(&Who::new(session, directory))));
+        past(at, directory) && past(at, plain.as_deref())
+    }
+
+    fn withholds(&self, input: &Value, directory: Option<&str>) -> bool {
+        self.gate.withholds(Some(input), directory)
+    }
+
+    fn workspace(&self, directory: &str) -> Option<String> {
+        let project = Project::of(Path::new(directory), self.home.as_deref());
+        (!project.shared).then(|| project.workspace())
+    }
+}
+
+pub(super) async fn import(
+    client: &Client,
+    wanted: args::Import,
+    config: &Config,
+    environment: &Environment,
+    screen: &mut Screen,
+) -> Outcome {
     if wanted.session.is_some() && wanted.files.len() > 1 {
         let message = "--session names one session: import one file at a time with it";
         return Err(Failure::Usage(message.to_owned()));
     }
+    let home = environment.text("HOME").map(PathBuf::from);
+    let here = Here { gate: &config.gate, home, past: Mutex::from(HashMap::new()) };
     let mut failed = false;
     let (mut skipped, mut there, mut named) = (0, 0, Vec::new());
     for path in &wanted.files {
         let input = open(path)?;
         let bar = progress_bar(path, input.bytes, screen);
-        let source =
-            Source { reader: input.reader, name: stem(path), session: wanted.session.clone() };
+        let source = Source {
+            reader: input.reader,
+            name: stem(path),
+            session: wanted.session.clone(),
+            around: Some(&here),
+        };
         let mut progress = |now: import::Progress| {
             bar.set_position(now.bytes);
             bar.set_message(format!("{} events", now.events));
@@ -131,6 +178,7 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
             "known": report.known,
             "left_out": { "lines": report.bad.count(), "conversations": report.skipped.count() },
             "bad_lines": bad.collect::<Vec<Value>>(),
+            "kept_out": report.kept_out,
             "torn": report.torn,
             "unknown_types": report.unknown,
             "beside": report.beside.as_ref().map(|(recorded, transcript)| {
@@ -180,6 +228,13 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
         screen.note(format!(
             "{name}: records of unknown types, kept whole and shown by no view: {}",
             types.join(", ")
+        ));
+    }
+    if report.kept_out > 0 {
+        let lines = amount(report.kept_out, "line");
+        screen.note(format!(
+            "{name}: {lines} left out: recording was paused or off then, or what they are about is \
+             excluded"
         ));
     }
     if report.torn {

@@ -14,6 +14,7 @@ use super::{
     failure::{Failure, Outcome},
     readable::{self, Paper},
     screen::{Screen, Tone, counted, instant, one_line, printable},
+    sessions::has_sessions,
 };
 use crate::{
     client::{Client, Request},
@@ -284,7 +285,11 @@ pub(super) async fn history(
     screen: &mut Screen,
 ) -> Outcome {
     let limit = wanted.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let query = HistoryQuery { workspace: wanted.workspace.clone(), limit };
+    let workspace = match &wanted.here {
+        Some(here) if has_sessions(client, here).await? => Some(here.clone()),
+        _ => wanted.workspace.clone(),
+    };
+    let query = HistoryQuery { workspace, limit };
     let answer = client.call::<History>(&Nowhere {}, &query, &()).await?;
     if screen.json {
         return Ok(screen.print(&answer)?);

@@ -354,7 +354,7 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
 /// Distinguishes a file from the one that its path named before: another file, or other content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    file: (u64, u64),
+    pub(super) file: (u64, u64),
     bytes: u64,
     written: (i64, i64),
     changed: (i64, i64),

@@ -42,6 +42,8 @@ register! {
     EVENT_MARKED = "event.marked",
     GRAPH_ENTITY_UPSERTED = "graph.entity_upserted",
     GRAPH_RELATIONSHIP_CREATED = "graph.relationship_created",
+    GRAPH_ENTITY_REMOVED = "graph.entity_removed",
+    GRAPH_RELATIONSHIP_REMOVED = "graph.relationship_removed",
 
     // What is handed from a session to the one that continues it.
     CONTEXT_ITEM = "context.item",
@@ -70,6 +72,7 @@ register! {
     AGENT_THREAD_MESSAGE_SENT = "agent.thread_message_sent",
     AGENT_THREAD_MESSAGE_RECEIVED = "agent.thread_message_received",
     USER_DEFINE_OUTCOME = "user.define_outcome",
+    USER_INTERRUPT = "user.interrupt",
 
     // What was recorded elsewhere, and the audit log.
     TRANSCRIPT_ENTRY = "transcript.entry",

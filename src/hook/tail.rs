@@ -1,6 +1,7 @@
-//! The agent's words between calls and the usage of its model, which no hook reports: read from the
-//! program's transcript where the last reading ended, and recorded with the hook's event, which
-//! notes how far the reading went. It must not open the transcript, nor know its lines.
+//! What no hook reports: the agent's words between calls, calls that were refused, and the usage of
+//! its model. It is read from the program's transcript where the last reading ended, and recorded
+//! with the hook's event, which notes how far the reading went. It must not open the transcript,
+//! nor know its lines.
 
 use std::{collections::VecDeque, io};
 
@@ -61,7 +62,10 @@ fn reads(payload: &Payload) -> Option<Reads> {
         return None;
     }
     match (payload.name(), payload.text("source")) {
-        ("Stop" | "PreCompact" | "SessionEnd", _) => Some(Reads::News),
+        // A turn that a person interrupts has no end that a hook reports, but the next prompt.
+        ("Stop" | "StopFailure" | "UserPromptSubmit" | "PreCompact" | "SessionEnd", _) => {
+            Some(Reads::News)
+        }
         // What a transcript has before its first hook is not of this recording: a fork has a copy.
         ("SessionStart", Some(source)) if source != "startup" => Some(Reads::Begin),
         _ => None,
@@ -105,6 +109,10 @@ pub(super) async fn add(
             said.push_back(text.to_owned());
         }
     }
+    if tail.events.iter().any(|event| of_call(event).is_some()) {
+        let calls = Calls::of(client, payload.session()).await?;
+        tail.events.retain_mut(|event| calls.lacks(event));
+    }
     let mut own_line = None;
     tail.events.retain(|event| {
         let at = said_at(event, &said).filter(|_| !known.has(event));
@@ -140,8 +148,57 @@ pub(super) async fn add(
 
 /// Which message that a hook recorded an event of the transcript is.
 fn said_at(event: &Value, said: &VecDeque<String>) -> Option<usize> {
+    event.get("type").filter(|kind| *kind == kinds::AGENT_MESSAGE)?;
     let text = event.get("content")?.as_str()?.trim();
     said.iter().position(|one| one.trim() == text)
+}
+
+/// The type of an event of a call, and the id of the call.
+fn of_call(event: &Value) -> Option<(&str, &str)> {
+    let text = |name: &str| event.get(name).and_then(Value::as_str);
+    let kind = text("type").filter(|kind| kinds::is_call(kind) || kinds::is_result(kind))?;
+    Some((kind, text("call_id")?))
+}
+
+/// Keeps of calls that name an excluded path, and of their results, only which they were.
+pub fn withhold(events: &mut [Value], withholds: &dyn Fn(&Value) -> bool) {
+    let is_meant = |event: &&Value| event.get("input").is_some_and(withholds);
+    let ids = events.iter().filter(is_meant).filter_map(|event| Some(of_call(event)?.1.to_owned()));
+    let ids: Vec<String> = ids.collect();
+    for event in events {
+        let is_its = of_call(event).is_some_and(|(_, call)| ids.iter().any(|id| id == call));
+        if let Some(members) = event.as_object_mut().filter(|_| is_its) {
+            members.retain(|name, _| !matches!(&**name, "input" | "content"));
+            members.insert("withheld".to_owned(), json!("excluded"));
+        }
+    }
+}
+
+/// The calls that the log has, and their results.
+struct Calls(Vec<Value>);
+
+impl Calls {
+    async fn of(client: &Client, session: &SessionId) -> Result<Self, String> {
+        const KINDS: [&str; 2] = [kinds::AGENT_TOOL_USE, kinds::AGENT_TOOL_RESULT];
+        match latest(client, session, &KINDS, 0, EVENTS_MAX).await {
+            Err(error) if error.code() == "session_not_found" => Ok(Self(Vec::new())),
+            known => known.map(Self).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Whether an event is of no call, or one that the log does not have. Of a call that was
+    /// withheld, no more is recorded of its result.
+    fn lacks(&self, event: &mut Value) -> bool {
+        let Some((kind, call)) = of_call(event) else { return true };
+        let known = || self.0.iter().filter(|known| of_call(known).is_some_and(|of| of.1 == call));
+        let is_known = known().any(|known| of_call(known).is_some_and(|of| of.0 == kind));
+        let withheld = known().find_map(|known| known.get("withheld").cloned());
+        if let (Some(why), Some(members)) = (withheld, event.as_object_mut()) {
+            members.remove("content");
+            members.insert("withheld".to_owned(), why);
+        }
+        !is_known
+    }
 }
 
 /// What the log has of the transcript.
@@ -150,20 +207,24 @@ struct Known {
     note: Option<Value>,
     /// Messages of the agent, the newest first, and whether each is older than the note.
     events: Vec<(Value, bool)>,
+    /// Messages of the user.
+    words: Vec<Value>,
     /// Whether no older event was left out.
     is_whole: bool,
 }
 
 impl Known {
     async fn of(client: &Client, session: &SessionId, limit: usize) -> Result<Self, String> {
-        const KINDS: [&str; 5] = [
+        const KINDS: [&str; 6] = [
             kinds::AGENT_MESSAGE,
+            kinds::USER_MESSAGE,
             kinds::SESSION_STATUS_RUNNING,
             kinds::SESSION_STATUS_IDLE,
             kinds::SESSION_STATUS_TERMINATED,
             kinds::TRANSCRIPT_ENTRY,
         ];
-        let mut known = Self { note: None, events: Vec::new(), is_whole: true };
+        let (events, words) = (Vec::new(), Vec::new());
+        let mut known = Self { note: None, events, words, is_whole: true };
         let newest = match latest(client, session, &KINDS, 0, limit).await {
             Err(error) if error.code() == "session_not_found" => return Ok(known),
             newest => newest.map_err(|error| error.to_string())?,
@@ -173,9 +234,13 @@ impl Known {
             let is_older = known.note.is_some();
             if event.get("type").is_some_and(|kind| kind == kinds::AGENT_MESSAGE) {
                 known.events.push((event, is_older));
-            } else if let Some(note) = event.get(NOTE).filter(|note| note.is_object() && !is_older)
-            {
+                continue;
+            }
+            if let Some(note) = event.get(NOTE).filter(|note| note.is_object() && !is_older) {
                 known.note = Some(note.clone());
+            }
+            if event.get("type").is_some_and(|kind| kind == kinds::USER_MESSAGE) {
+                known.words.push(event);
             }
         }
         Ok(known)
@@ -195,7 +260,8 @@ impl Known {
     fn has(&self, event: &Value) -> bool {
         let time = |of: &Value| of.get("created_at")?.as_str().and_then(Timestamp::parse);
         let says = |of: &Value| (time(of), of.get("content").cloned());
-        self.events.iter().any(|(known, _)| says(known) == says(event))
+        let known = self.events.iter().map(|(known, _)| known).chain(&self.words);
+        of_call(event).is_none() && known.into_iter().any(|known| says(known) == says(event))
     }
 
     /// Messages that hooks recorded and that the transcript has after the note, oldest first; all

@@ -5,7 +5,8 @@ use serde_json::value::RawValue;
 
 use super::{
     anthropic::{self, Bodies},
-    members::{Members, Object, listed, quote},
+    members::{Members, Object, listed, quote, text_of},
+    refusal,
 };
 use crate::event::kinds;
 
@@ -38,7 +39,9 @@ impl Claude {
                 vec![(kinds::CONTEXT_COMPACTED, self.compacted(content))]
             }
             (Some("user"), Some(content)) if says("isMeta") => anthropic::bodies("system", content),
-            (Some("user"), Some(content)) => anthropic::bodies("user", content),
+            (Some("user"), Some(content)) => {
+                refusal::marked(line, anthropic::bodies("user", content))
+            }
             (Some("assistant"), Some(content)) => anthropic::bodies("assistant", content),
             (Some("system"), _) => {
                 self.note(line);
@@ -119,14 +122,4 @@ fn aside(line: &Members, (kind, mut body): (&'static str, Object)) -> (&'static 
         other => other,
     };
     (kind, body)
-}
-
-/// The words of a content.
-pub(super) fn text_of(content: &RawValue) -> String {
-    if let Ok(text) = serde_json::from_str::<String>(content.get()) {
-        return text;
-    }
-    let blocks: Vec<Members> = listed(content).unwrap_or_default();
-    let texts: Vec<String> = blocks.iter().filter_map(|block| block.text("text")).collect();
-    texts.join("\n")
 }

@@ -9,8 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{
     anthropic::Bodies,
-    claude::text_of,
-    members::{Members, Object, listed, quote},
+    members::{Members, Object, listed, quote, text_of},
     responses,
 };
 use crate::event::{Timestamp, kinds};
@@ -219,10 +218,11 @@ fn compacted(note: &Members) -> Object {
 /// What came of something, and whether it failed.
 fn result(text: String, status: &str) -> Object {
     let mut body = Object::new();
-    let is_refused = status == "declined";
-    let text = if is_refused { format!("The call was refused: {text}") } else { text };
     body.add("content", &quote(text.trim_end()));
-    if is_refused || status == "failed" {
+    if status == "declined" {
+        body.add("refused", "\"user\"");
+    }
+    if matches!(status, "declined" | "failed") {
         body.add("is_error", "true");
     }
     body

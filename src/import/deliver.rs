@@ -13,6 +13,7 @@ use super::{
     BadLine, Draft, ImportError, Sent,
     draft::Named,
     members::Members,
+    merge::Recorded,
     openai::{About, SHAPE_KEY},
     transcript::Program,
 };
@@ -63,6 +64,8 @@ pub(super) struct Delivery<'a> {
     metadata: BTreeMap<String, String>,
     /// What the session's metadata notes of this import, whatever the session was before.
     noted: BTreeMap<String, String>,
+    /// What hooks recorded of the session; looked up once.
+    recorded: Option<Option<Recorded>>,
     /// Ids and positions of the latest events of lines.
     placed: VecDeque<(String, u64)>,
 }
@@ -120,6 +123,7 @@ impl<'a> Delivery<'a> {
             workspace: None,
             metadata: BTreeMap::new(),
             noted: BTreeMap::new(),
+            recorded: None,
             placed: VecDeque::new(),
         }
     }
@@ -153,6 +157,29 @@ impl<'a> Delivery<'a> {
         self.title = of.map_or(Title::Own(None), |(_, draft)| Title::Of(draft.id.clone()));
         let fits = |place: &String| place.chars().count() <= limits::WORKSPACE_CHARS_MAX;
         self.workspace = place.filter(fits);
+    }
+
+    /// The events of lines that hooks did not record: where they recorded the session, its
+    /// transcript goes into it.
+    pub(super) async fn merged(&mut self, drafts: Vec<Sent>) -> Result<Vec<Sent>, ImportError> {
+        if self.shape.is_none() {
+            return Ok(drafts);
+        }
+        if self.recorded.is_none() {
+            let is_new = self.look().await?;
+            let recorded = match &self.found {
+                Some(Existing::There { metadata, tail }) if !is_new && *tail > 0 => {
+                    let has_lines = metadata.contains_key(SHAPE_KEY);
+                    Recorded::of(self.client, &self.session, has_lines).await?
+                }
+                _ => None,
+            };
+            self.recorded = Some(recorded);
+        }
+        Ok(match self.recorded.iter_mut().flatten().next() {
+            Some(recorded) => recorded.without(drafts),
+            None => drafts,
+        })
     }
 
     /// Appends the missing events of one part.
@@ -214,7 +241,6 @@ impl<'a> Delivery<'a> {
     async fn deliver_each(&mut self, drafts: &[Sent]) -> Result<Done, ImportError> {
         self.enter().await?;
         while self.holds_another_shape() {
-            // Hooks record a program's session under its own name, as it happens.
             let Some(beside) = self.beside.take() else { return Err(self.taken()) };
             (self.session, self.found) = (beside, None);
             self.enter().await?;
@@ -288,7 +314,8 @@ impl<'a> Delivery<'a> {
         else {
             return false;
         };
-        *tail > 0 && metadata.get(SHAPE_KEY).map(String::as_str) != Some(shape)
+        let is_merged = self.recorded.iter().flatten().next().is_some();
+        *tail > 0 && !is_merged && metadata.get(SHAPE_KEY).map(String::as_str) != Some(shape)
     }
 
     /// Whether the session is to be created.

@@ -5,9 +5,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    claude::text_of,
     draft::Draft,
-    members::{Members, listed},
+    members::{Members, listed, text_of},
     transcript::Program,
 };
 use crate::event::kinds;

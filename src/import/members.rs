@@ -98,6 +98,12 @@ impl Object {
         Self("{".to_owned())
     }
 
+    /// Continues an object that was finished.
+    pub(super) fn of(mut text: String) -> Self {
+        text.pop();
+        Self(text)
+    }
+
     /// Adds a member whose value is JSON text.
     pub(super) fn add(&mut self, name: &str, json: &str) {
         if self.0.len() > 1 {
@@ -106,6 +112,11 @@ impl Object {
         self.0.push_str(&quote(name));
         self.0.push(':');
         self.0.push_str(json);
+    }
+
+    /// Adds members of another object.
+    pub(super) fn add_all(&mut self, members: &Members) {
+        members.0.iter().for_each(|(name, value)| self.add(name, value.get()));
     }
 
     pub(super) fn finish(mut self) -> String {
@@ -118,6 +129,16 @@ impl Object {
 /// whose elements and members are too many.
 pub(super) fn listed<T: DeserializeOwned>(list: &RawValue) -> Option<Vec<T>> {
     serde_json::from_str(json::list(list.get(), 2)?).ok()
+}
+
+/// The words of a content.
+pub(super) fn text_of(content: &RawValue) -> String {
+    if let Ok(text) = serde_json::from_str::<String>(content.get()) {
+        return text;
+    }
+    let blocks: Vec<Members> = listed(content).unwrap_or_default();
+    let texts: Vec<String> = blocks.iter().filter_map(|block| block.text("text")).collect();
+    texts.join("\n")
 }
 
 /// A text as JSON.

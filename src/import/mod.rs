@@ -10,13 +10,20 @@ mod draft;
 mod known;
 mod lines;
 mod members;
+mod merge;
 mod openai;
+mod refusal;
 mod responses;
 mod speech;
 pub mod tail;
 mod transcript;
 
-use std::{collections::BTreeMap, io::BufRead};
+use std::{
+    collections::{BTreeMap, HashSet},
+    io::BufRead,
+};
+
+use serde_json::Value;
 
 pub use deliver::UNKNOWN_KEY;
 pub use draft::{Draft, Named};
@@ -27,7 +34,7 @@ pub use transcript::{Program, Transcript, TranscriptLines};
 
 use crate::{
     client::{Client, ClientError},
-    event::SessionId,
+    event::{SessionId, Timestamp},
     secrets::Report as Taken,
 };
 use deliver::Delivery;
@@ -85,6 +92,8 @@ pub struct Report {
     pub bad: First<BadLine, LEFT_OUT_NAMED_MAX>,
     /// Whole conversations left out.
     pub skipped: First<BadLine, LEFT_OUT_NAMED_MAX>,
+    /// Lines left out because nothing was to be recorded then, or there.
+    pub kept_out: u64,
     /// Whether the last line was incomplete and left out: its writer had not finished it.
     pub torn: bool,
     /// Records of no known type, kept whole: how many of each type.
@@ -102,6 +111,16 @@ pub struct Progress {
     pub events: u64,
 }
 
+/// What a front end knows of the place that a transcript is from.
+pub trait Around: Send + Sync {
+    /// Whether a line may be recorded: of a session, by its time and its directory.
+    fn may_record(&self, session: &str, at: Option<Timestamp>, directory: Option<&str>) -> bool;
+    /// Whether a call with that input is not to be recorded.
+    fn withholds(&self, input: &Value, directory: Option<&str>) -> bool;
+    /// The workspace of a directory.
+    fn workspace(&self, directory: &str) -> Option<String>;
+}
+
 /// What to import.
 pub struct Source<'a> {
     /// JSON lines.
@@ -110,6 +129,8 @@ pub struct Source<'a> {
     pub name: String,
     /// The session of a source that holds one conversation without an id.
     pub session: Option<SessionId>,
+    /// Where transcripts are from; none for those that belong to no directory of this machine.
+    pub around: Option<&'a dyn Around>,
 }
 
 /// Imports one source; calls `progress` after every acknowledged part.
@@ -129,6 +150,7 @@ pub async fn import(
         taken: Taken::default(),
         single_name: source.session.clone().unwrap_or_else(|| lines::session_id(&source.name).0),
         name: source.session.is_none().then(|| source.name.clone()),
+        around: source.around,
     };
     let mut lines = Lines::new(source.reader, source.name, source.session);
     while let Some(item) = lines.next()? {
@@ -156,6 +178,7 @@ struct Run<'a> {
     single_name: SessionId,
     /// The source's name, when it may name the session of a transcript.
     name: Option<String>,
+    around: Option<&'a dyn Around>,
     report: Report,
     events: u64,
     /// What was private in the line.
@@ -170,6 +193,8 @@ struct Single<'a> {
     /// The lines of a program's transcript and its directory, until the session has them.
     transcript: Option<Transcript>,
     place: Option<String>,
+    /// Calls that are not to be recorded: their results are not, either.
+    withheld: HashSet<String>,
     drafts: Vec<Sent>,
     bytes: usize,
     understood: Understood,
@@ -284,8 +309,39 @@ impl<'a> Run<'a> {
         let drafts = transcript.line(line, text, before);
         single.understood.line(program, line, &drafts);
         single.place = single.place.take().or_else(|| program.directory(line));
+        if !self.may_record(&mut single, program, line, &drafts) {
+            self.report.kept_out += 1;
+            self.single = Some(single);
+            return Ok(());
+        }
         self.report.records += 1;
         self.keep(single, number, drafts).await
+    }
+
+    /// Whether a line may be recorded: hooks did not where a person kept something out.
+    fn may_record(
+        &self,
+        single: &mut Single<'_>,
+        program: Program,
+        line: &Members,
+        drafts: &[Draft],
+    ) -> bool {
+        let Some(around) = self.around else { return true };
+        let session = single.wanted.as_ref().unwrap_or(&self.single_name);
+        let directory = program.directory(line).or_else(|| single.place.clone());
+        let directory = directory.as_deref();
+        let at = line.text("timestamp").as_deref().and_then(Timestamp::parse);
+        let mut may = around.may_record(session.as_str(), at, directory);
+        for draft in drafts {
+            let event = Members::read(&draft.text).unwrap_or_default();
+            let Some(call) = event.text("call_id") else { continue };
+            let input = event.value("input");
+            if input.is_some_and(|input| around.withholds(&input, directory)) {
+                single.withheld.insert(call.clone());
+            }
+            may &= !single.withheld.contains(&call);
+        }
+        may
     }
 
     fn bad(&mut self, line: u64, problem: String) {
@@ -355,6 +411,7 @@ impl<'a> Run<'a> {
             wanted: None,
             transcript: None,
             place: None,
+            withheld: HashSet::new(),
             drafts: Vec::new(),
             bytes: 0,
             understood: Understood::default(),
@@ -375,7 +432,12 @@ impl<'a> Run<'a> {
             single.refused = true;
         }
         if let Some(transcript) = single.transcript.as_ref().filter(|_| !single.described) {
-            single.delivery.transcript(transcript.program(), &drafts, single.place.take());
+            let place = single.place.clone();
+            let place = match self.around {
+                Some(around) => place.and_then(|place| around.workspace(&place)),
+                None => place,
+            };
+            single.delivery.transcript(transcript.program(), &drafts, place);
             single.described = true;
         }
         if !single.refused {
@@ -432,6 +494,7 @@ impl<'a> Run<'a> {
         delivery: &mut Delivery<'_>,
         drafts: Vec<Sent>,
     ) -> Result<(), ImportError> {
+        let drafts = delivery.merged(drafts).await?;
         for part in deliver::parts(&drafts) {
             let done = delivery.deliver(part).await?;
             self.report.added += done.added;

@@ -5,8 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{
     anthropic::Bodies,
-    claude::text_of,
-    members::{Members, Object, listed, quote},
+    members::{Members, Object, listed, quote, text_of},
 };
 use crate::{event::kinds, wire::typed_by_person};
 

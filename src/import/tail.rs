@@ -1,6 +1,7 @@
-//! What a program's transcript says beyond its hooks: the agent's words between calls, and what its
-//! requests took. Whole lines are read from a byte offset on, each with the id of an import. It
-//! must not open a file, nor take what a hook records.
+//! What a program's transcript says beyond its hooks: the agent's words between calls, calls that
+//! were refused or failed, what a person said with a refusal, and what requests took. Whole lines
+//! are read from a byte offset on, each with the id of an import. It must not open a file, nor take
+//! what a hook records.
 
 use std::{
     collections::BTreeMap,
@@ -10,10 +11,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    claude::{Claude, says, text_of},
+    claude::{Claude, says},
     codex::Codex,
     draft::{Name, event},
-    members::{Members, Object, quote},
+    members::{Members, Object, quote, text_of},
     transcript::{Program, head, name_of_line},
 };
 use crate::{
@@ -60,7 +61,8 @@ pub struct Tail {
     pub place: Place,
     /// The branch of the repository, where the program notes it.
     pub branch: Option<Masked>,
-    /// The texts of the events: the agent's words, and reports of requests.
+    /// The texts of the events: the agent's words, failed calls and their results, and reports of
+    /// requests. Of a call and its result a hook may have recorded one or both.
     pub events: Vec<String>,
 }
 
@@ -101,9 +103,9 @@ pub fn since(
     let mut bytes = Vec::new();
     source.take(TAIL_BYTES as u64).read_to_end(&mut bytes)?;
     let private = Recogniser::of_private_spans();
-    let (tail, requests) = (Tail::default(), BTreeMap::new());
+    let (tail, requests, calls) = (Tail::default(), BTreeMap::new(), BTreeMap::new());
     let codex = Codex::default();
-    let mut said = Said { program, codex, private, secrets, may_read, tail, requests };
+    let mut said = Said { program, codex, private, secrets, may_read, tail, requests, calls };
     let mut read = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let full = said.tail.events.len() + said.requests.len() >= EVENTS_MAX;
@@ -151,6 +153,8 @@ struct Said<'a> {
     tail: Tail,
     /// Reports by id: of the lines of one message, the last counts.
     requests: BTreeMap<String, String>,
+    /// Calls without a result so far, by id.
+    calls: BTreeMap<String, String>,
 }
 
 impl Said<'_> {
@@ -166,8 +170,14 @@ impl Said<'_> {
             return;
         }
         let (bodies, report) = match self.program {
-            Program::ClaudeCode if line.text("type").as_deref() != Some("assistant") => return,
             Program::ClaudeCode if says(&line, "isSidechain") => return,
+            Program::ClaudeCode if line.text("type").as_deref() == Some("user") => {
+                let bodies = Claude::default().bodies(&line);
+                // A line without a refused or failed call is a prompt, or a result that hooks have.
+                let failed = |(kind, _): &(&str, _)| *kind == kinds::AGENT_TOOL_RESULT;
+                (if bodies.iter().any(failed) { bodies } else { return }, None)
+            }
+            Program::ClaudeCode if line.text("type").as_deref() != Some("assistant") => return,
             Program::ClaudeCode => {
                 let message = line.some("message").map(|message| Members::read(message.get()));
                 let Some(Ok(message)) = message else { return };
@@ -181,16 +191,48 @@ impl Said<'_> {
             Program::Codex => (self.codex.bodies(&line), request_of_codex(&line)),
         };
         let name = name_of_line(&line, text).1;
+        let mut failed = false;
         for (part, (kind, body)) in bodies.into_iter().enumerate() {
-            let body = Members::read(&body.finish()).unwrap_or_default();
-            let words = body.some("content").map(text_of).unwrap_or_default();
-            if kind != kinds::AGENT_MESSAGE || words.trim().is_empty() {
-                continue;
-            }
+            let text = body.finish();
+            let body = Members::read(&text).unwrap_or_default();
             let mut whole = of_line(&line);
-            whole.add("content", &quote(&words));
+            match kind {
+                kinds::AGENT_TOOL_USE | kinds::AGENT_TOOL_RESULT => whole.add_all(&body),
+                kinds::AGENT_MESSAGE | kinds::USER_MESSAGE => {
+                    let words = body.some("content").map(text_of).unwrap_or_default();
+                    if words.trim().is_empty() {
+                        continue;
+                    }
+                    whole.add("content", &quote(&words));
+                }
+                _ => continue,
+            }
             let event = event(&name.part('.', part), kind, &whole.finish());
-            self.tail.events.push(self.secrets.masked(&event.text).into_event(&taken));
+            let event = self.secrets.masked(&event.text).into_event(&taken);
+            let call = body.text("call_id").unwrap_or_default();
+            match kind {
+                kinds::AGENT_TOOL_USE => {
+                    self.calls.insert(call, event);
+                }
+                // Hooks report a call that succeeded, and none that a program of code mode made.
+                kinds::AGENT_TOOL_RESULT => {
+                    let call = self.calls.remove(&call);
+                    failed = says(&body, "is_error");
+                    if failed || body.raw("within").is_some() {
+                        self.tail.events.extend(call.into_iter().chain([event]));
+                    }
+                }
+                // No hook reports the objective of a goal.
+                kinds::USER_MESSAGE if line.text("type").as_deref() == Some("event_msg") => {
+                    self.tail.events.push(event);
+                }
+                kinds::AGENT_MESSAGE => self.tail.events.push(event),
+                // What a person said with a refusal: a prompt is in blocks.
+                kinds::USER_MESSAGE if failed && body.text("content").is_some() => {
+                    self.tail.events.push(event);
+                }
+                _ => {}
+            }
         }
         if let Some((name, members)) = report {
             let mut whole = of_line(&line);

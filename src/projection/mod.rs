@@ -21,6 +21,7 @@ mod instructions;
 mod marks;
 mod memory;
 mod outcomes;
+mod paths;
 mod person;
 mod phases;
 mod plans;
@@ -35,6 +36,7 @@ mod small_talk;
 mod sources;
 pub mod text;
 pub mod tools;
+mod turns;
 pub mod usage;
 mod verdict;
 mod work;
@@ -52,7 +54,8 @@ pub use instructions::{Instructions, Word};
 pub use marks::{Mark, MarkKind, Marks};
 pub use memory::{MemoryItem, MemoryItems, MemoryKind, MemoryState};
 pub use outcomes::{OpenCall, Outcome, Outcomes, Trouble};
-pub use person::typed as typed_by_person;
+pub use paths::placed;
+pub use person::{said, typed as typed_by_person};
 pub use phases::{Ended, Phase, Phases};
 pub use plans::{Plan, PlanStep};
 pub use progress::{Output, Progress};
@@ -113,6 +116,12 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// The facts of a session of a workspace.
+    #[must_use]
+    pub fn of(workspace: Option<&str>) -> Self {
+        Self { calls: calls::Calls::of(workspace), ..Self::default() }
+    }
+
     /// Begins a session that continues the one before it: its events follow, with positions from 0
     /// on. What was said before stands until they take it back.
     pub fn begin(&mut self, session: &str) {
@@ -174,7 +183,7 @@ impl Facts {
         self.graph.fold(event);
         self.marks.fold(event, base);
         let context = self.saved.context().map(|said| said.position);
-        if let Some(words) = self.saved.fold(event) {
+        if let Some(words) = self.saved.fold(event, self.calls.workspace()) {
             // The client's words of an earlier save are not its words any more.
             context.into_iter().for_each(|before| self.findings.forget_text(before));
             self.findings.fold_text(event.position, &words);
@@ -190,7 +199,7 @@ impl Facts {
                 self.work.fold(tool_event);
                 made = phases::Made::of(tool_event);
             }
-            self.work.fold_branch(event);
+            self.work.fold_others(event);
             self.progress.fold(event, tool_event.as_ref());
             self.compactions.fold(event);
             self.usage.fold(event);

@@ -13,6 +13,7 @@ use super::{
     report::Unrun,
     text::{clip, one_line},
     tools,
+    turns::{Ends, ends},
 };
 use crate::event::{Event, Position, Timestamp, kinds};
 
@@ -171,6 +172,9 @@ struct Call {
     provider: Arc<str>,
     url: Option<Box<str>>,
     is_command: bool,
+    is_aside: bool,
+    /// Whether its turn ended without a result.
+    is_over: bool,
 }
 
 #[derive(Deserialize)]
@@ -185,10 +189,10 @@ impl Outcomes {
         self.latest.iter()
     }
 
-    /// The calls without results so far, the oldest first.
+    /// The calls without results so far whose turn has not ended, the oldest first.
     #[must_use]
     pub fn open(&self) -> Vec<OpenCall> {
-        let open = self.calls.iter().map(|call| OpenCall {
+        let open = self.calls.iter().filter(|call| !call.is_over).map(|call| OpenCall {
             id: call.id.to_string(),
             name: call.provider.to_string(),
             position: call.position,
@@ -205,7 +209,12 @@ impl Outcomes {
             kind if kinds::is_result(kind) => {
                 self.fold_result(event);
             }
-            _ => {}
+            _ => {
+                let Some(ends) = ends(event) else { return };
+                let ended =
+                    self.calls.iter_mut().filter(|call| ends == Ends::All || !call.is_aside);
+                ended.for_each(|call| call.is_over = true);
+            }
         }
     }
 
@@ -227,8 +236,10 @@ impl Outcomes {
         if self.calls.len() == CALLS_MAX {
             self.calls.pop_front();
         }
-        let position = event.position;
-        self.calls.push_back(Call { id, tool, position, provider, url, is_command });
+        let (position, is_aside) = (event.position, call.session_thread_id.is_some());
+        let is_over = false;
+        let call = Call { id, tool, position, provider, url, is_command, is_aside, is_over };
+        self.calls.push_back(call);
         Some(())
     }
 
@@ -242,7 +253,7 @@ impl Outcomes {
         let failed = result.is_error.unwrap_or(false);
         let is_short = |content: &&RawValue| content.get().len() <= UNRUN_BYTES_MAX;
         let text = result.content.filter(|content| failed || is_short(content)).map(words);
-        if text.as_deref().and_then(Unrun::of).is_some() {
+        if result.refused.is_some() || text.as_deref().and_then(Unrun::of).is_some() {
             // The tool did not return: that says nothing of it.
             return Some(());
         }

@@ -45,7 +45,10 @@ const FAILURES: [&str; 9] = [
     "traceback (most recent call last)",
 ];
 /// How a text begins of a call that was not let happen.
-const REFUSALS: [&str; 9] = [
+const REFUSALS: [&str; 11] = [
+    "Claude requested permissions to ",
+    "Permission for this tool use was denied",
+    "Permission for this action has been denied",
     "The user doesn't want to proceed with this tool use",
     "The user doesn't want to take this action",
     "[Request interrupted by user",
@@ -54,7 +57,6 @@ const REFUSALS: [&str; 9] = [
     "patch rejected by user",
     "user rejected MCP tool call",
     "This action was rejected due to unacceptable risk",
-    "The call was refused",
 ];
 /// How a text begins of a call that ended without its result.
 const INTERRUPTIONS: [&str; 3] =

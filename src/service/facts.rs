@@ -328,7 +328,8 @@ impl Service {
                 for link in &before {
                     self.note_writers(key, &link.key).await?;
                 }
-                let mut facts = self.facts_of_line(&before).await?;
+                let workspace = info.workspace.clone();
+                let mut facts = self.facts_of_line(&before, workspace.as_deref()).await?;
                 facts.begin(key.session.as_str());
                 let mut kept = self.kept(&slot, key, &mut info).await?;
                 kept.line = Some((before.clone(), Box::new(facts)));
@@ -356,15 +357,16 @@ impl Service {
         if before.is_empty() {
             return self.facts_at(key, to).await;
         }
-        let mut facts = self.facts_of_line(&before).await?;
+        let workspace = self.store.info(key).await?.workspace;
+        let mut facts = self.facts_of_line(&before, workspace.as_deref()).await?;
         facts.begin(key.session.as_str());
         self.fold_to(key, &mut facts, to).await?;
         Ok(facts)
     }
 
     /// The facts of sessions that continue one another, each as far as the next one has read it.
-    async fn facts_of_line(&self, line: &[Link]) -> ServiceResult<Facts> {
-        let mut facts = Facts::default();
+    async fn facts_of_line(&self, line: &[Link], workspace: Option<&str>) -> ServiceResult<Facts> {
+        let mut facts = Facts::of(workspace);
         for (place, link) in line.iter().enumerate() {
             let known = |facts: &Facts| (facts.position == link.to).then(|| facts.clone());
             let known = match place {
@@ -431,10 +433,11 @@ impl Service {
                 self.note_writers(key, key).await?;
             }
             let held = Arc::clone(&kept.held);
-            *kept = Kept { created_at: Some(info.created_at), held, ..Kept::default() };
+            let facts = Facts::of(info.workspace.as_deref());
+            *kept = Kept { created_at: Some(info.created_at), facts, held, ..Kept::default() };
         }
         if kept.facts.position > info.tail {
-            kept.facts = Facts::default();
+            kept.facts = Facts::of(info.workspace.as_deref());
         }
         Ok(kept)
     }
@@ -483,7 +486,8 @@ impl Service {
     /// # Errors
     /// Those of reading the session.
     pub async fn facts_at(&self, key: &SessionKey, position: Position) -> ServiceResult<Facts> {
-        let mut facts = Facts::default();
+        let info = self.store.info(key).await?;
+        let mut facts = Facts::of(info.workspace.as_deref());
         self.fold_to(key, &mut facts, position).await?;
         Ok(facts)
     }

@@ -80,7 +80,8 @@ impl Service {
             None => None,
         };
         let (recall_from, recall_tokens) = (query.recall, query.recall_tokens);
-        let plan = self.window_plan(query, begin)?;
+        let room = self.monitor.of(&self.store.info(&key).await?.metadata).room();
+        let plan = Self::window_plan(query, begin, room)?;
         let recall_tokens = recall_tokens.unwrap_or_else(|| usual(plan.tokens_max));
         if recall_tokens > plan.tokens_max / 2 {
             let problem = format!("at most half of the budget, {}", plan.tokens_max / 2);
@@ -145,8 +146,8 @@ impl Service {
         Ok(view)
     }
 
-    fn window_plan(&self, query: WindowQuery, from: Option<Position>) -> ServiceResult<Plan> {
-        let tokens_max = query.tokens_max.unwrap_or_else(|| self.monitor.room());
+    fn window_plan(query: WindowQuery, from: Option<Position>, room: usize) -> ServiceResult<Plan> {
+        let tokens_max = query.tokens_max.unwrap_or(room);
         if !(WINDOW_TOKENS_MIN..=WINDOW_TOKENS_MAX).contains(&tokens_max) {
             let problem = format!("from {WINDOW_TOKENS_MIN} to {WINDOW_TOKENS_MAX}");
             return Err(ServiceError::invalid("tokens_max", problem));

@@ -6,6 +6,7 @@ pub mod answer;
 pub mod backup;
 pub mod convert;
 pub mod find;
+pub mod fitted;
 pub mod fork;
 pub mod graph;
 pub mod handoff;
@@ -21,6 +22,7 @@ pub mod point;
 #[cfg(feature = "http")]
 pub mod protobuf;
 pub mod retention;
+pub mod rpc;
 pub mod schema;
 pub mod search;
 pub mod tool_cache;

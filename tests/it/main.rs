@@ -34,6 +34,7 @@ mod unreadable;
 mod warm;
 // What other stores got wrong.
 mod peers;
+mod place;
 // What a person gives up, of a session and of the store.
 mod repair;
 mod store_repair;

@@ -19,8 +19,8 @@ use super::{common::Common, mcp::Mcp, proxy::Proxy};
 
 pub(super) use self::{
     events::{Append, Events, Export, Format, Import, OneEvent, Replay},
-    graph::Graph,
-    handoff::{ChainOf, Handoff, HandoffVerb, RestoreWork, SaveWork},
+    graph::{Graph, entity},
+    handoff::{ChainOf, Handoff, HandoffVerb, RestoreWork, SaveWork, Workspace, WorkspaceVerb},
     memory::{Mark, Memory},
     programs::{
         AgentName, Bench, Completions, Demo, Install, InstallScope, Man, Pause, Serve, Unpause,
@@ -127,6 +127,8 @@ pub(super) enum Verb {
     Mark(Mark),
     /// Save a session, restore one in a session that continues it, list the chain of both
     Handoff(Handoff),
+    /// Give what a workspace has to its new path
+    Workspace(Workspace),
     /// Take a session's write lease and show what is unfinished
     Wake(Wake),
     /// Give a session another title
