@@ -12,7 +12,10 @@ use super::{
     members::{Members, Object, listed, quote, text_of},
     responses,
 };
-use crate::event::{Timestamp, kinds};
+use crate::{
+    event::{Timestamp, kinds},
+    wire::typed_by_person,
+};
 
 /// How the words begin by which a compaction gives its summary to the next model.
 const SUMMARY: &str = "Another language model started to solve this problem";
@@ -30,6 +33,12 @@ pub(super) struct Codex {
     is_noted: bool,
     /// The time of the latest line that has one.
     at: Option<String>,
+    /// The number of the line, those of the prompts of the conversation, and the lines that are no
+    /// part of it any more: first and last of each run.
+    number: u64,
+    prompts: Vec<u64>,
+    withdrawn: Vec<(u64, u64)>,
+    is_rolled_back: bool,
 }
 
 impl Codex {
@@ -64,7 +73,41 @@ impl Codex {
         self.at.as_deref().filter(|_| time_of(line).is_none())
     }
 
-    /// The events of an item. Notes which calls are open.
+    /// Sets the number of the next line.
+    pub(super) fn at_line(&mut self, number: u64) {
+        self.number = number;
+    }
+
+    /// The lines that are no part of the conversation any more: first and last of each run.
+    pub(super) fn withdrawn(&self) -> &[(u64, u64)] {
+        &self.withdrawn
+    }
+
+    /// Whether turns were taken off the conversation.
+    pub(super) fn rolled_back(&self) -> bool {
+        self.is_rolled_back
+    }
+
+    /// What a person typed in a line that is a prompt.
+    pub(super) fn prompt(&mut self, line: &Members, number: u64) -> Option<String> {
+        self.at_line(number);
+        let bodies = self.bodies(line);
+        let is_last = self.prompts.last() == Some(&number);
+        let said = bodies.into_iter().find(|(kind, _)| is_last && *kind == kinds::USER_MESSAGE);
+        let body = Members::read(&said?.1.finish()).ok()?;
+        body.some("content").map(typed_by_person)
+    }
+
+    /// Takes the latest turns off the conversation.
+    fn roll_back(&mut self, turns: usize) {
+        self.is_rolled_back = true;
+        let left = self.prompts.len().saturating_sub(turns);
+        if let Some(first) = self.prompts.drain(left..).next() {
+            self.withdrawn.push((first, self.number.saturating_sub(1)));
+        }
+    }
+
+    /// The events of an item. Notes which calls are open, and where a prompt is.
     fn item(&mut self, item: &Members) -> Bodies {
         let bodies = responses::bodies(item);
         let id = responses::call_id(item).map(|id| id.get().to_owned());
@@ -75,6 +118,7 @@ impl Codex {
                     self.open.push(id.clone());
                 }
                 (kinds::AGENT_TOOL_RESULT, Some(id)) => self.open.retain(|open| open != id),
+                (kinds::USER_MESSAGE, _) => self.prompts.push(self.number),
                 _ => {}
             }
         }
@@ -86,6 +130,11 @@ impl Codex {
             "turn_aborted" => self.ended(note.text("reason").as_deref().unwrap_or("interrupted")),
             "task_complete" | "turn_complete" => self.ended("the turn is complete"),
             "task_started" | "turn_started" => self.ended("another turn began"),
+            "thread_rolled_back" => {
+                let turns = note.value("num_turns").and_then(|turns| turns.as_u64());
+                self.roll_back(turns.and_then(|turns| usize::try_from(turns).ok()).unwrap_or(1));
+                Vec::new()
+            }
             "thread_goal_updated" => self.goal(note).into_iter().collect(),
             "item_completed" => match inner(note, "item") {
                 Some(item) => self.ran(&item),
