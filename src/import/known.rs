@@ -15,7 +15,8 @@ use crate::event::kinds;
 pub(super) const OF_CLAUDE: &str = " user assistant system summary attachment progress \
     file-history-snapshot queue-operation custom-title ai-title agent-name agent-color \
     agent-setting last-prompt mode permission-mode tag pr-link worktree-state content-replacement \
-    saved_hook_context speculation-accept result started ";
+    saved_hook_context speculation-accept tools-used cost-state atis-latch api-request \
+    api-request-shape api-request-blob ";
 /// Of lines of Codex, of its items, of the program's own events and of the items in those.
 pub(super) const OF_CODEX: &str = " session_meta turn_context response_item event_msg compacted \
     world_state token_usage_record inter_agent_communication inter_agent_communication_metadata ";

@@ -17,6 +17,22 @@ const OF_A_PERSON: &str = "user.";
 /// Calls that the client carries out even where they have no `call_id`.
 const OF_THE_CLIENT: [&str; 2] = ["local_shell_call", "function_call"];
 
+/// How the output of a call begins that was not let happen, and who refused it.
+const REFUSALS: [(&str, &str); 5] = [
+    ("exec command rejected by user", "user"),
+    ("patch rejected by user", "user"),
+    ("rejected by user", "user"),
+    ("user rejected MCP tool call", "user"),
+    ("This action was rejected due to unacceptable risk", "rule"),
+];
+/// How the output of a call begins that failed before it ran, or was stopped.
+const FAILURES: [&str; 4] = [
+    "apply_patch verification failed",
+    "failed to parse function arguments",
+    "aborted",
+    "Script failed",
+];
+
 /// Where an item that ran beside the model has what came of it.
 const CAME_OF_IT: [&str; 5] = ["error", "output", "outputs", "results", "tools"];
 
@@ -199,7 +215,11 @@ fn output(item: &Members) -> Object {
     let content = parts.as_ref().and_then(|parts| parts.some("content")).unwrap_or(output);
     body.add("content", content.get());
     let success = parts.as_ref().and_then(|parts| parts.raw("success"));
-    if success.is_some_and(|said| said.get() == "false") || reports_code(&text_of(content)) {
+    let text = text_of(content);
+    let by = REFUSALS.iter().find(|(begins, _)| text.starts_with(begins)).map(|(_, by)| *by);
+    by.into_iter().for_each(|by| body.add("refused", &quote(by)));
+    let is_failed = success.is_some_and(|said| said.get() == "false") || by.is_some();
+    if is_failed || FAILURES.iter().any(|begins| text.starts_with(begins)) || reports_code(&text) {
         body.add("is_error", "true");
     }
     body

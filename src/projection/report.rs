@@ -60,7 +60,7 @@ const REFUSALS: [&str; 11] = [
 ];
 /// How a text begins of a call that ended without its result.
 const INTERRUPTIONS: [&str; 3] =
-    ["The call was interrupted", "aborted by user", "command aborted by user"];
+    ["The call was interrupted", "aborted", "command aborted by user"];
 /// How a line begins that only a build that failed writes.
 const BROKEN_BUILDS: [&str; 7] = [
     "error: could not compile",

@@ -357,6 +357,58 @@ fn texts_of_the_program_are_no_instructions_and_the_objective_of_a_goal_is_the_t
 }
 
 #[test]
+fn turns_that_were_rolled_back_are_in_no_view_and_in_every_export() {
+    let place = Place::new();
+    let back = |turns: u64| note("thread_rolled_back", json!({"num_turns": turns}));
+    let records = [
+        said("user", "Rebuild the wheel"),
+        said("assistant", "It stands."),
+        said("user", "Paint it red"),
+        call("c1", "exec_command", &json!({"cmd": "git commit -m red"})),
+        output("c1", "Process exited with code 0\nOutput:\n[main 1a2b3c4] red\n"),
+        said("assistant", "It is red."),
+        said("user", "<turn_aborted>\nstopped\n</turn_aborted>"),
+        said("user", "Gild the hub"),
+        back(2),
+        said("user", "Paint it green"),
+        said("assistant", "It is green."),
+        said("user", "Add a bell"),
+        back(1),
+        said("user", "Oil the axle"),
+        said("assistant", "Oiled."),
+    ];
+    kept(&place, SESSION, &records);
+    let now = view(&place, SESSION, "continuation").to_string();
+    let seen = window(&place, SESSION);
+    for words in ["Rebuild the wheel", "Paint it green", "Oil the axle"] {
+        assert!(now.contains(words) && seen.contains(words), "{words}: {now} {seen}");
+    }
+    for words in ["Paint it red", "Gild the hub", "Add a bell", "git commit", "It is red"] {
+        assert!(!now.contains(words) && !seen.contains(words), "{words}: {now} {seen}");
+    }
+    let events = Value::from(place.events(SESSION)).to_string();
+    assert!(events.contains("Paint it red") && events.contains("Add a bell"));
+    let text = rollout(SESSION, &records);
+    let (_, again) = imported(&place, &format!("rollout-{SESSION}.jsonl"), &text);
+    assert_eq!(again["added"], 0, "{again}");
+}
+
+#[test]
+fn the_summary_of_a_compaction_is_read_from_the_history_that_replaces_the_old_one() {
+    let place = Place::new();
+    let summary = "Another language model started to solve this problem and left this: one spoke.";
+    let history = json!([said("user", "Count the spokes").1, said("user", summary).1]);
+    let compacted = ("compacted", json!({"message": "", "replacement_history": history}));
+    kept(
+        &place,
+        SESSION,
+        &[said("user", "Count the spokes"), compacted, said("user", "Now the hub")],
+    );
+    let found = view(&place, SESSION, "compactions").to_string();
+    assert!(found.contains("one spoke"), "{found}");
+}
+
+#[test]
 fn a_call_that_ran_beside_the_model_is_done_without_an_output_of_its_own() {
     let place = Place::new();
     let item = |item: Value| ("response_item", item);
@@ -542,10 +594,10 @@ fn types_of_lines_that_are_not_known_are_counted_and_named_by_import_and_doctor(
 }
 
 #[test]
-fn each_type_of_a_line_of_codex_that_is_known_has_its_row_in_the_documents() {
+fn each_type_of_a_line_that_is_known_has_its_row_in_the_documents() {
     let page = include_str!("../../docs/agents.md");
     let source = include_str!("../../src/import/known.rs");
-    for name in ["OF_CODEX", "OF_ITEMS", "OF_NOTES", "OF_COMPLETED"] {
+    for name in ["OF_CLAUDE", "OF_CODEX", "OF_ITEMS", "OF_NOTES", "OF_COMPLETED"] {
         let (_, rest) = source.split_once(&format!("const {name}: &str = \"")).unwrap();
         let list = rest.split('"').next().unwrap().replace('\\', " ");
         for kind in list.split_whitespace() {
