@@ -29,6 +29,8 @@ use crate::{
 const RACES_MAX: u32 = 5;
 /// Room in a request besides the events.
 const BATCH_BYTES: usize = limits::BATCH_BYTES_MAX - (64 << 10);
+/// Metadata with the types of imported records that are not known.
+pub const UNKNOWN_KEY: &str = "import.unknown";
 /// A position that no session reaches.
 const NEVER: u64 = i64::MAX as u64;
 /// Events whose positions are remembered: a compaction may keep some of the latest.
@@ -61,6 +63,8 @@ pub(super) struct Delivery<'a> {
     title: Title,
     workspace: Option<String>,
     metadata: BTreeMap<String, String>,
+    /// What the session's metadata notes of this import, whatever the session was before.
+    noted: BTreeMap<String, String>,
     /// What hooks recorded of the session; looked up once.
     recorded: Option<Option<Recorded>>,
     /// Ids and positions of the latest events of lines.
@@ -135,6 +139,7 @@ impl<'a> Delivery<'a> {
             title: Title::Own(None),
             workspace: None,
             metadata: BTreeMap::new(),
+            noted: BTreeMap::new(),
             recorded: None,
             placed: VecDeque::new(),
             stored: None,
@@ -303,6 +308,22 @@ impl<'a> Delivery<'a> {
         Ok(done)
     }
 
+    /// Notes the types of records that are not known, as the session's metadata has room.
+    pub(super) fn note_unknown(&mut self, unknown: &BTreeMap<String, u64>) {
+        let mut text = String::new();
+        for (name, count) in unknown {
+            let one = format!("{count} {name}");
+            if text.chars().count() + one.chars().count() + 2 > limits::METADATA_VALUE_CHARS_MAX {
+                break;
+            }
+            let comma = if text.is_empty() { "" } else { ", " };
+            text.push_str(&format!("{comma}{one}"));
+        }
+        if !text.is_empty() {
+            self.noted.insert(UNKNOWN_KEY.to_owned(), text);
+        }
+    }
+
     /// Compares lines with those that the session has: which of the drafts are no lines, and what
     /// comes behind the last of these.
     async fn compare<'b>(
@@ -400,6 +421,7 @@ impl<'a> Delivery<'a> {
 
     /// After the last part: updates the metadata of a session that existed before.
     pub(super) async fn finish(&mut self) -> Result<(), ImportError> {
+        self.tag(self.noted.clone()).await?;
         if self.shape.is_some() && (self.is_new || self.adding && self.is_named) {
             self.name().await?;
         }
