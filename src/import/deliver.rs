@@ -99,7 +99,7 @@ enum Title {
 /// The session before the import.
 enum Existing {
     Absent,
-    There { metadata: BTreeMap<String, String>, tail: u64 },
+    There { metadata: BTreeMap<String, String>, tail: u64, written: Option<Timestamp> },
 }
 
 /// Cuts events into what one batch may hold, in order; no part is empty.
@@ -198,13 +198,17 @@ impl<'a> Delivery<'a> {
         if self.recorded.is_none() {
             let is_new = self.look().await?;
             let recorded = match &self.found {
-                Some(Existing::There { metadata, tail }) if !is_new && *tail > 0 => {
+                Some(Existing::There { metadata, tail, written }) if !is_new && *tail > 0 => {
                     let has_lines = metadata.contains_key(SHAPE_KEY);
-                    Recorded::of(self.client, &self.session, has_lines).await?
+                    let of = Recorded::of(self.client, &self.session, has_lines).await?;
+                    of.map(|recorded| (recorded, *written))
                 }
                 _ => None,
             };
-            self.recorded = Some(recorded);
+            // It is as new as what was recorded as it happened.
+            let written = recorded.as_ref().and_then(|(_, written)| *written);
+            written.into_iter().for_each(|at| self.note_time(at));
+            self.recorded = Some(recorded.map(|(recorded, _)| recorded));
         }
         Ok(match self.recorded.iter_mut().flatten().next() {
             Some(recorded) => recorded.without(drafts),
@@ -395,7 +399,7 @@ impl<'a> Delivery<'a> {
 
     /// Whether the session has events, and not of lines of this form.
     fn holds_another_shape(&self) -> bool {
-        let (Some(shape), Some(Existing::There { metadata, tail })) = (self.shape, &self.found)
+        let (Some(shape), Some(Existing::There { metadata, tail, .. })) = (self.shape, &self.found)
         else {
             return false;
         };
@@ -412,7 +416,8 @@ impl<'a> Delivery<'a> {
                 Err(error) if is(&error, "session_not_found") => Existing::Absent,
                 found => {
                     let found = found?;
-                    Existing::There { metadata: found.metadata, tail: found.tail }
+                    let written = Timestamp::parse(&found.updated_at);
+                    Existing::There { metadata: found.metadata, tail: found.tail, written }
                 }
             });
         }
@@ -475,7 +480,8 @@ impl<'a> Delivery<'a> {
             .await?;
         self.is_new = true;
         let metadata = self.metadata.clone();
-        self.found = Some(Existing::There { metadata, tail: drafts.len() as u64 });
+        let tail = drafts.len() as u64;
+        self.found = Some(Existing::There { metadata, tail, written: None });
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use crate::event::json;
 
 /// Our server, and the tools it offers.
 const OWN_SERVER: &str = "sessionlog";
-const OWN_TOOLS: [&str; 25] = [
+const OWN_TOOLS: [&str; 26] = [
     "sequential_search",
     "get_research_session",
     "add_sources",
@@ -36,6 +36,7 @@ const OWN_TOOLS: [&str; 25] = [
     "restore_session",
     "get_session",
     "delete_session",
+    "move_workspace",
 ];
 
 /// Tools that change files, by the words of their names.

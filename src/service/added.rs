@@ -68,7 +68,6 @@ impl Service {
         let adds = adds(&batch);
         status::keep(&mut batch);
         let starts = agent::keep(&mut batch);
-        self.date_import(caller, session, &mut batch).await;
         // A lease shown with the batch also covers the events after it.
         let holder = Caller { fence: batch.fence.or(caller.fence), ..caller.clone() };
         let mut appended = match batch.if_position {

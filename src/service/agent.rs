@@ -111,9 +111,13 @@ impl Service {
         let ended = first.as_ref().is_some_and(is_ended);
         let first = first.filter(|info| !is_ended(info));
         let (mut own, mut here) = (Vec::new(), Vec::new());
+        // An end that was reported explains one clear of its process.
+        let (mut clears, mut ends) = (0, 0);
         for one in self.starts(caller, via).await?.iter() {
-            let info = self.store.info(&caller.key(&one.session)).await;
-            if info.is_ok_and(|info| !is_ended(&info)) {
+            let Ok(info) = self.store.info(&caller.key(&one.session)).await else { continue };
+            clears += usize::from(one.rank.is_some() && one.source == CLEAR);
+            ends += usize::from(one.rank.is_some() && is_ended(&info));
+            if !is_ended(&info) {
                 if one.rank.is_some() { &mut own } else { &mut here }.push(one.clone());
             }
         }
@@ -128,9 +132,10 @@ impl Service {
         }
         let several = own.len() > 1;
         let last = own.into_iter().next().filter(|last| {
-            // Its process may be a host of several agents: only a clear says that one was left.
+            // Its process may be a host of several agents: a clear says that one was left, unless it
+            // was that of another.
             let is_first = first.as_ref().is_some_and(|info| info.key.session == last.session);
-            last.source == CLEAR || is_first || first.is_none() && !several
+            last.source == CLEAR && clears > ends || is_first || first.is_none() && !several
         });
         Ok(last.map(|last| last.session))
     }

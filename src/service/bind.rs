@@ -9,9 +9,8 @@ use bytes::Bytes;
 use super::{
     BoundBy, Caller, Candidate, Code, Next, Remembered, Service, ServiceError, ServiceResult, Via,
     added::event,
-    directory::{Local, Meant, meant},
+    directory::{Local, Meant, dates, meant},
     is_notebook,
-    worked::worked_at,
 };
 use crate::{
     env::sync::{Mutex, MutexGuard},
@@ -291,7 +290,7 @@ impl Service {
     ) -> ServiceResult<Vec<SessionInfo>> {
         let order = move |found: &mut Vec<SessionInfo>| {
             found.sort_by(|a, b| {
-                let place = |info: &SessionInfo| (worked_at(info), info.created_at);
+                let place = |info: &SessionInfo| (dates(info).1, info.created_at);
                 place(b).cmp(&place(a)).then_with(|| b.key.session.cmp(&a.key.session))
             });
             found.truncate(count);

@@ -4,7 +4,6 @@
 
 use super::{
     Caller, RESERVED_METADATA, Service, ServiceResult, Status, Via, store_error::unwritten,
-    worked::worked_at,
 };
 use crate::{
     event::{Origin, Position, SessionId, SessionKey, Timestamp},
@@ -103,7 +102,7 @@ impl Service {
             found.extend(self.latest(caller, Some(&workspace), SESSIONS_MAX).await?);
         }
         found.retain(|info| info.ttl_seconds.is_none_or(|seconds| seconds == 0));
-        found.sort_by_key(|info| std::cmp::Reverse((worked_at(info), info.created_at)));
+        found.sort_by_key(|info| std::cmp::Reverse((dates(info).1, info.created_at)));
         let mut locals = Vec::new();
         for info in found.into_iter().take(SESSIONS_MAX) {
             let live = self.is_live(&info).await;

@@ -60,7 +60,6 @@ mod via;
 mod views;
 mod wake;
 mod window;
-mod worked;
 
 use std::{
     sync::{Arc, atomic::AtomicU64},

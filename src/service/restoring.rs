@@ -7,13 +7,12 @@ use std::collections::BTreeMap;
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
     added::event,
-    directory::continues,
+    directory::{continues, dates},
     line::{ChainLink, is_beside, read_before, restored_from, saved_at},
     recover::{Past, past},
     saving::check_workspace,
     store_error::unwritten,
     titles::title_elsewhere,
-    worked::worked_at,
 };
 use crate::{
     event::{Batch, BatchKey, NewEvent, Position, SessionId, kinds, limits},
@@ -317,18 +316,18 @@ impl Service {
         let info = chosen.clone();
         let line = self.line_before(&info.key).await?;
         let is_other = |other: &&SessionInfo| {
-            worked_at(other) > worked_at(&info)
+            dates(other).1 > dates(&info).1
                 && !line.iter().any(|link| link.key == other.key)
                 && call.successor.as_ref() != Some(&other.key.session)
         };
         let later = worked.iter().filter(is_other).take(NOTICES_MAX);
         let passed = hurt.iter().take(NOTICES_MAX).map(|(other, error)| {
-            let written = worked_at(other);
+            let written = dates(other).1;
             format!("{}; it was written to last ({written}) and is passed over", error.message)
         });
         let notices = passed
             .chain(later.map(|other| {
-                let (session, written) = (&other.key.session, worked_at(other));
+                let (session, written) = (&other.key.session, dates(other).1);
                 format!(
                     "session {session} was written to later ({written}) and not saved; name it to \
                      restore it"

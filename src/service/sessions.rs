@@ -14,7 +14,6 @@ use super::{
     page, status,
     store_error::unwritten,
     titles::title_of,
-    worked,
 };
 use crate::{
     env::sync::Mutex,
@@ -96,7 +95,6 @@ impl Service {
         self.room_for(&caller.scope.tenant, 1, records, room).await?;
         status::keep(&mut new.events);
         let starts = agent::keep(&mut new.events);
-        worked::date(&mut new.events, None);
         let batch = new.events.clone();
         let (mut info, mut appended) =
             self.durable(self.store.create(&caller.scope, new)).await.map_err(unwritten)?;

@@ -361,9 +361,9 @@ impl Service {
             let found = graph.relations().filter(|one| wanted(one));
             (found.cloned().collect::<Vec<Arc<Relation>>>(), graph.left())
         };
-        let (mut found, mut left, mut _pinned) = (Vec::new(), 0, Vec::new());
+        let (mut found, mut left, mut pinned) = (Vec::new(), 0, Vec::new());
         for session in self.graphs(caller, workspace).await? {
-            _pinned.push(self.slot(&caller.key(&session)));
+            pinned.push(self.slot(&caller.key(&session)));
             let (some, more) = self.with_graph(caller, &session, &look).await?;
             found.extend(some);
             left += more;
