@@ -179,9 +179,9 @@ fn row(session: &Session, title: &str, times: &Times) -> Vec<String> {
         size(session.bytes),
         times.date(&session.updated_at),
         state(session).to_owned(),
-        one_line(title, TITLE_CHARS),
         one_line(session.workspace.as_deref().unwrap_or_default(), TITLE_CHARS),
         agent(session).to_owned(),
+        one_line(title, TITLE_CHARS),
     ]
 }
 

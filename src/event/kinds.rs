@@ -80,6 +80,7 @@ register! {
     CONTEXT_COMPACTED = "context.compacted",
     AGENT_THREAD_CONTEXT_COMPACTED = "agent.thread_context_compacted",
     CONTEXT_CLEARED = "context.cleared",
+    CONTEXT_REWOUND = "context.rewound",
     CONTEXT_INJECTED = "context.injected",
     CONTEXT_THRESHOLD = "context.threshold",
     SPAN_MODEL_REQUEST_END = "span.model_request_end",

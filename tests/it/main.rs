@@ -118,6 +118,8 @@ mod newcomer;
 mod quoted;
 // Transcripts of agents' programs, in and out.
 #[cfg(feature = "cli")]
+mod imported;
+#[cfg(feature = "cli")]
 mod transcripts;
 // Cursors, checkpoints and leases from the command line, and after a crash.
 #[cfg(feature = "cli")]
