@@ -182,7 +182,7 @@ impl Service {
         })
     }
 
-    /// What a chosen session hands over, how alike that is to it, and up to where it was read.
+    /// The restored content of a chosen session, and up to where it was read.
     async fn given(
         &self,
         caller: &Caller,
