@@ -135,7 +135,7 @@ impl Access {
         let name = format!("jwt:{}", claims.scope.user);
         let tenant = self.tenants.get(&claims.scope.tenant);
         let (scope, grants) = (claims.scope, claims.grants);
-        Ok(Arc::new(Principal { scope, grants, name: name.into(), tenant }))
+        Ok(Arc::new(Principal { scope, grants, name: name.into(), tenant, is_audited: true }))
     }
 
     fn of_token(&self, credential: &str) -> Result<Arc<Principal>, Denied> {
@@ -229,7 +229,8 @@ fn table(records: &[Record], tenants: &Tenants) -> Result<Table, String> {
     for record in records {
         let Checked { hash, scope, grants, expires_at, revoked } = record.check()?;
         let tenant = tenants.get(&scope.tenant);
-        let principal = Principal { scope, grants, name: record.id.as_str().into(), tenant };
+        let name = record.id.as_str().into();
+        let principal = Principal { scope, grants, name, tenant, is_audited: true };
         let entry = Entry { hash, expires_at, revoked, principal: Arc::new(principal) };
         if by_id.insert(record.id.clone(), entry).is_some() {
             return Err(format!("token {:?}: there are two of that id", record.id));

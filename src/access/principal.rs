@@ -21,6 +21,8 @@ pub struct Principal {
     pub name: Arc<str>,
     /// What its tenant uses of the server just now.
     pub tenant: Arc<Tenant>,
+    /// Whether what it rules and deletes goes into the audit log: the server knows credentials.
+    pub is_audited: bool,
 }
 
 /// The grant that the principal is missing.
@@ -34,7 +36,7 @@ impl Principal {
     pub fn local() -> Self {
         let scope = Scope::local();
         let tenant = Arc::new(Tenant::new(scope.tenant.clone(), Limits::default()));
-        Self { scope, grants: Grants::ALL, name: "local".into(), tenant }
+        Self { scope, grants: Grants::ALL, name: "local".into(), tenant, is_audited: false }
     }
 
     /// Whether it has all of these grants.

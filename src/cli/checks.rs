@@ -192,13 +192,18 @@ fn directory(path: &Path, health: &Health) -> Check {
         Ok(Some(found)) if !found.is_dir => {
             fail(name, format!("{shown} is not a directory"), "name another with --data-dir")
         }
+        Ok(Some(_)) if !files::is_own_dir(path) => {
+            fail(name, format!("{shown} belongs to another user"), "name another with --data-dir")
+        }
+        // What is no store keeps the mode that it has.
+        Ok(Some(_)) if !health.exists && !files::list(path).unwrap_or_default().is_empty() => {
+            let found = format!("{shown} has other files, and no store");
+            fail(name, found, "name another with --data-dir")
+        }
         Ok(Some(found)) if found.mode & 0o077 != 0 => {
             let mode = found.mode & 0o777;
             let action = format!("run `chmod 700 {shown}`");
             warn(name, format!("{shown} is open to other users (mode {mode:o})"), action)
-        }
-        Ok(Some(_)) if !files::is_own_dir(path) => {
-            fail(name, format!("{shown} belongs to another user"), "name another with --data-dir")
         }
         Ok(Some(_)) if !health.exists => ok(name, format!("{shown}, without a store yet")),
         Ok(Some(_)) => ok(name, shown),

@@ -63,11 +63,11 @@ pub(super) async fn run(client: &Client, wanted: args::Graph, screen: &mut Scree
         // No id of a relation has a type before it.
         let kept = match args::entity(name) {
             Ok((kind, id)) => {
-                let place = AtEntity { workspace: wanted.workspace, kind, id };
+                let place = AtEntity { workspace, kind, id };
                 client.call::<RemoveEntity>(&place, &NoQuery {}, &()).await?
             }
             Err(_) => {
-                let place = AtRelation { workspace: wanted.workspace, relation: name.clone() };
+                let place = AtRelation { workspace, relation: name.clone() };
                 client.call::<Unrelate>(&place, &NoQuery {}, &()).await?
             }
         };

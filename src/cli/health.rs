@@ -78,8 +78,12 @@ impl Health {
             owner,
             sessions,
             hooks,
-            bytes_on_disk: if here { bytes_below(&config.data_dir) } else { 0 },
-            bytes_of_journal: if here { bytes_below(&config.data_dir.join("journal")) } else { 0 },
+            bytes_on_disk: if exists { bytes_below(&config.data_dir) } else { 0 },
+            bytes_of_journal: if exists {
+                bytes_below(&config.data_dir.join("journal"))
+            } else {
+                0
+            },
             free: directory.filter(|_| here).and_then(|path| files::free(path).ok()),
             keys: exists.then(|| keys(config)),
             last_error: if here { last_error(&config.data_dir.join("owner.log")) } else { None },

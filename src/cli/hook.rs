@@ -146,11 +146,12 @@ where
                 _ => Map::new(),
             };
             let events = read.events.iter().filter_map(|event| serde_json::from_str(event).ok());
+            let (branch, prompts) = (read.branch, read.prompts);
             let mut events: Vec<Value> = events.collect();
             let withholds =
                 |input: &Value| withholds.as_ref().is_none_or(|withholds| withholds(input));
             tail::withhold(&mut events, &withholds);
-            Ok(tail::Tail { place, branch: read.branch, events })
+            Ok(tail::Tail { place, branch, events, prompts })
         })))
     })
 }

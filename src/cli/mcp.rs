@@ -31,7 +31,8 @@ pub(super) struct Mcp {
     /// Session for tool calls that name none
     #[arg(long, value_name = "S", value_parser = session, add = ids())]
     pub(super) session: Option<SessionId>,
-    /// Tool sets to offer, comma-separated: research (default), events, memory, workspace
+    /// Tool sets to offer, comma-separated: research (default), events, memory, graph,
+    /// workspace
     #[arg(long, value_name = "A,B")]
     pub(super) toolsets: Option<String>,
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    args::Verb,
+    args::{Verb, Workspace, WorkspaceVerb},
     common::session,
     connect,
     failure::{Failure, Outcome},
@@ -37,6 +37,14 @@ fn named(text: &str, environment: &Environment) -> String {
     plain.filter(|_| text.starts_with(['.', '~'])).unwrap_or_else(|| text.to_owned())
 }
 
+/// The workspace that a directory was before it was moved: as hooks spelled its path then, links of
+/// the directories above it followed.
+fn left(text: &str, of_path: bool) -> String {
+    let path = Some(Path::new(text)).filter(|_| of_path || is_path(text));
+    let path = path.and_then(|path| files::resolved(path).ok());
+    path.map_or_else(|| text.to_owned(), |path| path.display().to_string())
+}
+
 /// The workspace of the working directory; none where programs of every kind run.
 pub(super) fn here(environment: &Environment) -> Option<String> {
     let project = connect::project(environment).filter(|project| !project.shared);
@@ -67,6 +75,12 @@ pub(super) fn resolve(verb: &mut Verb, environment: &Environment) -> Outcome {
         Verb::Sessions(verb) => verb.workspace = verb.workspace.take().or(verb.of.take()),
         Verb::History(verb) => verb.workspace = verb.workspace.take().or(verb.of.take()),
         _ => {}
+    }
+    if let Verb::Workspace(Workspace { verb: WorkspaceVerb::Move(verb) }) = verb {
+        let to = named(&verb.to, environment);
+        verb.from = left(&verb.from, to.starts_with('/'));
+        verb.to = to;
+        return Ok(());
     }
     let is_needed = match verb {
         Verb::Graph(_) | Verb::Handoff(_) => true,

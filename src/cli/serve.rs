@@ -211,7 +211,8 @@ async fn mark_changed(service: Service, every: Duration, stop: CancellationToken
 fn exporters() -> BTreeMap<String, Exporter> {
     let chat = |chat: Chat| {
         let export = move |events: Vec<Event>| {
-            let events: Vec<Members> = events.iter().filter_map(members).collect();
+            let paired = |event: &Event| members(&event.paired());
+            let events: Vec<Members> = events.iter().filter_map(paired).collect();
             Ok((import::to_messages(chat, &events) + "\n").into_bytes())
         };
         Arc::new(export) as Exporter

@@ -7,7 +7,7 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
     args::{self, Format},
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     client::Client,
     env::{files, project::Project, sync::Mutex},
-    event::{SessionId, Timestamp},
+    event::{SessionId, Timestamp, json::paired},
     hook::{Gate, Who},
     import::{self, Around, Chat, Members, Program, Report, Source, TranscriptLines},
     secrets::{Recogniser, Report as Taken},
@@ -32,6 +32,9 @@ use crate::{
 
 /// Sessions that are named to a person at most.
 const NAMES_MAX: usize = 10;
+
+/// Where Claude Code keeps large results of a session.
+const RESULTS: &str = "tool-results";
 
 /// Lines that were left out and are named to a person, at most.
 const BAD_MAX: usize = 5;
@@ -90,6 +93,7 @@ pub(super) async fn import(
             reader: input.reader,
             name: stem(path),
             session: wanted.session.clone(),
+            results: Box::new(|named| result_beside(path, named)),
             around: Some(&here),
         };
         let mut progress = |now: import::Progress| {
@@ -137,6 +141,27 @@ impl Read for Stdin {
     }
 }
 
+/// Bytes of a result at most that is kept beside a transcript.
+const RESULT_BYTES_MAX: u64 = 64 << 20;
+
+/// A result that Claude Code kept in `SESSION/tool-results` beside the transcript of that session.
+/// Of the path that a line names only the last part is used: others may have written the line.
+fn result_beside(transcript: &Path, named: &str) -> Option<String> {
+    let mut parts = Path::new(named).components().rev();
+    let name = parts.next()?.as_os_str().to_str()?;
+    let folder = parts.next()?.as_os_str();
+    let session = transcript.file_stem()?.to_str()?;
+    if folder != RESULTS || parts.next()?.as_os_str() != session {
+        return None;
+    }
+    let directory = transcript.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    let found = files::read_within(directory, &[session, RESULTS, name], RESULT_BYTES_MAX);
+    let bytes = found.ok()??;
+    let text = String::from_utf8_lossy(&bytes);
+    Some(Recogniser::of_private_spans().masked(&text).into_text())
+}
+
 fn stem(path: &Path) -> String {
     match path.file_stem().and_then(|stem| stem.to_str()) {
         Some("-") | None => "stdin".to_owned(),
@@ -178,6 +203,8 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
             "known": report.known,
             "left_out": { "lines": report.bad.count(), "conversations": report.skipped.count() },
             "bad_lines": bad.collect::<Vec<Value>>(),
+            "mended_lines": report.mended.count(),
+            "results_missing": report.results_missing,
             "kept_out": report.kept_out,
             "torn": report.torn,
             "beside": report.beside.as_ref().map(|(recorded, transcript)| {
@@ -209,6 +236,13 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
              in {transcript}"
         ));
     }
+    notes(path, report, screen);
+    Ok(())
+}
+
+/// What was not taken as it is in the file.
+fn notes(path: &Path, report: &Report, screen: &Screen) {
+    let name = path.display();
     // Whole conversations come last, after every file.
     for bad in report.bad.named().iter().take(BAD_MAX) {
         let problem = printable(&bad.problem);
@@ -218,6 +252,16 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
         let first = report.bad.named().len();
         screen.note(format!(
             "{name}: {more} more lines were left out; --json names the first {first}"
+        ));
+    }
+    for mended in report.mended.named().iter().take(BAD_MAX) {
+        screen.note(format!("{name}: line {}: {}", mended.line, printable(&mended.problem)));
+    }
+    if report.results_missing > 0 {
+        let results = amount(report.results_missing, "result");
+        screen.note(format!(
+            "{name}: {results} kept in {RESULTS} beside the transcript were not there: of each the \
+             beginning is known"
         ));
     }
     if report.kept_out > 0 {
@@ -232,7 +276,6 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
             "{name}: the last line is incomplete and was left out; import again once it is whole"
         ));
     }
-    Ok(())
 }
 
 pub(super) async fn export(
@@ -285,7 +328,8 @@ async fn written(
     let mut events = Vec::new();
     while let Some(page) = pages.next().await? {
         tell_missing(&page, screen);
-        events.extend(page.events.iter().filter_map(|event| Members::read(event.get()).ok()));
+        let read = |event: &RawValue| Members::read(&paired(event.get())).ok();
+        events.extend(page.events.iter().filter_map(|event| read(event)));
     }
     for line in import::to_chat(chat, &wanted.session, &metadata, &events) {
         screen.line(on_one_line(&line))?;

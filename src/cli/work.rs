@@ -105,8 +105,15 @@ async fn list(client: &Client, wanted: args::Checkpoints, screen: &mut Screen) -
         screen.line("No checkpoints yet.")?;
         return Ok(());
     }
+    let is_named = |one: &Checkpoint| one.label.is_some() || one.done;
+    let named = all.iter().filter(|one| is_named(one)).count();
+    let hidden = if wanted.all || named == 0 { 0 } else { all.len() - named };
+    all.retain(|one| hidden == 0 || is_named(one));
     let rows = all.into_iter().map(row).collect();
     screen.table(&["CHECKPOINT", "AT", "MADE", "BY", "LABEL"], rows)?;
+    if hidden > 0 {
+        screen.note(format!("{hidden} more without a label: --all lists them."));
+    }
     Ok(())
 }
 

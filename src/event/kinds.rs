@@ -11,6 +11,29 @@ macro_rules! register {
     };
 }
 
+/// Domains under which other programs know speakers that have a type here.
+const DOMAINS: [(&str, &str); 7] = [
+    ("assistant", "agent"),
+    ("model", "agent"),
+    ("ai", "agent"),
+    ("bot", "agent"),
+    ("human", "user"),
+    ("person", "user"),
+    ("developer", "system"),
+];
+
+/// The type of this register that was meant by one that no view shows: `agent.message` by
+/// `assistant.message`.
+#[must_use]
+pub fn meant(kind: &str) -> Option<&'static str> {
+    let (domain, rest) = kind.split_once('.')?;
+    let (_, ours) = DOMAINS.iter().find(|(theirs, _)| domain.eq_ignore_ascii_case(theirs))?;
+    ALL.iter().copied().find(|known| {
+        let known = known.strip_prefix(ours).and_then(|known| known.strip_prefix('.'));
+        known.is_some_and(|known| known.eq_ignore_ascii_case(rest))
+    })
+}
+
 register! {
     // Messages.
     USER_MESSAGE = "user.message",
@@ -57,6 +80,7 @@ register! {
     CONTEXT_COMPACTED = "context.compacted",
     AGENT_THREAD_CONTEXT_COMPACTED = "agent.thread_context_compacted",
     CONTEXT_CLEARED = "context.cleared",
+    CONTEXT_REWOUND = "context.rewound",
     CONTEXT_INJECTED = "context.injected",
     CONTEXT_THRESHOLD = "context.threshold",
     SPAN_MODEL_REQUEST_END = "span.model_request_end",

@@ -4,13 +4,13 @@
 use super::{
     budget::Cut,
     outcomes::{PatternLine, ProviderLine, patterns, providers},
-    priority::{Parts, TASK, important, is_marked},
+    priority::{TASK, important, is_marked},
     select::{Class, Form, Item, Recipe, Row},
 };
 use crate::{
     event::{Position, pace},
     projection::{
-        CommandFact, Effect, Facts, Finding, MarkKind, PlanStep, Said,
+        CommandFact, Effect, Facts, Finding, MarkKind, PlanStep, Said, Step,
         body::StepBody,
         text::{ELLIPSIS, one_line, whole_graphemes},
     },
@@ -140,9 +140,11 @@ impl<'a> Known<'a> {
                 let answers = facts.conversation.answers();
                 let last = answers.len().saturating_sub(1);
                 let first = if recipe.newest.contains(&class) { 0 } else { last };
-                for (place, one) in answers.iter().enumerate().skip(first) {
+                for (place, one) in answers.iter().enumerate() {
                     let at = self.at(class, place, one.position);
-                    self.item(Item { bytes: LINE_CHARS_MAX, ..at });
+                    if place >= first || at.mark.is_some() {
+                        self.item(Item { bytes: LINE_CHARS_MAX, ..at });
+                    }
                 }
             }
             Class::Event => {
@@ -161,7 +163,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// What the client saved: items by their priority, the conversation in its words, files of
+    /// What the client saved: items, the conversation in its words, files of
     /// which no change is known.
     fn saved(&mut self, class: Class) {
         let (facts, saved) = (self.facts, &self.facts.saved);
@@ -171,9 +173,8 @@ impl<'a> Known<'a> {
                     let at = self.at(class, place, one.position);
                     let is_done = is_marked(facts, one.position, MarkKind::Done);
                     if !(is_done && &*one.category == TASK) {
-                        let parts = Parts::of(facts, one, &at);
                         let bytes = one.content.len().min(2 * LINE_CHARS_MAX);
-                        self.item(Item { bytes, worth: parts.sum() * 10, ..at });
+                        self.item(Item { bytes, ..at });
                     }
                 }
             }
@@ -362,8 +363,13 @@ impl<'a> Known<'a> {
         let (position, inside) = match one.said {
             Said::Step(step) => {
                 let last = step.checked_sub(steps.len() - research.full().count());
-                let position = steps.get(step).map_or(Position(0), |step| step.position);
-                (position, last.map(|at| (Class::LastStep, at)))
+                let place = steps.get(step).map_or(Position(0), |step| step.position);
+                let begins = |step: &&Step| {
+                    step.line.contains(&*one.text)
+                        || one.text.starts_with(step.line.trim_end_matches(ELLIPSIS))
+                };
+                let line = steps.get(step).filter(begins).map(|_| (Class::StepLine, step));
+                (place, last.map(|at| (Class::LastStep, at)).or(line))
             }
             Said::At(position) => {
                 let answer = talk.answers().binary_search_by_key(&position, |one| one.position);
@@ -404,7 +410,7 @@ impl<'a> Known<'a> {
         self.counts_of.get(class as usize).copied().unwrap_or_default()
     }
 
-    /// Keeps the items of a class that pass a test.
+    /// Keeps the items of a class that pass a test, as if there were no others.
     pub(super) fn retain(&mut self, class: Class, wanted: impl Fn(&Item) -> bool) {
         self.items.retain(|item| item.class != class || wanted(item));
         let left = self.items.iter().filter(|item| item.class == class).count();

@@ -49,7 +49,7 @@ pub struct SourceLine {
     pub kind: Option<String>,
     /// The step that met it first.
     pub step: Option<u64>,
-    /// Whether the server recorded it itself; absent from a line that is an address alone.
+    /// Whether the server recorded it itself; absent from a line that is shortened.
     pub by_server: Option<bool>,
     /// The tool whose result contained it.
     pub tool: Option<String>,
@@ -190,14 +190,14 @@ pub(super) fn gap_line(gap: &KnowledgeGap, form: Form) -> GapLine {
     }
 }
 
-/// The line of a source. In the form of a line it is its address alone.
+/// The line of a source. In the form of a line it is its address and the beginning of its title.
 #[must_use]
 pub(super) fn source_line(source: &Source, form: Form) -> SourceLine {
     let is_more = form > Form::Line;
     let text = |text: &Option<Box<str>>| text.as_deref().filter(|_| is_more).map(str::to_owned);
     SourceLine {
         url: fit(&source.url, URL_BYTES_MAX).text,
-        title: text(&source.title),
+        title: source.title.as_deref().map(|title| listed(title, form)),
         kind: text(&source.kind),
         step: source.step.filter(|_| is_more),
         by_server: is_more.then_some(source.by_server),

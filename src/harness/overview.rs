@@ -29,8 +29,11 @@ pub const FULL_STEPS_MAX: usize = 8;
 /// Bytes of the constant parts: times, marker, notice, cursors, names of lists, and an id of eleven
 /// characters; a caller leaves room for longer ones.
 const FRAME_BYTES: usize = 560;
-/// Bytes of the name of a class, of how many of it are left out, and of its cursor.
+/// Bytes of the name of a class, and of how many of it are left out; of a cursor of one.
 const CLASS_BYTES: usize = 24;
+const CURSOR_BYTES: usize = 28;
+/// Classes that are listed with a cursor.
+const LISTED: [Class; 4] = [Class::StepLine, Class::Gap, Class::Source, Class::Rejection];
 /// Bytes of a quote's position and mark.
 const QUOTE_BYTES: usize = 48;
 
@@ -52,12 +55,12 @@ const ROWS: [Row; 26] = [
     row(Class::Summary, 1, 0),
     row(Class::Failure, 8, 1_500),
     shape(Class::StepLine, 40, 110).in_order().grows_last(),
-    shape(Class::Source, 12, 900).grows_last(),
+    shape(Class::Source, 6, 900).grows_last(),
     row(Class::Change, 0, 1_600),
     row(Class::Failed, 0, 1_000),
     row(Class::File, 0, 900),
     row(Class::Finding, 0, 1_000),
-    row(Class::Rejection, 0, 1_000),
+    row(Class::Rejection, 3, 1_000),
     row(Class::Done, 0, 700),
     row(Class::Tried, 0, 400),
     row(Class::Answer, 0, 700),
@@ -80,7 +83,7 @@ const fn small<const COUNT: usize>(mut rows: [Row; COUNT]) -> [Row; COUNT] {
         (row.shape, row.first) = match row.class {
             Class::LastStep => (1, 3),
             Class::StepLine => (15, 15),
-            Class::Source => (5, 5),
+            Class::Source => (3, 3),
             _ => (row.shape, row.first),
         };
         rest = after;
@@ -121,8 +124,8 @@ const FULL: Recipe<'static> = Recipe::new(
         shape(Class::LastStep, 3, 0),
         shape(Class::Gap, 12, 1_400),
         shape(Class::StepLine, FULL_STEPS_MAX, 900).in_order().grows_last(),
-        shape(Class::Source, 12, 900).grows_last(),
-        row(Class::Rejection, 0, 1_000),
+        shape(Class::Source, 6, 900).grows_last(),
+        row(Class::Rejection, 3, 1_000),
         row(Class::Pattern, 0, 700),
         row(Class::Branch, 0, 400),
         row(Class::Instruction, 0, 300),
@@ -334,7 +337,9 @@ fn chosen<'a>(facts: &'a Facts, recipe: &Recipe<'_>, budget: usize) -> (Known<'a
     let mut known = Known::gather(facts, recipe, budget);
     let present = recipe.rows.iter().filter(|row| known.count(row.class) > 0).count();
     let current = known.plan_current().map_or(0, |name| json_bytes(&name));
-    let budget = budget.saturating_sub(current + present * CLASS_BYTES);
+    let listed = LISTED.iter().filter(|class| known.count(**class) > 0).count();
+    let around = current + present * CLASS_BYTES + listed * CURSOR_BYTES;
+    let budget = budget.saturating_sub(around);
     let items = std::mem::take(&mut known.items);
     let mut price = WireBytes { known: &known, last_steps: HashMap::new() };
     let chosen = select(&items, recipe, budget, &mut price);

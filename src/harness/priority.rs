@@ -1,17 +1,20 @@
-//! How much a context item matters, as a sum whose parts are shown: what the client said, when and
-//! how often it was saved, how rare its words are, what kind it is, and a user's mark. It must not
-//! choose among items: `select` does.
+//! How much a context item matters, as a sum whose parts are shown: what the client said, how much
+//! it is about what is asked, when and how often it was saved, how rare its words are, what kind it
+//! is, and a mark. It must not choose among items: `select` does.
 
-use super::select::Item;
+use super::select::{Item, MARK_MAX};
 use crate::{
     event::{Origin, Position},
     projection::{Facts, MarkKind, SavedItem},
 };
 
-/// Importance of a context item that has none, of a marked event without one, and the most.
+/// Importance of a context item that has none; of an event that a model marked without one.
 const IMPORTANCE_USUAL: u8 = 5;
-const MARK_USUAL: u8 = 8;
-const MARK_MAX: u8 = 10;
+const MARK_OF_MODEL: u8 = 8;
+/// From this likeness to what is asked on (of 1 000) a text counts as about it, and from the other
+/// on as being of its words.
+const ALIKE_MIN: usize = 100;
+const ALIKE_FULL: usize = 500;
 /// The category of work that is to be done.
 pub(super) const TASK: &str = "task";
 /// Bytes of a content by which it is judged.
@@ -22,55 +25,82 @@ pub(super) fn is_marked(facts: &Facts, position: Position, kind: MarkKind) -> bo
     facts.marks.at(position).iter().any(|mark| mark.kind == kind)
 }
 
-/// How important an event was marked, from 1 to 10: a user's mark counts 10.
+/// How important an event was marked, from 1 to 10: 10 where a person, or the program of one, did
+/// not say.
 pub(super) fn important(facts: &Facts, position: Position) -> Option<u8> {
     let mut marks = facts.marks.at(position).iter();
     let mark = marks.find(|mark| mark.kind == MarkKind::Important)?;
-    let is_users = mark.origin == Origin::User;
-    Some(if is_users { MARK_MAX } else { mark.importance.unwrap_or(MARK_USUAL) })
+    let usual = if mark.origin == Origin::Model { MARK_OF_MODEL } else { MARK_MAX };
+    Some(mark.importance.unwrap_or(usual))
+}
+
+/// The importance of a context item: what the client said, or a higher mark of its event.
+pub(super) fn importance(one: &SavedItem, mark: Option<u8>) -> Option<u8> {
+    one.importance.max(mark)
+}
+
+/// The beginning of a content, by which it is judged.
+pub(super) fn judged(content: &str) -> &str {
+    content.get(..content.floor_char_boundary(JUDGED_BYTES)).unwrap_or_default()
 }
 
 /// What the priority of a context item is made of, in tenths of a point: 100 together at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// What the client said, 5 where it said nothing: up to 50.
+    /// What the client said or the mark of its event, 5 where neither is there: up to 30.
     pub importance: usize,
-    /// How late in the session it was saved: up to 15.
+    /// How alike it is to what is asked: up to 30.
+    pub relevance: usize,
+    /// How late in the session it was saved: up to 10.
     pub recency: usize,
     /// How often it was saved: up to 10.
     pub frequency: usize,
     /// How rare its words are in the session: up to 10.
     pub specificity: usize,
-    /// Its category: code 15, data, file and task 12, others less.
+    /// Its category: code 10, data, file and task 8, others less.
     pub category: usize,
-    /// The mark of its event: it stands for all others.
-    pub mark: Option<u8>,
+    /// What the mark of its event adds: with it the sum is ten times the mark at least.
+    pub mark: usize,
 }
 
 impl Parts {
-    pub(super) fn of(facts: &Facts, one: &SavedItem, at: &Item) -> Self {
-        let head = one.content.get(..one.content.floor_char_boundary(JUDGED_BYTES));
-        let worth = facts.findings.worth(head.unwrap_or_default());
-        Self {
-            importance: 5 * usize::from(one.importance.unwrap_or(IMPORTANCE_USUAL)),
-            recency: 15 * at.recency / 100,
+    /// The most of each part, by its name.
+    pub const WEIGHTS: [(&'static str, u64); 6] = [
+        ("importance", 30),
+        ("relevance", 30),
+        ("recency", 10),
+        ("frequency", 10),
+        ("specificity", 10),
+        ("category", 10),
+    ];
+
+    /// The parts of an item that is so alike to what is asked, of 1 000.
+    pub(super) fn of(facts: &Facts, one: &SavedItem, at: &Item, alike: usize) -> Self {
+        let worth = facts.findings.worth(judged(&one.content));
+        let importance = importance(one, at.mark).unwrap_or(IMPORTANCE_USUAL);
+        let about = alike.clamp(ALIKE_MIN, ALIKE_FULL) - ALIKE_MIN;
+        let made = Self {
+            importance: 3 * usize::from(importance),
+            relevance: 30 * about / (ALIKE_FULL - ALIKE_MIN),
+            recency: at.recency / 10,
             frequency: 5 * (one.times as usize).saturating_sub(1).min(2),
             specificity: worth.min(1_000) / 100,
             category: match &*one.category {
-                "code" => 15,
-                "data" | "file" | TASK => 12,
-                "concept" => 8,
-                _ => 5,
+                "code" => 10,
+                "data" | "file" | TASK => 8,
+                "concept" => 5,
+                _ => 3,
             },
-            mark: at.mark,
-        }
+            mark: 0,
+        };
+        let least = 10 * usize::from(at.mark.unwrap_or_default());
+        Self { mark: least.saturating_sub(made.sum()), ..made }
     }
 
     /// All of it.
     #[must_use]
     pub fn sum(&self) -> usize {
-        let Self { importance, recency, frequency, specificity, category, mark } = self;
-        let all = importance + recency + frequency + specificity + category;
-        mark.map_or(all, |mark| all.max(10 * usize::from(mark)))
+        let Self { importance, relevance, recency, frequency, specificity, category, mark } = self;
+        importance + relevance + recency + frequency + specificity + category + mark
     }
 }

@@ -359,20 +359,28 @@ impl Known<'_> {
         made
     }
 
-    /// How many of a class there are in all.
-    fn total(&self, class: Class) -> u64 {
-        let research = &self.facts.research;
+    /// How many of a class the folds had no room for.
+    pub(super) fn forgotten(&self, class: Class) -> u64 {
         let [files, failures, changes] = self.facts.work.forgotten();
         let [tried, done, failed] = self.facts.progress.forgotten();
-        let forgotten = match class {
+        let [items, references] = self.facts.saved.forgotten();
+        match class {
             Class::File => files,
             Class::Failure => failures,
             Class::Change => changes,
             Class::Tried => tried,
             Class::Done => done,
             Class::Failed => failed,
+            Class::ContextItem => items,
+            Class::Reference => references,
+            Class::OlderInstruction => self.facts.progress.instructions().forgotten(),
             _ => 0,
-        };
+        }
+    }
+
+    /// How many of a class there are in all.
+    pub(super) fn total(&self, class: Class) -> u64 {
+        let research = &self.facts.research;
         let count = match class {
             // The list of steps starts before the last steps, which are shown whole.
             Class::StepLine => research.steps().len() - self.lines_hidden,
@@ -383,7 +391,7 @@ impl Known<'_> {
             Class::Event | Class::Count => 0,
             _ => self.count(class),
         };
-        count as u64 + forgotten
+        count as u64 + self.forgotten(class)
     }
 
     /// The cursor of the items left out: after the newest of them.

@@ -3,17 +3,19 @@
 //! one thing twice, or state as current what was taken back.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt::Write as _,
 };
 
 use super::{
     gather::{ANSWER_BYTES, Known, TEXT_BYTES, is_same_file},
-    priority::Parts,
+    priority::{Parts, importance, judged},
     quote,
     render::{LeftOut, Why},
     select::{
-        By, Chosen, Class, Form, Item, Price, Recipe, Row, Selection, Share, row, select, shape,
+        By, Chosen, Class, Form, Item, MARK_MAX, Price, Recipe, Row, Selection, Share, row, select,
+        shape,
     },
     squeeze,
     tokens::{Counter, Tokenizer},
@@ -46,6 +48,8 @@ const LINE_TOKENS: usize = 3;
 const ITEM_TOKENS: usize = 36;
 const FILE_TOKENS: usize = 26;
 const NAME_TOKENS: usize = 6;
+/// Tokens of how alike a context item is to what is asked.
+const SIMILARITY_TOKENS: usize = 10;
 /// Most of the budget that the state of the workspace may have: a quarter.
 const STATE_PART: usize = 4;
 /// Upper bound of the bytes of a token: bounds how many items are offered.
@@ -56,8 +60,6 @@ const WORKSPACE_CHARS_MAX: usize = 120;
 const EARLIER_MAX: usize = 12;
 /// Attempts to come below the budget.
 const ATTEMPTS_MAX: usize = 4;
-/// Terms by which the preservation is measured.
-const TERMS_MAX: usize = 200;
 
 /// What is asked of a session.
 #[derive(Clone, Debug)]
@@ -95,10 +97,12 @@ pub struct GivenItem {
     pub content: String,
     /// In which form.
     pub form: Form,
-    /// The importance that the client gave it.
+    /// The importance that the client gave it, or a higher mark.
     pub importance: Option<u8>,
     /// What its priority is made of.
     pub parts: Parts,
+    /// How alike it is to what is asked, from 0 to 1 000, where the items are ordered by that.
+    pub similarity: Option<usize>,
     /// Its tokens.
     pub tokens: usize,
 }
@@ -118,13 +122,15 @@ pub struct GivenFile {
     pub position: Position,
 }
 
-/// How many of the rarest names and numbers of a session are in what is given.
+/// How much of what a session holds is given: the classes of [`HELD`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preserved {
-    /// Names and numbers that were looked for.
-    pub terms: u64,
-    /// Those that are there.
-    pub kept: u64,
+    /// Items that stand.
+    pub held: u64,
+    /// Those that are given, in whichever form.
+    pub told: u64,
+    /// The mean part of the text of each that is given, in percent; rounded down.
+    pub percent: u64,
 }
 
 /// A share of the budget.
@@ -175,6 +181,21 @@ pub struct Restored {
     /// The budget.
     pub tokens_max: usize,
 }
+
+/// What a session holds that the one which continues it must know: of these the preservation is
+/// measured.
+const HELD: [Class; 10] = [
+    Class::Task,
+    Class::Goal,
+    Class::Instruction,
+    Class::OlderInstruction,
+    Class::ContextItem,
+    Class::Rejection,
+    Class::Failure,
+    Class::Gap,
+    Class::Plan,
+    Class::PlanDone,
+];
 
 /// Classes by what they are about.
 const CODE: &[Class] = &[
@@ -273,17 +294,18 @@ const PARTS: [Part; 20] = [
     Part("The agent said", &[Class::Answer]),
 ];
 
-/// Says of a text how alike it is to what the user wants, from 0 to 1 000.
+/// Says of a text how alike it is to what is asked, from 0 to 1 000.
 type Likeness<'a> = &'a dyn Fn(&str) -> usize;
 
-/// What a session hands over, within a budget of tokens. `likeness`, where it is given, says of a
-/// text how alike it is to what the user wants, from 0 to 1 000: that is the worth of an item then.
+/// What a session hands over, within a budget of tokens. `likeness` says of a text how alike it is
+/// to what is asked, from 0 to 1 000: a part of the priority of context items, and the worth of every
+/// item where they are ordered by it.
 #[must_use]
 pub fn restore(
     facts: &Facts,
     asked: &Asked,
     tokenizer: Tokenizer,
-    likeness: Option<Likeness<'_>>,
+    likeness: Likeness<'_>,
 ) -> Restored {
     let bytes = asked.tokens_max * TOKEN_BYTES;
     let shares = if has_code(facts) { SHARES_CODE } else { SHARES_TALK };
@@ -295,9 +317,11 @@ pub fn restore(
         ..Recipe::new(&ROWS, 68)
     };
     let mut known = Known::gather(facts, &recipe, bytes);
+    let saved = known.count(Class::ContextItem) as u64;
+    let judged = judge(&mut known, likeness);
     keep_important(&mut known, asked.threshold);
-    if let Some(likeness) = likeness {
-        compare(&mut known, tokenizer, likeness);
+    if asked.by == By::Vector {
+        compare(&mut known, &judged, tokenizer, likeness);
     }
     keep_best(&mut known, asked);
     known.without_lines_of_last_steps();
@@ -311,7 +335,9 @@ pub fn restore(
         + state.as_deref().map_or(0, count)
         + present.len() * CLASS_TOKENS;
     let mut budget = asked.tokens_max.saturating_sub(frame);
-    let view = View { known: &known, shares, tokenizer, compress: asked.compress, head };
+    let is_left = facts.saved.state().is_some() && state.is_none();
+    let (known, compress, by) = (&known, asked.compress, asked.by);
+    let view = View { known, shares, tokenizer, compress, by, head, judged, saved, is_left };
     let mut attempts = 0;
     loop {
         attempts += 1;
@@ -334,22 +360,45 @@ fn has_code(facts: &Facts) -> bool {
         || facts.saved.items().iter().any(|item| &*item.category == "code")
 }
 
+/// What was found of the priority of each context item, by its place: its parts, and how alike it is
+/// to what is asked.
+type Judged = HashMap<usize, (Parts, usize)>;
+
+/// Judges the context items: their worth is their priority.
+fn judge(known: &mut Known<'_>, likeness: Likeness<'_>) -> Judged {
+    let facts = known.facts;
+    let mut all = Judged::new();
+    for item in known.items.iter_mut().filter(|item| item.class == Class::ContextItem) {
+        let Some(one) = facts.saved.items().get(item.place) else { continue };
+        pace::steps(COMPARE_STEPS);
+        let alike = likeness(judged(&one.content));
+        let parts = Parts::of(facts, one, item, alike);
+        item.worth = parts.sum() * 10;
+        all.insert(item.place, (parts, alike));
+    }
+    all
+}
+
 /// Keeps the context items of this importance and more.
 fn keep_important(known: &mut Known<'_>, threshold: u8) {
     let items = known.facts.saved.items();
     let priority = |item: &Item| {
-        let said = items.get(item.place).and_then(|one| one.importance);
-        let said = item.mark.or(said).map(|said| 10 * usize::from(said));
-        said.unwrap_or(item.worth / 10)
+        let said = items.get(item.place).and_then(|one| importance(one, item.mark));
+        said.map_or(item.worth / 10, |said| 10 * usize::from(said))
     };
     let least = 10 * usize::from(threshold);
     known.retain(Class::ContextItem, |item| priority(item) >= least);
 }
 
-/// Sets as the worth of each item how alike it is to what the user wants.
-fn compare(known: &mut Known<'_>, tokenizer: Tokenizer, likeness: Likeness<'_>) {
-    let view = View { known, shares: &[], tokenizer, compress: true, head: String::new() };
+/// Sets as the worth of each item how alike it is to what is asked.
+fn compare(known: &mut Known<'_>, found: &Judged, tokenizer: Tokenizer, likeness: Likeness<'_>) {
+    let (head, judged, by) = (String::new(), Judged::new(), By::Vector);
+    let (shares, compress, saved, is_left) = (&[][..], true, 0, false);
+    let view = View { known, shares, tokenizer, compress, by, head, judged, saved, is_left };
     let worth = |item: &Item| {
+        if let (Class::ContextItem, Some((_, alike))) = (item.class, found.get(&item.place)) {
+            return *alike;
+        }
         pace::steps(COMPARE_STEPS);
         likeness(&view.text(item.class, item.place, Form::Short))
     };
@@ -359,26 +408,24 @@ fn compare(known: &mut Known<'_>, tokenizer: Tokenizer, likeness: Likeness<'_>) 
     }
 }
 
-/// Keeps the best context items, as many as are asked for, the best last.
+/// Keeps the best context items, as many as are asked for, the best last. The others are left out:
+/// they are counted.
 fn keep_best(known: &mut Known<'_>, asked: &Asked) {
     let is_item = |item: &Item| item.class == Class::ContextItem;
-    let mut order: Vec<(usize, usize)> = known
-        .items
-        .iter()
-        .filter(|item| is_item(item))
-        .map(|item| match asked.by {
-            By::Recency => (item.recency, item.place),
-            _ => (item.worth, item.place),
-        })
-        .collect();
-    order.sort_unstable();
-    let best = order.split_off(order.len().saturating_sub(asked.items_max));
-    let ranks: HashMap<usize, usize> = best.iter().map(|(_, place)| *place).zip(0..).collect();
-    known.retain(Class::ContextItem, |item| ranks.contains_key(&item.place));
-    let rank = |item: &Item| ranks.get(&item.place).copied();
     let (mut own, others): (Vec<Item>, Vec<Item>) = known.items.iter().partition(|i| is_item(i));
-    own.sort_by_key(rank);
-    known.items = others.into_iter().chain(own).collect();
+    own.sort_by_key(|item| (is_first(item), worth_by(item, asked.by), item.place));
+    let best = own.split_off(own.len().saturating_sub(asked.items_max));
+    known.items = others.into_iter().chain(best).collect();
+}
+
+/// Whether a person's mark puts an item before all others.
+fn is_first(item: &Item) -> bool {
+    item.mark == Some(MARK_MAX)
+}
+
+/// By what a context item is ordered.
+fn worth_by(item: &Item, by: By) -> usize {
+    if by == By::Recency { item.recency } else { item.worth }
 }
 
 /// The facts as they are given.
@@ -387,7 +434,13 @@ struct View<'k, 'f> {
     shares: &'k [Share],
     tokenizer: Tokenizer,
     compress: bool,
+    by: By,
     head: String,
+    judged: Judged,
+    /// Context items that stand, whether they are important enough or not.
+    saved: u64,
+    /// Whether there is a state of the workspace and no room for it.
+    is_left: bool,
 }
 
 impl View<'_, '_> {
@@ -525,7 +578,9 @@ impl View<'_, '_> {
                     let name = one.name.as_deref().unwrap_or_else(|| one.id.as_str());
                     self.count(name) + self.count(&one.category)
                 });
-                ITEM_TOKENS + named + self.count(&self.text(item.class, item.place, form))
+                let similar = if self.by == By::Vector { SIMILARITY_TOKENS } else { 0 };
+                let text = self.text(item.class, item.place, form);
+                ITEM_TOKENS + similar + named + self.count(&text)
             }
             class => LINE_TOKENS + self.count(&self.text(class, item.place, form)),
         }
@@ -579,7 +634,10 @@ impl View<'_, '_> {
     ) -> Restored {
         let known = self.known;
         let classes: Vec<Class> = recipe.rows.iter().map(|row| row.class).collect();
-        let left_out = known.left_out(chosen, &classes);
+        let mut left_out = known.left_out(chosen, &classes);
+        if self.is_left {
+            left_out.push(LeftOut { class: "workspace_state", count: 1, cursor: None });
+        }
         let context = self.context(chosen, &left_out);
         let items: Vec<GivenItem> = self.items(chosen);
         let places = chosen.chosen.iter().map(|one| (one.item.class, one.item.place));
@@ -587,7 +645,7 @@ impl View<'_, '_> {
             .filter(|(class, _)| matches!(class, Class::File | Class::Reference))
             .filter_map(|(class, place)| self.file(class, place))
             .collect();
-        files.sort_by_key(|file| std::cmp::Reverse(file.position));
+        files.sort_by_key(|file| Reverse(file.position));
         let of_lists = chosen.chosen.iter().filter(|one| {
             matches!(one.item.class, Class::File | Class::Reference | Class::ContextItem)
         });
@@ -601,7 +659,7 @@ impl View<'_, '_> {
             Spent { name: share.name, percent: share.percent, tokens }
         };
         Restored {
-            preserved: preserved(known.facts, &context, &items, &files),
+            preserved: self.preserved(chosen),
             shares: self.shares.iter().map(spent).collect(),
             chosen: chosen.chosen.iter().map(taken).collect(),
             why: if asked.explain { known.why(chosen) } else { Vec::new() },
@@ -615,26 +673,54 @@ impl View<'_, '_> {
         }
     }
 
+    /// How much of what the session holds is given.
+    fn preserved(&self, chosen: &Selection) -> Preserved {
+        let held = |class: &Class| match class {
+            Class::ContextItem => self.saved + self.known.forgotten(*class),
+            class => self.known.total(*class),
+        };
+        let held: u64 = HELD.iter().map(held).sum();
+        let given: Vec<&Chosen> =
+            chosen.chosen.iter().filter(|one| HELD.contains(&one.item.class)).collect();
+        let parts: u64 = given.iter().map(|one| self.part(one)).sum();
+        // A session that holds nothing lost nothing.
+        let percent = (parts / 10).checked_div(held).unwrap_or(100);
+        Preserved { held, told: given.len() as u64, percent }
+    }
+
+    /// The part of an item's text that is given, of 1 000. White space is no part of it.
+    fn part(&self, one: &Chosen) -> u64 {
+        let bytes = |form: Form| {
+            let text = self.said(one.item.class, one.item.place, form);
+            text.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() as u64
+        };
+        (1_000 * bytes(one.form)).checked_div(bytes(Form::Whole)).unwrap_or(1_000).min(1_000)
+    }
+
     /// The chosen context items, the ones that matter most first.
     fn items(&self, chosen: &Selection) -> Vec<GivenItem> {
         let facts = self.known.facts;
         let given = chosen.chosen.iter().filter(|one| one.item.class == Class::ContextItem);
-        let given = given.filter_map(|one| {
+        let mut given: Vec<&Chosen> = given.collect();
+        given.sort_by_key(|one| {
+            Reverse((is_first(&one.item), worth_by(&one.item, self.by), one.item.place))
+        });
+        let given = given.into_iter().filter_map(|one| {
             let saved = facts.saved.items().get(one.item.place)?;
+            let (parts, alike) = *self.judged.get(&one.item.place)?;
             Some(GivenItem {
                 id: saved.id.clone(),
                 name: saved.name.as_deref().map(str::to_owned),
                 category: saved.category.to_string(),
                 content: self.text(Class::ContextItem, one.item.place, one.form),
                 form: self.form(one.form),
-                importance: saved.importance,
-                parts: Parts::of(facts, saved, &one.item),
+                importance: importance(saved, one.item.mark),
+                parts,
+                similarity: (self.by == By::Vector).then_some(alike),
                 tokens: self.cost(&one.item, one.form),
             })
         });
-        let mut given: Vec<GivenItem> = given.collect();
-        given.sort_by_key(|item| std::cmp::Reverse(item.parts.sum()));
-        given
+        given.collect()
     }
 }
 
@@ -659,41 +745,6 @@ impl Price for Tokens<'_, '_, '_> {
         let key = (item.class, item.place, form);
         *self.memo.entry(key).or_insert_with(|| self.view.cost(item, form))
     }
-}
-
-/// The names and numbers in what is given.
-fn given<'a>(context: &'a str, items: &'a [GivenItem], files: &'a [GivenFile]) -> HashSet<&'a str> {
-    let texts = items.iter().map(|item| item.content.as_str());
-    let texts = texts.chain(files.iter().map(|file| file.path.as_str())).chain([context]);
-    texts.flat_map(terms).collect()
-}
-
-/// How many of the names and numbers of the best sentences are in what is given.
-fn preserved(facts: &Facts, context: &str, items: &[GivenItem], files: &[GivenFile]) -> Preserved {
-    let given = given(context, items, files);
-    let mut found: Vec<_> = facts.findings.found().iter().collect();
-    found.sort_by_key(|one| std::cmp::Reverse(one.score));
-    let mut seen: HashSet<&str> = HashSet::new();
-    let rarest = found.iter().flat_map(|one| terms(&one.text)).filter(|term| seen.insert(term));
-    let mut measured = Preserved::default();
-    for term in rarest.take(TERMS_MAX) {
-        measured.terms += 1;
-        measured.kept += u64::from(given.contains(term));
-    }
-    measured
-}
-
-/// The names and numbers of a text: words with a digit, a mark within or a capital after their
-/// first letter.
-fn terms(text: &str) -> impl Iterator<Item = &str> {
-    let words = text.split(|c: char| c.is_whitespace() || "\"'`()[]{},;:!?=".contains(c));
-    let words = words.map(|word| word.trim_matches(['.', '-', '/']));
-    words.filter(|word| {
-        let mut inner = word.chars().skip(1);
-        word.len() > 1
-            && (word.chars().any(|c| c.is_ascii_digit())
-                || inner.any(|c| c.is_uppercase() || matches!(c, '_' | '.' | '/')))
-    })
 }
 
 /// The head of what is handed over: which session it is, and how positions are named.

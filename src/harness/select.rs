@@ -17,8 +17,12 @@ const PRICE_STEPS: usize = 8;
 const SIGNATURES_OF_A_STEP: usize = 64;
 /// Budget, in the view's unit, below which no further item is tried.
 const LEAST: usize = 8;
-/// From this mark of a user on (1 to 10) an item counts twice.
+/// From this mark on (1 to 10) an item counts twice.
 const MARK_HIGH: u8 = 8;
+/// The highest mark: what a person marked comes before everything else.
+pub(super) const MARK_MAX: u8 = 10;
+/// Items that a person marked and that are indispensable for it.
+const MARKED_MAX: usize = 64;
 /// Items of a conversation that are not shown whole before older ones are not tried.
 const MISSES_MAX: usize = 4;
 /// Bytes of a text that is shown in part: a power of two.
@@ -475,6 +479,7 @@ impl Choice<'_> {
     fn indispensable(&mut self, recipe: &Recipe<'_>) {
         let shape = self.newest(recipe, |row| 0..row.shape);
         let others = self.newest(recipe, |row| row.shape..row.first);
+        let others = self.marked_first(recipe, &shape, others);
         let all = shape.len() + others.len() == self.items.len();
         let mut whole = self.purse;
         self.take_lines(&shape, recipe, &mut whole);
@@ -517,6 +522,22 @@ impl Choice<'_> {
         }
         turns.sort_unstable();
         turns.into_iter().map(|(_, _, at)| at).collect()
+    }
+
+    /// What a person marked, the newest first, before the other indispensable items.
+    fn marked_first(&self, recipe: &Recipe<'_>, shape: &[usize], others: Vec<usize>) -> Vec<usize> {
+        let is_there = |text| self.items.iter().any(|item| (item.class, item.place) == text);
+        let is_marked = |at: &usize| {
+            let item = self.items.get(*at).filter(|item| item.mark == Some(MARK_MAX));
+            // Of a sentence the text that contains it is shown, where the view has that.
+            let item = item.filter(|item| !item.inside.is_some_and(is_there));
+            let row = item.and_then(|item| recipe.rows.iter().find(|row| row.class == item.class));
+            row.is_some_and(|row| !row.in_order)
+        };
+        let marked = (0..self.items.len()).rev().filter(is_marked);
+        let marked = marked.filter(|at| !shape.contains(at)).take(MARKED_MAX).collect::<Vec<_>>();
+        let others = others.into_iter().filter(|at| !marked.contains(at)).collect::<Vec<_>>();
+        [marked, others].concat()
     }
 
     /// Takes indispensable items in their shortest form, as far as the purse has room.
@@ -590,10 +611,12 @@ impl Choice<'_> {
         false
     }
 
-    /// The steps and messages that are shown whole.
+    /// The steps, lines of steps and messages that are shown whole.
     fn whole_texts(&mut self) -> Vec<(Class, usize)> {
-        let is_text = |one: &&Chosen| {
-            matches!(one.item.class, Class::LastStep | Class::Answer | Class::Context)
+        let is_text = |one: &&Chosen| match one.item.class {
+            Class::LastStep | Class::Answer | Class::Context => true,
+            Class::StepLine => one.form == Form::Whole,
+            _ => false,
         };
         let texts: Vec<Chosen> = self.made.chosen.iter().filter(is_text).copied().collect();
         let is_whole = |one: &Chosen| {
@@ -649,6 +672,12 @@ impl Choice<'_> {
             {
                 continue;
             }
+            if let Some(line) = self.line_of(item) {
+                let mut purse = self.purse;
+                self.lengthen(line, Form::Whole, &mut purse);
+                self.purse = purse;
+                continue;
+            }
             let (repeats, class) = (self.repeats(item), item.class);
             if repeats > counted {
                 heap.push((rank(item, row, recipe.by, repeats), at, Reverse(repeats)));
@@ -665,6 +694,12 @@ impl Choice<'_> {
                 self.close(Some(row));
             }
         }
+    }
+
+    /// The chosen line of the step that begins with this sentence: it tells the sentence.
+    fn line_of(&self, item: &Item) -> Option<usize> {
+        let line = item.inside.filter(|(class, _)| *class == Class::StepLine)?;
+        self.made.chosen.iter().position(|one| (one.item.class, one.item.place) == line)
     }
 
     /// Spends the rest of the budget on longer forms: of the indispensable first, then of the best.
@@ -842,7 +877,7 @@ pub fn why(chosen: &Chosen) -> String {
         words.push(format!("its state leaves {} % of that", item.status));
     }
     if let Some(mark) = item.mark {
-        words.push(format!("the user marked it {mark} of 10"));
+        words.push(format!("it is marked {mark} of 10"));
     }
     match chosen.repeats {
         0 => {}

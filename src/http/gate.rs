@@ -116,8 +116,9 @@ impl Server {
             (Some(who), None) if self.audited(method, route) => (&who.tenant, &who.name),
             _ => return,
         };
-        let code = refusal.map_or("done", |refusal| refusal.code().as_str());
-        let audit = Audit::call(name, method.as_str(), route, session, status.as_u16(), code);
+        let (method, status) = (method.as_str(), Some(status.as_u16()));
+        let code = refusal.map(Refusal::code);
+        let audit = Audit::call(name, method, route, session, status, code);
         self.app.service.audit(tenant.id(), audit.of_request(request)).await;
     }
 }

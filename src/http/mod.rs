@@ -151,7 +151,7 @@ pub fn router(app: App, more: Router) -> Router {
         began: app.service.now(),
         requests: AtomicU64::new(0),
         metrics: metrics::Metrics::new(),
-        local: Arc::new(Principal::local()),
+        local: Arc::new(Principal { is_audited: options.access.is_some(), ..Principal::local() }),
         document: describe::text(&document),
         queries: strict::Queries::of(&document),
         registered,

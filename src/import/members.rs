@@ -33,7 +33,7 @@ impl Members {
     /// The value of a member that is a string.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {
-        serde_json::from_str(self.raw(name)?.get()).ok()
+        read_text(self.raw(name)?)
     }
 
     /// The value of that name, parsed; `None`, too, when it has too many values for a tree.
@@ -126,9 +126,30 @@ pub(super) fn listed<T: DeserializeOwned>(list: &RawValue) -> Option<Vec<T>> {
     serde_json::from_str(json::list(list.get(), 2)?).ok()
 }
 
+/// The text that a value is; U+FFFD is in it for each half of a surrogate pair.
+pub(super) fn read_text(value: &RawValue) -> Option<String> {
+    value.get().starts_with('"').then(|| serde_json::from_str(&json::paired(value.get())).ok())?
+}
+
+/// One object of the members of two.
+pub(super) fn joined(one: &str, other: &str) -> String {
+    match (one, other) {
+        ("{}", text) | (text, "{}") => text.to_owned(),
+        _ => {
+            let (one, other) = (one.strip_suffix('}'), other.strip_prefix('{'));
+            format!("{},{}", one.unwrap_or("{"), other.unwrap_or("}"))
+        }
+    }
+}
+
+/// Whether a member is true.
+pub(super) fn says(line: &Members, name: &str) -> bool {
+    line.raw(name).is_some_and(|value| value.get() == "true")
+}
+
 /// The words of a content.
 pub(super) fn text_of(content: &RawValue) -> String {
-    if let Ok(text) = serde_json::from_str::<String>(content.get()) {
+    if let Some(text) = read_text(content) {
         return text;
     }
     let blocks: Vec<Members> = listed(content).unwrap_or_default();

@@ -133,7 +133,8 @@ impl Recorded {
     /// stands alone, and beside it what is new.
     pub(super) fn without(&mut self, drafts: Vec<Sent>) -> Vec<Sent> {
         let mut merged = Vec::with_capacity(drafts.len());
-        for line in drafts.chunk_by(|(one, _), (other, _)| one == other) {
+        let is_of_line = |(one, _): &Sent, (other, draft): &Sent| one == other && draft.is_part();
+        for line in drafts.chunk_by(is_of_line) {
             let known: Vec<(Members, bool)> = line
                 .iter()
                 .map(|(_, draft)| {
@@ -144,7 +145,10 @@ impl Recorded {
                 .collect();
             let raw = known.first().and_then(|(first, _)| first.raw("raw").or(first.raw("entry")));
             let (Some(raw), true) = (raw, known.iter().any(|(_, is_known)| *is_known)) else {
-                merged.extend_from_slice(line);
+                // A line in pieces has its meaning behind them.
+                let new = line.iter().zip(&known);
+                let new = new.filter(|((_, draft), (_, is_known))| !(draft.is_part() && *is_known));
+                merged.extend(new.map(|(sent, _)| sent.clone()));
                 continue;
             };
             let number = line.first().map_or(0, |(number, _)| *number);

@@ -65,10 +65,11 @@ impl Local {
     }
 
     /// Looks at the files of a restored session, and records each look in the session that
-    /// continues it.
+    /// continues it. Without such a session nothing is looked at, and a look that could not be
+    /// recorded is in no answer.
     ///
     /// # Errors
-    /// Those of the call that records; the answer says what was seen then, too.
+    /// Those of the call that records.
     pub async fn look(
         &self,
         client: &Client,
@@ -77,15 +78,22 @@ impl Local {
         camel: bool,
     ) -> Result<(), ClientError> {
         let workspace = answer.get("workspace").and_then(Value::as_str).filter(|_| is_own);
-        let Some(workspace) = workspace.map(PathBuf::from) else { return Ok(()) };
-        let place = self.worktree.as_ref().unwrap_or(&workspace);
-        let roots = Roots::of(place, &self.files_roots);
-        let looks = look_at(answer, camel, &mut |path| seen(&roots, path));
         let session = answer.get(if camel { "sessionId" } else { "session_id" });
-        if let Some(session) = session.and_then(Value::as_str).filter(|_| !looks.is_empty()) {
-            let request = Request::post(format!("/v1/sessions/{session}/events"));
+        let Some(workspace) = workspace else { return Ok(()) };
+        let Some(session) = session.and_then(Value::as_str) else {
+            let members = answer.as_object_mut().into_iter();
+            members.for_each(|members| say(members.entry("notices").or_insert(json!([]))));
+            return Ok(());
+        };
+        let place = self.worktree.as_deref().unwrap_or(Path::new(workspace));
+        let roots = Roots::of(place, &self.files_roots);
+        let request = Request::post(format!("/v1/sessions/{session}/events"));
+        let mut looked_at = answer.clone();
+        let looks = look_at(&mut looked_at, camel, &mut |path| seen(&roots, path));
+        if !looks.is_empty() {
             client.text(request.json(&json!({ "events": looks }))).await?;
         }
+        *answer = looked_at;
         Ok(())
     }
 
@@ -119,6 +127,12 @@ impl Local {
         }
         notices
     }
+}
+
+/// Adds to the notices of an answer why no file was looked at.
+fn say(notices: &mut Value) {
+    let why = "no file was looked at: a look is recorded in the session that continues the work";
+    notices.as_array_mut().into_iter().for_each(|all| all.push(why.into()));
 }
 
 /// What became of entities that were found.

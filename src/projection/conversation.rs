@@ -126,6 +126,7 @@ fn is_trace(kind: &EventType) -> bool {
         kinds::TRANSCRIPT_ENTRY
             | kinds::SPAN_MODEL_REQUEST_END
             | kinds::CONTEXT_INJECTED
+            | kinds::CONTEXT_REWOUND
             | kinds::SESSION_RESTORED
             | kinds::FILE_CHECKED
             | kinds::SESSION_STATUS_RUNNING
@@ -213,12 +214,13 @@ fn string(raw: &RawValue) -> Option<String> {
 }
 
 /// The words of a `content`: a text, or the texts among its blocks.
-pub(super) fn words(content: &RawValue) -> String {
+#[must_use]
+pub fn words(content: &RawValue) -> String {
     texts(content).join(" ")
 }
 
 /// The texts of a `content`: itself, or those among its blocks.
-pub(super) fn texts(content: &RawValue) -> Vec<String> {
+pub fn texts(content: &RawValue) -> Vec<String> {
     if let Some(text) = string(content) {
         return vec![text];
     }

@@ -56,6 +56,12 @@ impl Instructions {
         self.count
     }
 
+    /// How many there was no room for.
+    #[must_use]
+    pub fn forgotten(&self) -> u64 {
+        self.count - (self.whole.len() + self.lines.len()) as u64
+    }
+
     /// The first one, up to 8 000 characters.
     pub(super) fn task(&self) -> Option<&Word> {
         self.task.as_ref()

@@ -234,10 +234,27 @@ fn typed_in(text: &str) -> Option<String> {
     if BEGINNINGS.iter().any(|begin| text.trim_start().starts_with(begin)) {
         return None;
     }
-    let typed = without_elements(text, &ELEMENTS);
+    let typed = match command(text) {
+        Some(words) => words,
+        None => without_elements(text, &ELEMENTS),
+    };
     let typed = typed.trim();
     let foreign = BEGINNINGS.iter().any(|begin| typed.starts_with(begin));
     (!typed.is_empty() && !foreign).then(|| typed.to_owned())
+}
+
+/// The command that a person typed, where words follow its name; a program splits it into elements.
+fn command(text: &str) -> Option<String> {
+    if !text.trim_start().starts_with("<command-") {
+        return None;
+    }
+    let element = |name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        rest.split_once(&format!("</{name}>")).map(|(inside, _)| inside.trim())
+    };
+    let (name, words) = (element("command-name")?, element("command-args")?);
+    let slash = if name.starts_with('/') { "" } else { "/" };
+    (!words.is_empty()).then(|| format!("{slash}{name} {words}"))
 }
 
 fn without_elements(text: &str, elements: &[&'static str]) -> String {

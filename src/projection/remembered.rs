@@ -25,8 +25,8 @@ use crate::event::{Event, Position, Timestamp, kinds};
 const MEMORIES_MAX: usize = 1_000;
 /// Most calls that wait for their result.
 const CALLS_MAX: usize = 256;
-/// Bytes of text for each token, about.
-const TOKEN_BYTES: usize = 4;
+/// Bytes for each token, about.
+pub const TOKEN_BYTES: usize = 4;
 
 /// An answer that is remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Memory {
     /// The time of the result: the store's, or an earlier one in the event, when it was delivered
     /// late.
     pub at: Timestamp,
-    /// Approximate tokens of its text.
+    /// Approximate tokens of the call and its result.
     pub tokens: usize,
     /// Whether it may answer the same call.
     pub answers: bool,
@@ -56,6 +56,7 @@ struct Call {
     digest: u64,
     reads: Option<bool>,
     whole: bool,
+    bytes: usize,
 }
 
 /// Remembered results of a session's tools.
@@ -81,6 +82,19 @@ pub struct CallBody {
     read_only: Option<bool>,
     redactions: Option<IgnoredAny>,
     cached: Option<IgnoredAny>,
+}
+
+/// Bytes of the body of a call or result, as it is given to a reader.
+fn given(event: &Event, body: &ToolBody<'_>) -> usize {
+    let bytes = |value: Option<&RawValue>| value.map_or(0, |value| value.get().len());
+    let beside = body.result.filter(|_| has_words(body.content));
+    event.body.len() - bytes(body.raw) - bytes(beside)
+}
+
+/// Whether a result has words: then a reader needs no other member of it.
+#[must_use]
+pub fn has_words(content: Option<&RawValue>) -> bool {
+    content.is_some_and(|said| said.get() != "null" && !words(said).trim().is_empty())
 }
 
 /// Whether a result is final: a server may ask for input first, or start a task.
@@ -130,18 +144,21 @@ fn mix(value: &Value, hasher: &mut DefaultHasher) {
 }
 
 impl Remembered {
-    /// What fits a budget of tokens, the newest first; the newest one in any case.
-    pub fn within(&self, tokens_max: usize) -> impl Iterator<Item = &Memory> {
-        let mut tokens = 0_usize;
-        self.list
-            .iter()
-            .rev()
-            .enumerate()
-            .take_while(move |(at, memory)| {
-                tokens = tokens.saturating_add(memory.tokens);
-                *at == 0 || tokens <= tokens_max
-            })
-            .map(|(_, memory)| memory)
+    /// What fits a budget of tokens, the newest first, each with the tokens that it is given: whole
+    /// ones as long as they fit, without those that are larger than the budget. Where the newest is
+    /// one of these, it is cut to what the others leave, half of the budget at least.
+    #[must_use]
+    pub fn within(&self, tokens_max: usize) -> Vec<(&Memory, usize)> {
+        let cut = self.list.back().filter(|newest| newest.tokens > tokens_max);
+        let mut left = if cut.is_some() { tokens_max / 2 } else { tokens_max };
+        let of_cut = tokens_max - left;
+        let whole = self.list.iter().rev().filter(|memory| memory.tokens <= tokens_max);
+        let whole = whole.map_while(|memory| {
+            left = left.checked_sub(memory.tokens)?;
+            Some((memory, memory.tokens))
+        });
+        let whole: Vec<_> = whole.collect();
+        cut.map(|newest| (newest, of_cut + left)).into_iter().chain(whole).collect()
     }
 
     /// How many are remembered.
@@ -198,6 +215,7 @@ impl Remembered {
             server,
             reads: call.read_only,
             whole: call.redactions.is_none() && call.cached.is_none(),
+            bytes: body::read::<ToolBody<'_>>(&event.body).map_or(0, |call| given(event, &call)),
         });
         Some(())
     }
@@ -230,7 +248,7 @@ impl Remembered {
             call: call.position,
             result: event.position,
             at: event.created_at.map_or(event.processed_at, |at| at.min(event.processed_at)),
-            tokens: result.content.map_or(0, |said| words(said).len()).div_ceil(TOKEN_BYTES),
+            tokens: (call.bytes + given(event, &result)).div_ceil(TOKEN_BYTES),
             answers: call.reads != Some(false) && call.whole && !failed && !cut,
             hits: 0,
             server: call.server,

@@ -78,7 +78,8 @@ pub struct Saved {
     tokens: Option<u64>,
     at: Option<Position>,
     bytes: usize,
-    left: u64,
+    items_left: u64,
+    files_left: u64,
 }
 
 impl Saved {
@@ -118,10 +119,10 @@ impl Saved {
         self.at
     }
 
-    /// How many items left for want of room.
+    /// How many items and files there was no room for.
     #[must_use]
-    pub fn left(&self) -> u64 {
-        self.left
+    pub fn forgotten(&self) -> [u64; 2] {
+        [self.items_left, self.files_left]
     }
 
     /// Folds an event of a save; returns the conversation that came with it.
@@ -163,7 +164,7 @@ impl Saved {
         while self.items.len() > ITEMS_MAX || self.bytes > BYTES_MAX && self.items.len() > 1 {
             let Some(oldest) = self.items.pop_front() else { break };
             self.bytes -= oldest.content.len();
-            self.left += 1;
+            self.items_left += 1;
         }
     }
 
@@ -180,6 +181,7 @@ impl Saved {
         });
         if self.files.len() > FILES_MAX {
             self.files.pop_front();
+            self.files_left += 1;
         }
     }
 

@@ -84,6 +84,8 @@ pub(super) struct ListedTool {
     pub(super) name: String,
     #[serde(default)]
     pub(super) annotations: Option<Annotations>,
+    #[serde(default, rename = "inputSchema")]
+    pub(super) input: Option<Value>,
 }
 
 /// A tool's annotations.

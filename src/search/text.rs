@@ -77,7 +77,9 @@ impl EventText {
     /// arguments are in the log already, and where the body is no JSON.
     #[must_use]
     pub fn of(event: &Event) -> Self {
-        let Some(body) = body::read_tree::<Value>(&event.body) else { return Self::default() };
+        let Some(body) = body::read_tree::<Value>(&event.paired().body) else {
+            return Self::default();
+        };
         // What was given to a model is in the log where it was said.
         if is_own(&body) || event.kind.as_str() == kinds::MEMORY_PAGED_IN {
             return Self::default();

@@ -32,14 +32,15 @@ impl Audit {
         method: &str,
         route: &str,
         session: Option<&str>,
-        status: u16,
-        outcome: &str,
+        status: Option<u16>,
+        refused: Option<Code>,
     ) -> Self {
-        let kind = match status {
-            401 => kinds::AUDIT_CREDENTIAL_REFUSED,
-            403 => kinds::AUDIT_FORBIDDEN,
+        let kind = match refused {
+            Some(Code::Unauthenticated) => kinds::AUDIT_CREDENTIAL_REFUSED,
+            Some(Code::Forbidden) => kinds::AUDIT_FORBIDDEN,
             _ => kinds::AUDIT_CALL,
         };
+        let outcome = refused.map_or("done", |code| code.as_str());
         let mut body = Map::new();
         for (name, text) in
             [("credential", credential), ("method", method), ("route", route), ("outcome", outcome)]
@@ -50,7 +51,7 @@ impl Audit {
         if let Some(session) = session.filter(|text| SessionId::new(text).is_ok()) {
             body.insert("session".to_owned(), Value::from(session));
         }
-        body.insert("status".to_owned(), Value::from(status));
+        body.extend(status.map(|status| ("status".to_owned(), Value::from(status))));
         Self { kind, body }
     }
 

@@ -72,6 +72,7 @@ pub use checkpoints::{CheckpointAt, CheckpointPage, CheckpointState, NewCheckpoi
 pub use continuing::{ContinueCall, Continued};
 pub use cursors::CursorAt;
 pub use diff::Difference;
+pub use directory::{BEGAN_KEY, ENDED_KEY, TAIL_KEY, dates};
 pub use doubt::Doubt;
 pub use embedding::{EmbedError, Embedder, MeaningOf, VectorsBehind};
 pub use emit::Emitted;

@@ -225,15 +225,16 @@ impl Service {
     }
 
     /// Position of a step, for a point.
-    pub(super) async fn step_position(
+    pub(super) async fn step_extent(
         &self,
         key: &SessionKey,
         number: u64,
         branch: Option<&str>,
-    ) -> ServiceResult<Option<Position>> {
+    ) -> ServiceResult<Option<Range>> {
         let look = |facts: &Facts| {
             let at = facts.research.find(number, branch)?;
-            facts.research.steps().get(at).map(|step| step.position)
+            let step = facts.research.steps().get(at)?;
+            Some(Range::new(step.position, step.extent.to.max(step.position.plus(1))))
         };
         self.with_facts(key, |_, facts| look(facts)).await
     }

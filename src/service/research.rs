@@ -24,6 +24,9 @@ use crate::{
 const ATTEMPTS_MAX: usize = 100;
 /// Bytes of JSON of the description of a gap that a step opened or closed, in its answer.
 const GAP_BYTES_MAX: usize = 400;
+/// Bytes of the members that only the answer to a step has: its number, whether it was recorded
+/// before, names of a gap opened, of one closed, and of the session before.
+const OF_STEP_BYTES: usize = 110;
 /// Bounds of research sessions.
 #[derive(Clone, Copy, Debug)]
 pub struct ResearchOptions {
@@ -153,7 +156,7 @@ impl Service {
             whole.checked_sub(COVERAGE_BYTES).filter(|left| *left >= harness::ANSWER_BYTES_MIN);
         let room = room.filter(|_| call.coverage);
         let ids = session.as_str().len() + continues.as_ref().map_or(0, |id| id.as_str().len());
-        let bytes_max = room.unwrap_or(whole).saturating_sub(ids);
+        let bytes_max = room.unwrap_or(whole).saturating_sub(ids + OF_STEP_BYTES);
         let (key, number, shown) = (caller.key(&session), call.step.number, call);
         let (full, overview, gap_opened, gap_closed, coverage) = self
             .peek_view(&key, move |_, facts| {

@@ -18,8 +18,8 @@ use super::{
 use crate::{
     event::{Batch, BatchKey, NewEvent, Position, SessionId, kinds, limits},
     harness::{
-        self, Asked, By, CONTEXT_ITEMS_MAX, PRIORITY_THRESHOLD, RESTORE_TOKENS, RESTORE_TOKENS_MAX,
-        RESTORE_TOKENS_MIN, Restored, Spent, Tokenizer,
+        self, Asked, By, CONTEXT_ITEMS_MAX, PRIORITY_THRESHOLD, Parts, RESTORE_TOKENS,
+        RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Restored, Spent, Tokenizer,
     },
     projection::{
         Facts,
@@ -38,6 +38,8 @@ const SUCCESSORS_MAX: u32 = 256;
 const RECORDED_MAX: usize = 400;
 /// Sessions that are named because they were not chosen.
 const NOTICES_MAX: usize = 3;
+/// Characters of a text that says what a session was asked.
+const WANTED_CHARS_MAX: usize = 1_200;
 /// Hexadecimal digits of the id of a successor.
 const ID_DIGITS: usize = 24;
 /// The largest threshold.
@@ -105,8 +107,6 @@ pub struct RestoredSession {
     pub saved_at: Option<Position>,
     /// What it hands over.
     pub restored: Restored,
-    /// How alike it is to the sentences of the session that say the most, in percent.
-    pub alike: u8,
     /// How the parts of a score are weighed.
     pub weights: BTreeMap<String, u64>,
     /// What the caller should know of the choice.
@@ -142,13 +142,13 @@ impl Service {
             self.in_workspace(caller, workspace, own).await.map_err(no_successor)?;
         }
         let mut hurt = Vec::new();
-        let (choice, asked, (restored, alike, position)) = loop {
+        let (choice, asked, (restored, position)) = loop {
             let choice = match self.to_restore(caller, workspace, &call, &hurt).await {
                 Err(error) => return Err(hurt.into_iter().next().map_or(error, |(_, hurt)| hurt)),
                 Ok(choice) => choice,
             };
             let asked = Asked { session: choice.info.key.session.to_string(), ..asked.clone() };
-            match self.given(caller, &choice, &asked).await {
+            match self.given(caller, &choice, &asked, call.successor.as_ref()).await {
                 Ok(given) => break (choice, asked, given),
                 // A damaged session is passed over where none was named, and the answer says so.
                 Err(error) if error.code == Code::SessionDamaged && choice.is_latest => {
@@ -177,7 +177,6 @@ impl Service {
             workspace,
             saved_at,
             restored,
-            alike,
             weights,
             notices,
         })
@@ -189,14 +188,20 @@ impl Service {
         caller: &Caller,
         choice: &Choice,
         asked: &Asked,
-    ) -> ServiceResult<(Restored, u8, Position)> {
+        successor: Option<&SessionId>,
+    ) -> ServiceResult<(Restored, Position)> {
         let (info, asked) = (&choice.info, asked.clone());
+        let wanted = match successor {
+            // What a caller at work was asked counts before what the session was asked.
+            Some(own) if *own != info.key.session => {
+                self.peek_facts(&caller.key(own), |_, facts| wanted(facts)).await?
+            }
+            _ => Vec::new(),
+        };
         let look = move |facts: &Facts| {
-            let likeness = (asked.by == By::Vector).then(|| likeness(facts));
-            let likeness = likeness.as_ref().map(|one| one as &dyn Fn(&str) -> usize);
-            let restored = harness::restore(facts, &asked, Tokenizer::Claude, likeness);
-            let alike = alike(facts, &restored);
-            (restored, alike, facts.reached())
+            let likeness = likeness(facts, &wanted);
+            let restored = harness::restore(facts, &asked, Tokenizer::Claude, &likeness);
+            (restored, facts.reached())
         };
         match choice.at.filter(|at| *at < info.tail) {
             Some(at) => {
@@ -555,46 +560,39 @@ fn asked(workspace: &str, call: &RestoreCall, usual: &RestoreOptions) -> Service
 
 /// How the parts of a score and of the budget are weighed, for the record.
 fn weights(asked: &Asked, restored: &Restored) -> BTreeMap<String, u64> {
-    let named = [
-        ("importance", 50),
-        ("recency", 15),
-        ("frequency", 10),
-        ("specificity", 10),
-        ("category", 15),
-        ("threshold", u64::from(asked.threshold)),
-    ];
+    let named = Parts::WEIGHTS.into_iter().chain([("threshold", u64::from(asked.threshold))]);
     let named = named.map(|(name, weight)| (name.to_owned(), weight));
     let share = |one: &Spent| (format!("share.{}", one.name), one.percent as u64);
     let shares = restored.shares.iter().map(share);
-    named.into_iter().chain(shares).collect()
+    named.chain(shares).collect()
 }
 
-/// Says of a text how alike it is to what the user wants of the session, by `hash-512`, from 0 to
-/// 1 000.
-fn likeness(facts: &Facts) -> impl Fn(&str) -> usize {
+/// What a session was asked: the latest word of the user, the step of the plan, the task, and where
+/// its client said that it stands.
+fn wanted(facts: &Facts) -> Vec<String> {
+    let stands = facts.saved.context().map(|said| {
+        let from = said.text.ceil_char_boundary(said.text.len().saturating_sub(WANTED_CHARS_MAX));
+        said.text.get(from..).unwrap_or_default()
+    });
+    let asked = harness::wanted(facts).into_iter().flatten();
+    let asked = asked.map(|text| clip(text, WANTED_CHARS_MAX));
+    asked.chain(stands.map(str::to_owned)).collect()
+}
+
+/// Says of a text how alike it is to one of these, or else to one that the session was asked, by
+/// `hash-512`, from 0 to 1 000.
+fn likeness(facts: &Facts, asked: &[String]) -> impl Fn(&str) -> usize {
     let rarity = Rarity::of(facts.findings.found().iter().map(|one| &*one.text));
-    let wanted: Vec<&str> = harness::wanted(facts).into_iter().flatten().collect();
-    let wanted = Vector::of(&wanted.join("\n"), &rarity);
+    let own = if asked.is_empty() { wanted(facts) } else { Vec::new() };
+    let wanted = asked.iter().chain(&own).map(|text| Vector::of(text, &rarity));
+    let wanted: Vec<Vector> = wanted.collect();
     move |text| {
-        let alike = wanted.cosine(&Vector::of(text, &rarity)) * 1_000.0;
+        let vector = Vector::of(text, &rarity);
+        let alike = wanted.iter().map(|one| one.cosine(&vector)).fold(0.0, f64::max) * 1_000.0;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1 000")]
         let alike = alike.clamp(0.0, 1_000.0).round() as usize;
         alike
     }
-}
-
-/// The cosine of what is given and of the sentences of the session that say the most, by
-/// `hash-512`, in percent.
-fn alike(facts: &Facts, restored: &Restored) -> u8 {
-    let said: Vec<&str> = facts.findings.found().iter().map(|one| &*one.text).collect();
-    let rarity = Rarity::of(said.iter().copied());
-    let items = restored.items.iter().map(|item| item.content.as_str());
-    let given: Vec<&str> = items.chain([restored.context.as_str()]).collect();
-    let vector = |texts: &[&str]| Vector::of(&texts.join("\n"), &rarity);
-    let percent = vector(&said).cosine(&vector(&given)) * 100.0;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
-    let percent = percent.clamp(0.0, 100.0).round() as u8;
-    percent
 }
 
 fn recorded(

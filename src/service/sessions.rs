@@ -8,6 +8,7 @@ use super::{
     Status,
     added::adds,
     agent,
+    directory::dates,
     error::check_count,
     notebook::{is_notebook, refuse_reserved},
     page, status,
@@ -132,7 +133,9 @@ impl Service {
         if query.by_activity {
             return self.sessions_by_activity(caller, query, limit, archived).await;
         }
-        let filters = !query.statuses.is_empty() || !query.metadata.is_empty();
+        let created = (query.created_from, query.created_to);
+        let filters =
+            !query.statuses.is_empty() || !query.metadata.is_empty() || created != (None, None);
         let looks = if filters { limits::LISTED_LOOKS_MAX } else { limit + NOTEBOOKS_PASSED };
         let listing = Listing {
             limit,
@@ -141,9 +144,8 @@ impl Service {
             ascending: query.ascending,
             workspace: query.workspace,
             include_archived: query.include_archived || archived,
-            created_from: query.created_from,
-            created_to: query.created_to,
-            only: Some(only(query.statuses, query.metadata)),
+            only: Some(only(query.statuses, query.metadata, created)),
+            ..Listing::default()
         };
         let Listed { mut sessions, next } = self.store.list(&caller.scope, listing).await?;
         self.title(&mut sessions).await;
@@ -162,8 +164,9 @@ impl Service {
         archived: bool,
     ) -> ServiceResult<SessionPage> {
         let before = query.page.as_deref().map(open_page).transpose()?;
-        let (wanted, ascending) = (only(query.statuses, query.metadata), query.ascending);
-        let place = |info: &SessionInfo| (info.updated_at, info.key.session.clone());
+        let created = (query.created_from, query.created_to);
+        let (wanted, ascending) = (only(query.statuses, query.metadata, created), query.ascending);
+        let place = |info: &SessionInfo| (dates(info).1, info.key.session.clone());
         let follows = move |one: &(Timestamp, SessionId), other: &(Timestamp, SessionId)| {
             if ascending { one > other } else { one < other }
         };
@@ -195,8 +198,6 @@ impl Service {
                 only: Some(Only(Arc::new(note))),
                 workspace: query.workspace.clone(),
                 include_archived: query.include_archived || archived,
-                created_from: query.created_from,
-                created_to: query.created_to,
                 after,
                 ..Listing::default()
             };
@@ -403,13 +404,20 @@ pub(super) fn page_limit(limit: Option<usize>) -> ServiceResult<usize> {
 }
 
 /// The filter of a listing. Notebooks are listed nowhere.
-fn only(statuses: Vec<String>, metadata: Vec<Wanted>) -> Only {
+fn only(
+    statuses: Vec<String>,
+    metadata: Vec<Wanted>,
+    (from, to): (Option<Timestamp>, Option<Timestamp>),
+) -> Only {
     Only(Arc::new(move |info: &SessionInfo| {
         let status = Status::of(info).as_str();
         let has = |pair: &Wanted| {
             info.metadata.get(&pair.name).or(pair.usual.as_ref()) == Some(&pair.value)
         };
+        let began = dates(info).0;
         !is_notebook(&info.key.session)
+            && from.is_none_or(|from| began >= from)
+            && to.is_none_or(|to| began < to)
             && (statuses.is_empty() || statuses.iter().any(|wanted| wanted == status))
             && metadata.iter().all(has)
     }))

@@ -2,16 +2,19 @@
 //! under a budget of tokens. It must not call a tool, nor write: a caller that answers from here
 //! records the call itself.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use serde_json::Value;
+use bytes::Bytes;
+use serde_json::{Value, json, value::RawValue};
 
 use super::{Caller, Service, ServiceError, ServiceResult};
 use crate::{
     event::{Event, Position, Range, SessionId, SessionKey},
+    harness,
     projection::{
         Facts, body,
-        remembered::{CallBody, Memory, digest},
+        remembered::{CallBody, Memory, TOKEN_BYTES, digest, has_words},
+        words,
     },
     store::{Fill, Read},
 };
@@ -22,6 +25,9 @@ pub const REMEMBERED_TOKENS: usize = 4_000;
 const REMEMBERED_TOKENS_MAX: usize = 1_000_000;
 /// Bytes read for one event at most.
 const EVENT_BYTES: usize = 8 << 20;
+/// Bytes of a member that stays beside a text that is cut, and around that text.
+const MEMBER_BYTES_MAX: usize = 300;
+const CUT_FRAME_BYTES: usize = 48;
 
 /// A call that a caller would rather not make again.
 #[derive(Clone, Debug)]
@@ -90,14 +96,14 @@ pub struct ToolMemory {
     pub hits: u64,
 }
 
-/// A call and its result.
+/// A call and its result, without what a reader of outputs does not need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolOutput {
     /// The event of the call.
     pub call: Event,
     /// The event of the result.
     pub result: Event,
-    /// Its approximate tokens.
+    /// Approximate tokens of both.
     pub tokens: usize,
 }
 
@@ -121,7 +127,8 @@ impl Service {
         let look = |facts: &Facts| {
             let found = facts.remembered.find(wanted).cloned();
             let kept = |memory: &Memory| {
-                facts.remembered.within(tokens_max).any(|one| one.result == memory.result)
+                let within = facts.remembered.within(tokens_max);
+                within.iter().any(|(one, _)| one.result == memory.result)
             };
             (found.as_ref().is_some_and(kept), found, figures(facts, tokens_max))
         };
@@ -164,17 +171,19 @@ impl Service {
         let tokens_max = budget(tokens_max)?;
         let key = caller.key(session);
         let look = move |facts: &Facts| {
-            let all = facts.remembered.within(tokens_max).filter(|one| one.result >= from);
-            (all.cloned().collect::<Vec<_>>(), figures(facts, tokens_max))
+            let all = facts.remembered.within(tokens_max).into_iter();
+            let all = all.filter(|(one, _)| one.result >= from);
+            let all = all.map(|(one, tokens)| (one.clone(), tokens));
+            (all.collect::<Vec<_>>(), figures(facts, tokens_max))
         };
         let (mut memories, figures) = self.view_facts(&key, move |_, facts| look(facts)).await?;
         memories.reverse();
         let mut outputs = Vec::with_capacity(memories.len());
-        for memory in memories {
+        for (memory, tokens) in memories {
             let call = self.event_at(&key, memory.call).await?;
             let result = self.event_at(&key, memory.result).await?;
             if let (Some(call), Some(result)) = (call, result) {
-                outputs.push(ToolOutput { call, result, tokens: memory.tokens });
+                outputs.push(output(call, result, tokens));
             }
         }
         Ok((outputs, figures))
@@ -206,10 +215,59 @@ fn budget(tokens_max: Option<usize>) -> ServiceResult<usize> {
     Ok(tokens_max)
 }
 
+/// A call and its result within so many tokens: the input has a quarter of them at least.
+fn output(mut call: Event, mut result: Event, tokens: usize) -> ToolOutput {
+    let bytes_max = tokens.saturating_mul(TOKEN_BYTES);
+    for event in [&mut call, &mut result] {
+        if let Some(bare) = bare(&event.body) {
+            event.body = bare;
+        }
+    }
+    if call.body.len() + result.body.len() > bytes_max {
+        let of_call = bytes_max.saturating_sub(result.body.len()).max(bytes_max / 4);
+        cut(&mut call, "input", of_call);
+        cut(&mut result, "content", bytes_max.saturating_sub(call.body.len()));
+    }
+    ToolOutput { call, result, tokens }
+}
+
+/// The body of a call or result without what its recorder keeps beside it.
+fn bare(body: &Bytes) -> Option<Bytes> {
+    let mut members: BTreeMap<String, &RawValue> = body::read(body)?;
+    let is_said = has_words(members.get("content").copied());
+    members.retain(|name, _| name != "raw" && !(is_said && name == "result"));
+    Some(body::write(&members))
+}
+
+/// Cuts the text of a member, so that a body has so many bytes; long members beside it go.
+fn cut(event: &mut Event, name: &str, bytes_max: usize) {
+    let bytes = event.body.len();
+    let members = body::read::<BTreeMap<String, &RawValue>>(&event.body);
+    let Some(mut members) = members.filter(|_| bytes > bytes_max) else { return };
+    let long = members.remove(name);
+    members.retain(|_, value| value.get().len() <= MEMBER_BYTES_MAX);
+    let size = serde_json::value::to_raw_value(&json!({ "bytes": bytes })).ok();
+    if let Some(size) = &size {
+        members.insert("truncated".to_owned(), size);
+    }
+    let around = members.iter().map(|(name, value)| name.len() + value.get().len() + 4);
+    let room = bytes_max.saturating_sub(around.sum::<usize>() + CUT_FRAME_BYTES);
+    let text = long.map(|long| words(long)).unwrap_or_default();
+    let text = harness::fit(&text, room).text;
+    let value = match name {
+        "input" => Value::from(text),
+        _ => json!([{ "type": "text", "text": text }]),
+    };
+    let value = serde_json::value::to_raw_value(&value).ok();
+    if let Some(value) = &value {
+        members.insert(name.to_owned(), value);
+    }
+    event.body = body::write(&members);
+}
+
 fn figures(facts: &Facts, tokens_max: usize) -> ToolMemory {
     let within = facts.remembered.within(tokens_max);
-    let (count, tokens) =
-        within.fold((0, 0), |(count, tokens), memory| (count + 1, tokens + memory.tokens));
+    let (count, tokens) = (within.len(), within.iter().map(|(_, tokens)| tokens).sum());
     ToolMemory {
         count,
         tokens,

@@ -228,7 +228,7 @@ impl ServeTool for GetEvents {
         let named = call.named(self.session_id.as_deref())?;
         let limit = bounded("limit", self.limit, SLICE_DEFAULT, SLICE_MAX)?;
         let wrong = |error| ServiceError::invalid("types", error);
-        let types = self.types.iter().map(|name| EventType::new(name).map_err(wrong));
+        let types = self.types.iter().map(|name| EventType::domain(name).map_err(wrong));
         let types = types.collect::<ServiceResult<_>>()?;
         let around = argument("around", self.around.as_deref())?.map(|point| Around {
             point,

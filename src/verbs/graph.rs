@@ -158,7 +158,6 @@ impl Verb for RemoveEntity {
     const ABOUT: &'static str = "Removes an entity that a caller wrote, and its relations: queries \
                                  show them no more. Their events stay in the notebook: redact \
                                  those to remove their bytes. Twice is once.";
-    const KEY: Option<&'static str> = Some("A retry with the same key removes it once");
     const ANSWERS: &'static str = "Where its removal was written, durable";
     type Params = AtEntity;
     type Query = NoQuery;
@@ -170,7 +169,7 @@ impl Serve for RemoveEntity {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written> {
         let AtEntity { workspace, kind, id } = &call.params;
         let entity = (kind.as_str(), id.as_str());
-        Ok(call.service.remove_entity(&call.caller, workspace, entity, call.key).await?.into())
+        Ok(call.service.remove_entity(&call.caller, workspace, entity).await?.into())
     }
 }
 
@@ -186,7 +185,6 @@ impl Verb for Unrelate {
     const ABOUT: &'static str = "Removes a relation that a caller wrote: queries show it no more. \
                                  Its event stays in the notebook: redact that to remove its bytes. \
                                  Twice is once; written again it is another relation.";
-    const KEY: Option<&'static str> = Some("A retry with the same key removes it once");
     const ANSWERS: &'static str = "Where its removal was written, durable";
     type Params = AtRelation;
     type Query = NoQuery;
@@ -197,8 +195,7 @@ impl Verb for Unrelate {
 impl Serve for Unrelate {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written> {
         let AtRelation { workspace, relation } = &call.params;
-        let removed =
-            call.service.remove_relationship(&call.caller, workspace, relation, call.key).await?;
+        let removed = call.service.remove_relationship(&call.caller, workspace, relation).await?;
         Ok(removed.into())
     }
 }
@@ -343,12 +340,10 @@ impl ServeTool for RemoveFromGraph {
 
     async fn serve_tool(mut self, call: ToolCall<'_>) -> ServiceResult<GraphKept> {
         let workspace = workspace_of(&call, self.workspace.take()).await?;
-        let (caller, key) = (&call.holding(self.fencing_token), call.key.cloned());
+        let caller = &call.holding(self.fencing_token);
         let removed = match &self.kind {
-            Some(kind) => {
-                call.service.remove_entity(caller, &workspace, (kind, &self.id), key).await
-            }
-            None => call.service.remove_relationship(caller, &workspace, &self.id, key).await,
+            Some(kind) => call.service.remove_entity(caller, &workspace, (kind, &self.id)).await,
+            None => call.service.remove_relationship(caller, &workspace, &self.id).await,
         };
         Ok(removed?.into())
     }

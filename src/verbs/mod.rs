@@ -299,6 +299,13 @@ impl Need {
             Self::Grant(grant) => std::slice::from_ref(grant),
         }
     }
+
+    /// Whether each call that changes something goes into the tenant's audit log: reading and
+    /// writing sessions is not enough for it.
+    #[must_use]
+    pub fn is_audited(&self) -> bool {
+        self.grants().iter().any(|grant| !matches!(grant, Grant::Read | Grant::Write))
+    }
 }
 
 /// How a verb is reached, and what that needs.
@@ -345,12 +352,10 @@ impl Route {
         Self { method: Method::Any, path, id, need }
     }
 
-    /// Whether each call goes into the tenant's audit log: it changes something, and reading and
-    /// writing sessions is not enough for it.
+    /// Whether each call goes into the tenant's audit log.
     #[must_use]
     pub fn audited(&self) -> bool {
-        let beyond = |grant: &Grant| !matches!(grant, Grant::Read | Grant::Write);
-        self.method != Method::Get && self.need.grants().iter().any(beyond)
+        self.method != Method::Get && self.need.is_audited()
     }
 }
 

@@ -200,7 +200,7 @@ impl From<RestoreRequest> for RestoreCall {
 }
 
 /// A context item, as it is given.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ContextItem {
     /// Its name, or the id of its event.
     pub id: String,
@@ -208,11 +208,15 @@ pub struct ContextItem {
     pub category: String,
     /// What it says.
     pub content: String,
-    /// The importance that it was saved with.
+    /// The importance that it was saved with, or that of a higher mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub importance: Option<u8>,
-    /// Its score, from 0 to 100: importance, recency, frequency, rarity of its words, category.
+    /// Its score, from 0 to 100: importance, likeness to what is asked, recency, frequency, rarity of
+    /// its words, category, mark.
     pub score: u64,
+    /// How alike it is to what is asked, from 0 to 1, where the items are in the order of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub similarity: Option<f64>,
     /// How much of it is given, where it is not all: `line`, `short`, `bare` (no comments) or
     /// `squeezed` (no needless white space).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -262,25 +266,27 @@ pub struct LeftOutClass {
     pub count: u64,
 }
 
-/// How much of the session is in the answer.
+/// How much of what the session holds is in the answer: task, goal, instructions, saved items,
+/// approaches that were ruled out, open failures and questions, plan.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Preservation {
-    /// Names and numbers of its rarest sentences that were looked for.
-    pub terms: u64,
-    /// Those that are in the answer.
-    pub kept: u64,
-    /// Their share, from 0 to 1.
+    /// How many there are.
+    pub held: u64,
+    /// How many are in the answer, shortened or not.
+    pub told: u64,
+    /// The part of them that is, from 0 to 1, rounded down: one that is shortened counts by the part
+    /// of its text that is given.
     pub share: f64,
-    /// How alike the answer is to those sentences, from 0 to 1: a cosine of hashed words.
-    pub cosine: f64,
 }
 
-impl Preservation {
-    fn of(Preserved { terms, kept }: Preserved, alike: u8) -> Self {
-        let percent = (kept * 100).checked_div(terms).unwrap_or(100);
-        let share = f64::from(u32::try_from(percent).unwrap_or(100)) / 100.0;
-        Self { terms, kept, share, cosine: f64::from(alike) / 100.0 }
+impl From<Preserved> for Preservation {
+    fn from(Preserved { held, told, percent }: Preserved) -> Self {
+        Self { held, told, share: fraction(percent, 100) }
     }
+}
+
+fn fraction(part: u64, of: u32) -> f64 {
+    f64::from(u32::try_from(part).unwrap_or(of)) / f64::from(of)
 }
 
 /// A restored session.
@@ -356,7 +362,7 @@ impl RestoredAnswer {
             tokens_max: given.tokens_max as u64,
             budget: given.shares.into_iter().map(share).collect(),
             left_out: given.left_out.into_iter().map(left).collect(),
-            preservation: Preservation::of(given.preserved, made.alike),
+            preservation: given.preserved.into(),
             why: given.why.into_iter().map(Into::into).collect(),
             notices: made.notices,
             trust: TRUST.to_owned(),
@@ -453,12 +459,14 @@ fn item(given: GivenItem, explain: bool) -> ContextItem {
     let parts = given.parts;
     let named = [
         ("importance", parts.importance),
+        ("relevance", parts.relevance),
         ("recency", parts.recency),
         ("frequency", parts.frequency),
         ("specificity", parts.specificity),
         ("category", parts.category),
+        ("mark", parts.mark),
     ];
-    let named = named.into_iter().filter(|_| explain);
+    let named = named.into_iter().filter(|(name, part)| explain && (*name != "mark" || *part > 0));
     let is_whole = given.form == crate::harness::Form::Whole;
     ContextItem {
         id: given.name.unwrap_or_else(|| given.id.to_string()),
@@ -466,6 +474,7 @@ fn item(given: GivenItem, explain: bool) -> ContextItem {
         content: given.content,
         importance: given.importance,
         score: parts.sum() as u64,
+        similarity: given.similarity.map(|alike| fraction(alike as u64, 1_000)),
         form: (!is_whole).then(|| given.form.as_str().to_owned()),
         parts: named.map(|(name, part)| (name.to_owned(), part as u64)).collect(),
     }

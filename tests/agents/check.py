@@ -171,6 +171,20 @@ recalled = held[-1].get("earlier_sessions", []) if held else []
 told("unasked, what an earlier session of the project said", "LAW-88" in json.dumps(recalled), held)
 told("of no other project, and not of its own", {one["session"] for one in recalled} <= shop - {working}, recalled)
 
+
+def said_by_kind(events):
+    """How much of each kind a session has, without what programs put into a person's messages."""
+    made = [event for event in events if str(event.get("content")).lstrip("[{'\"").startswith("<")]
+    kinds = ["user.message", "agent.message", "agent.tool_use", "agent.tool_result"]
+    return [len([e for e in events if e["type"] == kind and e not in made]) for kind in kinds]
+
+
+imported = [json.loads(line) for line in (directory / "working.after").read_text().splitlines()]
+counts = (said_by_kind(done), said_by_kind(imported))
+told("an import of what hooks recorded says nothing twice", counts[0] == counts[1], counts)
+shop_after = {one["id"] for one in json.loads((directory / "shop.after").read_text())["data"]}
+told("and makes no session beside it", shop_after == shop, shop_after - shop)
+
 if agent == "claude-code":
     # One process, cleared: two sessions, and the tools are in the one that the agent works in.
     lived = list(dict.fromkeys((directory / "living").read_text().split()))

@@ -93,6 +93,13 @@ shop_session() {
     alone "$program" --data-dir "$work/$name/data" sessions --json --workspace "$project" \
         >"$work/$name/shop.sessions" || fault "sessions"
 }
+# Its transcripts, imported into what hooks recorded of them.
+import_again() { # FILES…
+    alone "$program" --data-dir "$work/$name/data" import "$@" >>"$work/$name/imported" 2>&1 || fault "import"
+    alone "$program" --data-dir "$work/$name/data" events "$working" >"$work/$name/working.after" || fault "events"
+    alone "$program" --data-dir "$work/$name/data" sessions --json --workspace "$project" \
+        >"$work/$name/shop.after" || fault "sessions"
+}
 # What is left of the research in the repository.
 research() { # SESSION
     printf '%s' "$1" >"$work/$name/research"
@@ -205,6 +212,7 @@ more "Where were we"
 script "say Still there."
 more "Go on"
 shop_session
+import_again "$home"/.claude/projects/*shop*/*.jsonl
 alone "$program" uninstall claude-code --yes >"$work/$name/uninstalled" || fault "uninstall"
 "$python" tests/agents/check.py "$name" "$session" "$work/$name" | tee "$work/$name/checked" ||
     fault "the checks did not end"
@@ -283,6 +291,7 @@ again "$working" "Where were we" "${own[@]}" "${compacting[@]}"
 script "say Still there."
 more "Go on"
 shop_session
+import_again "$home"/.codex/sessions/*/*/*/rollout-*"$working".jsonl
 alone "$program" uninstall codex --yes >"$work/$name/uninstalled" || fault "uninstall"
 # It notes in the file what projects it trusts: that stays, with what was there.
 grep -q sessionlog "$home/.codex/config.toml" && fault "we are still in config.toml"
@@ -293,4 +302,4 @@ grep -q sessionlog "$home/.codex/config.toml" && fault "we are still in config.t
 held=$(cat "$work"/*/checked | grep -c '^ok ')
 broken=$(cat "$work"/*/checked | grep -c '^FAILED ')
 printf 'agents: %d things held, %d did not\n' "$held" "$broken"
-[ "$failed" = 0 ] && [ "$broken" = 0 ] && [ "$held" -ge 114 ]
+[ "$failed" = 0 ] && [ "$broken" = 0 ] && [ "$held" -ge 118 ]

@@ -16,6 +16,7 @@ mod find;
 mod front_end;
 mod idle;
 mod offered;
+mod overviews;
 mod protocol;
 pub mod server;
 mod steps;

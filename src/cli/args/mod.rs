@@ -83,6 +83,14 @@ pub(super) enum Verb {
     /// Add sessionlog's hooks and MCP tools to Claude Code or Codex
     Install(Install),
     /// Remove sessionlog from Claude Code's or Codex's settings
+    #[command(after_help = "\
+Examples:
+  sessionlog uninstall claude-code --dry-run       what would change
+  sessionlog uninstall codex --yes
+  sessionlog uninstall claude-code --scope project   from .claude/settings.json and .mcp.json here
+
+On a terminal it asks first; without one --yes is required. The files are restored byte for byte
+unless they were edited since: then our entries alone are removed. What was recorded stays.")]
     Uninstall(Install),
     /// Stop recording what agents do, everywhere or in a directory
     Pause(Pause),

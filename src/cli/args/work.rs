@@ -28,6 +28,9 @@ pub(crate) struct Checkpoints {
     /// Show one, by id or label, with its state
     #[arg(long, value_name = "C")]
     pub(crate) show: Option<String>,
+    /// List also those without a label, where some have one
+    #[arg(long, conflicts_with_all = ["create", "show", "resume"])]
+    pub(crate) all: bool,
     /// Resume from a checkpoint by id or label
     #[arg(long, value_name = "C", conflicts_with = "show")]
     pub(crate) resume: Option<String>,

@@ -6,13 +6,14 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
-use super::{Call, Desk, Pending};
+use super::{Call, Desk, Pending, place::of_meta};
 use crate::event::kinds;
 use crate::{
     client::{ClientError, Request},
     proxy::{
         Context,
         own::{self, Own},
+        recorder::Home,
     },
     verbs::tools::tool,
     wire::{
@@ -54,7 +55,7 @@ impl Desk {
             let others = !call.open.home.temporary && call.site.caller().is_none();
             others || state.answered.contains(same)
         });
-        own || wants_context || repeats
+        own || wants_context || repeats || state.tools.may_name_session(&call.input)
     }
 
     fn wants_context(&self, call: &Call) -> bool {
@@ -74,8 +75,12 @@ impl Desk {
         mut call: Box<Call>,
         ask: impl Fn(String) -> F,
     ) -> Decision {
-        if Own::perhaps(&call.open.name) {
+        let may_name = self.state().tools.may_name_session(&call.input);
+        if may_name || Own::perhaps(&call.open.name) {
             self.list(&call, ask).await;
+        }
+        if may_name {
+            self.move_to_named(&mut call);
         }
         let own = self.state().tools.own(&call.open.name);
         let answer = match own {
@@ -102,6 +107,18 @@ impl Desk {
                 self.forward(*call);
                 Decision::Server
             }
+        }
+    }
+
+    /// Moves a call to the session that its arguments name, now that its tool is known.
+    fn move_to_named(&self, call: &mut Call) {
+        let named = self.session_named(&call.open.name, &call.input);
+        let named = named.filter(|_| of_meta(call.meta.as_ref()).is_none());
+        if let Some(session) = named.and_then(|text| self.named(&text)) {
+            if let Some(same) = &mut call.open.same {
+                same.0 = session.clone();
+            }
+            call.open.home = Home { session, temporary: false };
         }
     }
 

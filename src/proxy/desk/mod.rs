@@ -208,10 +208,11 @@ impl Desk {
 
     fn call(&self, key: String, id: String, from: &Whence<'_>, params: CallParams<'_>) -> Call {
         let input_text = params.arguments.map_or("{}", RawValue::get).to_owned();
-        let (home, site) = self.home(params.meta.as_ref(), from);
         // What is too much for a tree is passed on as text, and no earlier call is found for it.
         let input = json::tree(&input_text).map(serde_json::from_str);
         let input: Option<Value> = input.and_then(Result::ok);
+        let argument = input.as_ref().and_then(|input| self.session_named(&params.name, input));
+        let (home, site) = self.home(params.meta.as_ref(), argument.as_deref(), from);
         let is_withheld = self.options.gate.withholds(input.as_ref());
         let repeats = input.is_some() && !is_withheld && !params.is_more_than_a_call();
         let age_max = self.age_max(&params.name).filter(|_| repeats);
@@ -234,6 +235,11 @@ impl Desk {
             more: None,
         };
         Call { key, id, input, input_text, meta: params.meta, site, age_max, open }
+    }
+
+    /// The session that a call names by an argument that its tool has.
+    fn session_named(&self, tool: &str, input: &Value) -> Option<String> {
+        self.state().tools.session(tool, input).map(str::to_owned)
     }
 
     /// Whether the user said how long the answers of a tool hold.

@@ -98,13 +98,17 @@ impl Places {
 }
 
 impl Desk {
-    /// The session of a call, and its origin: the session named in its `_meta`, by its transport,
-    /// or in the options; else a temporary one of the client.
-    pub(super) fn home(&self, meta: Option<&Value>, from: &Whence<'_>) -> (Home, CallSite) {
+    /// The session of a call, and its origin: the session named in its `_meta`, by an argument of
+    /// its tool, by its transport, or in the options; else a temporary one of the client.
+    pub(super) fn home(
+        &self,
+        meta: Option<&Value>,
+        argument: Option<&str>,
+        from: &Whence<'_>,
+    ) -> (Home, CallSite) {
         let place = self.state().places.used(from, self.options.clock.now());
         let tag = if place.number == 0 { String::new() } else { format!("-{}", place.number) };
-        let of_meta = || META_SESSION.iter().find_map(|name| meta?.get(name)?.as_str());
-        let named = of_meta().or(from.session).and_then(|text| self.named(text));
+        let named = of_meta(meta).or(argument).or(from.session).and_then(|text| self.named(text));
         let home = match named.or_else(|| self.options.session.clone()) {
             Some(session) => Home { session, temporary: false },
             None => {
@@ -117,7 +121,7 @@ impl Desk {
     }
 
     /// The session that a client names. A secret names none: the log would have it in the id.
-    fn named(&self, text: &str) -> Option<SessionId> {
+    pub(super) fn named(&self, text: &str) -> Option<SessionId> {
         let is_none = self.options.secrets.masked(text).report().is_empty();
         named(text).filter(|_| is_none)
     }
@@ -126,6 +130,11 @@ impl Desk {
     pub(super) fn begin_afresh(&self, site: &CallSite) {
         self.state().places.begin_afresh(&site.key);
     }
+}
+
+/// The session that a call's `_meta` names.
+pub(super) fn of_meta(meta: Option<&Value>) -> Option<&str> {
+    META_SESSION.iter().find_map(|name| meta?.get(name)?.as_str())
 }
 
 /// A session id from the client's name for its session; invalid characters become dashes.

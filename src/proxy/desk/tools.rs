@@ -26,6 +26,17 @@ pub(in crate::proxy) struct Declared {
     /// That its answer depends on nothing but its arguments and files that these name: it is
     /// idempotent and its world is closed.
     closed: bool,
+    /// The argument that names a session.
+    session: Option<&'static str>,
+}
+
+/// Arguments by which tools name a session.
+const SESSION: [&str; 2] = ["sessionId", "session_id"];
+
+/// The argument of a tool's schema that names a session.
+fn session_of(schema: &Value) -> Option<&'static str> {
+    let named = schema.get("properties")?;
+    SESSION.into_iter().find(|name| named.get(name).is_some())
 }
 
 /// The server's tools.
@@ -59,10 +70,14 @@ impl Tools {
         };
         let read = |tool| serde_json::from_value::<ListedTool>(tool).ok();
         for tool in tools.into_iter().filter_map(read) {
-            let declared = tool.annotations.map_or_else(Declared::default, |said| Declared {
-                reads: said.read_only,
-                closed: said.idempotent == Some(true) && said.open_world == Some(false),
-            });
+            let said = tool.annotations.as_ref();
+            let is = |said: Option<bool>, wanted: bool| said == Some(wanted);
+            let declared = Declared {
+                reads: said.and_then(|said| said.read_only),
+                closed: said
+                    .is_some_and(|said| is(said.idempotent, true) && is(said.open_world, false)),
+                session: tool.input.as_ref().and_then(session_of),
+            };
             table.insert(tool.name, declared);
         }
         let next = match &page.next {
@@ -102,6 +117,16 @@ impl Tools {
     /// Whether nothing but its arguments, and files that these name, can change what it answers.
     pub(super) fn closed(&self, tool: &str) -> bool {
         self.declared(tool).closed
+    }
+
+    /// The session that a call of a tool names by an argument of its schema.
+    pub(super) fn session<'a>(&self, tool: &str, input: &'a Value) -> Option<&'a str> {
+        input.get(self.declared(tool).session?)?.as_str()
+    }
+
+    /// Whether a call may name a session, by a tool that is not known yet.
+    pub(super) fn may_name_session(&self, input: &Value) -> bool {
+        !self.listed && SESSION.iter().any(|name| input.get(name).is_some_and(Value::is_string))
     }
 
     fn declared(&self, tool: &str) -> Declared {

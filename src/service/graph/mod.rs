@@ -181,7 +181,7 @@ impl Service {
         &self,
         caller: &Caller,
         workspace: &str,
-        has: impl Fn(&Graph) -> bool,
+        has: impl Fn(&Graph) -> bool + Send + Sync,
     ) -> ServiceResult<SessionId> {
         let graphs = self.graphs(caller, workspace).await?;
         for session in graphs.iter().filter(|_| graphs.len() > 1) {

@@ -7,7 +7,7 @@ use super::{
     no_entity,
 };
 use crate::{
-    event::{Batch, BatchKey, NewEvent, Origin, Position, SessionId, kinds, limits},
+    event::{Batch, NewEvent, Origin, Position, SessionId, kinds, limits},
     projection::{
         Graph,
         body::{self, EntityRemovedBody, ForgottenBody},
@@ -32,7 +32,6 @@ impl Service {
         caller: &Caller,
         workspace: &str,
         (kind, id): (&str, &str),
-        key: Option<BatchKey>,
     ) -> ServiceResult<GraphWritten> {
         check_workspace(workspace)?;
         check_type("type", kind)?;
@@ -60,7 +59,7 @@ impl Service {
             }
             Ok(Ok(events))
         };
-        self.removed(caller, workspace, id, key, look).await
+        self.removed(caller, workspace, id, look).await
     }
 
     /// Removes a relation; durable when this returns. Twice is once.
@@ -72,7 +71,6 @@ impl Service {
         caller: &Caller,
         workspace: &str,
         id: &str,
-        key: Option<BatchKey>,
     ) -> ServiceResult<GraphWritten> {
         check_workspace(workspace)?;
         let look = |graph: &Graph| {
@@ -89,7 +87,7 @@ impl Service {
                 }
             }
         };
-        self.removed(caller, workspace, id, key, look).await
+        self.removed(caller, workspace, id, look).await
     }
 
     /// Looks what is to be written, and writes it unless the notebook changed in between: then it
@@ -99,7 +97,6 @@ impl Service {
         caller: &Caller,
         workspace: &str,
         id: &str,
-        key: Option<BatchKey>,
         look: impl Fn(&Graph) -> ServiceResult<Result<Vec<NewEvent>, Position>> + Send + Sync,
     ) -> ServiceResult<GraphWritten> {
         let has = |graph: &Graph| look(graph).is_ok();
@@ -121,8 +118,8 @@ impl Service {
                 }
                 (Ok(events), tail) => (events, tail),
             };
-            let (events, key) = (events.into(), key.clone());
-            let batch = Batch { events, key, if_position: Some(tail), ..Batch::default() };
+            let (events, if_position) = (events.into(), Some(tail));
+            let batch = Batch { events, if_position, ..Batch::default() };
             let written =
                 self.write_graph(caller, workspace, session.clone(), batch, id.to_owned());
             match written.await {

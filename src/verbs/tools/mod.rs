@@ -23,7 +23,7 @@ use super::{
 use crate::{
     access::{Grant, Principal},
     event::{BatchKey, Fence, SessionId},
-    service::{Caller, Service, ServiceError, ServiceResult, Via},
+    service::{Audit, Caller, Code, Service, ServiceError, ServiceResult, Via},
     wire::schema,
 };
 
@@ -380,11 +380,24 @@ pub async fn call(call: ToolCall<'_>, name: &str, arguments: String) -> ServiceR
         ServiceError::invalid("name", format!("there is no tool {name:?}"))
             .action("list the tools for their names")
     })?;
-    call.who.require(&tool.grants())?;
+    let ToolCall { service, who, .. } = call;
+    if let Err(lacking) = who.require(&tool.grants()) {
+        if who.is_audited && who.tenant.notes(service.monotonic()) {
+            audit(service, who, tool, None, Some(Code::Forbidden)).await;
+        }
+        return Err(lacking.into());
+    }
     let asked = RefusedCall::of(name, &serde_json::from_str(&arguments).unwrap_or_default());
     let key =
         call.key.map(|key| if tool.plain_key { key.clone() } else { keyed(key, name, &arguments) });
-    match tool.serve(ToolCall { key: key.as_ref(), ..call }, arguments).await {
+    let call = ToolCall { key: key.as_ref(), ..call };
+    let is_audited = who.is_audited && tool.need.is_audited();
+    let served = if is_audited {
+        audited(call, tool, arguments).await
+    } else {
+        tool.serve(call, arguments).await
+    };
+    match served {
         Err(error) => {
             let mut error = call.service.offer(call.caller, call.via, error).await;
             error.hint.call = asked.way_out(&error);
@@ -392,6 +405,38 @@ pub async fn call(call: ToolCall<'_>, name: &str, arguments: String) -> ServiceR
         }
         answer => answer,
     }
+}
+
+/// Carries out a call that goes into the audit log, as HTTP does it: to its end though its client
+/// leaves, and written down before it is answered.
+async fn audited(call: ToolCall<'_>, tool: &'static Tool, given: String) -> ServiceResult<String> {
+    let (service, owner, caller) = (call.service.clone(), call.owner.clone(), call.caller.clone());
+    let (who, via, key) = (call.who.clone(), call.via.clone(), call.key.cloned());
+    let asked: Value = serde_json::from_str(&given).unwrap_or_default();
+    let session = asked.get("sessionId").and_then(Value::as_str).map(str::to_owned);
+    let carried_out = tokio::spawn(async move {
+        let (service, owner, caller, who, via) = (&service, &owner, &caller, &who, &via);
+        let call = ToolCall { service, owner, caller, who, via, key: key.as_ref() };
+        let answer = tool.serve(call, given).await;
+        let refused = answer.as_ref().err().map(|error| error.code);
+        audit(service, who, tool, session.as_deref(), refused).await;
+        answer
+    });
+    let failed = |error| Err(ServiceError::new(Code::InternalError, format!("{error}")));
+    carried_out.await.unwrap_or_else(failed)
+}
+
+/// Writes down a call of a tool under its route over HTTP, whichever interface carried it.
+async fn audit(
+    service: &Service,
+    who: &Principal,
+    tool: &Tool,
+    session: Option<&str>,
+    refused: Option<Code>,
+) {
+    let route = CallTool::ROUTE.path.replace("{name}", tool.name);
+    let line = Audit::call(&who.name, "POST", &route, session, None, refused);
+    service.audit(who.tenant.id(), line).await;
 }
 
 /// The key of a call of a tool: a call with other arguments is another one. `continue_session`

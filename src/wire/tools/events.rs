@@ -10,7 +10,7 @@ use crate::{
     event::{Event, SessionId, json as bounded},
     harness::fit,
     service::{BoundBy, Emitted, EventSlice},
-    wire::{convert, json as text},
+    wire::{answer::notices, convert, json as text},
 };
 
 /// Bytes of an answer when the caller does not say, and at most.
@@ -47,6 +47,9 @@ pub(crate) struct EmitAnswer {
     repeated: bool,
     /// Chain value after the event.
     chain: String,
+    /// What to know of the event, such as that no view shows its type.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notices: Vec<String>,
 }
 
 impl EmitAnswer {
@@ -60,6 +63,7 @@ impl EmitAnswer {
             next_position: emitted.next_position.0,
             repeated: emitted.repeated,
             chain: convert::hex(&emitted.receipt.chain),
+            notices: notices(&emitted.events),
         }
     }
 }

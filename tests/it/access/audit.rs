@@ -81,3 +81,74 @@ async fn access_changes_deletions_and_refusals_are_in_the_tenants_audit_log() {
     assert_eq!(walled.post(&ada, "/v1/sessions/audit/events", &event).await.status, 200);
     assert!(!lines(&walled, &ada).await.iter().any(|line| line["outcome"] == "forged"));
 }
+
+/// Calls a tool by `POST /v1/tools/{name}` or by MCP; whether it was refused.
+async fn tool(walled: &Walled, by: &str, token: &str, name: &str, arguments: Value) -> bool {
+    if by == "http" {
+        let reply = walled.post(token, &format!("/v1/tools/{name}"), &arguments).await;
+        return reply.status != 200;
+    }
+    const VERSION: &str = "2026-07-28";
+    let params = json!({"name": name, "arguments": arguments, "_meta": {
+        "io.modelcontextprotocol/protocolVersion": VERSION,
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }});
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let bearer = format!("Bearer {token}");
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-protocol-version", VERSION),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", name),
+    ];
+    let body = Some(message.to_string().into_bytes());
+    let reply = walled.house.call("POST", "/mcp?toolsets=workspace", &headers, body).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    reply.text.contains("\"isError\":true")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_deletes_is_in_the_audit_log_whichever_interface_called_it() {
+    for by in ["http", "mcp"] {
+        let walled = Walled::plain().await;
+        let ada = walled.admin(("acme", "ada"));
+        assert_eq!(walled.post(&ada, "/v1/sessions", &json!({"id": "s"})).await.status, 201);
+        walled.call(&ada, "PUT", "/v1/sessions/s/hold", None).await;
+        let named = || json!({"sessionId": "s"});
+        assert!(tool(&walled, by, &ada, "delete_session", named()).await, "it is held");
+        walled.call(&ada, "DELETE", "/v1/sessions/s/hold", None).await;
+        let bob = walled.token(("acme", "bob"), &[Grant::Read, Grant::Write]);
+        for _ in 0..20 {
+            assert!(tool(&walled, by, &bob, "delete_session", named()).await, "bob may not");
+        }
+        let unknown = json!({"sessionId": "none"});
+        assert!(tool(&walled, by, &ada, "delete_session", unknown).await);
+        assert!(!tool(&walled, by, &ada, "delete_session", named()).await);
+        // What only reads or writes is not in it.
+        assert!(!tool(&walled, by, &ada, "list_sessions", json!({})).await || by == "mcp");
+        let log = lines(&walled, &ada).await;
+        let of_tools = log.iter().filter(|line| line["route"] == "/v1/tools/delete_session");
+        let of_tools: Vec<(&str, &str, Option<&str>)> = of_tools
+            .map(|line| {
+                let kind = line["type"].as_str().unwrap();
+                (kind, line["outcome"].as_str().unwrap(), line["session"].as_str())
+            })
+            .collect();
+        assert_eq!(
+            of_tools,
+            [
+                ("audit.call", "session_held", Some("s")),
+                ("audit.forbidden", "forbidden", None),
+                ("audit.call", "session_not_found", Some("none")),
+                ("audit.call", "done", Some("s")),
+            ],
+            "{by}"
+        );
+        let calls = log.iter().filter(|line| line["type"] == "audit.call").count();
+        assert_eq!(calls, 5, "each call once: {log:?}");
+        assert!(!Value::from(log).to_string().contains(&ada), "no token is in it");
+    }
+}

@@ -32,6 +32,10 @@ async fn a_removed_relation_or_entity_is_in_no_query_and_its_events_stay() {
         assert_eq!((ended.status, ended.json()), (200, again.json()), "{}", ended.text);
         let left = query(house, "relationships", json!({})).await;
         assert_eq!(edges(&left), ["Ada>Ledger", "Payments>Ledger"]);
+        // Another workspace has no such relation.
+        let other = path.replace("relationships/", "");
+        let other = format!("/v1/workspaces/bank/relationships/{other}");
+        assert_eq!(house.call("DELETE", &other, &[], None).await.status, 404);
         // Written again it holds again, as another event.
         let second = relate(house, "Ada", "WORKS_ON", "Payments").await.json();
         assert_ne!(second["id"], first["id"]);

@@ -179,9 +179,13 @@ fn a_front_end_looks_at_files_below_the_workspace_and_records_each_look() {
         events.iter().filter(|event| event["type"] == "file.checked").collect();
     assert_eq!(looks.len(), 8, "{events:?}");
     assert!(looks.iter().any(|look| look["path"] == "src/link.py" && look["status"] == "denied"));
+    // Without a session in which looks are recorded, no file is looked at.
     let looked = run(&["--json", "handoff", "restore", "--look"]).json();
     assert_eq!(looked.get("session_id"), None);
     assert_eq!(place.events(next).len(), events.len(), "only looking writes nothing");
+    let given = looked["file_references"].as_array().unwrap();
+    assert!(!given.is_empty() && given.iter().all(|file| file["status"] == "unchecked"));
+    assert!(looked["notices"][0].as_str().unwrap().contains("no file was looked at"), "{looked}");
 }
 
 #[test]

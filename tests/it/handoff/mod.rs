@@ -1,6 +1,7 @@
 //! A session handed to the one that continues it: saved, restored within a budget, and the chain of
 //! both; over HTTP, by tools and on the command line.
 
+mod chosen;
 mod clients;
 mod damaged;
 mod doors;

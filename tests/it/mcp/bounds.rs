@@ -165,7 +165,7 @@ async fn an_overview_can_be_had_as_of_an_earlier_point() {
         desk.ok("sequential_search", step(number)).await;
         earlier.push(desk.recover().await);
     }
-    for (at, expected) in [("1", &earlier[0]), ("step:3", &earlier[1]), ("end", &earlier[4])] {
+    for (at, expected) in [("1", &earlier[0]), ("step:3", &earlier[2]), ("end", &earlier[4])] {
         let found = desk.ok("get_research_session", json!({ "at": at })).await;
         assert_eq!(found, *expected, "{at}");
     }

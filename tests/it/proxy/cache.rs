@@ -317,3 +317,73 @@ async fn the_log_is_asked_for_an_answer_over_http() {
     let miss = look(json!({"name": "search", "input": {"q": 1}})).await;
     assert_eq!(miss["reason"], "unknown", "a fresh start");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn outputs_are_whole_within_their_bound_and_only_the_newest_is_cut() {
+    let store = Store::start().await;
+    let long = |name: &str| {
+        let text = format!("{name} {}", "tide \"7\" ".repeat(120_000));
+        json!([{"type": "text", "text": text}])
+    };
+    let script = move |line: &str| {
+        let message: Value = serde_json::from_str(line).unwrap_or_default();
+        let asked = &message["params"]["arguments"]["q"];
+        let result = match asked.as_str() {
+            _ if message["method"] == "tools/list" => json!({"tools": []}),
+            Some(name) if name.starts_with("long") => json!({"content": long(name),
+                "structuredContent": {"all": "x".repeat(90_000)}}),
+            _ => json!({"content": [{"type": "text", "text": format!("short {asked}")}]}),
+        };
+        Some(vec![json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string()])
+    };
+    let named = |name: &str| Options {
+        name: name.to_owned(),
+        session: Some(session("long")),
+        context: Context::Append,
+        ..options()
+    };
+    // Four bytes a token, and the frame of a text around the outputs.
+    let most = 4 * 4_000 + 500;
+    let (url, path) = (store.server.url("/"), "/v1/sessions/long/views/outputs");
+    // What the call asked may be as long as what was answered.
+    let wide = format!("wide {}", "q".repeat(400_000));
+    for (number, last) in [(1, "one"), (2, "long last"), (3, wide.as_str())] {
+        let mut wrapped = Wrapped::new(&url, named(&format!("p{number}")), Box::new(script));
+        for q in ["long first", "small", "tiny", last] {
+            wrapped.call("tides", json!({"q": q, "n": number})).await;
+        }
+        wrapped.leave().await;
+        let seen = store.get(path).await;
+        let tokens = seen["remembered"]["tokens"].as_u64().unwrap();
+        assert!(tokens <= 4_000, "{number}: {}", seen["remembered"]);
+        let outputs = seen["outputs"].as_array().unwrap();
+        let bytes: usize = outputs.iter().map(|one| one["result"]["content"].to_string().len()).sum();
+        assert!(bytes <= most && seen.to_string().len() <= most + 600 * outputs.len());
+        let texts: Vec<&str> = outputs
+            .iter()
+            .map(|one| one["result"]["content"][0]["text"].as_str().unwrap())
+            .collect();
+        let newest = texts.last().unwrap();
+        assert!(texts.contains(&"short \"small\"") && texts.contains(&"short \"tiny\""));
+        assert!(!texts.iter().any(|text| text.starts_with("long first")), "{number}");
+        match number {
+            1 => assert_eq!(*newest, "short \"one\""),
+            2 => {
+                assert!(newest.starts_with("long last tide") && newest.len() > 6_000);
+                assert!(outputs.last().unwrap()["result"]["truncated"]["bytes"].is_u64());
+            }
+            _ => {
+                let call = &outputs.last().unwrap()["call"];
+                assert!(call["input"].as_str().unwrap().contains("wide qqq"), "{call}");
+            }
+        }
+        let mut next = Wrapped::new(&url, named(&format!("n{number}")), Box::new(script));
+        let answer = next.call("tides", json!({"q": "new", "n": number})).await;
+        let added = answer["content"][1]["text"].as_str().unwrap();
+        assert!(added.len() <= most && added.contains("small"), "{number}: {}", added.len());
+        let found = next.call("get_research_session", json!({})).await;
+        let earlier = found["content"][1]["text"].as_str().unwrap();
+        assert!(earlier.len() <= most && found.to_string().len() < 2 * most + 10_000, "{number}");
+        next.leave().await;
+    }
+}

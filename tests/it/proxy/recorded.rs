@@ -207,3 +207,50 @@ async fn the_pages_that_results_name_are_recorded_by_the_server_with_their_tool(
     assert_eq!(second.unwrap()["tool"], "web_search");
     assert_eq!(second.unwrap()["foundBy"], "server");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_goes_to_the_session_that_an_argument_of_its_tool_names() {
+    let store = Store::start().await;
+    let script = |line: &str| {
+        let message: Value = serde_json::from_str(line).unwrap_or_default();
+        let named = |name: &str, member: &str| {
+            json!({"name": name, "inputSchema": {"type": "object",
+                "properties": {"query": {"type": "string"}, (member): {"type": "string"}}}})
+        };
+        let result = match message["method"].as_str().unwrap_or_default() {
+            "tools/list" => json!({"tools": [named("web_search", "sessionId"),
+                named("news_search", "session_id"), named("plain", "other")]}),
+            _ => json!({"content": [{"type": "text", "text": "Tides: https://tides.test/table"}]}),
+        };
+        Some(vec![json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string()])
+    };
+    let named = |name: &str| Options { name: name.to_owned(), ..options() };
+    // With a list of the tools, and by a client that calls without one.
+    for (number, lists) in [(1, true), (2, false)] {
+        let research = format!("research-{number}");
+        let step = json!({"sessionId": research, "stepNumber": 1, "searchStep": "Look for tides",
+            "nextStepNeeded": true});
+        store.post("/v1/sessions", json!({"id": research})).await;
+        store.post("/v1/tools/sequential_search", step).await;
+        let url = store.server.url("/");
+        let mut wrapped = Wrapped::new(&url, named(&format!("p{number}")), Box::new(script));
+        if lists {
+            wrapped.tools().await;
+        }
+        wrapped.call("web_search", json!({"query": "tides", "sessionId": research})).await;
+        wrapped.call("news_search", json!({"query": "tides", "session_id": research})).await;
+        // A member that the tool does not have, and what `_meta` says, come first or not at all.
+        wrapped.call("plain", json!({"query": "tides", "sessionId": research})).await;
+        let meta = json!({"session_id": format!("meta-{number}")});
+        wrapped.call_with("web_search", json!({"sessionId": research}), meta).await;
+        assert!(wrapped.leave().await);
+        let events = store.events(&research).await;
+        let calls = events.iter().filter(|event| event["type"] == "agent.tool_use");
+        let calls: Vec<&str> = calls.map(|call| call["name"].as_str().unwrap()).collect();
+        assert_eq!(calls, ["web_search", "news_search"], "{lists}: {events:?}");
+        let asked = json!({"sessionId": research});
+        let overview = store.post("/v1/tools/get_research_session", asked).await;
+        assert_eq!(overview["sources"][0]["url"], "https://tides.test/table", "{overview}");
+        assert_eq!(types(&store.events(&format!("meta-{number}")).await)[0], "agent.tool_use");
+    }
+}

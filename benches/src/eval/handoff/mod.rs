@@ -236,8 +236,7 @@ fn restored(
         tokens: answer.get("tokens").and_then(Value::as_u64).unwrap_or_default(),
         items: lines + list("context_items") + list("file_references"),
         millis: took.as_secs_f64() * 1e3,
-        cosine: number("/preservation/cosine"),
-        kept: number("/preservation/share"),
+        preserved: number("/preservation/share"),
         ..base.clone()
     })
 }

@@ -41,8 +41,7 @@ pub(super) struct Run {
     /// Items of the session that were chosen, of every class.
     pub(super) items: usize,
     pub(super) millis: f64,
-    pub(super) cosine: f64,
-    pub(super) kept: f64,
+    pub(super) preserved: f64,
 }
 
 fn sum(counts: &Counts) -> usize {
@@ -88,7 +87,7 @@ pub(super) struct Report {
     pub(super) notes: Vec<String>,
 }
 
-const HEADS: [&str; 11] = [
+const HEADS: [&str; 10] = [
     "session",
     "restored by",
     "facts",
@@ -98,8 +97,7 @@ const HEADS: [&str; 11] = [
     "tokens",
     "items",
     "ms",
-    "cosine",
-    "names kept",
+    "preserved",
 ];
 const HEADS_REAL: [&str; 4] = ["tokens", "calls", "restore", "window"];
 
@@ -136,8 +134,7 @@ impl Report {
                 format!("{:.0} of {:.0}", tokens(|run| run.tokens), tokens(|run| run.tokens_max)),
                 format!("{:.0}", row.mean(|run| run.items as f64)),
                 format!("{:.1}", row.mean(|run| run.millis)),
-                format!("{:.2}", row.mean(|run| run.cosine)),
-                format!("{:.2}", row.mean(|run| run.kept)),
+                format!("{:.2}", row.mean(|run| run.preserved)),
             ]
         };
         self.rows().into_iter().map(cells).collect()
@@ -236,7 +233,7 @@ impl Report {
             "# What a restore hands on\n\nsessionlog {}. Sessions with planted facts, restored \
              within a quarter of their tokens; the share of the facts that the answer states, \
              beside a window of the same tokens. Tokens, items, milliseconds (of a restore whose \
-             session was read before), cosine and names kept are means of the seeds.\n\n",
+             session was read before), and preserved (the share that the answer itself says) are means of the seeds.\n\n",
             env!("CARGO_PKG_VERSION"),
         );
         text.push_str(&table(&HEADS, &self.cells()));
@@ -271,8 +268,7 @@ impl Report {
                 "taken_back": row.total(|run| run.taken_back),
                 "stated": row.total(|run| run.stale.len()),
                 "ms": row.mean(|run| run.millis),
-                "cosine": row.mean(|run| run.cosine),
-                "names_kept": row.mean(|run| run.kept),
+                "preserved": row.mean(|run| run.preserved),
             })
         };
         json!({
@@ -298,7 +294,7 @@ fn run_json(run: &Run) -> Value {
         "window": counts(&run.window),
         "taken_back": run.taken_back, "stated": run.stale,
         "tokens_of_session": run.whole, "tokens_max": run.tokens_max, "tokens": run.tokens,
-        "items": run.items, "ms": run.millis, "cosine": run.cosine, "names_kept": run.kept,
+        "items": run.items, "ms": run.millis, "preserved": run.preserved,
     })
 }
 

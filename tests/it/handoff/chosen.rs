@@ -1,0 +1,222 @@
+//! Which saved items a restore gives: those that a person marked, those that are about what is
+//! asked; what is left out is counted, and one figure says how much is given.
+
+use serde_json::{Value, json};
+
+use super::{append, ok, said};
+use crate::{
+    http::house::{House, over_every_engine},
+    memory::session,
+};
+
+const PATH: &str = "/v1/sessions/one/events";
+
+/// Items of one importance, none about the same.
+fn items(count: usize, importance: u8) -> Vec<Value> {
+    const SUBJECTS: [&str; 8] =
+        ["gravel", "orchard", "ledger", "turbine", "heron", "basalt", "quarry", "lantern"];
+    let of = |n: usize| {
+        let content = format!("{} {n} stands at dock {}", SUBJECTS[n % 8], n * 3);
+        json!({"id": format!("i{n}"), "category": "data", "content": content,
+            "importance": importance})
+    };
+    (0..count).map(of).collect()
+}
+
+async fn saved(house: &House, items: Vec<Value>) {
+    session(house, "one", "/work/bank").await;
+    ok(house, "/save", json!({"session_id": "one", "context_items": items})).await;
+}
+
+async fn mark(house: &House, event: &str, body: Value) {
+    let marked = house.post(&format!("{PATH}/{event}/mark"), &body).await;
+    assert_eq!(marked.status, 200, "{}", marked.text);
+}
+
+fn given(found: &Value) -> Vec<&str> {
+    let items = found["context_items"].as_array().unwrap();
+    items.iter().map(|item| item["id"].as_str().unwrap()).collect()
+}
+
+/// How many of a class are not given.
+fn left(found: &Value, class: &str) -> u64 {
+    let all = found["left_out"].as_array().unwrap();
+    let one = all.iter().find(|one| one["class"] == class);
+    one.map_or(0, |one| one["count"].as_u64().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn items_and_a_state_that_are_not_given_are_counted_as_left_out() {
+    over_every_engine(async |house| {
+        let mut all = items(120, 7);
+        // These are below the threshold: they were not asked for.
+        all.iter_mut().take(24).for_each(|item| item["importance"] = json!(1));
+        saved(house, all).await;
+        let state = json!({"settings": "x ".repeat(9_000)});
+        ok(house, "/save", json!({"session_id": "one", "workspace_state": state})).await;
+        for (asked, count) in [
+            (json!({"tokens_max": 20_000}), 50),
+            (json!({"tokens_max": 20_000, "max_context_items": 90}), 90),
+            (json!({"tokens_max": 20_000, "max_context_items": 0}), 0),
+        ] {
+            let mut asked = asked;
+            asked["create"] = json!(false);
+            let found = ok(house, "/restore", asked.clone()).await;
+            assert_eq!(given(&found).len(), count, "{asked}");
+            assert_eq!(left(&found, "context_items"), 96 - count as u64, "{asked}: {found}");
+            assert_eq!(left(&found, "workspace_state"), 1, "{asked}");
+            let text = found["context"].as_str().unwrap();
+            assert!(text.contains(&format!("{} context_items", 96 - count)), "{text}");
+        }
+        let all = json!({"tokens_max": 200_000, "max_context_items": 500, "create": false,
+            "priority_threshold": 0});
+        let all = ok(house, "/restore", all).await;
+        assert_eq!((given(&all).len(), &all["left_out"]), (120, &json!([])), "all is given");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_preservation_is_the_part_of_what_is_held_that_is_given() {
+    over_every_engine(async |house| {
+        saved(house, items(78, 7)).await;
+        let long = format!("Keep the harbour open. {}", "Each berth has a number. ".repeat(30));
+        append(
+            house,
+            "one",
+            json!([
+                said("Move the ledger to the new quay"),
+                said(&long),
+                {"type": "plan.updated", "steps": [{"text": "Count the berths", "state": "pending"}]},
+            ]),
+        )
+        .await;
+        let ask = async |tokens: u64, items: u64| {
+            let asked = json!({"tokens_max": tokens, "max_context_items": items, "create": false});
+            ok(house, "/restore", asked).await["preservation"].clone()
+        };
+        // Task, instruction, step of the plan and 78 items.
+        let all = ask(100_000, 500).await;
+        assert_eq!(all, json!({"held": 81, "told": 81, "share": 1.0}));
+        let few = ask(100_000, 6).await;
+        assert_eq!((&few["held"], &few["told"]), (&json!(81), &json!(9)), "{few}");
+        assert_eq!(few["share"], 0.11, "nine of 81, each whole");
+        // A text that is cut counts by what is left of it.
+        let cut = ask(640, 0).await;
+        assert_eq!(cut["told"], 3, "{cut}");
+        assert!(cut["share"].as_f64() < Some(0.03), "{cut}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_item_that_a_person_marked_is_the_first_with_the_importance_of_its_mark() {
+    over_every_engine(async |house| {
+        let mut all = items(81, 10);
+        all[40]["importance"] = json!(1);
+        saved(house, all).await;
+        let events = house.get(&format!("{PATH}?limit=100")).await.json();
+        let event = &events["data"][40];
+        assert_eq!(event["item_id"], "i40", "{event}");
+        mark(house, event["id"].as_str().unwrap(), json!({"mark": "important"})).await;
+        for algorithm in ["hybrid", "recency", "importance", "vector"] {
+            let asked = json!({"algorithm": algorithm, "create": false, "explain": true,
+                "tokens_max": 4_000});
+            let found = ok(house, "/restore", asked).await;
+            let first = &found["context_items"][0];
+            assert_eq!(first["id"], "i40", "{algorithm}: {first}");
+            assert_eq!((&first["importance"], &first["score"]), (&json!(10), &json!(100)));
+            let parts = first["parts"].as_object().unwrap();
+            let sum: u64 = parts.values().map(|part| part.as_u64().unwrap()).sum();
+            assert_eq!(sum, 100, "{algorithm}: {first}");
+            assert_eq!(parts["importance"], 30, "{algorithm}: {first}");
+        }
+        // A lower mark raises an item by so much.
+        let other = events["data"][41]["id"].as_str().unwrap();
+        mark(house, other, json!({"mark": "important", "importance": 4})).await;
+        let asked = json!({"create": false, "tokens_max": 20_000, "max_context_items": 100});
+        let found = ok(house, "/restore", asked).await;
+        let items = found["context_items"].as_array().unwrap();
+        let item = items.iter().find(|item| item["id"] == "i41").unwrap();
+        assert_eq!(item["importance"], 10, "its own importance is higher: {item}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_that_a_person_marked_are_given_within_the_smallest_budgets() {
+    over_every_engine(async |house| {
+        session(house, "one", "/work/bank").await;
+        let mut events = vec![said("Rebuild the tide table")];
+        for n in 0..40 {
+            let text = format!("Berth {n} takes {} ships of line L{n}. ", n * 11);
+            events.push(said(&format!("Look at berth {n}: {}", text.repeat(4))));
+            events.push(json!({"type": "agent.message", "content": text.repeat(8)}));
+        }
+        let ids = append(house, "one", json!(events)).await;
+        let (of_user, of_agent) = (5, 12);
+        for at in [of_user, of_agent] {
+            mark(house, &ids[at], json!({"mark": "important"})).await;
+        }
+        for tokens in [1_000, 2_000] {
+            let asked = json!({"tokens_max": tokens, "create": false});
+            let found = ok(house, "/restore", asked).await;
+            let text = found["context"].as_str().unwrap();
+            for wanted in ["Look at berth 2:", "Berth 5 takes 55 ships"] {
+                assert!(text.contains(wanted), "{tokens} {wanted}: {text}");
+            }
+            let view = format!("/v1/sessions/one/views/continuation?tokens_max={tokens}");
+            let text = house.get(&view).await.text;
+            for wanted in ["Look at berth 2:", "Berth 5 takes 55 ships"] {
+                assert!(text.contains(wanted), "{tokens} {wanted}: {text}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_item_of_the_words_of_the_request_is_given_and_says_how_alike_it_is() {
+    let request = "Now mend the rounding of the Danish tax on invoices";
+    let about = "The Danish tax is rounded on each line of invoices, not on the sum";
+    // The request is the user's latest word, the client's account of where the work stands, or the
+    // word of the session in which the caller is at work.
+    for way in ["said", "saved", "caller"] {
+        over_every_engine(async |house| {
+            let mut all = items(81, 8);
+            all[0] = json!({"id": "tax", "category": "concept", "content": about, "importance": 4});
+            saved(house, all).await;
+            let mut asked = json!({"tokens_max": 8_000, "create": false, "explain": true});
+            match way {
+                "said" => drop(append(house, "one", json!([said(request)])).await),
+                "saved" => {
+                    let save = json!({"session_id": "one", "conversation_context": request});
+                    ok(house, "/save", save).await;
+                }
+                _ => {
+                    session(house, "two", "/work/bank").await;
+                    append(house, "two", json!([said(request)])).await;
+                    asked["session_id"] = json!("one");
+                    asked["successor_id"] = json!("two");
+                }
+            }
+            let hybrid = ok(house, "/restore", asked.clone()).await;
+            assert_eq!(given(&hybrid).len(), 50);
+            let items = hybrid["context_items"].as_array().unwrap();
+            let item = items.iter().find(|item| item["id"] == "tax");
+            let item = item.unwrap_or_else(|| panic!("{way}: {:?}", given(&hybrid)));
+            assert!(item["parts"]["relevance"].as_u64() > Some(15), "{way}: {item}");
+            asked["algorithm"] = json!("vector");
+            let vector = ok(house, "/restore", asked).await;
+            assert_eq!(given(&vector)[0], "tax", "{way}");
+            let alike: Vec<f64> = vector["context_items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|item| item["similarity"].as_f64().unwrap())
+                .collect();
+            assert!(alike[0] > 0.3 && alike.is_sorted_by(|a, b| a >= b), "{way}: {alike:?}");
+        })
+        .await;
+    }
+}
