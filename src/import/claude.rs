@@ -3,7 +3,6 @@
 
 use serde_json::value::RawValue;
 
-pub(super) use super::members::text_of;
 use super::{
     anthropic::{self, Bodies},
     members::{Members, Object, listed, quote},

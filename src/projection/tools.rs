@@ -10,7 +10,7 @@ use crate::event::json;
 
 /// Our server, and the tools it offers.
 const OWN_SERVER: &str = "sessionlog";
-const OWN_TOOLS: [&str; 24] = [
+const OWN_TOOLS: [&str; 25] = [
     "sequential_search",
     "get_research_session",
     "add_sources",
