@@ -103,6 +103,7 @@ const CONFINED: &[(&str, &[&str])] = &[
         &[
             "access/token.rs",
             "env/look.rs",
+            "env/parents.rs",
             "event/id.rs",
             "log/",
             "hook/",

@@ -189,7 +189,13 @@ fn import_all(site: &Site, paths: &[PathBuf]) -> Outcome<(u64, u64)> {
         let input = files::open(path).map_err(of_file)?;
         bytes += input.bytes.unwrap_or_default();
         let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or("transcript");
-        let source = Source { reader: input.reader, name: name.to_owned(), session: None };
+        let source = Source {
+            reader: input.reader,
+            name: name.to_owned(),
+            session: None,
+            results: Box::new(|_| None),
+            around: None,
+        };
         let mut progress = |_| {};
         let imported = site.runtime.block_on(import::import(&client, source, &mut progress))?;
         left_out += imported.bad.count() + imported.skipped.count();

@@ -120,6 +120,35 @@ fn both_shapes_of_a_set_give_the_same_figures() {
 }
 
 #[test]
+fn a_conversation_in_each_file_is_read_and_nothing_is_left_in_the_working_directory() {
+    let place = tempfile::tempdir().unwrap();
+    let talks = fs::read_to_string(set().join("talks.json")).unwrap();
+    let talks: Value = serde_json::from_str(&talks).unwrap();
+    let (directory, here) = (place.path().join("talks"), place.path().join("here"));
+    [&directory, &here].map(|path| fs::create_dir(path).unwrap());
+    for (number, one) in (1..).zip(talks.as_array().unwrap()) {
+        // The sessions are members of a conversation, or stand beside its questions.
+        let mut one = one.clone();
+        if number % 2 == 0 {
+            let said = one["conversation"].as_object().unwrap().clone();
+            one.as_object_mut().unwrap().remove("conversation");
+            one.as_object_mut().unwrap().extend(said);
+        }
+        fs::write(directory.join(format!("talk-{number}.json")), one.to_string()).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessionlog-bench"));
+    command.args(["eval", "recall"]).arg(&directory).args(["--k", "10", "--json"]);
+    let ran = command.current_dir(&here).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let of_files: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let of_list = report(&set(), &place.path().join("out"), &["--k", "10"]);
+    for figure in ["figures", "four_words", "sessions", "turns"] {
+        assert_eq!(of_files[figure], of_list[figure], "{figure}");
+    }
+    assert_eq!(fs::read_dir(&here).unwrap().count(), 0, "nothing is left");
+}
+
+#[test]
 fn a_file_that_is_no_set_is_refused_by_its_name_and_place() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("set");

@@ -26,6 +26,11 @@ pub(super) fn state(session: &Session) -> &str {
     }
 }
 
+/// The program that recorded a session, where it says so.
+pub(super) fn agent(session: &Session) -> &str {
+    session.metadata.get("client").map_or("", String::as_str)
+}
+
 /// An answer that was read, for what prints any answer by the names of its members.
 pub(super) fn tree(answer: &impl Serialize) -> Outcome<Value> {
     Ok(serde_json::to_value(answer).map_err(io::Error::from)?)

@@ -17,7 +17,7 @@ use super::{
     args,
     failure::{Failure, Outcome},
     names,
-    screen::Screen,
+    screen::{Screen, printable},
     work::FENCING_TOKEN,
 };
 use crate::{
@@ -285,6 +285,10 @@ async fn post(
         done.end = first.map_or(done.end, |first| first + count);
     }
     done.next = number("next_position").or(done.next);
+    let notices = value.get("notices").and_then(Value::as_array).into_iter().flatten();
+    for notice in notices.filter_map(Value::as_str) {
+        screen.note(printable(notice));
+    }
     if screen.json {
         screen.answer(&body)?;
         screen.flush()?;

@@ -24,12 +24,17 @@ use crate::{
 /// Free space below which a store is in danger, and below which it fails soon.
 const FREE_LOW: u64 = 1 << 30;
 const FREE_TOO_LOW: u64 = 100 << 20;
+/// Bytes of a program that are compared at most.
+const PROGRAM_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of a file of settings at most.
 const SETTINGS_BYTES_MAX: u64 = 64 << 20;
 /// How far the newest session may be ahead of the clock.
 const AHEAD_MICROS: i64 = 300 * 1_000_000;
 /// A clock before this was never set.
 const EARLIEST: &str = "2025-01-01T00:00:00Z";
+
+/// What is said of an agent without entries of ours.
+const NOT_INSTALLED: &str = "not installed";
 
 const REFUSED: u8 = 1;
 /// Columns before what a check found.
@@ -149,7 +154,8 @@ fn all(config: &Config, environment: &Environment, health: &Health, screen: &Scr
         (Agent::ClaudeCode, "hooks of claude", "tools of claude"),
         (Agent::Codex, "hooks of codex", "tools of codex"),
     ] {
-        checks.push(installed(agent, hooks, Holds::is_hooks, environment));
+        let found = installed(agent, hooks, Holds::is_hooks, environment);
+        checks.push(fired(agent, found, health));
         checks.push(installed(agent, tools, |holds| !holds.is_hooks(), environment));
     }
     checks.push(recording(config, screen));
@@ -186,13 +192,18 @@ fn directory(path: &Path, health: &Health) -> Check {
         Ok(Some(found)) if !found.is_dir => {
             fail(name, format!("{shown} is not a directory"), "name another with --data-dir")
         }
+        Ok(Some(_)) if !files::is_own_dir(path) => {
+            fail(name, format!("{shown} belongs to another user"), "name another with --data-dir")
+        }
+        // What is no store keeps the mode that it has.
+        Ok(Some(_)) if !health.exists && !files::list(path).unwrap_or_default().is_empty() => {
+            let found = format!("{shown} has other files, and no store");
+            fail(name, found, "name another with --data-dir")
+        }
         Ok(Some(found)) if found.mode & 0o077 != 0 => {
             let mode = found.mode & 0o777;
             let action = format!("run `chmod 700 {shown}`");
             warn(name, format!("{shown} is open to other users (mode {mode:o})"), action)
-        }
-        Ok(Some(_)) if !files::is_own_dir(path) => {
-            fail(name, format!("{shown} belongs to another user"), "name another with --data-dir")
         }
         Ok(Some(_)) if !health.exists => ok(name, format!("{shown}, without a store yet")),
         Ok(Some(_)) => ok(name, shown),
@@ -215,11 +226,29 @@ fn owner(config: &Config, health: &Health) -> Check {
                 format!("run `kill {}`; nothing acknowledged is lost", owner.pid),
             )
         }
+        (_, Ok(owner)) if config.url.is_none() && runs_another_build(owner.pid) => warn(
+            name,
+            format!("process {} runs another build than this program", owner.pid),
+            format!("run `kill {}`; nothing acknowledged is lost", owner.pid),
+        ),
         (_, Ok(owner)) => ok(name, format!("process {} answers", owner.pid)),
         (Ok(_), Err(_)) if config.url.is_some() => ok(name, "it answers"),
         (Ok(_), Err(_)) if health.exists => ok(name, "none was running; one started on demand"),
         (Ok(_), Err(_)) => ok(name, "none yet; started on demand"),
     }
+}
+
+/// Whether a process runs other bytes than this one, where the system shows them: a program that
+/// was replaced is still run by a process that began before.
+fn runs_another_build(pid: u64) -> bool {
+    let places = ["/proc/self/exe".to_owned(), format!("/proc/{pid}/exe")];
+    let [own, other] = places.each_ref().map(|path| files::identity(Path::new(path)).ok());
+    if own.is_none() || own == other {
+        return false;
+    }
+    let read = |path: String| files::read(Path::new(&path), PROGRAM_BYTES_MAX).ok();
+    let [own, other] = places.map(read);
+    own.zip(other).is_some_and(|(own, other)| own != other)
 }
 
 fn space(health: &Health) -> Check {
@@ -289,7 +318,27 @@ fn installed(
             fail(name, format!("{}: no program {program:?}", path.display()), install)
         }
         (Some((path, program)), None) => ok(name, format!("{} runs {program}", path.display())),
-        (None, None) => ok(name, "not installed"),
+        (None, None) => ok(name, NOT_INSTALLED),
+    }
+}
+
+/// Whether hooks that are set up ever recorded something, and when they did last.
+fn fired(agent: Agent, found: Check, health: &Health) -> Check {
+    if found.state != State::Ok || found.found == NOT_INSTALLED || health.sessions.is_err() {
+        return found;
+    }
+    match (health.hooks.get(agent.as_str()), agent) {
+        (Some(at), _) => ok(found.name, format!("{}; last recorded {at}", found.found)),
+        (None, Agent::Codex) => warn(
+            found.name,
+            format!("{}; none recorded anything yet", found.found),
+            "start codex and trust the hooks once under /hooks: it runs none before",
+        ),
+        (None, Agent::ClaudeCode) => warn(
+            found.name,
+            format!("{}; none recorded anything yet", found.found),
+            "start claude once; /hooks shows whether it runs them",
+        ),
     }
 }
 

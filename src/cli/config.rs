@@ -14,6 +14,7 @@ use url::Url;
 use super::{
     common::Common,
     embedder::EmbedderSource,
+    foreign,
     interfaces::Interfaces,
     keys::{self, KeySource},
     layers::{self, text_of},
@@ -192,6 +193,10 @@ impl Config {
         let base = file.as_deref().and_then(Path::parent).filter(|_| from_file);
         let given = |name: &str| one(name).and_then(|found| found.value.clone());
         let keys = KeySource::of(environment, path("key_file"), given("key_command"))?;
+        if url.is_empty() {
+            foreign::check_key(environment, keys.are_given())?;
+        }
+        let files_roots = roots(one("files_roots"), environment);
         Ok(Self {
             data_dir: place(&data_dir, base, environment),
             lock_rule: lock_rule(&typed)?,
@@ -202,8 +207,8 @@ impl Config {
             checkpoint_every: lasts(&typed, "checkpoint_interval", "600s")?,
             max_steps: number("max_steps", "a whole number, 0 for no limit")?,
             search: search(&typed)?,
-            restore: restore(&typed)?,
-            files_roots: roots(one("files_roots"), environment),
+            restore: restore(&typed, &files_roots)?,
+            files_roots,
             extractors: extractors(&typed)?,
             embedder: EmbedderSource::parse(&typed, path("embedder_key_file"))?,
             monitor: monitor(&typed)?,
@@ -323,7 +328,7 @@ fn extractors(typed: &Typed<'_>) -> Result<Vec<Extractor>, ConfigError> {
 }
 
 /// The settings of a restore.
-fn restore(typed: &Typed<'_>) -> Result<RestoreOptions, ConfigError> {
+fn restore(typed: &Typed<'_>, files_roots: &[PathBuf]) -> Result<RestoreOptions, ConfigError> {
     let threshold = typed("context_threshold", "a whole number from 0 to 10", &|text| {
         text.parse::<u8>().is_ok_and(|threshold| threshold <= 10)
     })?;
@@ -334,6 +339,7 @@ fn restore(typed: &Typed<'_>) -> Result<RestoreOptions, ConfigError> {
     Ok(RestoreOptions {
         threshold: threshold.parse().unwrap_or(usual.threshold),
         items_max: items.parse().unwrap_or(usual.items_max),
+        files_roots: files_roots.iter().map(|root| root.display().to_string()).collect(),
     })
 }
 

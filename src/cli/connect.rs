@@ -59,8 +59,10 @@ pub(super) fn client(config: &Config, environment: &Environment) -> Outcome<Clie
 }
 
 /// What a front end does where the files are.
-pub(super) fn local(config: &Config) -> Outcome<Local> {
-    let local = Local { files_roots: config.files_roots.clone(), ..Local::default() };
+pub(super) fn local(config: &Config, environment: &Environment) -> Outcome<Local> {
+    let worktree = project(environment).and_then(|project| project.worktree);
+    let files_roots = config.files_roots.clone();
+    let local = Local { files_roots, worktree, ..Local::default() };
     // Without extractors no text leaves, and the rules are not needed.
     Ok(match config.extractors.is_empty() {
         true => local,
@@ -152,6 +154,12 @@ fn own(config: &Config, socket: &Path) -> Outcome {
     Ok(())
 }
 
+/// Whether there is an owner, or a server, that a command does not have to start.
+pub(super) fn has_owner(config: &Config) -> bool {
+    config.url.is_some()
+        || socket(config).is_ok_and(|socket| matches!(files::look(&socket.path), Ok(Some(_))))
+}
+
 /// The owner of the data directory, as it is.
 pub(super) fn owner_target(config: &Config, start: Option<Start>) -> Outcome<OwnerTarget> {
     let socket = socket(config)?;
@@ -203,6 +211,9 @@ fn arguments(config: &Config) -> Vec<OsString> {
     arguments.push("--log".into());
     // It has no terminal: by default its log file gets warnings only.
     arguments.push(config.log_chosen().unwrap_or("warn").into());
+    if !config.restore.files_roots.is_empty() {
+        arguments.extend(["--files-roots".into(), config.restore.files_roots.join(":").into()]);
+    }
     if let Some(file) = &config.file {
         arguments.push("--config".into());
         arguments.push(file.into());

@@ -86,8 +86,13 @@ async fn tell(stage: &Stage, screen: &mut Screen) -> Outcome {
     step(screen, 1, &format!("a server owns a new data directory (process {pid})"))?;
 
     let client = Client::new(Target::Server(server.url.clone()), connect::random_text())?;
-    let source =
-        Source { reader: Box::new(SAMPLE.as_bytes()), name: SESSION.to_owned(), session: None };
+    let source = Source {
+        reader: Box::new(SAMPLE.as_bytes()),
+        name: SESSION.to_owned(),
+        session: None,
+        results: Box::new(|_| None),
+        around: None,
+    };
     let report = import::import(&client, source, &mut |_| {}).await?;
     let (records, added) = (report.records, report.added);
     step(screen, 2, &format!("a conversation of {records} messages is imported: {added} events"))?;

@@ -58,8 +58,38 @@ const IN_OWN_WORDS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Members of a request that a flag names in its words.
-const OF_A_WINDOW: [&str; 2] = ["tokens_max", "transforms[]"];
+/// Members of a request whose flags have other names.
+const FLAGS: [(&str, &[&str]); 9] = [
+    ("tokens_max", &["--tokens-max", "--tokens", "--context-tokens"]),
+    ("transforms[]", &["--transform"]),
+    ("types[]", &["--types", "--type"]),
+    ("types", &["--type"]),
+    ("kinds", &["--kind"]),
+    ("wait_ms", &["--wait"]),
+    ("after", &["--since"]),
+    ("before", &["--until"]),
+    ("at", &["--to"]),
+];
+
+/// The flag that was typed for a member of a request.
+fn flag_of(member: &str) -> Option<String> {
+    let usual = format!("--{}", member.trim_end_matches("[]").replace('_', "-"));
+    let others = FLAGS.iter().find(|(known, _)| *known == member);
+    let others =
+        others.into_iter().flat_map(|(_, flags)| flags.iter().map(|flag| (*flag).to_owned()));
+    let typed: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let is_typed = |flag: &String| {
+        typed.iter().any(|word| word == flag || word.starts_with(&format!("{flag}=")))
+    };
+    std::iter::once(usual).chain(others).find(is_typed)
+}
+
+/// The flag that a refusal is about, where the request itself is wrong.
+fn wrong_flag(refusal: &crate::client::Refusal) -> Option<String> {
+    field(refusal).filter(|_| refusal.code == "invalid_request").and_then(flag_of)
+}
+
 /// Exit code of a verb that did what was asked.
 pub(super) const DONE: u8 = 0;
 /// Exit code of a wrong command line or configuration.
@@ -82,7 +112,15 @@ impl Failure {
                           --token-file (mode 0600); the server's operator makes one with \
                           `sessionlog tokens create`";
             refusal.reword(message, Some(action.to_owned()));
-        } else if let Some(action) = refusal.action() {
+            return self;
+        }
+        if let Some(flag) = wrong_flag(refusal) {
+            let member = field(refusal).unwrap_or_default();
+            let message = refusal.message.strip_prefix(member).map(|rest| format!("{flag}{rest}"));
+            let action = refusal.action().map(str::to_owned);
+            refusal.reword(message.unwrap_or_else(|| refusal.message.clone()), action);
+        }
+        if let Some(action) = refusal.action() {
             let put = |action: String, (said, flag): &(&str, &str)| action.replace(said, flag);
             let action = IN_OWN_WORDS.iter().fold(action.to_owned(), put);
             refusal.reword(refusal.message.clone(), Some(action));
@@ -96,7 +134,7 @@ impl Failure {
             Self::Client(ClientError::Refused(refusal))
             | Self::Import(ImportError::Client(ClientError::Refused(refusal))) => {
                 match refusal.status {
-                    _ if field(refusal).is_some_and(|name| OF_A_WINDOW.contains(&name)) => USAGE,
+                    _ if wrong_flag(refusal).is_some() => USAGE,
                     404 | 410 => NOT_FOUND,
                     423 if refusal.code == "session_damaged" => DAMAGED,
                     _ => REFUSED,

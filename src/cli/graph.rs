@@ -20,8 +20,11 @@ use super::{
 use crate::{
     client::Client,
     verbs::{
-        AtEntity, InWorkspace, NoQuery,
-        graph::{Analyse, AnalyseQuery, FindEntities, FindRelationships, PutEntity, Relate},
+        AtEntity, AtRelation, InWorkspace, NoQuery,
+        graph::{
+            Analyse, AnalyseQuery, FindEntities, FindRelationships, PutEntity, Relate,
+            RemoveEntity, Unrelate,
+        },
     },
     wire::graph::{
         AnalyticsAnswer, Entity, EntityQueryRequest, RelateRequest, RelationQueryRequest,
@@ -41,10 +44,11 @@ const BAR_COLUMNS: u64 = 30;
 const DAYS_MAX: usize = 14;
 
 pub(super) async fn run(client: &Client, wanted: args::Graph, screen: &mut Screen) -> Outcome {
-    let place = InWorkspace { workspace: wanted.workspace.clone() };
+    let workspace = wanted.workspace.unwrap_or_default();
+    let place = InWorkspace { workspace: workspace.clone() };
     let properties = wanted.properties.clone().unwrap_or_default();
     if let Some((kind, id)) = wanted.upsert {
-        let place = AtEntity { workspace: wanted.workspace, kind, id };
+        let place = AtEntity { workspace, kind, id };
         let asked = UpsertRequest { properties };
         let kept = client.call::<PutEntity>(&place, &NoQuery {}, &asked).await?;
         return written("entity", &kept, screen);
@@ -54,6 +58,20 @@ pub(super) async fn run(client: &Client, wanted: args::Graph, screen: &mut Scree
         let asked = RelateRequest { kind, from_id, to_id, properties };
         let kept = client.call::<Relate>(&place, &NoQuery {}, &asked).await?;
         return written("relation", &kept, screen);
+    }
+    if let Some(name) = &wanted.remove {
+        // No id of a relation has a type before it.
+        let kept = match args::entity(name) {
+            Ok((kind, id)) => {
+                let place = AtEntity { workspace, kind, id };
+                client.call::<RemoveEntity>(&place, &NoQuery {}, &()).await?
+            }
+            Err(_) => {
+                let place = AtRelation { workspace, relation: name.clone() };
+                client.call::<Unrelate>(&place, &NoQuery {}, &()).await?
+            }
+        };
+        return written("removed", &kept, screen);
     }
     let number = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
     let wait_ms = wanted.wait.unwrap_or(WAIT).as_millis();

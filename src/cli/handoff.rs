@@ -1,7 +1,7 @@
 //! `handoff`: saves a session, restores one in a session that continues it, lists the chain. It
 //! must not choose a session or what is given of it.
 
-use std::{io::Read as _, path::Path};
+use std::{io::Read as _, path::PathBuf};
 
 use serde::Deserialize as _;
 
@@ -10,6 +10,7 @@ use super::{
     config::Config,
     connect,
     failure::{Failure, Outcome},
+    place::is_own,
     readable::{Paper, words::many},
     screen::{Screen, Tone, instant, one_line, printable},
     values::Environment,
@@ -38,31 +39,16 @@ pub(super) async fn run(
     match wanted.verb {
         HandoffVerb::Save(wanted) => save(client, wanted, settings, screen).await,
         HandoffVerb::Restore(wanted) => restore(client, wanted, settings, screen).await,
-        HandoffVerb::Chain(wanted) => chain(client, wanted, settings, screen).await,
+        HandoffVerb::Chain(wanted) => chain(client, wanted, screen).await,
     }
 }
 
 /// The configuration, and the environment.
 type Settings<'a> = (&'a Config, &'a Environment);
 
-/// Whether a workspace is the working directory, or a directory above it in its repository.
-fn is_own(workspace: &str, environment: &Environment) -> bool {
-    let Some(project) = connect::project(environment) else { return false };
-    let top = project.root.as_deref().unwrap_or(&project.directory);
-    let mut own = project.directory.ancestors().take_while(|path| path.starts_with(top));
-    own.any(|path| path == Path::new(workspace))
-}
-
-/// The named workspace, or that of the working directory.
-fn workspace(named: Option<String>, environment: &Environment) -> Outcome<InWorkspace> {
-    let here = || {
-        let project = connect::project(environment).filter(|project| !project.shared);
-        project.map(|project| project.workspace())
-    };
-    let workspace = named.or_else(here).ok_or_else(|| {
-        Failure::Usage("this directory is no project: name the workspace".to_owned())
-    })?;
-    Ok(InWorkspace { workspace })
+/// The workspace, which [`place::resolve`] has set.
+fn workspace(named: Option<String>) -> InWorkspace {
+    InWorkspace { workspace: named.unwrap_or_default() }
 }
 
 async fn save(
@@ -71,7 +57,7 @@ async fn save(
     settings: Settings<'_>,
     screen: &mut Screen,
 ) -> Outcome {
-    let place = workspace(wanted.workspace, settings.1)?;
+    let place = workspace(wanted.workspace);
     let mut asked: SaveRequest = match &wanted.from {
         None => SaveRequest::default(),
         Some(path) => {
@@ -88,18 +74,20 @@ async fn save(
     };
     asked.session_id = wanted.session.map(|session| session.to_string()).or(asked.session_id);
     asked.conversation_context = wanted.context.or(asked.conversation_context);
-    let files = wanted
-        .files
-        .iter()
-        .map(|path| NewFile { path: path.display().to_string(), ..NewFile::default() });
+    let is_own = is_own(&place.workspace, settings.1);
+    // In a workspace of its own a path that is typed belongs to the working directory.
+    let whole = |path: &PathBuf| std::path::absolute(path).ok().filter(|_| is_own);
+    let typed = |path: &PathBuf| whole(path).unwrap_or_else(|| path.clone()).display().to_string();
+    let files = wanted.files.iter().map(typed);
+    let files = files.map(|path| NewFile { path, ..NewFile::default() });
     asked.file_references.extend(files);
-    let local = connect::local(settings.0)?;
+    let local = connect::local(settings.0, settings.1)?;
     let mut tree = serde_json::to_value(&asked).map_err(std::io::Error::from)?;
-    local.hash(&place.workspace, is_own(&place.workspace, settings.1), &mut tree, false);
+    local.hash(&place.workspace, is_own, &mut tree, false);
     let said = saved_texts(&tree, false);
     let asked: SaveRequest = SaveRequest::deserialize(&tree).map_err(std::io::Error::from)?;
     let mut saved = client.call::<Save>(&place, &NoQuery {}, &asked).await?;
-    saved.notices = local.extract(client, &place.workspace, &said).await;
+    saved.notices.extend(local.extract(client, &place.workspace, &said).await);
     if screen.json {
         return Ok(screen.print(&saved)?);
     }
@@ -117,7 +105,7 @@ async fn restore(
     settings: Settings<'_>,
     screen: &mut Screen,
 ) -> Outcome {
-    let place = workspace(wanted.workspace, settings.1)?;
+    let place = workspace(wanted.workspace);
     let asked = RestoreRequest {
         session_id: wanted.session.map(|session| session.to_string()),
         successor_id: None,
@@ -129,7 +117,7 @@ async fn restore(
         create: wanted.look.then_some(false),
         explain: wanted.explain,
     };
-    let local = connect::local(settings.0)?;
+    let local = connect::local(settings.0, settings.1)?;
     let found = client.call::<RestoreWork>(&place, &NoQuery {}, &asked).await?;
     let mut tree = serde_json::to_value(&found).map_err(std::io::Error::from)?;
     let is_own = is_own(&place.workspace, settings.1);
@@ -176,13 +164,8 @@ fn tell(found: &RestoredAnswer, paper: &mut Paper) {
     }
 }
 
-async fn chain(
-    client: &Client,
-    wanted: args::ChainOf,
-    settings: Settings<'_>,
-    screen: &mut Screen,
-) -> Outcome {
-    let place = workspace(wanted.workspace, settings.1)?;
+async fn chain(client: &Client, wanted: args::ChainOf, screen: &mut Screen) -> Outcome {
+    let place = workspace(wanted.workspace);
     let query = ChainQuery { session: wanted.session.map(|session| session.to_string()) };
     let found = client.call::<GetChain>(&place, &query, &()).await?;
     if screen.json {

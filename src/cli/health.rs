@@ -1,7 +1,7 @@
 //! `status`: the store and its installation, through its interfaces. It must not change anything;
 //! `doctor`, which asks the same, starts an owner where none runs.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use serde_json::{Value, json};
 
@@ -15,8 +15,9 @@ use super::{
     values::Environment,
 };
 use crate::{
-    client::{Client, ClientError, OwnerReport},
+    client::{Client, ClientError, OwnerReport, Request},
     env::{Env, files},
+    event::kinds,
     store::local::key_report,
     verbs::{Nowhere, sessions},
 };
@@ -33,6 +34,8 @@ pub(super) struct Health {
     pub(super) owner: Result<OwnerReport, ClientError>,
     /// How many sessions there are and when the newest was written to, once an owner answered.
     pub(super) sessions: Result<(u64, Option<String>), String>,
+    /// When hooks of a program recorded something last, by the program's name.
+    pub(super) hooks: BTreeMap<String, String>,
     pub(super) bytes_on_disk: u64,
     /// How many of them are the journal's files.
     bytes_of_journal: u64,
@@ -53,11 +56,19 @@ impl Health {
         let inside = |name: &str| files::look(&config.data_dir.join(name)).ok().flatten();
         let exists = here && ["STORE", "journal"].into_iter().any(|name| inside(name).is_some());
         let owner = runtime.block_on(client.owner());
+        let mut hooks = BTreeMap::new();
         let sessions = match exists || !here {
             true if here && !starts && matches!(owner, Err(ClientError::Unreachable { .. })) => {
                 Err("no owner runs; `sessionlog sessions` starts one and lists them".to_owned())
             }
-            true => runtime.block_on(count(&client)).map_err(|failure| failure.to_string()),
+            true => {
+                let counted = runtime.block_on(count(&client));
+                let counted = counted.map_err(|failure| failure.to_string());
+                counted.map(|(count, newest, latest)| {
+                    hooks = runtime.block_on(fired(&client, latest));
+                    (count, newest)
+                })
+            }
             false => Ok((0, None)),
         };
         runtime.shutdown_background();
@@ -66,8 +77,13 @@ impl Health {
             exists,
             owner,
             sessions,
-            bytes_on_disk: if here { bytes_below(&config.data_dir) } else { 0 },
-            bytes_of_journal: if here { bytes_below(&config.data_dir.join("journal")) } else { 0 },
+            hooks,
+            bytes_on_disk: if exists { bytes_below(&config.data_dir) } else { 0 },
+            bytes_of_journal: if exists {
+                bytes_below(&config.data_dir.join("journal"))
+            } else {
+                0
+            },
             free: directory.filter(|_| here).and_then(|path| files::free(path).ok()),
             keys: exists.then(|| keys(config)),
             last_error: if here { last_error(&config.data_dir.join("owner.log")) } else { None },
@@ -75,19 +91,52 @@ impl Health {
     }
 }
 
-/// The sessions, and when the newest was written to.
-async fn count(client: &Client) -> Outcome<(u64, Option<String>)> {
-    let (mut count, mut newest) = (0, None::<String>);
+/// The latest session of each program whose hooks made some: when it was written to, and its id.
+type Latest = BTreeMap<String, (String, String)>;
+
+/// When hooks of each program recorded something last.
+async fn fired(client: &Client, latest: Latest) -> BTreeMap<String, String> {
+    const KINDS: [&str; 6] = [
+        kinds::SESSION_STATUS_RUNNING,
+        kinds::SESSION_STATUS_IDLE,
+        kinds::SESSION_STATUS_TERMINATED,
+        kinds::USER_MESSAGE,
+        kinds::AGENT_TOOL_USE,
+        kinds::AGENT_TOOL_RESULT,
+    ];
+    let mut fired = BTreeMap::new();
+    for (program, (_, session)) in latest {
+        let request = Request::get(format!("/v1/sessions/{session}/events"));
+        let request = request.query("order", "desc").query("limit", 50);
+        let request = KINDS.iter().fold(request, |asked, kind| asked.query("types[]", kind));
+        let answer = client.json(request).await.unwrap_or_default();
+        let text = |event: &Value, name: &str| Some(event.get(name)?.as_str()?.to_owned());
+        let of_hook = |event: &&Value| text(event, "id").is_some_and(|id| id.starts_with("hook_"));
+        let last = answer.get("data").and_then(Value::as_array).into_iter().flatten();
+        let last = last.into_iter().find(of_hook).and_then(|event| text(event, "created_at"));
+        fired.extend(last.map(|at| (program, at)));
+    }
+    fired
+}
+
+/// The sessions, when the newest was written to, and the latest that hooks made.
+async fn count(client: &Client) -> Outcome<(u64, Option<String>, Latest)> {
+    let (mut count, mut newest, mut latest) = (0, None::<String>, Latest::new());
     let mut query = sessions::ListQuery { limit: Some(1_000), ..Default::default() };
     loop {
         let list = client.call::<sessions::List>(&Nowhere {}, &query, &()).await?;
         for session in list.data {
             count += 1;
+            if let Some(program) = session.metadata.get("client") {
+                let written = (session.updated_at.clone(), session.id.clone());
+                let known = latest.entry(program.clone()).or_default();
+                *known = written.max(known.clone());
+            }
             newest = newest.max(Some(session.updated_at));
         }
         query.page = list.next_page;
         if query.page.is_none() {
-            return Ok((count, newest));
+            return Ok((count, newest, latest));
         }
     }
 }

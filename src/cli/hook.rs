@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     client::Client,
-    env::{Clock as _, clock::SystemClock, entropy::SystemEntropy, files},
+    env::{Clock as _, clock::SystemClock, entropy::SystemEntropy, files, parents},
     event::Timestamp,
     hook::{Admission, Done, Drained, Hook, Input, Keys, Payload, Spool, Transcripts, drain, tail},
     import::{Program, tail as lines},
@@ -68,7 +68,7 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
     let payload = Payload::read(&input, &secrets).map_err(io::Error::other)?;
     let directory = environment.text(PROJECT);
     let secrets = Arc::new(secrets);
-    let (mut gap, mut past) = (None, None);
+    let (mut gap, mut past, mut withholds) = (None, None, None);
     let payload = match &known {
         Ok(config) => {
             let who = payload.who(directory.as_deref());
@@ -77,6 +77,9 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
                 Admission::Admitted(before) => gap = before,
             }
             past = Some(config.gate.past(&who));
+            let (gate, directory) = (config.gate.clone(), payload.directory().map(str::to_owned));
+            withholds =
+                Some(move |input: &Value| gate.withholds(Some(input), directory.as_deref()));
             payload.withheld(&config.gate)
         }
         // There is no place to record it.
@@ -95,10 +98,11 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
         spent: clock.monotonic().saturating_sub(begun),
         clock: Arc::new(clock),
         entropy: Arc::new(SystemEntropy),
-        transcripts: transcripts(Arc::clone(&secrets), past),
+        transcripts: transcripts(Arc::clone(&secrets), past, withholds),
         // It is recorded, and may be named after a secret like any other text.
         directory: directory.map(|directory| secrets.masked(&directory).into_text()),
         secrets,
+        process: parents::names(),
         home: environment.text("HOME").map(PathBuf::from),
         wait: config.as_ref().map_or(Duration::ZERO, |config| config.hook_wait),
         tokens_max: config.as_ref().map_or(0, |config| config.hook_tokens),
@@ -113,16 +117,17 @@ fn record(common: &Common, environment: &Environment, screen: &mut Screen) -> Ou
 }
 
 /// Reads transcripts: of the lines that may be read, without the secrets in them.
-fn transcripts<F>(secrets: Arc<Recogniser>, past: Option<F>) -> Transcripts
+fn transcripts<F, W>(secrets: Arc<Recogniser>, past: Option<F>, withholds: Option<W>) -> Transcripts
 where
     F: Fn(Option<Timestamp>, Option<&str>) -> bool + Send + Sync + 'static,
+    W: Fn(&Value) -> bool + Send + Sync + 'static,
 {
-    let secrets = Arc::new((secrets, past));
+    let secrets = Arc::new((secrets, past, withholds));
     Box::new(move |path, is_codex| {
         let Some(mut file) = files::open_own(Path::new(path))? else { return Ok(None) };
         let rules = Arc::clone(&secrets);
         Ok(Some(Box::new(move |ask| {
-            let (secrets, past) = &*rules;
+            let (secrets, past, withholds) = &*rules;
             let program = if is_codex { Program::Codex } else { Program::ClaudeCode };
             let may_read =
                 |at, directory: Option<&str>| past.as_ref().is_some_and(|past| past(at, directory));
@@ -141,7 +146,12 @@ where
                 _ => Map::new(),
             };
             let events = read.events.iter().filter_map(|event| serde_json::from_str(event).ok());
-            Ok(tail::Tail { place, branch: read.branch, events: events.collect() })
+            let (branch, prompts) = (read.branch, read.prompts);
+            let mut events: Vec<Value> = events.collect();
+            let withholds =
+                |input: &Value| withholds.as_ref().is_none_or(|withholds| withholds(input));
+            tail::withhold(&mut events, &withholds);
+            Ok(tail::Tail { place, branch, events, prompts })
         })))
     })
 }

@@ -192,7 +192,7 @@ impl<'a> Job<'a> {
             };
             arguments.extend([flag.to_owned(), value]);
         }
-        Ok(Command { program, arguments })
+        Ok(Command { program, arguments, allows_reads: self.wanted.allow_reads })
     }
 
     /// Where it is kept what a file was before.
@@ -298,6 +298,11 @@ impl<'a> Job<'a> {
         let installed = changes.iter().any(|change| change.kept.is_some());
         let next = match (installed, self.agent) {
             (false, _) => "Sessions that were recorded stay: `sessionlog sessions` lists them.",
+            (true, Agent::ClaudeCode) if !self.wanted.allow_reads => {
+                "Start claude: /hooks shows the hooks, /mcp the tools; `sessionlog sessions` what \
+                 was recorded. It asks before each call of a tool; with --allow-reads it does not \
+                 for those that only read."
+            }
             (true, Agent::ClaudeCode) => {
                 "Start claude: /hooks shows the hooks, /mcp the tools; `sessionlog sessions` what \
                  was recorded."

@@ -58,7 +58,7 @@ impl KeySource {
         let source = Self { current: key(current)?, previous: key(previous)?, file, command };
         let given = [source.current.is_some(), source.file.is_some(), source.command.is_some()];
         let twice = given.into_iter().filter(|given| *given).count() > 1;
-        let alone = source.previous.is_some() && !given.contains(&true);
+        let alone = source.previous.is_some() && !source.are_given();
         if twice || alone {
             let problem = if twice { "two of them are set" } else { "only the one before is set" };
             return Err(ConfigError::Key {
@@ -67,6 +67,11 @@ impl KeySource {
             });
         }
         Ok(source)
+    }
+
+    /// Whether there is a place to read a key from.
+    pub(super) fn are_given(&self) -> bool {
+        self.current.is_some() || self.file.is_some() || self.command.is_some()
     }
 
     /// Reads the keys, and disables core dumps and tracing of this process.

@@ -18,7 +18,7 @@ use super::{
     settings::{PREFIX, SETTINGS, Setting},
     values::{ConfigError, DEFAULT, ENVIRONMENT, Environment, FILE, FLAG},
 };
-use crate::env::files;
+use crate::{env::files, wire::nearest};
 
 /// The variable that names the configuration file.
 const FILE_VARIABLE: &str = "SESSIONLOG_CONFIG";
@@ -195,7 +195,12 @@ fn unknown(name: String, source_name: String) -> ConfigError {
         .filter(|setting| !setting.is_hidden())
         .map(|setting| setting.name)
         .collect();
-    ConfigError::Unknown { name, source_name, known: known.join(", ") }
+    let meant = nearest(&name, known.iter().copied());
+    let known = match meant {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => format!("it has {}", known.join(", ")),
+    };
+    ConfigError::Unknown { name, source_name, known }
 }
 
 pub(super) fn text_of(value: &Value) -> Option<String> {

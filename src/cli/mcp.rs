@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     client::Client,
+    env::parents,
     event::SessionId,
     mcp::{StdioOptions, stdio},
     verbs::tools::Toolset,
@@ -30,7 +31,8 @@ pub(super) struct Mcp {
     /// Session for tool calls that name none
     #[arg(long, value_name = "S", value_parser = session, add = ids())]
     pub(super) session: Option<SessionId>,
-    /// Tool sets to offer, comma-separated: research (default), events, memory, workspace
+    /// Tool sets to offer, comma-separated: research (default), events, memory, graph,
+    /// workspace
     #[arg(long, value_name = "A,B")]
     pub(super) toolsets: Option<String>,
 }
@@ -59,13 +61,15 @@ pub(super) async fn run(
     // In a directory where unrelated programs run, sessions do not belong to one project.
     let project = connect::project(environment).filter(|project| !project.shared);
     let text = |path: &PathBuf| path.display().to_string();
+    let process = if wanted.session.is_none() { parents::names() } else { Vec::new() };
     let options = StdioOptions {
         session: wanted.session.or_else(|| of_harness(environment)),
+        process,
         connection: connect::random_text(),
-        directory: project.as_ref().map(|project| text(&project.directory)),
+        directory: project.as_ref().map(|project| text(&project.place())),
         root: project.as_ref().and_then(|project| project.root.as_ref()).map(text),
         toolsets,
-        local: connect::local(config)?,
+        local: connect::local(config, environment)?,
     };
     stdio(client, options).await.map_err(|error| Failure::Refused {
         code: "invalid_request",

@@ -18,6 +18,7 @@ mod demo;
 mod embedder;
 mod events;
 mod failure;
+mod foreign;
 mod fork;
 mod graph;
 mod handoff;
@@ -36,6 +37,7 @@ mod open;
 mod page;
 mod pager;
 mod pause;
+mod place;
 mod player;
 mod proxy;
 mod readable;
@@ -63,8 +65,9 @@ mod verify;
 mod view;
 mod why;
 mod work;
+mod workspace;
 
-use std::{io::Write as _, process::ExitCode};
+use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
 use clap::FromArgMatches as _;
 
@@ -85,7 +88,7 @@ pub fn run() -> ExitCode {
         return code;
     }
     let arguments = match reference::command()
-        .try_get_matches()
+        .try_get_matches_from(words_of_a_query(std::env::args_os().collect()))
         .and_then(|matches| Arguments::from_arg_matches(&matches))
     {
         Ok(arguments) => arguments,
@@ -147,6 +150,29 @@ fn print(error: &clap::Error) {
     } else {
         let _ = error.print();
     }
+}
+
+/// The arguments, of which those of `search` that begin with a hyphen and are no flag stand last,
+/// behind `--`: `-word` is a part of a query.
+fn words_of_a_query(arguments: Vec<OsString>) -> Vec<OsString> {
+    let is_search = arguments.iter().skip(1).any(|argument| argument == "search");
+    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    let is_left_out = |argument: &OsString| {
+        let text = argument.to_string_lossy();
+        let word = text.strip_prefix('-').filter(|word| !word.starts_with('-'));
+        // The short flags have no second letter: `-n5`.
+        word.and_then(|word| word.chars().nth(1)).is_some_and(|second| !second.is_ascii_digit())
+    };
+    if !is_search {
+        return arguments;
+    }
+    let (before, behind) = arguments.split_at(end);
+    let (words, flags): (Vec<_>, Vec<_>) = before.iter().cloned().partition(is_left_out);
+    if words.is_empty() {
+        return arguments;
+    }
+    let rest = behind.iter().skip(1).cloned();
+    flags.into_iter().chain([OsString::from("--")]).chain(words).chain(rest).collect()
 }
 
 /// Whether it is run as a hook of an agent's program: there, exit code 2 would block the agent.
@@ -212,7 +238,10 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     }
     if let Verb::Serve(serve) = &verb {
         return match Config::load(&common, environment) {
-            Ok(config) => serve::run(&config, serve.on_demand, screen),
+            Ok(config) => {
+                foreign::named(environment).for_each(|said| screen.note(said));
+                serve::run(&config, serve.on_demand, screen)
+            }
             Err(error) if serve.on_demand => serve::not_started(&error.into(), screen),
             Err(error) => Err(error.into()),
         };
@@ -245,6 +274,10 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     if !makes_store(&verb) {
         connect::look(&config)?;
     }
+    // What runs for long, and a command that starts an owner, is a start.
+    if matches!(&verb, Verb::Mcp(_) | Verb::Proxy(_)) || !connect::has_owner(&config) {
+        foreign::named(environment).for_each(|said| screen.note(said));
+    }
     let client = connect::client(&config, environment)?;
     runtime.block_on(hook::deliver_what_waits(&client, &config, environment, screen));
     let outcome = runtime.block_on(ask(client, verb, &config, environment, screen));
@@ -253,9 +286,16 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     outcome
 }
 
-/// Whether a verb makes a store where there is none; other verbs fail there.
+/// Whether a verb makes a store where there is none, as those do that may write its first session;
+/// other verbs fail there.
 fn makes_store(verb: &Verb) -> bool {
-    matches!(verb, Verb::Append(_) | Verb::Import(_) | Verb::Mcp(_) | Verb::Proxy(_))
+    match verb {
+        Verb::Append(_) | Verb::Import(_) | Verb::Mcp(_) | Verb::Proxy(_) => true,
+        Verb::Memory(memory) => memory.insert.is_some(),
+        Verb::Graph(graph) => graph.upsert.is_some(),
+        Verb::Handoff(handoff) => matches!(handoff.verb, args::HandoffVerb::Save(_)),
+        _ => false,
+    }
 }
 
 /// Runs a verb that asks a server.
@@ -266,6 +306,7 @@ async fn ask(
     environment: &Environment,
     screen: &mut Screen,
 ) -> Outcome {
+    place::resolve(&mut verb, environment)?;
     names::resolve(&client, &mut verb).await?;
     match verb {
         Verb::Sessions(sessions) => sessions::list(&client, sessions, screen).await,
@@ -277,6 +318,7 @@ async fn ask(
         Verb::Graph(wanted) => graph::run(&client, wanted, screen).await,
         Verb::Mark(wanted) => memory::mark(&client, wanted, screen).await,
         Verb::Handoff(wanted) => handoff::run(&client, wanted, (config, environment), screen).await,
+        Verb::Workspace(wanted) => workspace::run(&client, wanted, screen).await,
         Verb::Wake(wanted) => work::wake(&client, &wanted, screen).await,
         Verb::History(wanted) => work::history(&client, &wanted, screen).await,
         Verb::Why(wanted) => why::run(&client, &wanted, screen).await,
@@ -297,7 +339,9 @@ async fn ask(
         Verb::Rewind(wanted) => fork::rewind(&client, wanted, screen).await,
         Verb::Fork(wanted) => fork::fork(&client, wanted, screen).await,
         Verb::Diff(wanted) => fork::diff(&client, wanted, screen).await,
-        Verb::Import(import) => transfer::import(&client, import, screen).await,
+        Verb::Import(import) => {
+            transfer::import(&client, import, config, environment, screen).await
+        }
         Verb::Export(export) => transfer::export(&client, export, config, screen).await,
         Verb::Proxy(wanted) => proxy::run(client, wanted, config, environment).await,
         Verb::Mcp(wanted) => mcp::run(client, wanted, config, environment, screen).await,

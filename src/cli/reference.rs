@@ -31,6 +31,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "cursors",
             "mark",
             "handoff",
+            "workspace",
             "wake",
             "rename",
             "tag",

@@ -271,6 +271,10 @@ fn drawn(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     }
     table.set_header(heads.to_vec());
     table.add_rows(rows);
+    // The first column has what is copied into the next command.
+    if let Some(ids) = table.column_mut(0) {
+        ids.set_constraint(comfy_table::ColumnConstraint::ContentWidth);
+    }
     table.to_string()
 }
 

@@ -7,7 +7,7 @@ use super::{
     failure::Outcome,
     readable::{Paper, words::many},
     screen::{Screen, Tone, one_line, printable},
-    times::moment,
+    times::{moment, with_own_days},
 };
 use crate::{
     client::Client,
@@ -27,7 +27,7 @@ const LINE_CHARS: usize = 120;
 const QUOTES: [char; 4] = ['"', '“', '”', '„'];
 
 pub(super) async fn run(client: &Client, wanted: args::Search, screen: &mut Screen) -> Outcome {
-    let mut q = wanted.query.join(" ");
+    let mut q = with_own_days(&wanted.query.join(" "));
     let workspace = wanted.workspace.filter(|name| !is_named(name, &mut q));
     let asked = SearchBody {
         q,

@@ -138,7 +138,7 @@ fn service(
     let research = ResearchOptions { steps_max: config.max_steps, ..ResearchOptions::default() };
     let service = Service::new(store, Arc::clone(&env.clock)).with_research(research);
     let service = service.with_quotas(quotas).with_monitor(config.monitor);
-    let service = service.with_search(config.search).with_restoring(config.restore);
+    let service = service.with_search(config.search).with_restoring(config.restore.clone());
     match embedder.filter(|_| config.search.enabled) {
         Some((embedder, secrets)) => service.with_embedder(embedder, secrets, config.embedder.all),
         None => service,
@@ -211,7 +211,8 @@ async fn mark_changed(service: Service, every: Duration, stop: CancellationToken
 fn exporters() -> BTreeMap<String, Exporter> {
     let chat = |chat: Chat| {
         let export = move |events: Vec<Event>| {
-            let events: Vec<Members> = events.iter().filter_map(members).collect();
+            let paired = |event: &Event| members(&event.paired());
+            let events: Vec<Members> = events.iter().filter_map(paired).collect();
             Ok((import::to_messages(chat, &events) + "\n").into_bytes())
         };
         Arc::new(export) as Exporter

@@ -1,12 +1,12 @@
 //! The verbs on whole sessions: list, show, delete. It must not touch events.
 
 use super::{
-    answer::{state, tree},
+    answer::{agent, state, tree},
     args, consent,
     failure::Outcome,
     fork, memory,
     readable::{self, Paper},
-    screen::{Screen, Tone, counted, instant, one_line, size},
+    screen::{Screen, Tone, counted, instant, one_line, printable, size},
     table,
     times::{Times, moment},
     titles,
@@ -40,6 +40,7 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
     let mut left = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut query = sessions::ListQuery {
         order: Some(wanted.order.as_str().to_owned()),
+        sort: Some("updated".to_owned()),
         workspace: wanted.workspace,
         metadata: wanted
             .client
@@ -53,10 +54,22 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
         created_lt: wanted.until.as_deref().map(moment).transpose()?,
         ..sessions::ListQuery::default()
     };
+    let here = match wanted.here {
+        Some(here) if has_sessions(client, &here).await? => Some(here),
+        _ => None,
+    };
+    let mut elsewhere = false;
     let mut all = SessionList { data: Vec::new(), next_page: None };
     loop {
-        query.limit = Some(left.min(PAGE));
-        let list = client.call::<sessions::List>(&Nowhere {}, &query, &()).await?;
+        query.limit = Some(if here.is_some() { PAGE } else { left.min(PAGE) });
+        let mut list = client.call::<sessions::List>(&Nowhere {}, &query, &()).await?;
+        if here.is_some() {
+            let count = list.data.len();
+            let is_here = |one: &Session| one.workspace.is_none() || one.workspace == here;
+            list.data.retain(is_here);
+            elsewhere |= list.data.len() < count;
+            list.data.truncate(left);
+        }
         left = left.saturating_sub(list.data.len());
         all.data.extend(list.data);
         all.next_page = list.next_page;
@@ -79,12 +92,27 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
     let titles = titles::of(client, &sessions).await;
     if screen.terminal {
         let lines = table::lines(&sessions, &titles, screen.columns(), &screen.times());
-        return Ok(screen.lines(lines)?);
+        screen.lines(lines)?;
+    } else {
+        for (session, title) in sessions.iter().zip(&titles) {
+            screen.line(row(session, title, &screen.times()).join("\t"))?;
+        }
     }
-    for (session, title) in sessions.iter().zip(&titles) {
-        screen.line(row(session, title, &screen.times()).join("\t"))?;
+    if let Some(here) = here.filter(|_| elsewhere) {
+        let here = printable(&here);
+        screen.note(format!("Sessions of {here}, and of no workspace: --all lists the others."));
     }
     Ok(())
+}
+
+/// Whether a workspace has sessions.
+pub(super) async fn has_sessions(client: &Client, workspace: &str) -> Outcome<bool> {
+    let query = sessions::ListQuery {
+        workspace: Some(workspace.to_owned()),
+        limit: Some(1),
+        ..sessions::ListQuery::default()
+    };
+    Ok(!client.call::<sessions::List>(&Nowhere {}, &query, &()).await?.data.is_empty())
 }
 
 /// Lists what expired and what was deleted.
@@ -151,6 +179,8 @@ fn row(session: &Session, title: &str, times: &Times) -> Vec<String> {
         size(session.bytes),
         times.date(&session.updated_at),
         state(session).to_owned(),
+        one_line(session.workspace.as_deref().unwrap_or_default(), TITLE_CHARS),
+        agent(session).to_owned(),
         one_line(title, TITLE_CHARS),
     ]
 }

@@ -70,7 +70,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         "files_roots",
         "A:B",
-        "directories, beside a workspace's own, below which files of a restore are looked at",
+        "directories, beside a workspace's own, whose files a save may name and a restore looks at",
     )
     .nowhere(),
     Setting::new(

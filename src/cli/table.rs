@@ -4,16 +4,16 @@
 use std::collections::BTreeSet;
 
 use super::{
-    answer::state,
+    answer::{agent, state},
     columns::columns,
     screen::{Tone, one_line, size},
     times::Times,
 };
 use crate::wire::types::Session;
 
-/// Columns from which sizes are shown, and from which workspaces are.
-const WITH_SIZE: usize = 100;
-const WITH_WORKSPACE: usize = 140;
+/// Columns from which workspaces and agents are shown, and from which sizes are.
+const WITH_WORKSPACE: usize = 100;
+const WITH_SIZE: usize = 140;
 /// Columns that a title should have before ids are shortened.
 const TITLE_COLUMNS: usize = 24;
 /// Characters that a shortened id keeps at least, and beyond what makes it unique.
@@ -59,10 +59,15 @@ pub(super) fn lines(
     let updated = sessions.iter().map(|one| times.short(&one.updated_at));
     shown.push(Column::new("UPDATED", updated));
     shown.push(Column::new("STATE", sessions.iter().map(|one| state(one).to_owned())));
-    if width >= WITH_WORKSPACE {
+    let places: BTreeSet<_> = sessions.iter().map(|one| one.workspace.as_deref()).collect();
+    if width >= WITH_WORKSPACE || places.len() > 1 {
         let last = |one: &Session| one.workspace.as_ref()?.rsplit('/').next().map(str::to_owned);
         let workspaces = sessions.iter().map(|one| last(one).unwrap_or_default());
         shown.push(Column::new("WORKSPACE", workspaces));
+        let has_agents = sessions.iter().any(|one| !agent(one).is_empty());
+        if width >= WITH_WORKSPACE && has_agents {
+            shown.push(Column::new("AGENT", sessions.iter().map(|one| agent(one).to_owned())));
+        }
     }
     let taken = |shown: &[Column]| shown.iter().map(|one| one.width() + GUTTER).sum::<usize>();
     if taken(&shown) + TITLE_COLUMNS > width
@@ -150,9 +155,9 @@ mod tests {
                 assert!(columns(line) <= width, "{width}: {} {line}", columns(line));
             }
             let all: String = lines.into_iter().map(|(_, line)| line + "\n").collect();
-            assert_eq!(all.contains(ids[0]), width >= 100, "{width}: {all}");
-            assert_eq!(all.contains("SIZE"), width >= 100, "{width}: {all}");
-            assert_eq!(all.contains("work\n") || all.contains("work  "), width >= 140, "{all}");
+            assert_eq!(all.contains(ids[0]), width >= 120, "{width}: {all}");
+            assert_eq!(all.contains("SIZE"), width >= 140, "{width}: {all}");
+            assert_eq!(all.contains("work\n") || all.contains("work  "), width >= 100, "{all}");
         }
     }
 

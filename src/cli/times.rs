@@ -9,6 +9,7 @@ use super::{
 use crate::{
     env::{Clock as _, clock::SystemClock},
     event::Timestamp,
+    search::{in_zone, start_of},
 };
 
 const SECOND: i64 = 1_000_000;
@@ -119,18 +120,27 @@ pub(super) fn elapsed(micros: i64) -> String {
     }
 }
 
-/// An instant, or a duration before now, as an instant.
+/// An instant, the beginning of a day of this machine's zone, or a duration before now, as an
+/// instant.
 pub(super) fn moment(text: &str) -> Outcome<String> {
+    let now = SystemClock::new().now();
     let ago = duration(text).and_then(|ago| {
         let micros = i64::try_from(ago.as_micros()).ok()?;
-        Some(Timestamp(SystemClock::new().now().0.checked_sub(micros)?))
+        Some(Timestamp(now.0.checked_sub(micros)?))
     });
     let wrong = || {
-        let wanted = "an instant of RFC 3339, such as 2026-11-24T00:00:00Z, or a duration, such \
-                      as 7d";
+        let wanted = "an instant of RFC 3339, such as 2026-11-24T00:00:00Z, a day, such as \
+                      2026-11-24 or yesterday, or a duration, such as 7d";
         Failure::Usage(format!("{text:?} is not {wanted}"))
     };
-    ago.or_else(|| Timestamp::parse(text)).map(|at| at.to_string()).ok_or_else(wrong)
+    ago.or_else(|| start_of(text, now, &TimeZone::system()))
+        .map(|at| at.to_string())
+        .ok_or_else(wrong)
+}
+
+/// A query whose days are those of this machine's zone.
+pub(super) fn with_own_days(query: &str) -> String {
+    in_zone(query, SystemClock::new().now(), &TimeZone::system())
 }
 
 #[cfg(test)]

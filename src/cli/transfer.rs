@@ -1,12 +1,13 @@
 //! `import` and `export`: files to sessions and back. It must not know a format: import does.
 
 use std::{
+    collections::HashMap,
     io::{self, BufReader, Read},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
     args::{self, Format},
@@ -16,12 +17,14 @@ use super::{
     readable::markdown::Document,
     screen::{Screen, counted, printable},
     titles,
+    values::Environment,
 };
 use crate::{
     client::Client,
-    env::files,
-    event::SessionId,
-    import::{self, Chat, Members, Program, Report, Source, TranscriptLines},
+    env::{files, project::Project, sync::Mutex},
+    event::{SessionId, Timestamp, json::paired},
+    hook::{Gate, Who},
+    import::{self, Around, Chat, Members, Program, Report, Source, TranscriptLines},
     secrets::{Recogniser, Report as Taken},
     verbs::{InSession, NoQuery, sessions},
     wire::json::shown,
@@ -30,21 +33,69 @@ use crate::{
 /// Sessions that are named to a person at most.
 const NAMES_MAX: usize = 10;
 
+/// Where Claude Code keeps large results of a session.
+const RESULTS: &str = "tool-results";
+
 /// Lines that were left out and are named to a person, at most.
 const BAD_MAX: usize = 5;
 
-pub(super) async fn import(client: &Client, wanted: args::Import, screen: &mut Screen) -> Outcome {
+/// This machine, for transcripts of its programs: what hooks do not record is not imported.
+struct Here<'a> {
+    gate: &'a Gate,
+    home: Option<PathBuf>,
+    /// What may be recorded of a session in a directory.
+    past: Mutex<HashMap<(String, Option<String>), Past>>,
+}
+
+type Past = Box<dyn Fn(Option<Timestamp>, Option<&str>) -> bool + Send>;
+
+impl Around for Here<'_> {
+    fn may_record(&self, session: &str, at: Option<Timestamp>, directory: Option<&str>) -> bool {
+        let plain = directory.and_then(|path| files::canonical(Path::new(path)).ok());
+        let plain = plain.map(|path| path.display().to_string());
+        let mut known = self.past.lock();
+        let place = (session.to_owned(), directory.map(str::to_owned));
+        let past = known
+            .entry(place)
+            .or_insert_with(|| Box::new(self.gate.past(&Who::new(session, directory))));
+        past(at, directory) && past(at, plain.as_deref())
+    }
+
+    fn withholds(&self, input: &Value, directory: Option<&str>) -> bool {
+        self.gate.withholds(Some(input), directory)
+    }
+
+    fn workspace(&self, directory: &str) -> Option<String> {
+        let project = Project::of(Path::new(directory), self.home.as_deref());
+        (!project.shared).then(|| project.workspace())
+    }
+}
+
+pub(super) async fn import(
+    client: &Client,
+    wanted: args::Import,
+    config: &Config,
+    environment: &Environment,
+    screen: &mut Screen,
+) -> Outcome {
     if wanted.session.is_some() && wanted.files.len() > 1 {
         let message = "--session names one session: import one file at a time with it";
         return Err(Failure::Usage(message.to_owned()));
     }
+    let home = environment.text("HOME").map(PathBuf::from);
+    let here = Here { gate: &config.gate, home, past: Mutex::from(HashMap::new()) };
     let mut failed = false;
     let (mut skipped, mut there, mut named) = (0, 0, Vec::new());
     for path in &wanted.files {
         let input = open(path)?;
         let bar = progress_bar(path, input.bytes, screen);
-        let source =
-            Source { reader: input.reader, name: stem(path), session: wanted.session.clone() };
+        let source = Source {
+            reader: input.reader,
+            name: stem(path),
+            session: wanted.session.clone(),
+            results: Box::new(|named| result_beside(path, named)),
+            around: Some(&here),
+        };
         let mut progress = |now: import::Progress| {
             bar.set_position(now.bytes);
             bar.set_message(format!("{} events", now.events));
@@ -90,6 +141,27 @@ impl Read for Stdin {
     }
 }
 
+/// Bytes of a result at most that is kept beside a transcript.
+const RESULT_BYTES_MAX: u64 = 64 << 20;
+
+/// A result that Claude Code kept in `SESSION/tool-results` beside the transcript of that session.
+/// Of the path that a line names only the last part is used: others may have written the line.
+fn result_beside(transcript: &Path, named: &str) -> Option<String> {
+    let mut parts = Path::new(named).components().rev();
+    let name = parts.next()?.as_os_str().to_str()?;
+    let folder = parts.next()?.as_os_str();
+    let session = transcript.file_stem()?.to_str()?;
+    if folder != RESULTS || parts.next()?.as_os_str() != session {
+        return None;
+    }
+    let directory = transcript.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    let found = files::read_within(directory, &[session, RESULTS, name], RESULT_BYTES_MAX);
+    let bytes = found.ok()??;
+    let text = String::from_utf8_lossy(&bytes);
+    Some(Recogniser::of_private_spans().masked(&text).into_text())
+}
+
 fn stem(path: &Path) -> String {
     match path.file_stem().and_then(|stem| stem.to_str()) {
         Some("-") | None => "stdin".to_owned(),
@@ -131,6 +203,9 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
             "known": report.known,
             "left_out": { "lines": report.bad.count(), "conversations": report.skipped.count() },
             "bad_lines": bad.collect::<Vec<Value>>(),
+            "mended_lines": report.mended.count(),
+            "results_missing": report.results_missing,
+            "kept_out": report.kept_out,
             "torn": report.torn,
             "beside": report.beside.as_ref().map(|(recorded, transcript)| {
                 json!({ "recorded": recorded.as_str(), "transcript": transcript.as_str() })
@@ -161,6 +236,13 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
              in {transcript}"
         ));
     }
+    notes(path, report, screen);
+    Ok(())
+}
+
+/// What was not taken as it is in the file.
+fn notes(path: &Path, report: &Report, screen: &Screen) {
+    let name = path.display();
     // Whole conversations come last, after every file.
     for bad in report.bad.named().iter().take(BAD_MAX) {
         let problem = printable(&bad.problem);
@@ -172,12 +254,28 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
             "{name}: {more} more lines were left out; --json names the first {first}"
         ));
     }
+    for mended in report.mended.named().iter().take(BAD_MAX) {
+        screen.note(format!("{name}: line {}: {}", mended.line, printable(&mended.problem)));
+    }
+    if report.results_missing > 0 {
+        let results = amount(report.results_missing, "result");
+        screen.note(format!(
+            "{name}: {results} kept in {RESULTS} beside the transcript were not there: of each the \
+             beginning is known"
+        ));
+    }
+    if report.kept_out > 0 {
+        let lines = amount(report.kept_out, "line");
+        screen.note(format!(
+            "{name}: {lines} left out: recording was paused or off then, or what they are about is \
+             excluded"
+        ));
+    }
     if report.torn {
         screen.note(format!(
             "{name}: the last line is incomplete and was left out; import again once it is whole"
         ));
     }
-    Ok(())
 }
 
 pub(super) async fn export(
@@ -230,7 +328,8 @@ async fn written(
     let mut events = Vec::new();
     while let Some(page) = pages.next().await? {
         tell_missing(&page, screen);
-        events.extend(page.events.iter().filter_map(|event| Members::read(event.get()).ok()));
+        let read = |event: &RawValue| Members::read(&paired(event.get())).ok();
+        events.extend(page.events.iter().filter_map(|event| read(event)));
     }
     for line in import::to_chat(chat, &wanted.session, &metadata, &events) {
         screen.line(on_one_line(&line))?;

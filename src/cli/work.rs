@@ -14,6 +14,7 @@ use super::{
     failure::{Failure, Outcome},
     readable::{self, Paper},
     screen::{Screen, Tone, counted, instant, one_line, printable},
+    sessions::has_sessions,
 };
 use crate::{
     client::{Client, Request},
@@ -104,8 +105,15 @@ async fn list(client: &Client, wanted: args::Checkpoints, screen: &mut Screen) -
         screen.line("No checkpoints yet.")?;
         return Ok(());
     }
+    let is_named = |one: &Checkpoint| one.label.is_some() || one.done;
+    let named = all.iter().filter(|one| is_named(one)).count();
+    let hidden = if wanted.all || named == 0 { 0 } else { all.len() - named };
+    all.retain(|one| hidden == 0 || is_named(one));
     let rows = all.into_iter().map(row).collect();
     screen.table(&["CHECKPOINT", "AT", "MADE", "BY", "LABEL"], rows)?;
+    if hidden > 0 {
+        screen.note(format!("{hidden} more without a label: --all lists them."));
+    }
     Ok(())
 }
 
@@ -284,7 +292,11 @@ pub(super) async fn history(
     screen: &mut Screen,
 ) -> Outcome {
     let limit = wanted.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let query = HistoryQuery { workspace: wanted.workspace.clone(), limit };
+    let workspace = match &wanted.here {
+        Some(here) if has_sessions(client, here).await? => Some(here.clone()),
+        _ => wanted.workspace.clone(),
+    };
+    let query = HistoryQuery { workspace, limit };
     let answer = client.call::<History>(&Nowhere {}, &query, &()).await?;
     if screen.json {
         return Ok(screen.print(&answer)?);

@@ -64,6 +64,46 @@ pub fn open_regular(path: &Path) -> io::Result<Option<(impl Read + use<>, u64)>>
     Ok(about.is_file().then_some((file, about.len())))
 }
 
+/// Reads a regular file below a directory, through directories of these names, of at most that many
+/// bytes; `None` where one of them is not there, is a link, or is something else.
+///
+/// # Errors
+/// The error of the file system; `FileTooLarge` for a larger file.
+pub fn read_within(
+    directory: &Path,
+    names: &[&str],
+    bytes_max: u64,
+) -> io::Result<Option<Vec<u8>>> {
+    let Some((name, folders)) = names.split_last() else { return Ok(None) };
+    let is_name =
+        |name: &&str| !name.is_empty() && *name != "." && *name != ".." && !name.contains('/');
+    if !names.iter().all(is_name) {
+        return Ok(None);
+    }
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::CLOEXEC;
+    let (folder, file) =
+        (flags | rustix::fs::OFlags::DIRECTORY, flags | rustix::fs::OFlags::NONBLOCK);
+    let none = rustix::fs::Mode::empty();
+    let open = || {
+        let mut at = rustix::fs::open(directory, rustix::fs::OFlags::DIRECTORY, none)?;
+        for name in folders {
+            at = rustix::fs::openat(&at, *name, folder, none)?;
+        }
+        rustix::fs::openat(&at, *name, file, none)
+    };
+    let file = match open() {
+        Ok(file) => fs::File::from(file),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
+    read_open(file, bytes_max).map(Some)
+}
+
 /// What tells a changed file from an unchanged one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
@@ -354,7 +394,7 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
 /// Distinguishes a file from the one that its path named before: another file, or other content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    file: (u64, u64),
+    pub(super) file: (u64, u64),
     bytes: u64,
     written: (i64, i64),
     changed: (i64, i64),

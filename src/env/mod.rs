@@ -9,6 +9,7 @@ pub mod files;
 pub mod host;
 pub mod look;
 pub mod map;
+pub mod parents;
 pub mod planted;
 pub mod project;
 pub mod secrets;

@@ -1,6 +1,8 @@
-//! The project of a working directory: its repository, or the directory itself. A home directory
-//! and the root of the file system belong to no project: programs of every kind run there. It must
-//! not read a file.
+//! The project of a working directory: its repository, or the directory itself. A worktree that git
+//! linked to a repository belongs to that one's main checkout: it is thrown away when its branch is
+//! merged. A home directory and the root of the file system belong to no project: programs of every
+//! kind run there. It must not run git, nor believe a file of a worktree alone: it belongs to the
+//! repository that names it, too.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +10,21 @@ use super::files;
 
 /// What marks the root of a repository: a directory, or a file in a worktree and a submodule.
 const MARK: &str = ".git";
+/// Where a repository keeps what it knows of its worktrees.
+const WORKTREES: &str = "worktrees";
+/// Bytes of a file that names a path, and of the configuration of a repository.
+const PATH_BYTES_MAX: u64 = 8 << 10;
+const CONFIG_BYTES_MAX: u64 = 256 << 10;
 
 /// A working directory and its repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
     /// The working directory, without links where it exists.
     pub directory: PathBuf,
-    /// The root of the nearest repository that holds it.
+    /// The root of the nearest repository that holds it; of a worktree, that of the main checkout.
     pub root: Option<PathBuf>,
+    /// The root of the worktree that holds it, where git linked it to another directory.
+    pub worktree: Option<PathBuf>,
     /// Whether the working directory is the home directory or `/`.
     pub shared: bool,
 }
@@ -31,7 +40,9 @@ impl Project {
         let mut inside = directory.ancestors().take_while(|path| !shared(path));
         let is_root = |path: &&Path| matches!(files::look(&path.join(MARK)), Ok(Some(_)));
         let root = inside.find(is_root).map(Path::to_path_buf);
-        Self { shared: shared(&directory), root, directory }
+        let main = root.as_deref().and_then(main_checkout).filter(|main| !shared(main));
+        let worktree = root.clone().filter(|_| main.is_some());
+        Self { shared: shared(&directory), root: main.or(root), worktree, directory }
     }
 
     /// The directory that sessions of the project belong to: the repository's root, or else the
@@ -40,4 +51,63 @@ impl Project {
     pub fn workspace(&self) -> String {
         self.root.as_ref().unwrap_or(&self.directory).display().to_string()
     }
+
+    /// The working directory as one of the main checkout: where it is in a worktree, the same place
+    /// there.
+    #[must_use]
+    pub fn place(&self) -> PathBuf {
+        let inside = self.worktree.as_ref().and_then(|top| self.directory.strip_prefix(top).ok());
+        match (inside, &self.root) {
+            (Some(inside), Some(root)) if inside.as_os_str().is_empty() => root.clone(),
+            (Some(inside), Some(root)) => root.join(inside),
+            _ => self.directory.clone(),
+        }
+    }
+}
+
+/// The main checkout of the repository that a worktree is linked to; `None` for what is no linked
+/// worktree. The repository has to name the worktree, so that a file of a foreign directory leads
+/// to no repository but its author's.
+fn main_checkout(top: &Path) -> Option<PathBuf> {
+    let mark = top.join(MARK);
+    let own = named_by(&mark, "gitdir: ", top)?;
+    // `REPOSITORY/worktrees/NAME`
+    let common = own.parent().filter(|parent| parent.ends_with(WORKTREES))?.parent()?;
+    let is_its = named_by(&own.join("commondir"), "", &own)? == common
+        && named_by(&own.join("gitdir"), "", &own)? == files::canonical(&mark).ok()?
+        && is_of_user(common);
+    is_its.then(|| checkout_of(common)).flatten()
+}
+
+/// The checkout that a repository's directory belongs to; the directory itself where there is none.
+fn checkout_of(common: &Path) -> Option<PathBuf> {
+    let parent = common.parent()?;
+    if common.ends_with(MARK) {
+        return Some(parent.to_path_buf());
+    }
+    // A submodule's directory is elsewhere, and says where it is checked out.
+    let config = files::read_regular_text(&common.join("config"), CONFIG_BYTES_MAX).ok();
+    let checkout = config.as_deref().into_iter().flat_map(str::lines).find_map(|line| {
+        let (name, path) = line.split_once('=')?;
+        (name.trim() == "worktree").then(|| files::canonical(&common.join(path.trim())).ok())?
+    });
+    let leads_back =
+        |top: &PathBuf| named_by(&top.join(MARK), "gitdir: ", top).as_deref() == Some(common);
+    Some(checkout.filter(leads_back).unwrap_or_else(|| common.to_path_buf()))
+}
+
+/// Whether a path belongs to this user; root works in directories of others, as in a container.
+fn is_of_user(path: &Path) -> bool {
+    files::is_root() || matches!(files::other_user(path), Ok(None))
+}
+
+/// The path that a small file of this user names, without links; relative to a directory.
+fn named_by(file: &Path, prefix: &str, directory: &Path) -> Option<PathBuf> {
+    let about = files::look(file).ok()??;
+    if about.is_dir || files::is_link(file) || !is_of_user(file) {
+        return None;
+    }
+    let text = files::read_regular_text(file, PATH_BYTES_MAX).ok()?;
+    let path = text.strip_prefix(prefix)?.trim_end_matches(['\n', '\r']);
+    files::canonical(&directory.join(path)).ok().filter(|_| !path.is_empty())
 }

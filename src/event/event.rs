@@ -1,11 +1,11 @@
 //! Events as emitted and as stored. Bodies are opaque bytes here: JSON text without the reserved
 //! members, cut by wire. It must not parse a body.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 
-use super::{BatchKey, EventId, EventType, Fence, NewNote, Position, Timestamp};
+use super::{BatchKey, EventId, EventType, Fence, NewNote, Position, Timestamp, json};
 
 /// Who caused an event; set by the interface that received it, never by its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,6 +56,18 @@ pub struct Event {
     pub processed_at: Timestamp,
     /// JSON object text without the reserved members.
     pub body: Bytes,
+}
+
+impl Event {
+    /// The event for a reader of its words: U+FFFD is in the place of each half of a surrogate pair
+    /// that its body has alone, which readers of JSON refuse.
+    #[must_use]
+    pub fn paired(&self) -> Cow<'_, Self> {
+        match str::from_utf8(&self.body).map(json::paired) {
+            Ok(Cow::Owned(body)) => Cow::Owned(Self { body: body.into(), ..self.clone() }),
+            _ => Cow::Borrowed(self),
+        }
+    }
 }
 
 /// An event to be emitted.

@@ -2,6 +2,8 @@
 //! allocating: what has to be known before a parser builds a tree of foreign text, which takes up
 //! to a hundred times the memory of the text. It must not judge whether the text is JSON.
 
+use std::borrow::Cow;
+
 use super::limits::{JSON_DEPTH_MAX, JSON_VALUES_MAX};
 
 /// What a tree of a text would have.
@@ -81,4 +83,37 @@ pub fn weigh(text: &[u8], levels: usize) -> Weight {
         }
     }
     weight
+}
+
+/// A JSON text, or what is between the quotes of a string, with U+FFFD for each lone half of a
+/// surrogate pair.
+#[must_use]
+pub fn paired(inside: &str) -> Cow<'_, str> {
+    let unit = |text: &str| {
+        let digits = text.strip_prefix("\\u")?.get(..4)?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut out = String::new();
+    let (mut done, mut at) = (0, 0);
+    while let Some(next) = inside.get(at..).and_then(|rest| rest.find('\\')) {
+        at += next;
+        let rest = inside.get(at..).unwrap_or_default();
+        let low = rest.get(6..).and_then(unit);
+        at += match unit(rest) {
+            Some(0xD800..=0xDBFF) if matches!(low, Some(0xDC00..=0xDFFF)) => 12,
+            Some(0xD800..=0xDFFF) => {
+                out.push_str(inside.get(done..at).unwrap_or_default());
+                out.push('\u{fffd}');
+                done = at + 6;
+                6
+            }
+            // The backslash and the character it escapes.
+            _ => 1 + rest.chars().nth(1).map_or(0, char::len_utf8),
+        };
+    }
+    if done == 0 {
+        return Cow::Borrowed(inside);
+    }
+    out.push_str(inside.get(done..).unwrap_or_default());
+    Cow::Owned(out)
 }

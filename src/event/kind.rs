@@ -31,6 +31,25 @@ impl EventType {
         }
     }
 
+    /// A type, or the domain that types are in: `user` or `user.*` for `user.message`.
+    ///
+    /// # Errors
+    /// Those of [`Self::new`], but for the number of parts.
+    pub fn domain(text: &str) -> Result<Self, IdError> {
+        let text = text.strip_suffix(".*").unwrap_or(text);
+        match Self::new(&format!("{text}.x")) {
+            Ok(_) => Ok(Self(text.into())),
+            Err(_) => Self::new(text),
+        }
+    }
+
+    /// Whether it is that type, or in that domain.
+    #[must_use]
+    pub fn is_in(&self, domain: &Self) -> bool {
+        let rest = self.0.strip_prefix(&*domain.0);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+
     /// The type of a stored event, unchecked: a rule added later must not make what was
     /// acknowledged unreadable.
     #[must_use]

@@ -11,6 +11,29 @@ macro_rules! register {
     };
 }
 
+/// Domains under which other programs know speakers that have a type here.
+const DOMAINS: [(&str, &str); 7] = [
+    ("assistant", "agent"),
+    ("model", "agent"),
+    ("ai", "agent"),
+    ("bot", "agent"),
+    ("human", "user"),
+    ("person", "user"),
+    ("developer", "system"),
+];
+
+/// The type of this register that was meant by one that no view shows: `agent.message` by
+/// `assistant.message`.
+#[must_use]
+pub fn meant(kind: &str) -> Option<&'static str> {
+    let (domain, rest) = kind.split_once('.')?;
+    let (_, ours) = DOMAINS.iter().find(|(theirs, _)| domain.eq_ignore_ascii_case(theirs))?;
+    ALL.iter().copied().find(|known| {
+        let known = known.strip_prefix(ours).and_then(|known| known.strip_prefix('.'));
+        known.is_some_and(|known| known.eq_ignore_ascii_case(rest))
+    })
+}
+
 register! {
     // Messages.
     USER_MESSAGE = "user.message",
@@ -42,6 +65,8 @@ register! {
     EVENT_MARKED = "event.marked",
     GRAPH_ENTITY_UPSERTED = "graph.entity_upserted",
     GRAPH_RELATIONSHIP_CREATED = "graph.relationship_created",
+    GRAPH_ENTITY_REMOVED = "graph.entity_removed",
+    GRAPH_RELATIONSHIP_REMOVED = "graph.relationship_removed",
 
     // What is handed from a session to the one that continues it.
     CONTEXT_ITEM = "context.item",
@@ -55,6 +80,7 @@ register! {
     CONTEXT_COMPACTED = "context.compacted",
     AGENT_THREAD_CONTEXT_COMPACTED = "agent.thread_context_compacted",
     CONTEXT_CLEARED = "context.cleared",
+    CONTEXT_REWOUND = "context.rewound",
     CONTEXT_INJECTED = "context.injected",
     CONTEXT_THRESHOLD = "context.threshold",
     SPAN_MODEL_REQUEST_END = "span.model_request_end",
@@ -70,6 +96,7 @@ register! {
     AGENT_THREAD_MESSAGE_SENT = "agent.thread_message_sent",
     AGENT_THREAD_MESSAGE_RECEIVED = "agent.thread_message_received",
     USER_DEFINE_OUTCOME = "user.define_outcome",
+    USER_INTERRUPT = "user.interrupt",
 
     // What was recorded elsewhere, and the audit log.
     TRANSCRIPT_ENTRY = "transcript.entry",

@@ -26,3 +26,6 @@ pub use note::{Fence, NewNote, Note, NoteKind};
 pub use point::{Point, PointError};
 pub use position::{Lsn, Position, Range};
 pub use time::Timestamp;
+
+/// Metadata that moves a session to another workspace: the pair gives its name.
+pub const WORKSPACE_MOVED: &str = "sessionlog.workspace";

@@ -452,8 +452,10 @@ impl<'a> Known<'a> {
 
 /// Whether a path is that of a file that is known by its path below the session's directory.
 pub(super) fn is_same_file(path: &str, below: &str) -> bool {
+    // Where no workspace is known, a whole path and one from a directory may be of one file.
     let before = path.strip_suffix(below);
-    before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
+    before
+        .is_some_and(|before| before.is_empty() || before.starts_with('/') && before.ends_with('/'))
 }
 
 /// Bytes of the texts of a step.
@@ -502,16 +504,20 @@ fn counts(facts: &Facts) -> Vec<(String, u64)> {
     counts
 }
 
-/// A text in a form: its first `line_chars`, its beginning and end within `bytes_max`, or all of
-/// it.
+/// A text in a form: its first `line_chars`, its beginning and end within `bytes_max` or as many
+/// bytes as the form says, or all of it.
 #[must_use]
 pub(super) fn formed(text: &str, form: Form, bytes_max: usize, line_chars: usize) -> Cut {
+    let bytes_max = match form {
+        Form::Part(bytes) => bytes_max.max(bytes as usize),
+        _ => bytes_max,
+    };
     match form {
         Form::Line => {
             let line = one_line(text, line_chars);
             Cut { truncated: line.ends_with(ELLIPSIS) && line.len() < text.len(), text: line }
         }
-        Form::Short if text.len() > bytes_max => {
+        Form::Short | Form::Part(_) if text.len() > bytes_max => {
             let head =
                 text.get(..whole_graphemes(text, text.floor_char_boundary(bytes_max * 2 / 3)));
             let from = text.ceil_char_boundary(text.len() - bytes_max / 3);

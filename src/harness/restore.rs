@@ -527,17 +527,18 @@ impl View<'_, '_> {
     /// A saved text in a form.
     fn squeezed(&self, text: &str, category: &str, form: Form) -> String {
         let bytes = if category.is_empty() { ANSWER_BYTES } else { TEXT_BYTES };
+        let squeezed = |text: &str| squeeze::whitespace(text).unwrap_or_else(|| text.to_owned());
         match form {
-            Form::Line | Form::Short => self.known.formed(text, form, bytes).text,
             Form::Whole => text.to_owned(),
-            Form::Squeezed => squeeze::whitespace(text).unwrap_or_else(|| text.to_owned()),
-            Form::Bare => {
+            Form::Squeezed => squeezed(text),
+            // What is shortened further is shortened from what is left.
+            Form::Line | Form::Short | Form::Part(_) | Form::Bare => {
                 let bare = match category {
                     "code" => squeeze::comments_of(text),
                     _ => squeeze::fenced_comments(text),
                 };
-                let text = bare.as_deref().unwrap_or(text);
-                squeeze::whitespace(text).unwrap_or_else(|| text.to_owned())
+                let text = squeezed(bare.as_deref().unwrap_or(text));
+                self.known.formed(&text, form, bytes).text
             }
         }
     }

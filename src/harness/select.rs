@@ -25,6 +25,8 @@ pub(super) const MARK_MAX: u8 = 10;
 const MARKED_MAX: usize = 64;
 /// Items of a conversation that are not shown whole before older ones are not tried.
 const MISSES_MAX: usize = 4;
+/// Bytes of a text that is shown in part: a power of two.
+const PART_BYTES_MAX: u32 = 1 << 20;
 /// A repeat counts half, a further one a quarter, and no less.
 const REPEATS_MAX: u8 = 2;
 
@@ -184,6 +186,8 @@ pub enum Form {
     Line,
     /// The bytes of its class: whole when it is short, else its beginning and its end.
     Short,
+    /// The same, of more bytes: as many as there is room for.
+    Part(u32),
     /// All of it without comments and without needless white space.
     Bare,
     /// All of it without needless white space.
@@ -198,7 +202,7 @@ impl Form {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Line => "line",
-            Self::Short => "short",
+            Self::Short | Self::Part(_) => "short",
             Self::Bare => "bare",
             Self::Squeezed => "squeezed",
             Self::Whole => "whole",
@@ -711,7 +715,35 @@ impl Choice<'_> {
                 self.lengthen(*at, form, &mut purse);
             }
         }
+        for at in order {
+            self.stretch(at, &mut purse);
+        }
         self.purse = purse;
+    }
+
+    /// Gives a chosen text that is cut as many bytes as the purse has room for.
+    fn stretch(&mut self, at: usize, purse: &mut Purse) {
+        let is_cut = |one: &Chosen| one.form < Form::Bare && one.item.class.has_squeezed();
+        let Some(one) = self.made.chosen.get(at).copied().filter(is_cut) else { return };
+        if purse.left() < LEAST {
+            return;
+        }
+        let (mut fits, mut bytes, mut step) = (None, 0, PART_BYTES_MAX / 2);
+        while step > 0 {
+            let form = Form::Part(bytes + step);
+            let cost = self.price.price(&one.item, form);
+            if cost.saturating_sub(one.cost) <= purse.left() {
+                (fits, bytes) = (Some((form, cost)), bytes + step);
+            }
+            step /= 2;
+            self.made.visits += 1;
+        }
+        if let Some((form, cost)) = fits.filter(|(_, cost)| *cost > one.cost)
+            && purse.pay(cost - one.cost)
+            && let Some(one) = self.made.chosen.get_mut(at)
+        {
+            (one.form, one.cost) = (form, cost);
+        }
     }
 
     /// Gives a chosen item a longer form, if the purse has the difference.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     event::{Event, Position, Range, kinds, pace},
-    projection::body,
+    projection::{Withdrawn, body},
 };
 
 /// The least a window is built for.
@@ -81,6 +81,8 @@ pub struct Plan {
     pub from: Position,
     /// What of the rest of the log it shows as well: part of its budget.
     pub recalled: Option<Recalled>,
+    /// What is no part of the conversation any more.
+    pub withdrawn: Withdrawn,
 }
 
 /// A message that is made of passages of the log.
@@ -103,6 +105,8 @@ pub enum Reason {
     Filtered,
     /// They have no text for a model.
     NotAMessage,
+    /// They are no part of the conversation any more.
+    Withdrawn,
 }
 
 impl Reason {
@@ -114,6 +118,7 @@ impl Reason {
             Self::Budget => "budget",
             Self::Filtered => "filtered",
             Self::NotAMessage => "not_a_message",
+            Self::Withdrawn => "withdrawn",
         }
     }
 }
@@ -153,8 +158,9 @@ pub fn window(events: &[Event], at: Position, plan: &Plan) -> Window {
     let prices = Prices::new(events, plan);
     let spoken = events.iter().enumerate().map(|(index, event)| {
         pace::steps(1 + event.body.len() / BYTES_OF_A_STEP);
-        said(index, event)
+        said(index, &event.paired())
     });
+    let spoken = spoken.filter(|one| !plan.withdrawn.has(one.position));
     let spoken = spoken.filter(|one| plan.shape == Shape::Events || one.is_message());
     let mut all = units(spoken, plan.shape.id_chars_max());
     let mut reasons: HashMap<Position, Reason> =
@@ -166,6 +172,8 @@ pub fn window(events: &[Event], at: Position, plan: &Plan) -> Window {
     for position in positions(&all) {
         reasons.insert(position, Reason::Budget);
     }
+    let gone = events.iter().map(|event| event.position).filter(|at| plan.withdrawn.has(*at));
+    reasons.extend(gone.map(|position| (position, Reason::Withdrawn)));
     let annotates = plan.transforms.iter().any(|one| matches!(one, Transform::Annotate { .. }));
     let frame = FRAME_TOKENS + if annotates { GAP_TOKENS } else { 0 };
     let slack = plan.transforms.iter().find_map(|one| match one {
@@ -178,6 +186,12 @@ pub fn window(events: &[Event], at: Position, plan: &Plan) -> Window {
     drop_covered(&mut chosen.units, &prices, &mut chosen.tokens);
     let kept: BTreeSet<Position> = positions(&chosen.units).collect();
     let mut dropped = dropped(events, plan.from..at, &kept, &reasons);
+    // What was not read may have been withdrawn, too.
+    let is_gone =
+        |range: &Range| plan.withdrawn.end_of(range.from).is_some_and(|end| end >= range.to);
+    for (_, reason) in dropped.iter_mut().filter(|(range, _)| is_gone(range)) {
+        *reason = Reason::Withdrawn;
+    }
     if plan.from > Position::ZERO {
         dropped.insert(0, (Range::new(Position::ZERO, plan.from), Reason::Before));
     }

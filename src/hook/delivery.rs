@@ -2,7 +2,7 @@
 //! not send or write it.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Everything that is to be recorded of one event of an agent's program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,13 @@ impl Delivery {
     pub(super) fn name(&self) -> &str {
         let id = self.events.last().and_then(|event| event.get("id"));
         id.and_then(Value::as_str).unwrap_or("none")
+    }
+
+    /// Notes in the event of a start which processes the hook is a child of.
+    pub(super) fn say_process(&mut self, process: &[String]) {
+        let start = self.events.last_mut().and_then(Value::as_object_mut);
+        let start = start.filter(|_| !process.is_empty());
+        start.map(|start| start.insert("process".to_owned(), json!(process)));
     }
 
     /// Puts an event before the others, once.

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 
 use serde_json::{Map, Value};
 
-use crate::{event::limits, wire::json::paired};
+use crate::event::{json::paired, limits};
 
 /// Bytes of an input that are kept, once its longest texts are cut: twice what the store accepts of
 /// one event. The rules that remove secrets read all of it, and an agent waits for them.

@@ -46,6 +46,8 @@ const DRAIN_PART: u32 = 2;
 /// Upper bound of the configured wait: the agent's program gives a hook ten seconds, and an event
 /// must be in the spool before they are over.
 const WAIT_MAX: Duration = Duration::from_secs(8);
+/// The same at the end of a session, for which Codex gives three seconds.
+const END_WAIT_MAX: Duration = Duration::from_millis(2_500);
 /// After a failure no hook tries to deliver for this many times its wait: an agent must not wait at
 /// each of its events.
 const PAUSE_TIMES: u32 = 4;
@@ -66,6 +68,8 @@ pub struct Hook {
     pub directory: Option<String>,
     /// What the model is not given either: others may have stored it.
     pub secrets: Arc<Recogniser>,
+    /// Names of the processes that it is a child of.
+    pub process: Vec<String>,
     /// The user's home directory.
     pub home: Option<PathBuf>,
     /// How long the agent waits at an event; beyond it the event is spooled.
@@ -108,11 +112,16 @@ impl Hook {
         let workspace = own.map(|project| project.workspace()).filter(fits);
         let at = self.clock.now();
         let mut delivery = vocabulary::delivery(payload, workspace.as_deref(), at, salt);
+        if payload.name() == "SessionStart" {
+            delivery.say_process(&self.process);
+        }
         let mut done = Done { session: delivery.session.to_string(), ..Done::default() };
         let wants = self.tokens_max > 0 && recovery::wanted(payload).is_some();
         let wait = if wants { self.wait * ANSWER_TIMES } else { self.wait };
-        let wait = wait.min(WAIT_MAX.saturating_sub(self.spent));
-        let is_late = self.spent >= WAIT_MAX;
+        let ends = payload.name() == "SessionEnd" && payload.agent() == payload::Agent::Codex;
+        let most = if ends { END_WAIT_MAX } else { WAIT_MAX };
+        let wait = wait.min(most.saturating_sub(self.spent));
+        let is_late = self.spent >= most;
         let paused = !wants && self.spool.is_paused(at.plus_micros(-self.pause_micros()));
         let begun = self.clock.monotonic();
         let mut drained = Drained::default();

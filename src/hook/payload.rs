@@ -177,6 +177,12 @@ impl Payload {
         self
     }
 
+    /// The current directory of the agent.
+    #[must_use]
+    pub fn directory(&self) -> Option<&str> {
+        self.text("cwd")
+    }
+
     /// The agent's session.
     #[must_use]
     pub fn session(&self) -> &SessionId {

@@ -1,16 +1,18 @@
-//! The agent's words between calls and the usage of its model, which no hook reports: read from the
-//! program's transcript where the last reading ended, and recorded with the hook's event, which
-//! notes how far the reading went. It must not open the transcript, nor know its lines.
+//! What no hook reports: the agent's words between calls, calls that were refused, and the usage of
+//! its model. It is read from the program's transcript where the last reading ended, and recorded
+//! with the hook's event, which notes how far the reading went. It must not open the transcript,
+//! nor know its lines.
 
 use std::{collections::VecDeque, io};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::to_raw_value};
 
 use super::{Payload, context::latest, delivery::Delivery, payload::Agent};
 use crate::{
     client::Client,
     event::{SessionId, Timestamp, kinds},
     secrets::Masked,
+    wire::typed_by_person,
 };
 
 /// The member of a hook's event that says how far the transcript was read: `bytes` is an offset,
@@ -33,6 +35,9 @@ pub struct Tail {
     pub branch: Option<Masked>,
     /// Events, each with an id of its own.
     pub events: Vec<Value>,
+    /// The prompts of the transcript, where one took the place of an earlier one, and whether each
+    /// was withdrawn by that.
+    pub prompts: Vec<(String, bool)>,
 }
 
 /// What is wanted of a transcript.
@@ -61,7 +66,13 @@ fn reads(payload: &Payload) -> Option<Reads> {
         return None;
     }
     match (payload.name(), payload.text("source")) {
-        ("Stop" | "PreCompact" | "SessionEnd", _) => Some(Reads::News),
+        // Before a call: the words that introduce it come before it. A turn that a person
+        // interrupts has no end that a hook reports, but the next prompt.
+        (
+            "PreToolUse" | "Stop" | "StopFailure" | "UserPromptSubmit" | "PreCompact"
+            | "SessionEnd",
+            _,
+        ) => Some(Reads::News),
         // What a transcript has before its first hook is not of this recording: a fork has a copy.
         ("SessionStart", Some(source)) if source != "startup" => Some(Reads::Begin),
         _ => None,
@@ -105,7 +116,12 @@ pub(super) async fn add(
             said.push_back(text.to_owned());
         }
     }
+    if tail.events.iter().any(|event| of_call(event).is_some()) {
+        let calls = Calls::of(client, payload.session()).await?;
+        tail.events.retain_mut(|event| calls.lacks(event));
+    }
     let mut own_line = None;
+    tail.events.retain(|event| !known.has_prompt(event));
     tail.events.retain(|event| {
         let at = said_at(event, &said).filter(|_| !known.has(event));
         if let Some(at) = at {
@@ -117,13 +133,7 @@ pub(super) async fn add(
         at.is_none() && !known.has(event)
     });
     let message = delivery.events.first_mut().and_then(Value::as_object_mut);
-    if let (Some(line), Some(message)) = (own_line, message) {
-        // Under the id and the time of its line, it is one message however many hooks report it.
-        for name in ["id", "created_at"] {
-            let member = line.get(name).map(|value| (name.to_owned(), value.clone()));
-            message.extend(member);
-        }
-    }
+    own_line.zip(message).into_iter().for_each(|(line, message)| name_after(message, &line));
     if said.len() > UNREAD_MAX {
         said.drain(..said.len() - UNREAD_MAX);
     }
@@ -134,21 +144,130 @@ pub(super) async fn add(
         last.insert(NOTE.to_owned(), Value::Object(tail.place));
         last.extend(tail.branch.map(|branch| ("git_branch".to_owned(), json!(branch.as_str()))));
     }
+    if !tail.prompts.is_empty() {
+        tail.events.extend(rewound(client, payload.session(), &tail.prompts).await?);
+    }
     delivery.events.splice(0..0, tail.events);
     Ok(())
 }
 
+/// Under the id and the time of its line, it is one message however many hooks report it.
+fn name_after(message: &mut Map<String, Value>, line: &Value) {
+    for name in ["id", "created_at"] {
+        let member = line.get(name).map(|value| (name.to_owned(), value.clone()));
+        message.extend(member);
+    }
+}
+
+/// The event that withdraws what hooks recorded of prompts that the transcript has given up, from
+/// the first of them to the prompt in its place.
+async fn rewound(
+    client: &Client,
+    session: &SessionId,
+    prompts: &[(String, bool)],
+) -> Result<Option<Value>, String> {
+    const KINDS: [&str; 2] = [kinds::USER_MESSAGE, kinds::CONTEXT_REWOUND];
+    let found = latest(client, session, &KINDS, 0, EVENTS_MAX).await;
+    let found = found.map_err(|error| error.to_string())?;
+    let mut rewinds = found.iter().filter(|event| is(event, kinds::CONTEXT_REWOUND));
+    let before = rewinds.next().and_then(|event| event.get("withdrawn")?.as_array());
+    let mut ranges: Vec<Value> = before.cloned().unwrap_or_default();
+    // Both are in order: from the newest back, each prompt is the next message of those words.
+    let mut messages = found.iter().filter_map(|event| {
+        let content = event.get("content")?;
+        let words = typed_by_person(&to_raw_value(content).ok()?);
+        Some((words, event.get("position")?.as_u64()?))
+    });
+    let (mut next, mut open): (Option<u64>, Option<(u64, u64)>) = (None, None);
+    let mut all = Vec::new();
+    for (words, is_gone) in prompts.iter().rev() {
+        let Some((_, at)) = messages.clone().find(|(said, _)| said.trim() == words.trim()) else {
+            continue;
+        };
+        messages.by_ref().find(|(_, place)| *place == at);
+        match (is_gone, next) {
+            (true, Some(to)) => open = Some((at, open.map_or(to, |(_, to)| to))),
+            _ => all.extend(open.take()),
+        }
+        if !is_gone {
+            next = Some(at);
+        }
+    }
+    all.extend(open);
+    let of = |(from, to): &(u64, u64)| json!({ "from": from, "to": to });
+    let new: Vec<Value> = all.iter().rev().map(of).filter(|one| !ranges.contains(one)).collect();
+    let Some((from, to)) = all.first().filter(|_| !new.is_empty()) else { return Ok(None) };
+    ranges.extend(new);
+    Ok(Some(json!({
+        "id": format!("hook_rewound-{from}-{to}"), "type": kinds::CONTEXT_REWOUND,
+        "withdrawn": ranges, "recorded_from": "transcript",
+    })))
+}
+
 /// Which message that a hook recorded an event of the transcript is.
 fn said_at(event: &Value, said: &VecDeque<String>) -> Option<usize> {
+    event.get("type").filter(|kind| *kind == kinds::AGENT_MESSAGE)?;
     let text = event.get("content")?.as_str()?.trim();
     said.iter().position(|one| one.trim() == text)
+}
+
+fn is(event: &Value, kind: &str) -> bool {
+    event.get("type").is_some_and(|is| is == kind)
+}
+
+/// The type of an event of a call, and the id of the call.
+fn of_call(event: &Value) -> Option<(&str, &str)> {
+    let text = |name: &str| event.get(name).and_then(Value::as_str);
+    let kind = text("type").filter(|kind| kinds::is_call(kind) || kinds::is_result(kind))?;
+    Some((kind, text("call_id")?))
+}
+
+/// Keeps of calls that name an excluded path, and of their results, only which they were.
+pub fn withhold(events: &mut [Value], withholds: &dyn Fn(&Value) -> bool) {
+    let is_meant = |event: &&Value| event.get("input").is_some_and(withholds);
+    let ids = events.iter().filter(is_meant).filter_map(|event| Some(of_call(event)?.1.to_owned()));
+    let ids: Vec<String> = ids.collect();
+    for event in events {
+        let is_its = of_call(event).is_some_and(|(_, call)| ids.iter().any(|id| id == call));
+        if let Some(members) = event.as_object_mut().filter(|_| is_its) {
+            members.retain(|name, _| !matches!(&**name, "input" | "content"));
+            members.insert("withheld".to_owned(), json!("excluded"));
+        }
+    }
+}
+
+/// The calls that the log has, and their results.
+struct Calls(Vec<Value>);
+
+impl Calls {
+    async fn of(client: &Client, session: &SessionId) -> Result<Self, String> {
+        const KINDS: [&str; 2] = [kinds::AGENT_TOOL_USE, kinds::AGENT_TOOL_RESULT];
+        match latest(client, session, &KINDS, 0, EVENTS_MAX).await {
+            Err(error) if error.code() == "session_not_found" => Ok(Self(Vec::new())),
+            known => known.map(Self).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Whether an event is of no call, or one that the log does not have. Of a call that was
+    /// withheld, no more is recorded of its result.
+    fn lacks(&self, event: &mut Value) -> bool {
+        let Some((kind, call)) = of_call(event) else { return true };
+        let known = || self.0.iter().filter(|known| of_call(known).is_some_and(|of| of.1 == call));
+        let is_known = known().any(|known| of_call(known).is_some_and(|of| of.0 == kind));
+        let withheld = known().find_map(|known| known.get("withheld").cloned());
+        if let (Some(why), Some(members)) = (withheld, event.as_object_mut()) {
+            members.remove("content");
+            members.insert("withheld".to_owned(), why);
+        }
+        !is_known
+    }
 }
 
 /// What the log has of the transcript.
 struct Known {
     /// The latest note.
     note: Option<Value>,
-    /// Messages of the agent, the newest first, and whether each is older than the note.
+    /// Messages, the newest first, and whether each is older than the note.
     events: Vec<(Value, bool)>,
     /// Whether no older event was left out.
     is_whole: bool,
@@ -156,8 +275,10 @@ struct Known {
 
 impl Known {
     async fn of(client: &Client, session: &SessionId, limit: usize) -> Result<Self, String> {
-        const KINDS: [&str; 5] = [
+        const KINDS: [&str; 7] = [
             kinds::AGENT_MESSAGE,
+            kinds::USER_MESSAGE,
+            kinds::AGENT_TOOL_USE,
             kinds::SESSION_STATUS_RUNNING,
             kinds::SESSION_STATUS_IDLE,
             kinds::SESSION_STATUS_TERMINATED,
@@ -171,11 +292,11 @@ impl Known {
         known.is_whole = newest.len() < limit;
         for event in newest {
             let is_older = known.note.is_some();
-            if event.get("type").is_some_and(|kind| kind == kinds::AGENT_MESSAGE) {
-                known.events.push((event, is_older));
-            } else if let Some(note) = event.get(NOTE).filter(|note| note.is_object() && !is_older)
-            {
+            if let Some(note) = event.get(NOTE).filter(|note| note.is_object() && !is_older) {
                 known.note = Some(note.clone());
+            }
+            if is(&event, kinds::AGENT_MESSAGE) || is(&event, kinds::USER_MESSAGE) {
+                known.events.push((event, is_older));
             }
         }
         Ok(known)
@@ -185,7 +306,9 @@ impl Known {
     fn is_repeat(&self, text: &str, tail: &Tail) -> bool {
         let bytes = |place: &Value| place.get("bytes").and_then(Value::as_u64);
         let read = self.note.as_ref().and_then(bytes);
-        let latest = self.events.first().and_then(|(event, _)| event.get("content")?.as_str());
+        let mut latest = self.events.iter().map(|(event, _)| event);
+        let latest = latest.find(|event| is(event, kinds::AGENT_MESSAGE));
+        let latest = latest.and_then(|event| event.get("content")?.as_str());
         read.is_some()
             && read == tail.place.get("bytes").and_then(Value::as_u64)
             && latest == Some(text)
@@ -195,7 +318,17 @@ impl Known {
     fn has(&self, event: &Value) -> bool {
         let time = |of: &Value| of.get("created_at")?.as_str().and_then(Timestamp::parse);
         let says = |of: &Value| (time(of), of.get("content").cloned());
-        self.events.iter().any(|(known, _)| says(known) == says(event))
+        let mut known = self.events.iter().map(|(known, _)| known);
+        of_call(event).is_none() && known.any(|known| says(known) == says(event))
+    }
+
+    /// Whether a hook reported a prompt of the transcript since the note.
+    fn has_prompt(&self, event: &Value) -> bool {
+        let words = |of: &Value| of.get("content")?.as_str().map(|text| text.trim().to_owned());
+        let newer = self.events.iter().filter(|(known, is_older)| {
+            !is_older && is(known, kinds::USER_MESSAGE) && words(known) == words(event)
+        });
+        is(event, kinds::USER_MESSAGE) && newer.count() > 0
     }
 
     /// Messages that hooks recorded and that the transcript has after the note, oldest first; all
@@ -206,6 +339,9 @@ impl Known {
         let mut said = VecDeque::new();
         for (event, is_older) in &self.events {
             let is_hook = |id: &str| id.starts_with("hook_");
+            if !is(event, kinds::AGENT_MESSAGE) {
+                continue;
+            }
             if !event.get("id").and_then(Value::as_str).is_some_and(is_hook) {
                 continue;
             }

@@ -95,6 +95,7 @@ fn drafts(payload: &Payload) -> (Vec<Draft>, Option<Mark>) {
         "PreToolUse" => (vec![(kinds::AGENT_TOOL_USE, tool_use(payload))], None),
         "PostToolUse" => (vec![(kinds::AGENT_TOOL_RESULT, tool_result(payload))], None),
         "PostToolUseFailure" => (vec![(kinds::AGENT_TOOL_RESULT, tool_failure(payload))], None),
+        "PermissionDenied" => (vec![(kinds::AGENT_TOOL_RESULT, tool_refusal(payload))], None),
         "PreCompact" => (vec![entry(payload)], mark("compaction", false)),
         "PostCompact" => {
             let names = [("trigger", "trigger"), ("compact_summary", "summary")];
@@ -105,6 +106,13 @@ fn drafts(payload: &Payload) -> (Vec<Draft>, Option<Mark>) {
             let said = said.map(|text| (kinds::AGENT_MESSAGE, object(json!({ "content": text }))));
             let idle = object(json!({ "stop_reason": { "type": "end_turn" } }));
             (said.into_iter().chain([(kinds::SESSION_STATUS_IDLE, idle)]).collect(), None)
+        }
+        // The turn ends without an answer of the model.
+        "StopFailure" => {
+            let why = payload.text("error_details").or(payload.text("error")).unwrap_or_default();
+            let error = object(json!({ "error": { "type": "turn_failed", "message": why } }));
+            let idle = object(json!({ "stop_reason": { "type": "error" } }));
+            (vec![(kinds::SESSION_ERROR, error), (kinds::SESSION_STATUS_IDLE, idle)], None)
         }
         "SubagentStart" => (vec![(kinds::SESSION_THREAD_STATUS_RUNNING, subagent(payload))], None),
         "SubagentStop" => (vec![(kinds::SESSION_THREAD_STATUS_IDLE, subagent(payload))], None),
@@ -204,6 +212,15 @@ fn tool_failure(payload: &Payload) -> Map<String, Value> {
     let why = payload.get("error").or_else(|| payload.get("tool_response"));
     body.insert("content".to_owned(), content(why.unwrap_or(&Value::Null)));
     body.insert("is_error".to_owned(), json!(true));
+    body
+}
+
+/// A call that a rule did not let happen.
+fn tool_refusal(payload: &Payload) -> Map<String, Value> {
+    let mut body = picked(payload, &[("tool_use_id", "call_id")]);
+    body.insert("content".to_owned(), content(payload.get("reason").unwrap_or(&Value::Null)));
+    body.insert("is_error".to_owned(), json!(true));
+    body.insert("refused".to_owned(), json!("rule"));
     body
 }
 

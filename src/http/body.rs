@@ -14,15 +14,16 @@ use axum::{
     http::{HeaderMap, StatusCode, header, request::Parts},
 };
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::{Server, gate::Asking, hold::Held, refuse::Refusal, strict};
 use crate::{
     event::{BatchKey, Fence, Origin, Position, SessionId},
     service::{Caller, Code, ServiceError},
     verbs,
-    wire::{PROTOBUF, json},
+    wire::{PROTOBUF, fitted::fitted, json, schema},
 };
 
 /// How long a client may pause while it sends a body.
@@ -120,7 +121,7 @@ impl FromRequest<Arc<Server>> for Payload {
 /// without a content type is the empty object.
 pub(super) struct JsonBody<T>(pub(super) T, pub(super) Option<Held>);
 
-impl<T: DeserializeOwned> FromRequest<Arc<Server>> for JsonBody<T> {
+impl<T: DeserializeOwned + JsonSchema> FromRequest<Arc<Server>> for JsonBody<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, server: &Arc<Server>) -> Result<Self, Refusal> {
@@ -136,6 +137,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<Server>> for JsonBody<T> {
         let text = json::utf8(&bytes)?;
         json::check(text)?;
         let room = room_of_tree(server, &bytes).await?;
+        let text = &*json::paired(text);
         if !hosted {
             strict::members::<T>(text)?;
         }
@@ -153,7 +155,7 @@ pub(super) async fn room_of_tree(server: &Server, text: &[u8]) -> Result<Option<
 }
 
 /// Decodes checked JSON; what does not fit is named by its member.
-fn decode<T: DeserializeOwned>(text: &str) -> Result<T, Refusal> {
+fn decode<T: DeserializeOwned + JsonSchema>(text: &str) -> Result<T, Refusal> {
     // A list would pass for a struct: its elements are taken in the order of the fields.
     if !text.trim_start().starts_with('{') {
         return Err(Refusal::invalid("body", "an object is expected"));
@@ -166,6 +168,10 @@ fn decode<T: DeserializeOwned>(text: &str) -> Result<T, Refusal> {
         };
         if let Some(name) = missing(&problem) {
             return Refusal::invalid(&name, "it is missing");
+        }
+        let schema = Value::Object(schema::input::<T>());
+        if let Err(misfit) = fitted(text, &schema) {
+            return Refusal::invalid(&misfit.field, misfit.problem);
         }
         let members: std::collections::BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(text).unwrap_or_default();

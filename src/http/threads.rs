@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// What is asked of a resource; its members are ignored.
-type IgnoredBody = JsonBody<serde::de::IgnoredAny>;
+type IgnoredBody = JsonBody<serde_json::Value>;
 
 fn no_thread(name: &str) -> Refusal {
     let error = ServiceError::invalid("thread", format!("the session has no thread {name:?}"))

@@ -5,7 +5,7 @@ use axum::{
     extract::{Path, State},
     http::{HeaderMap, HeaderName, header::CONTENT_TYPE},
 };
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 use super::{
     Shared,
@@ -20,6 +20,11 @@ use crate::{
     wire::tools::via,
 };
 
+/// Arguments as they were sent.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[serde(transparent)]
+pub(super) struct Arguments(#[schemars(with = "Value")] Box<RawValue>);
+
 /// Calls a tool; proto/mcp/tools.json lists them with their schemas.
 pub(super) async fn call(
     State(server): Shared,
@@ -28,7 +33,7 @@ pub(super) async fn call(
     Path(name): Path<String>,
     headers: HeaderMap,
     conditions: Conditions,
-    JsonBody(arguments, _room): JsonBody<Value>,
+    JsonBody(arguments, _room): JsonBody<Arguments>,
 ) -> Result<([(HeaderName, &'static str); 1], String), Refusal> {
     // What comes through a tool was caused by a model, whatever process sends it.
     let caller = &Caller { origin: Origin::Model, ..caller };
@@ -37,6 +42,6 @@ pub(super) async fn call(
     let (service, owner) = (&server.app.service, &server.app.owner);
     let key = conditions.key.as_ref();
     let call = ToolCall { service, owner, caller, who: &who, via, key };
-    let answer = tools::call(call, &name, arguments).await?;
+    let answer = tools::call(call, &name, arguments.0.get().to_owned()).await?;
     Ok(([(CONTENT_TYPE, "application/json")], answer))
 }

@@ -3,11 +3,16 @@
 
 use serde_json::value::RawValue;
 
+pub(super) use super::members::text_of;
 use super::{
     anthropic::{self, Bodies},
     members::{Members, Object, listed, quote},
+    queue::{self, Queue},
+    refusal,
 };
 use crate::event::kinds;
+
+pub(super) use super::members::{says, text_of};
 
 /// What of earlier lines matters to later ones.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +23,9 @@ pub(super) struct Claude {
     preserved: Vec<Preserved>,
     /// Where they are.
     kept: Vec<(u64, u64)>,
+    queue: Queue,
+    /// Whether a later line has the words that leave the queue with the next one.
+    repeated: bool,
 }
 
 /// Lines that a compaction leaves in the context, by their `uuid`s: from one to another.
@@ -33,13 +41,23 @@ impl Claude {
         let message = line.some("message").and_then(|message| Members::read(message.get()).ok());
         let content = message.as_ref().and_then(|message| message.some("content"));
         let says = |name: &str| says(line, name);
+        let leaving = self.leaving(line).filter(|_| !std::mem::take(&mut self.repeated));
+        self.queue.take(line);
         let bodies = match (line.text("type").as_deref(), content) {
             (Some("user"), Some(content)) if says("isCompactSummary") => {
                 vec![(kinds::CONTEXT_COMPACTED, self.compacted(content))]
             }
             (Some("user"), Some(content)) if says("isMeta") => anthropic::bodies("system", content),
-            (Some("user"), Some(content)) => anthropic::bodies("user", content),
+            (Some("user"), Some(content)) => {
+                refusal::marked(line, anthropic::bodies("user", content))
+            }
             (Some("assistant"), Some(content)) => anthropic::bodies("assistant", content),
+            (Some("attachment"), _) => {
+                let prompt = queue::attached(line);
+                let prompt = prompt.as_ref().and_then(|attached| attached.some("prompt"));
+                prompt.map(|prompt| anthropic::bodies("user", prompt)).unwrap_or_default()
+            }
+            (Some("queue-operation"), _) => leaving.map(|text| typed(&text)).into_iter().collect(),
             (Some("system"), _) => {
                 self.note(line);
                 Vec::new()
@@ -51,6 +69,16 @@ impl Claude {
         } else {
             bodies
         }
+    }
+
+    /// The words of a person that leave the queue with a line.
+    pub(super) fn leaving(&self, line: &Members) -> Option<String> {
+        self.queue.leaving(line)
+    }
+
+    /// The words that leave the queue with the next line are delivered by a later one.
+    pub(super) fn repeat(&mut self) {
+        self.repeated = true;
     }
 
     /// The line before a summary has its cause.
@@ -90,8 +118,10 @@ impl Claude {
     }
 }
 
-pub(super) fn says(line: &Members, name: &str) -> bool {
-    line.raw(name).is_some_and(|value| value.get() == "true")
+fn typed(text: &str) -> (&'static str, Object) {
+    let mut body = Object::new();
+    body.add("content", &quote(text));
+    (kinds::USER_MESSAGE, body)
 }
 
 /// The lines that a boundary keeps: each one of a list, or all of a segment.
@@ -121,12 +151,21 @@ fn aside(line: &Members, (kind, mut body): (&'static str, Object)) -> (&'static 
     (kind, body)
 }
 
-/// The words of a content.
-pub(super) fn text_of(content: &RawValue) -> String {
-    if let Ok(text) = serde_json::from_str::<String>(content.get()) {
-        return text;
-    }
-    let blocks: Vec<Members> = listed(content).unwrap_or_default();
-    let texts: Vec<String> = blocks.iter().filter_map(|block| block.text("text")).collect();
-    texts.join("\n")
+/// How a result begins that is kept beside the transcript.
+pub(super) const APART: &str = "<persisted-output>";
+
+/// The path of a result that a line has only the beginning of.
+pub(super) fn kept_apart(line: &Members) -> Option<String> {
+    let message = Members::read(line.some("message")?.get()).ok()?;
+    let blocks: Vec<Members> = listed(message.some("content")?)?;
+    blocks.iter().find_map(|block| {
+        let text = text_of(
+            block
+                .some("content")
+                .filter(|_| block.text("type").as_deref() == Some("tool_result"))?,
+        );
+        let told = text.trim_start().strip_prefix(APART)?;
+        let (_, path) = told.split_once("saved to: ")?;
+        path.lines().next().map(|path| path.trim().to_owned())
+    })
 }

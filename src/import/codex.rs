@@ -5,8 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{
     anthropic::Bodies,
-    claude::text_of,
-    members::{Members, Object, quote},
+    members::{Members, Object, quote, text_of},
 };
 use crate::event::kinds;
 

@@ -13,14 +13,16 @@ use super::{
     BadLine, Draft, ImportError, Sent,
     draft::Named,
     members::Members,
+    merge::Recorded,
     openai::{About, SHAPE_KEY},
-    transcript::Program,
+    stored::{Stored, StoredLine},
+    transcript::{Program, name_of_line},
 };
 use crate::{
     client::{Client, ClientError, Request, session_path},
-    event::{SessionId, kinds, limits},
+    event::{Range, SessionId, Timestamp, limits},
     verbs::{InSession, NoQuery, Verb as _, sessions},
-    wire::types::UpdateSession,
+    wire::{BEGAN_KEY, ENDED_KEY, TAIL_KEY, types::UpdateSession},
 };
 
 /// Most retries of a part after another import of the same conversation was faster.
@@ -59,8 +61,24 @@ pub(super) struct Delivery<'a> {
     title: Title,
     workspace: Option<String>,
     metadata: BTreeMap<String, String>,
+    /// What hooks recorded of the session; looked up once.
+    recorded: Option<Option<Recorded>>,
     /// Ids and positions of the latest events of lines.
     placed: VecDeque<(String, u64)>,
+    /// The lines that the session had before, until they are compared.
+    stored: Option<Stored>,
+    /// The line being compared, and how many of its events were.
+    compared: Option<(String, StoredLine, u64)>,
+    /// Lines of the source, and the positions of the first and last event of each.
+    places: Vec<(u64, u64, u64)>,
+    /// The position that names the session, and the one that it was named by.
+    title_at: (Option<u64>, Option<u64>),
+    /// What was withdrawn before, when the session has lines.
+    rewound: Option<Vec<Range>>,
+    /// The times of the first and the last event of a transcript.
+    times: Option<(Timestamp, Timestamp)>,
+    /// The position behind the last event.
+    tail: u64,
 }
 
 /// The title of a session that is created.
@@ -115,7 +133,15 @@ impl<'a> Delivery<'a> {
             title: Title::Own(None),
             workspace: None,
             metadata: BTreeMap::new(),
+            recorded: None,
             placed: VecDeque::new(),
+            stored: None,
+            compared: None,
+            places: Vec::new(),
+            title_at: (None, None),
+            rewound: None,
+            times: None,
+            tail: 0,
         }
     }
 
@@ -132,7 +158,7 @@ impl<'a> Delivery<'a> {
     /// Sets the title and metadata of a session created for this conversation.
     pub(super) fn describe(&mut self, about: About, drafts: &[Draft]) {
         self.metadata = about.metadata().into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
-        let of = drafts.iter().find(|draft| is_prompt(draft));
+        let of = drafts.iter().find(|draft| draft.is_prompt());
         self.title = match (about.title, of) {
             (None, Some(draft)) => Title::Of(draft.id.clone()),
             (title, _) => Title::Own(title),
@@ -140,14 +166,42 @@ impl<'a> Delivery<'a> {
     }
 
     /// Sets the transcript's program, and its directory.
-    pub(super) fn transcript(&mut self, program: Program, drafts: &[Sent], place: Option<String>) {
+    pub(super) fn transcript(&mut self, program: Program, place: Option<String>) {
         let about = About::transcript(program);
         self.shape = Some(about.shape());
+        self.stored = Some(Stored::new(program));
         self.describe(about, &[]);
-        let of = drafts.iter().find(|(_, draft)| is_prompt(draft));
-        self.title = of.map_or(Title::Own(None), |(_, draft)| Title::Of(draft.id.clone()));
         let fits = |place: &String| place.chars().count() <= limits::WORKSPACE_CHARS_MAX;
         self.workspace = place.filter(fits);
+    }
+
+    /// Notes when the events of a line were.
+    pub(super) fn note_time(&mut self, at: Timestamp) {
+        let (first, last) = self.times.unwrap_or((at, at));
+        self.times = Some((first.min(at), last.max(at)));
+    }
+
+    /// The events of lines that hooks did not record: where they recorded the session, its
+    /// transcript goes into it.
+    pub(super) async fn merged(&mut self, drafts: Vec<Sent>) -> Result<Vec<Sent>, ImportError> {
+        if self.shape.is_none() {
+            return Ok(drafts);
+        }
+        if self.recorded.is_none() {
+            let is_new = self.look().await?;
+            let recorded = match &self.found {
+                Some(Existing::There { metadata, tail }) if !is_new && *tail > 0 => {
+                    let has_lines = metadata.contains_key(SHAPE_KEY);
+                    Recorded::of(self.client, &self.session, has_lines).await?
+                }
+                _ => None,
+            };
+            self.recorded = Some(recorded);
+        }
+        Ok(match self.recorded.iter_mut().flatten().next() {
+            Some(recorded) => recorded.without(drafts),
+            None => drafts,
+        })
     }
 
     /// Appends the missing events of one part.
@@ -209,19 +263,21 @@ impl<'a> Delivery<'a> {
     async fn deliver_each(&mut self, drafts: &[Sent]) -> Result<Done, ImportError> {
         self.enter().await?;
         while self.holds_another_shape() {
-            // Hooks record a program's session under its own name, as it happens.
             let Some(beside) = self.beside.take() else { return Err(self.taken()) };
             (self.session, self.found) = (beside, None);
             self.enter().await?;
         }
         let mut done = Done::default();
-        let mut left = vec![drafts];
+        let (others, drafts) = self.compare(drafts, &mut done).await?;
+        let mut left = vec![drafts, others.as_slice()];
+        left.retain(|part| !part.is_empty());
         while let Some(part) = left.pop() {
             let size = part.len() as u64;
             match (self.append(part, None).await, part) {
                 (Ok(appended), _) => {
                     done.known += if appended.repeated { size } else { 0 };
                     done.added += if appended.repeated { 0 } else { size };
+                    self.adding |= !appended.repeated;
                     self.note_places(part, &appended).await?;
                 }
                 // The same line, from another session.
@@ -242,6 +298,58 @@ impl<'a> Delivery<'a> {
             }
         }
         Ok(done)
+    }
+
+    /// Compares lines with those that the session has: which of the drafts are no lines, and what
+    /// comes behind the last of these.
+    async fn compare<'b>(
+        &mut self,
+        drafts: &'b [Sent],
+        done: &mut Done,
+    ) -> Result<(Vec<Sent>, &'b [Sent]), ImportError> {
+        let mut others = Vec::new();
+        let is_empty = matches!(self.found, Some(Existing::There { tail: 0, .. }));
+        self.stored.take_if(|_| self.is_new || is_empty);
+        for (place, (number, draft)) in drafts.iter().enumerate() {
+            let Some(stored) = &mut self.stored else {
+                return Ok((others, drafts.get(place..).unwrap_or_default()));
+            };
+            let Some(hash) = line_hash(draft) else {
+                others.push((*number, draft.clone()));
+                continue;
+            };
+            let of = draft.id.rsplit_once('~').map_or(&*draft.id, |(of, _)| of);
+            let line = match self.compared.take() {
+                Some((known, line, parts)) if known == of || draft.is_part() => {
+                    (known, line, parts + 1)
+                }
+                _ => match stored.next(self.client, &self.session).await? {
+                    None => {
+                        self.rewound = stored.rewound.take();
+                        self.stored = None;
+                        return Ok((others, drafts.get(place..).unwrap_or_default()));
+                    }
+                    Some(line) if line.hash.as_ref().is_none_or(|known| *known == hash) => {
+                        (of.to_owned(), line, 0)
+                    }
+                    Some(_) => return Err(self.rewritten(*number)),
+                },
+            };
+            let at = (line.1.first + line.2).min(line.1.last);
+            self.place(*number, &draft.id, at, false);
+            self.compared = Some(line);
+            done.known += 1;
+        }
+        Ok((others, &[]))
+    }
+
+    fn rewritten(&self, number: u64) -> ImportError {
+        let other = format!(
+            "the file was rewritten: its line {number} is not the one that was imported; nothing \
+             was changed. To have the file as it is now, name another session with --session, or \
+             delete this one and import again"
+        );
+        ImportError::Taken { session: self.session.clone(), other }
     }
 
     /// Finds the session, or creates it without events.
@@ -267,7 +375,8 @@ impl<'a> Delivery<'a> {
         else {
             return false;
         };
-        *tail > 0 && metadata.get(SHAPE_KEY).map(String::as_str) != Some(shape)
+        let is_merged = self.recorded.iter().flatten().next().is_some();
+        *tail > 0 && !is_merged && metadata.get(SHAPE_KEY).map(String::as_str) != Some(shape)
     }
 
     /// Whether the session is to be created.
@@ -288,15 +397,28 @@ impl<'a> Delivery<'a> {
 
     /// After the last part: updates the metadata of a session that existed before.
     pub(super) async fn finish(&mut self) -> Result<(), ImportError> {
-        let Some(Existing::There { metadata, .. }) = self.found.as_ref().filter(|_| !self.native)
-        else {
+        if self.shape.is_some() && (self.is_new || self.adding) {
+            self.name().await?;
+        }
+        if let Some((began, ended)) = self.times.filter(|_| self.shape.is_some()) {
+            let (began, ended, tail) =
+                (began.to_string(), ended.to_string(), self.tail.to_string());
+            let pairs = [(BEGAN_KEY, began), (ENDED_KEY, ended), (TAIL_KEY, tail)];
+            return self.tag(pairs.map(|(name, value)| (name.to_owned(), value)).into()).await;
+        }
+        if self.native {
             return Ok(());
-        };
-        let stale: BTreeMap<String, Option<String>> = self
-            .metadata
-            .iter()
-            .filter(|(name, value)| metadata.get(name.as_str()) != Some(*value))
-            .map(|(name, value)| (name.clone(), Some(value.clone())))
+        }
+        self.tag(self.metadata.clone()).await
+    }
+
+    /// Sets metadata of the session, where it has other.
+    async fn tag(&self, pairs: BTreeMap<String, String>) -> Result<(), ImportError> {
+        let Some(Existing::There { metadata, .. }) = &self.found else { return Ok(()) };
+        let stale: BTreeMap<String, Option<String>> = pairs
+            .into_iter()
+            .filter(|(name, value)| metadata.get(name) != Some(value))
+            .map(|(name, value)| (name, Some(value)))
             .collect();
         if !stale.is_empty() {
             let place = InSession { session: self.session.clone() };
@@ -377,20 +499,79 @@ impl<'a> Delivery<'a> {
 
     /// Remembers where events are, and has the session named after the event of its title.
     async fn note_places(&mut self, drafts: &[Sent], at: &Appended) -> Result<(), ClientError> {
-        for ((_, draft), placed) in drafts.iter().zip(&at.data) {
-            if self.placed.len() == PLACED_MAX {
-                self.placed.pop_front();
-            }
-            self.placed.push_back((draft.id.clone(), placed.position));
+        for ((number, draft), placed) in drafts.iter().zip(&at.data) {
+            self.place(*number, &draft.id, placed.position, true);
         }
-        let Title::Of(id) = &self.title else { return Ok(()) };
-        if let Some(at) = self.position(id).filter(|_| self.is_new) {
-            self.title = Title::Own(None);
-            let place = InSession { session: self.session.clone() };
-            let change = UpdateSession { title_of: Some(at), ..UpdateSession::default() };
-            self.client.call::<sessions::Update>(&place, &NoQuery {}, &change).await?;
+        let Title::Of(_) = &self.title else { return Ok(()) };
+        if self.is_new && self.title_at.1.is_none() {
+            self.name().await?;
         }
         Ok(())
+    }
+
+    /// Notes where an event is, and whether it may name the session.
+    fn place(&mut self, number: u64, id: &str, at: u64, may_name: bool) {
+        self.tail = self.tail.max(at + 1);
+        if self.placed.len() == PLACED_MAX {
+            self.placed.pop_front();
+        }
+        self.placed.push_back((id.to_owned(), at));
+        if may_name && matches!(&self.title, Title::Of(of) if of == id) {
+            self.title_at.0 = Some(at);
+        }
+        match self.places.last_mut() {
+            _ if !["line-", "raw-"].iter().any(|begin| id.starts_with(begin)) => {}
+            Some((line, _, last)) if *line == number => *last = at,
+            _ => self.places.push((number, at, at)),
+        }
+    }
+
+    /// Has the session named after the event of its title, where that is another one now.
+    async fn name(&mut self) -> Result<(), ClientError> {
+        let (wanted, given) = self.title_at;
+        let Some(at) = wanted.filter(|_| wanted != given) else { return Ok(()) };
+        self.title_at.1 = wanted;
+        let place = InSession { session: self.session.clone() };
+        let change = UpdateSession { title_of: Some(at), ..UpdateSession::default() };
+        self.client.call::<sessions::Update>(&place, &NoQuery {}, &change).await?;
+        Ok(())
+    }
+
+    /// The event that names the session from now on.
+    pub(super) fn entitle(&mut self, id: &str) {
+        if !matches!(&self.title, Title::Of(of) if of == id) {
+            self.title = Title::Of(id.to_owned());
+            self.title_at.0 = self.position(id).filter(|_| self.is_new).or(self.title_at.0);
+        }
+    }
+
+    /// The positions of runs of lines, each from its first line to its last.
+    fn ranges(&self, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
+        let range = |(first, last): &(u64, u64)| {
+            let from = self.places.partition_point(|(line, ..)| line < first);
+            let to = self.places.partition_point(|(line, ..)| line <= last);
+            let lines = self.places.get(from..to)?;
+            Some((lines.first()?.1, lines.last()?.2 + 1))
+        };
+        runs.iter().filter_map(range).collect()
+    }
+
+    /// The positions of lines that are withdrawn, and what hooks found to be in their own session.
+    pub(super) fn withdrawn(&self, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
+        let is_merged = self.recorded.iter().flatten().next().is_some();
+        let before = self.before().filter(|_| is_merged).into_iter().flatten();
+        let before = before.map(|range| (range.from.0, range.to.0));
+        before.chain(self.ranges(runs)).collect()
+    }
+
+    fn before(&self) -> Option<&Vec<Range>> {
+        let stored = self.stored.as_ref().and_then(|stored| stored.rewound.as_ref());
+        self.rewound.as_ref().or(stored)
+    }
+
+    /// Whether lines of the session were withdrawn before.
+    pub(super) fn was_rewound(&self) -> bool {
+        self.before().is_some()
     }
 
     fn position(&self, id: &str) -> Option<u64> {
@@ -418,6 +599,16 @@ struct Appended {
 #[derive(serde::Deserialize)]
 struct Placed {
     position: u64,
+}
+
+/// The hash of the line that an event is made of, or keeps.
+fn line_hash(draft: &Draft) -> Option<String> {
+    if draft.id.starts_with("raw-") {
+        let event = Members::read(&draft.text).ok()?;
+        let text = event.some("raw")?.get();
+        return Some(name_of_line(&Members::read(text).ok()?, text).1.hash);
+    }
+    draft.line_hash().map(str::to_owned)
 }
 
 /// Marks the request as an import.
@@ -453,12 +644,6 @@ fn is(error: &ClientError, code: &str) -> bool {
 fn array(drafts: &[Sent]) -> String {
     let texts: Vec<&str> = drafts.iter().map(|(_, draft)| draft.text.as_str()).collect();
     format!("[{}]", texts.join(","))
-}
-
-/// Whether it is what a user said.
-fn is_prompt(draft: &Draft) -> bool {
-    let event = Members::read(&draft.text).unwrap_or_default();
-    event.text("type").as_deref() == Some(kinds::USER_MESSAGE) && event.some("content").is_some()
 }
 
 #[cfg(test)]

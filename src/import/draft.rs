@@ -2,8 +2,9 @@
 
 use super::members::{Members, Object, quote};
 use crate::{
-    event::{OfContent, limits},
+    event::{OfContent, kinds, limits},
     secrets::Report,
+    wire::typed_by_person,
 };
 
 /// The member that counts what was removed.
@@ -57,6 +58,24 @@ impl Draft {
         if !report.is_empty() && !counts(&self.text) && self.text.pop().is_some() {
             self.text.push_str(&format!(",\"{REDACTIONS}\":{}}}", report.to_json()));
         }
+    }
+
+    /// The hash of the line that it is made of.
+    pub(super) fn line_hash(&self) -> Option<&str> {
+        let hash = self.id.strip_prefix("line-~")?.split('~').next()?;
+        hash.split('-').next()
+    }
+
+    /// Whether its line is in an event before it.
+    pub(super) fn is_part(&self) -> bool {
+        self.text.contains("\"raw_in\":true")
+    }
+
+    /// Whether it is a message with words that a person typed.
+    pub(super) fn is_prompt(&self) -> bool {
+        let event = Members::read(&self.text).unwrap_or_default();
+        event.text("type").as_deref() == Some(kinds::USER_MESSAGE)
+            && event.some("content").is_some_and(|content| !typed_by_person(content).is_empty())
     }
 
     /// Why every store would refuse it; `None` when it fits.

@@ -5,7 +5,13 @@ use std::io::{BufRead, Read};
 
 use serde_json::value::RawValue;
 
-use super::{Members, members::listed, openai::About, transcript::Program};
+use super::{
+    Members,
+    members::listed,
+    openai::About,
+    records::{self, Next},
+    transcript::Program,
+};
 use crate::{
     event::{EventType, SessionId},
     secrets::{Recogniser, Report},
@@ -105,11 +111,25 @@ pub(super) struct Lines<'a> {
     program: Option<Program>,
     line: u64,
     bytes: u64,
+    /// The line being read: a record may stand behind another one.
+    rest: Option<Rest>,
     /// What stands behind the last line that was taken: its end, and lines without content.
     around: String,
     private: Recogniser,
     /// What was private in the last line.
     taken: Report,
+    /// What was replaced in the line, until its first record is taken.
+    mended: Option<String>,
+}
+
+/// What is left of a line.
+struct Rest {
+    bytes: Vec<u8>,
+    at: usize,
+    /// Whether the line has an end.
+    whole: bool,
+    /// Whether a record of a transcript was in it.
+    given: bool,
 }
 
 impl<'a> Lines<'a> {
@@ -126,9 +146,11 @@ impl<'a> Lines<'a> {
             program: None,
             line: 0,
             bytes: 0,
+            rest: None,
             around: String::new(),
             private: Recogniser::of_private_spans(),
             taken: Report::default(),
+            mended: None,
         }
     }
 
@@ -142,6 +164,12 @@ impl<'a> Lines<'a> {
         &self.taken
     }
 
+    /// What was replaced in the line of the last record, once for each line.
+    pub(super) fn take_mended(&mut self) -> Option<BadLine> {
+        let problem = self.mended.take()?;
+        Some(BadLine::new(self.line, problem, None))
+    }
+
     pub(super) fn line(&self) -> u64 {
         self.line
     }
@@ -152,34 +180,59 @@ impl<'a> Lines<'a> {
 
     pub(super) fn next(&mut self) -> std::io::Result<Option<Item>> {
         loop {
-            let mut bytes = Vec::new();
-            let read = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
-            if read == 0 {
-                return Ok(None);
-            }
-            self.line += 1;
-            self.bytes += read as u64;
-            let whole = bytes.last() == Some(&b'\n');
-            if !whole && read as u64 == LINE_BYTES_MAX {
-                self.skip_line()?;
-                return Ok(Some(self.bad(format!("it is longer than {LINE_BYTES_MAX} bytes"))));
-            }
-            let (before, line, after) = parts(&bytes);
+            let mut rest = match self.rest.take() {
+                Some(rest) => rest,
+                None => match self.read_line()? {
+                    Ok(Some(rest)) => rest,
+                    Ok(None) => return Ok(None),
+                    Err(problem) => return Ok(Some(self.bad(problem))),
+                },
+            };
+            let (before, line, _) = parts(rest.bytes.get(rest.at..).unwrap_or_default());
             if line.is_empty() {
-                self.keep(&bytes);
+                // The end of a line that gave nothing is none between two others.
+                if rest.at == 0 || rest.given {
+                    self.keep(before);
+                }
                 continue;
             }
-            let item = self.item(line, whole);
-            return Ok(Some(match item {
+            let (item, used) = self.item(line, rest.whole);
+            let item = match item {
                 Item::Good(Content::Entry(program, members, text, _)) => {
                     self.keep(before);
                     let before = std::mem::take(&mut self.around);
-                    self.keep(after);
+                    rest.given = true;
                     Item::Good(Content::Entry(program, members, text, before))
                 }
                 other => other,
-            }));
+            };
+            rest.at += before.len() + used;
+            self.rest = Some(rest);
+            return Ok(Some(item));
         }
+    }
+
+    /// The next line with its end; why it is left out.
+    fn read_line(&mut self) -> std::io::Result<Result<Option<Rest>, String>> {
+        let mut bytes = Vec::new();
+        let read = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
+        if read == 0 {
+            return Ok(Ok(None));
+        }
+        self.line += 1;
+        self.bytes += read as u64;
+        let whole = bytes.last() == Some(&b'\n');
+        if !whole && read as u64 == LINE_BYTES_MAX {
+            self.skip_line()?;
+            return Ok(Err(format!("it is longer than {LINE_BYTES_MAX} bytes")));
+        }
+        self.mended = None;
+        if let Err(error) = str::from_utf8(&bytes) {
+            let at = error.valid_up_to();
+            self.mended = Some(format!("its byte {at} is not UTF-8: U+FFFD is in its place"));
+            bytes = String::from_utf8_lossy(&bytes).into_owned().into_bytes();
+        }
+        Ok(Ok(Some(Rest { bytes, at: 0, whole, given: false })))
     }
 
     /// Keeps what stands around lines, as far as one event holds it.
@@ -209,19 +262,22 @@ impl<'a> Lines<'a> {
         Item::Bad(BadLine::new(self.line, problem, None))
     }
 
-    fn item(&mut self, bytes: &[u8], whole: bool) -> Item {
-        let value: Box<RawValue> = match serde_json::from_slice(bytes) {
-            Ok(value) => value,
-            Err(error) if !whole && error.is_eof() => return Item::Torn,
-            Err(error) => return self.bad(format!("it is not JSON: {error}")),
+    /// What comes first in a line, and how many bytes of it that is.
+    fn item(&mut self, line: &[u8], whole: bool) -> (Item, usize) {
+        let (value, used) = match records::next(line) {
+            Next::Record(value, used) => (value, used),
+            Next::Bad(problem, used) => return (self.bad(problem), used),
+            Next::Cut if !whole => return (Item::Torn, line.len()),
+            Next::Cut => return (self.bad("it ends within a record".to_owned()), line.len()),
         };
         self.taken = Report::default();
         let clean = self.private.json(value.get(), &mut self.taken);
         let value = clean.and_then(|text| RawValue::from_string(text).ok()).unwrap_or(value);
-        match self.content(value) {
+        let item = match self.content(value) {
             Ok(content) => Item::Good(content),
             Err(problem) => self.bad(problem),
-        }
+        };
+        (item, used)
     }
 
     fn content(&mut self, value: Box<RawValue>) -> Result<Content, String> {
@@ -275,11 +331,20 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// What stands before a line's content, the content, and what stands behind it.
+/// What stands before a line's content, the content, and what stands behind it. Byte order marks
+/// and the zero bytes that a crash of a file system leaves are no content.
 fn parts(bytes: &[u8]) -> (&[u8], &[u8], &[u8]) {
-    let marked = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
-    let (before, rest) = bytes.split_at(bytes.len() - marked.len());
-    let (line, after) = rest.split_at(rest.trim_ascii_end().len());
+    let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0;
+    let mut rest = bytes;
+    while let Some(after) = rest
+        .strip_prefix(b"\xef\xbb\xbf")
+        .or_else(|| rest.split_first().filter(|(first, _)| is_blank(first)).map(|(_, rest)| rest))
+    {
+        rest = after;
+    }
+    let (before, rest) = bytes.split_at(bytes.len() - rest.len());
+    let end = rest.iter().rposition(|byte| !is_blank(byte)).map_or(0, |last| last + 1);
+    let (line, after) = rest.split_at(end);
     (before, line, after)
 }
 

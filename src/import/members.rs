@@ -33,7 +33,7 @@ impl Members {
     /// The value of a member that is a string.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {
-        serde_json::from_str(self.raw(name)?.get()).ok()
+        read_text(self.raw(name)?)
     }
 
     /// The value of that name, parsed; `None`, too, when it has too many values for a tree.
@@ -93,6 +93,12 @@ impl Object {
         Self("{".to_owned())
     }
 
+    /// Continues an object that was finished.
+    pub(super) fn of(mut text: String) -> Self {
+        text.pop();
+        Self(text)
+    }
+
     /// Adds a member whose value is JSON text.
     pub(super) fn add(&mut self, name: &str, json: &str) {
         if self.0.len() > 1 {
@@ -101,6 +107,11 @@ impl Object {
         self.0.push_str(&quote(name));
         self.0.push(':');
         self.0.push_str(json);
+    }
+
+    /// Adds members of another object.
+    pub(super) fn add_all(&mut self, members: &Members) {
+        members.0.iter().for_each(|(name, value)| self.add(name, value.get()));
     }
 
     pub(super) fn finish(mut self) -> String {
@@ -113,6 +124,37 @@ impl Object {
 /// whose elements and members are too many.
 pub(super) fn listed<T: DeserializeOwned>(list: &RawValue) -> Option<Vec<T>> {
     serde_json::from_str(json::list(list.get(), 2)?).ok()
+}
+
+/// The text that a value is; U+FFFD is in it for each half of a surrogate pair.
+pub(super) fn read_text(value: &RawValue) -> Option<String> {
+    value.get().starts_with('"').then(|| serde_json::from_str(&json::paired(value.get())).ok())?
+}
+
+/// One object of the members of two.
+pub(super) fn joined(one: &str, other: &str) -> String {
+    match (one, other) {
+        ("{}", text) | (text, "{}") => text.to_owned(),
+        _ => {
+            let (one, other) = (one.strip_suffix('}'), other.strip_prefix('{'));
+            format!("{},{}", one.unwrap_or("{"), other.unwrap_or("}"))
+        }
+    }
+}
+
+/// Whether a member is true.
+pub(super) fn says(line: &Members, name: &str) -> bool {
+    line.raw(name).is_some_and(|value| value.get() == "true")
+}
+
+/// The words of a content.
+pub(super) fn text_of(content: &RawValue) -> String {
+    if let Some(text) = read_text(content) {
+        return text;
+    }
+    let blocks: Vec<Members> = listed(content).unwrap_or_default();
+    let texts: Vec<String> = blocks.iter().filter_map(|block| block.text("text")).collect();
+    texts.join("\n")
 }
 
 /// A text as JSON.

@@ -7,14 +7,27 @@ mod claude;
 mod codex;
 mod deliver;
 mod draft;
+mod fitting;
 mod lines;
 mod members;
+mod merge;
 mod openai;
+mod queue;
+mod records;
+mod refusal;
+mod requests;
+mod route;
 mod speech;
+mod stored;
 pub mod tail;
 mod transcript;
 
-use std::io::BufRead;
+use std::{
+    collections::{HashSet, VecDeque},
+    io::BufRead,
+};
+
+use serde_json::{Value, value::RawValue};
 
 pub use draft::{Draft, Named};
 pub use lines::{BadLine, First, LINE_BYTES_MAX};
@@ -24,11 +37,13 @@ pub use transcript::{Program, Transcript, TranscriptLines};
 
 use crate::{
     client::{Client, ClientError},
-    event::SessionId,
+    event::{SessionId, Timestamp, kinds},
     secrets::Report as Taken,
 };
 use deliver::Delivery;
+use draft::{Name, event};
 use lines::{Content, Item, Lines};
+use members::Object;
 
 /// Why an import stopped. What was acknowledged before is kept; importing again continues there.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +96,12 @@ pub struct Report {
     pub bad: First<BadLine, LEFT_OUT_NAMED_MAX>,
     /// Whole conversations left out.
     pub skipped: First<BadLine, LEFT_OUT_NAMED_MAX>,
+    /// Lines that were taken with something replaced, each with what.
+    pub mended: First<BadLine, LEFT_OUT_NAMED_MAX>,
+    /// Results that are kept in a file beside the transcript, and are not there.
+    pub results_missing: u64,
+    /// Lines left out because nothing was to be recorded then, or there.
+    pub kept_out: u64,
     /// Whether the last line was incomplete and left out: its writer had not finished it.
     pub torn: bool,
     /// The session that held something else, and the alternative that holds the transcript.
@@ -96,6 +117,16 @@ pub struct Progress {
     pub events: u64,
 }
 
+/// What a front end knows of the place that a transcript is from.
+pub trait Around: Send + Sync {
+    /// Whether a line may be recorded: of a session, by its time and its directory.
+    fn may_record(&self, session: &str, at: Option<Timestamp>, directory: Option<&str>) -> bool;
+    /// Whether a call with that input is not to be recorded.
+    fn withholds(&self, input: &Value, directory: Option<&str>) -> bool;
+    /// The workspace of a directory.
+    fn workspace(&self, directory: &str) -> Option<String>;
+}
+
 /// What to import.
 pub struct Source<'a> {
     /// JSON lines.
@@ -104,7 +135,14 @@ pub struct Source<'a> {
     pub name: String,
     /// The session of a source that holds one conversation without an id.
     pub session: Option<SessionId>,
+    /// Reads a result that is kept beside the source, by the path that a line names.
+    pub results: Results<'a>,
+    /// Where transcripts are from; none for those that belong to no directory of this machine.
+    pub around: Option<&'a dyn Around>,
 }
+
+/// Reads a result by its path; `None` where it is not beside the source.
+pub type Results<'a> = Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'a>;
 
 /// Imports one source; calls `progress` after every acknowledged part.
 ///
@@ -121,15 +159,22 @@ pub async fn import(
         report: Report::default(),
         events: 0,
         taken: Taken::default(),
+        held: VecDeque::new(),
+        results: source.results,
         single_name: source.session.clone().unwrap_or_else(|| lines::session_id(&source.name).0),
         name: source.session.is_none().then(|| source.name.clone()),
+        around: source.around,
     };
     let mut lines = Lines::new(source.reader, source.name, source.session);
     while let Some(item) = lines.next()? {
         run.taken = lines.taken().clone();
+        if matches!(item, Item::Good(_)) {
+            lines.take_mended().into_iter().for_each(|line| run.report.mended.push(line));
+        }
         run.take(item, lines.line()).await?;
         progress(Progress { bytes: lines.bytes(), events: run.events });
     }
+    run.advance(true).await?;
     run.end(lines.around()).await?;
     run.finish().await?;
     progress(Progress { bytes: lines.bytes(), events: run.events });
@@ -150,11 +195,29 @@ struct Run<'a> {
     single_name: SessionId,
     /// The source's name, when it may name the session of a transcript.
     name: Option<String>,
+    around: Option<&'a dyn Around>,
     report: Report,
     events: u64,
     /// What was private in the line.
     taken: Taken,
+    /// Lines that wait for a later one, which says what became of the first of them.
+    held: VecDeque<Held>,
+    results: Results<'a>,
 }
+
+/// A line of a transcript that was read and not taken yet.
+struct Held {
+    number: u64,
+    program: Program,
+    line: Members,
+    text: Box<RawValue>,
+    before: String,
+    taken: Taken,
+}
+
+/// Lines that are held at most, and their bytes.
+const HELD_MAX: usize = 200;
+const HELD_BYTES_MAX: usize = 8 << 20;
 
 struct Single<'a> {
     delivery: Delivery<'a>,
@@ -164,6 +227,8 @@ struct Single<'a> {
     /// The lines of a program's transcript and its directory, until the session has them.
     transcript: Option<Transcript>,
     place: Option<String>,
+    /// Calls that are not to be recorded: their results are not, either.
+    withheld: HashSet<String>,
     drafts: Vec<Sent>,
     bytes: usize,
     /// Whether the session's metadata names the transcript.
@@ -209,21 +274,41 @@ impl<'a> Run<'a> {
                 self.collect(line, |conversation| vec![conversation.event(&event)]).await?;
             }
             Item::Good(Content::Entry(program, entry, text, before)) => {
-                self.entry(line, program, &entry, (text.get(), &before)).await?;
+                let taken = std::mem::take(&mut self.taken);
+                let held = Held { number: line, program, line: entry, text, before, taken };
+                self.held.push_back(held);
+                self.advance(false).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Takes the lines whose meaning is known; at the end of the source all of them.
+    async fn advance(&mut self, is_end: bool) -> Result<(), ImportError> {
+        while let Some(first) = self.held.front() {
+            let transcript = self.single.as_ref().and_then(|single| single.transcript.as_ref());
+            let leaving = transcript.and_then(|transcript| transcript.leaving(&first.line));
+            let repeated = leaving.map(|words| {
+                let mut later = self.held.iter().skip(1);
+                later.find_map(|held| queue::delivers(&words, &first.line, &held.line))
+            });
+            let bytes = || self.held.iter().map(|held| held.text.get().len()).sum::<usize>();
+            let is_full = || self.held.len() >= HELD_MAX || bytes() >= HELD_BYTES_MAX;
+            if repeated == Some(None) && !is_end && !is_full() {
+                return Ok(());
+            }
+            let Some(held) = self.held.pop_front() else { return Ok(()) };
+            self.entry(held, repeated.flatten() == Some(true)).await?;
         }
         Ok(())
     }
 
     /// Takes one line of a program's transcript. None is dropped: a line without events, or too
     /// large for one event, is stored all the same.
-    async fn entry(
-        &mut self,
-        number: u64,
-        program: Program,
-        line: &Members,
-        (text, before): (&str, &str),
-    ) -> Result<(), ImportError> {
+    async fn entry(&mut self, held: Held, is_repeated: bool) -> Result<(), ImportError> {
+        let Held { number, program, line, text, before, taken } = held;
+        let (line, text) = (&line, text.get());
+        self.taken = taken;
         let mut single = self.single.take().unwrap_or_else(|| self.new_single());
         // The first line with a session id names the session, unless events were sent before.
         let name = self.name.as_ref().filter(|_| !single.described);
@@ -248,10 +333,59 @@ impl<'a> Run<'a> {
             single.transcript.iter_mut().for_each(|transcript| transcript.keep(kept.clone()));
         }
         let transcript = single.transcript.get_or_insert_with(|| Transcript::new(program));
-        let drafts = transcript.line(line, text, before);
+        if is_repeated {
+            transcript.repeat();
+        }
+        let apart = text.contains(claude::APART).then(|| claude::kept_apart(line)).flatten();
+        if let Some(path) = apart {
+            match (self.results)(&path) {
+                Some(text) => transcript.apart(text),
+                None => self.report.results_missing += 1,
+            }
+        }
+        transcript.note(line, number);
+        let mut drafts = transcript.line(line, text, &before);
         single.place = single.place.take().or_else(|| program.directory(line));
+        if !self.may_record(&mut single, program, line, &drafts) {
+            self.report.kept_out += 1;
+            self.single = Some(single);
+            return Ok(());
+        }
+        let at = line.text("timestamp").as_deref().and_then(Timestamp::parse);
+        at.into_iter().for_each(|at| single.delivery.note_time(at));
+        let session = program.session(line);
+        let is_own = single.wanted.as_ref().zip(session).is_none_or(|(own, of)| own.as_str() == of);
+        if let Some(transcript) = &mut single.transcript {
+            drafts.extend(transcript.reports(Some(line), is_own));
+        }
         self.report.records += 1;
         self.keep(single, number, drafts).await
+    }
+
+    /// Whether a line may be recorded: hooks did not where a person kept something out.
+    fn may_record(
+        &self,
+        single: &mut Single<'_>,
+        program: Program,
+        line: &Members,
+        drafts: &[Draft],
+    ) -> bool {
+        let Some(around) = self.around else { return true };
+        let session = single.wanted.as_ref().unwrap_or(&self.single_name);
+        let directory = program.directory(line).or_else(|| single.place.clone());
+        let directory = directory.as_deref();
+        let at = line.text("timestamp").as_deref().and_then(Timestamp::parse);
+        let mut may = around.may_record(session.as_str(), at, directory);
+        for draft in drafts {
+            let event = Members::read(&draft.text).unwrap_or_default();
+            let Some(call) = event.text("call_id") else { continue };
+            let input = event.value("input");
+            if input.is_some_and(|input| around.withholds(&input, directory)) {
+                single.withheld.insert(call.clone());
+            }
+            may &= !single.withheld.contains(&call);
+        }
+        may
     }
 
     fn bad(&mut self, line: u64, problem: String) {
@@ -321,6 +455,7 @@ impl<'a> Run<'a> {
             wanted: None,
             transcript: None,
             place: None,
+            withheld: HashSet::new(),
             drafts: Vec::new(),
             bytes: 0,
             described: false,
@@ -335,9 +470,16 @@ impl<'a> Run<'a> {
         let drafts = std::mem::take(&mut single.drafts);
         single.bytes = 0;
         if let Some(transcript) = single.transcript.as_ref().filter(|_| !single.described) {
-            single.delivery.transcript(transcript.program(), &drafts, single.place.take());
+            let place = single.place.clone();
+            let place = match self.around {
+                Some(around) => place.and_then(|place| around.workspace(&place)),
+                None => place,
+            };
+            single.delivery.transcript(transcript.program(), place);
             single.described = true;
         }
+        let title = single.transcript.as_ref().and_then(Transcript::title);
+        title.into_iter().for_each(|id| single.delivery.entitle(id));
         if !single.refused {
             let line = drafts.first().map_or(1, |(line, _)| *line);
             let sent = self.send(&mut single.delivery, drafts).await;
@@ -353,10 +495,21 @@ impl<'a> Run<'a> {
     /// Keeps what stands behind the last line of a transcript, where it is not a usual end, or
     /// where the file was imported before without one.
     async fn end(&mut self, after: &str) -> Result<(), ImportError> {
+        if let Some(single) = &mut self.single {
+            let reports =
+                single.transcript.as_mut().map(|transcript| transcript.reports(None, true));
+            single.drafts.extend(reports.into_iter().flatten().map(|draft| (1, draft)));
+        }
         self.flush().await?;
         let Some(single) = self.single.as_mut().filter(|single| !single.refused) else {
             return Ok(());
         };
+        if let Some(transcript) = &single.transcript {
+            let withdrawn = single.delivery.withdrawn(&transcript.withdrawn());
+            if !withdrawn.is_empty() || single.delivery.was_rewound() {
+                single.drafts.push((1, rewound(&withdrawn)));
+            }
+        }
         let of = |after| single.transcript.as_ref().and_then(|transcript| transcript.end(after));
         let (Some(draft), Some(without)) = (of(after), of("")) else { return Ok(()) };
         if after != transcript::usual(false) || single.delivery.has(&(1, without)).await? {
@@ -381,6 +534,7 @@ impl<'a> Run<'a> {
         delivery: &mut Delivery<'_>,
         drafts: Vec<Sent>,
     ) -> Result<(), ImportError> {
+        let drafts = delivery.merged(drafts).await?;
         for part in deliver::parts(&drafts) {
             let done = delivery.deliver(part).await?;
             self.report.added += done.added;
@@ -390,6 +544,17 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
+}
+
+/// The event that says which positions are no part of the conversation any more.
+fn rewound(withdrawn: &[(u64, u64)]) -> Draft {
+    let range = |(from, to): &(u64, u64)| format!("{{\"from\":{from},\"to\":{to}}}");
+    let ranges = format!("[{}]", withdrawn.iter().map(range).collect::<Vec<_>>().join(","));
+    let hash = blake3::hash(ranges.as_bytes()).to_hex().chars().take(24).collect();
+    let id = Name { name: "rewound-".to_owned(), hash }.part('.', 0);
+    let mut body = Object::new();
+    body.add("withdrawn", &ranges);
+    Draft { named: Named::ByItself, ..event(&id, kinds::CONTEXT_REWOUND, &body.finish()) }
 }
 
 /// The session of a transcript: from the file's name, where that is a session's id; else from a

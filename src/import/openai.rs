@@ -7,11 +7,15 @@ use serde_json::{Value, value::RawValue};
 use super::{
     anthropic,
     draft::{Draft, Name, Named, event},
-    members::{Members, Object, listed, meaning, quote},
+    fitting,
+    members::{Members, Object, joined, listed, meaning, quote},
     speech::{self, Image, Part},
     transcript::Program,
 };
-use crate::event::{SessionId, kinds, limits};
+use crate::{
+    event::{Position, SessionId, kinds, limits},
+    wire::ranges,
+};
 
 /// Metadata with the other members of a conversation's line.
 const FIELDS_KEY: &str = "import.fields";
@@ -141,19 +145,34 @@ impl Conversation {
             return vec![self.draft(kinds::TRANSCRIPT_ENTRY, &body.finish(), text)];
         }
         let first = self.name(text);
-        let mut drafts = Vec::with_capacity(bodies.len());
-        for (part, (kind, body)) in bodies.iter_mut().enumerate() {
-            match part {
-                0 => body.add("raw", text),
-                _ => body.add("raw_in", "true"),
-            }
-            if let Some(format) = &format {
-                body.add("raw_format", format);
-            }
-            let body = std::mem::replace(body, Object::new()).finish();
-            drafts.push(event(&first.part('-', part), kind, &body));
+        let bodies: Vec<(&str, String)> =
+            bodies.drain(..).map(|(kind, body)| (kind, body.finish())).collect();
+        let made = |offset: usize, has_raw: bool| {
+            let draft = |(part, (kind, body)): (usize, &(&str, String))| {
+                let mut whole = Object::new();
+                match part {
+                    0 if has_raw => whole.add("raw", text),
+                    _ => whole.add("raw_in", "true"),
+                }
+                format.iter().for_each(|format| whole.add("raw_format", format));
+                event(&first.part('-', offset + part), kind, &joined(body, &whole.finish()))
+            };
+            bodies.iter().enumerate().map(draft).collect::<Vec<Draft>>()
+        };
+        let drafts = made(0, true);
+        if drafts.iter().all(|draft| draft.too_much().is_none()) {
+            return drafts;
         }
-        drafts
+        // The message apart from its meaning: an event does not hold both.
+        let pieces = fitting::pieces(text);
+        let piece = |one: (usize, &&str)| {
+            let mut body = Object::new();
+            format.iter().for_each(|format| body.add("raw_format", format));
+            fitting::add_piece(&mut body, (one.0, one.1), pieces.len());
+            event(&first.part('-', one.0), kinds::TRANSCRIPT_ENTRY, &body.finish())
+        };
+        let apart = made(pieces.len(), false).into_iter().filter_map(fitting::fitted);
+        pieces.iter().enumerate().map(piece).chain(apart).collect()
     }
 
     /// The next native event, with its own id if it has one. Its position and times are the old
@@ -311,6 +330,7 @@ pub fn to_messages(chat: Chat, events: &[Members]) -> String {
 }
 
 fn written(chat: Chat, events: &[Members]) -> (Written, Option<String>) {
+    let events = &on_route(events);
     let made = write(events);
     match chat {
         Chat::Openai => (made, None),
@@ -319,6 +339,42 @@ fn written(chat: Chat, events: &[Members]) -> (Written, Option<String>) {
             (Written { messages, ..made }, system)
         }
     }
+}
+
+/// The events that are part of the conversation still.
+fn on_route(events: &[Members]) -> Vec<Members> {
+    let is_rewound =
+        |event: &&Members| event.text("type").as_deref() == Some(kinds::CONTEXT_REWOUND);
+    let withdrawn = events.iter().rfind(is_rewound).and_then(|event| event.some("withdrawn"));
+    let withdrawn = withdrawn.map(|list| ranges(list.get())).unwrap_or_default();
+    let at = |event: &Members| event.value("position").and_then(|at| at.as_u64());
+    let stays = |event: &&Members| {
+        at(event).is_none_or(|at| !withdrawn.iter().any(|range| range.contains(Position(at))))
+    };
+    whole(events.iter().filter(stays))
+}
+
+/// The events with each message in one that is stored in pieces.
+fn whole<'a>(events: impl Iterator<Item = &'a Members>) -> Vec<Members> {
+    let mut text = String::new();
+    let piece = |event: &'a Members| {
+        let is_chat = event.text("raw_format").is_none_or(|format| format == anthropic::FORMAT);
+        let count = |name: &str| event.value(name).and_then(|count| count.as_u64());
+        let (Some(piece), Some(pieces), true) = (count("piece"), count("pieces"), is_chat) else {
+            return Some(event.clone());
+        };
+        text.push_str(&event.text("text").unwrap_or_default());
+        let raw = (piece + 1 == pieces).then(|| std::mem::take(&mut text))?;
+        let mut whole = Object::new();
+        whole.add("type", &quote(kinds::TRANSCRIPT_ENTRY));
+        whole.add("raw", &raw);
+        event
+            .some("raw_format")
+            .into_iter()
+            .for_each(|format| whole.add("raw_format", format.get()));
+        Members::read(&whole.finish()).ok()
+    };
+    events.filter_map(piece).collect()
 }
 
 /// The fields with the system text, unless they contain one.

@@ -1,6 +1,7 @@
-//! What a program's transcript says beyond its hooks: the agent's words between calls, and what its
-//! requests took. Whole lines are read from a byte offset on, each with the id of an import. It
-//! must not open a file, nor take what a hook records.
+//! What a program's transcript says beyond its hooks: the agent's words between calls, calls that
+//! were refused or failed, what a person said with a refusal, and what requests took. Whole lines
+//! are read from a byte offset on, each with the id of an import. It must not open a file, nor take
+//! what a hook records.
 
 use std::{
     collections::BTreeMap,
@@ -10,11 +11,15 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    claude::{Claude, says, text_of},
+    claude::{Claude, says},
     codex,
-    draft::{Name, event},
-    members::{Members, Object, quote},
-    transcript::{Program, head, name_of_line},
+    draft::{Draft, event},
+    members::{Members, Object, quote, text_of},
+    queue,
+    records::{self, Next},
+    requests::SYNTHETIC,
+    route::Route,
+    transcript::{Program, head, name_of_line, report},
 };
 use crate::{
     event::{Timestamp, kinds},
@@ -28,8 +33,8 @@ const EVENTS_MAX: usize = 500;
 /// that are compared: none of a content, which the log may have to forget.
 const CHECKED_BYTES: u64 = 4 << 10;
 const CHECKED: [&str; 2] = ["\"timestamp\":\"", "\"uuid\":\""];
-/// The model of messages that the program made up itself.
-const SYNTHETIC: &str = "<synthetic>";
+/// Bytes before the end of a transcript in which a branch is looked for.
+const ROUTE_BYTES: u64 = 16 << 20;
 
 /// How far a transcript was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +43,9 @@ pub struct Place {
     pub bytes: u64,
     /// A hash of the times and names of lines before it.
     pub check: String,
+    /// The name of the last line of the conversation before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leaf: Option<String>,
     /// Why the transcript was read from its beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub again: Option<Again>,
@@ -60,8 +68,13 @@ pub struct Tail {
     pub place: Place,
     /// The branch of the repository, where the program notes it.
     pub branch: Option<Masked>,
-    /// The texts of the events: the agent's words, and reports of requests.
+    /// The texts of the events: words of the agent, prompts that waited, failed calls and their
+    /// results, and reports of requests. Of a call and its result a hook may have recorded one or
+    /// both.
     pub events: Vec<String>,
+    /// The prompts of the transcript, where one of them took the place of an earlier one: what was
+    /// typed, and whether it is no part of the conversation any more.
+    pub prompts: Vec<(String, bool)>,
 }
 
 /// The end of a transcript, as a place.
@@ -70,7 +83,7 @@ pub struct Tail {
 /// The error of the source.
 pub fn end(source: &mut (impl Read + Seek)) -> io::Result<Place> {
     let bytes = source.seek(SeekFrom::End(0))?;
-    Ok(Place { bytes, check: check(source, bytes)?, again: None })
+    Ok(Place { bytes, check: check(source, bytes)?, ..Place::default() })
 }
 
 /// Whether a line may be read, by its time and the directory that it is from, where it has them.
@@ -101,26 +114,85 @@ pub fn since(
     let mut bytes = Vec::new();
     source.take(TAIL_BYTES as u64).read_to_end(&mut bytes)?;
     let private = Recogniser::of_private_spans();
-    let (tail, requests) = (Tail::default(), BTreeMap::new());
-    let mut said = Said { program, private, secrets, may_read, tail, requests };
+    let whole = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+    let lines: Vec<(usize, Vec<Record>)> = whole
+        .map(|line| {
+            let text = String::from_utf8_lossy(line);
+            let records = records_of(text.as_bytes()).into_iter();
+            (line.len(), records.filter_map(|text| Record::read(text, &private)).collect())
+        })
+        .collect();
+    let mut said = Said {
+        program,
+        claude: Claude::default(),
+        secrets,
+        may_read,
+        leaf: place.filter(|_| again.is_none()).and_then(|place| place.leaf.clone()),
+        is_branch: false,
+        branch: None,
+        events: Vec::new(),
+        calls: BTreeMap::new(),
+    };
     let mut read = 0;
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        let full = said.tail.events.len() + said.requests.len() >= EVENTS_MAX;
-        if full || line.last() != Some(&b'\n') {
+    for (place, (length, records)) in lines.iter().enumerate() {
+        if said.events.len() >= EVENTS_MAX {
             break;
         }
-        read += line.len();
-        said.line(line);
+        read += length;
+        let later = || lines.iter().skip(place + 1).flat_map(|(_, records)| records);
+        records.iter().for_each(|record| said.record(record, later()));
     }
     // Of a line that is longer than all that is read at once, only the end is left to skip.
     if read == 0 && bytes.len() == TAIL_BYTES {
         read = bytes.len();
     }
-    let mut tail = said.tail;
-    tail.events.extend(said.requests.into_values());
     let bytes = from + read as u64;
-    tail.place = Place { bytes, check: check(source, bytes)?, again };
-    Ok(tail)
+    let prompts = if said.is_branch { prompts(source, bytes, secrets)? } else { Vec::new() };
+    let place = Place { bytes, check: check(source, bytes)?, leaf: said.leaf, again };
+    let events = said.events.into_iter().map(|(_, event)| event).collect();
+    Ok(Tail { place, branch: said.branch, events, prompts })
+}
+
+/// The prompts before an offset, and whether each was withdrawn.
+fn prompts(
+    source: &mut (impl Read + Seek),
+    bytes: u64,
+    secrets: &Recogniser,
+) -> io::Result<Vec<(String, bool)>> {
+    let from = bytes.saturating_sub(ROUTE_BYTES);
+    source.seek(SeekFrom::Start(from))?;
+    let mut text = Vec::new();
+    source.take(bytes - from).read_to_end(&mut text)?;
+    let (mut route, mut prompts) = (Route::default(), Vec::new());
+    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+        for text in records_of(line) {
+            let Ok(line) = Members::read(&text) else { continue };
+            route.take(&line, number);
+            prompts.extend(Route::prompt(&line).map(|words| (number, words)));
+        }
+    }
+    let withdrawn = route.withdrawn();
+    let is_gone = |at| withdrawn.iter().any(|(first, last)| (*first..=*last).contains(&at));
+    // As hooks recorded them.
+    let masked = |words: &str| secrets.masked(words).into_text();
+    Ok(prompts.iter().map(|(at, words)| (masked(words), is_gone(*at))).collect())
+}
+
+/// The whole records of a line.
+fn records_of(line: &[u8]) -> Vec<String> {
+    let (mut records, mut rest) = (Vec::new(), line.trim_ascii());
+    while !rest.is_empty() {
+        let used = match records::next(rest) {
+            Next::Record(record, used) => {
+                records.push(record.get().to_owned());
+                used
+            }
+            Next::Bad(_, used) => used,
+            Next::Cut => rest.len(),
+        };
+        rest = rest.get(used..).unwrap_or_default().trim_ascii_start();
+    }
+    records
 }
 
 /// A hash of the times and names of the last lines before an offset, as far as they are among the
@@ -141,64 +213,129 @@ fn check(source: &mut (impl Read + Seek), bytes: u64) -> io::Result<String> {
     Ok(hasher.finalize().to_hex().chars().take(16).collect())
 }
 
+/// A record without what is private in it.
+struct Record {
+    line: Members,
+    text: String,
+    taken: Taken,
+}
+
+impl Record {
+    fn read(text: String, private: &Recogniser) -> Option<Self> {
+        let mut taken = Taken::default();
+        let text = private.json(&text, &mut taken).unwrap_or(text);
+        Some(Self { line: Members::read(&text).ok()?, text, taken })
+    }
+}
+
 struct Said<'a> {
     program: Program,
-    private: Recogniser,
+    claude: Claude,
     secrets: &'a Recogniser,
     may_read: &'a MayRead<'a>,
-    tail: Tail,
-    /// Reports by id: of the lines of one message, the last counts.
-    requests: BTreeMap<String, String>,
+    /// The last line of the conversation.
+    leaf: Option<String>,
+    /// Whether a prompt follows another line than that.
+    is_branch: bool,
+    branch: Option<Masked>,
+    /// Ids and texts.
+    events: Vec<(String, String)>,
+    /// Calls without a result so far, by id.
+    calls: BTreeMap<String, (String, String)>,
 }
 
 impl Said<'_> {
-    /// Takes what a line says; one that is no JSON, or a subagent's, says nothing.
-    fn line(&mut self, line: &[u8]) {
-        let Ok(text) = str::from_utf8(line) else { return };
-        let mut taken = Taken::default();
-        let clean = self.private.json(text.trim(), &mut taken);
-        let text = clean.as_deref().unwrap_or(text.trim());
-        let Ok(line) = Members::read(text) else { return };
+    /// Takes what a record says, in the order of the transcript; a subagent's says nothing.
+    fn record<'b>(&mut self, record: &Record, mut later: impl Iterator<Item = &'b Record>) {
+        let Record { line, text, taken } = record;
         let at = line.text("timestamp").as_deref().and_then(Timestamp::parse);
         if !(self.may_read)(at, line.text("cwd").as_deref()) {
             return;
         }
-        let (bodies, report) = match self.program {
-            Program::ClaudeCode if line.text("type").as_deref() != Some("assistant") => return,
-            Program::ClaudeCode if says(&line, "isSidechain") => return,
+        let (bodies, may_type) = match self.program {
+            Program::ClaudeCode if says(line, "isSidechain") => return,
             Program::ClaudeCode => {
-                let message = line.some("message").map(|message| Members::read(message.get()));
-                let Some(Ok(message)) = message else { return };
-                if message.text("model").as_deref() == Some(SYNTHETIC) {
+                if !self.follow(line) {
                     return;
                 }
-                let branch = line.text("gitBranch").map(|branch| self.secrets.masked(&branch));
-                self.tail.branch = branch.or(self.tail.branch.take());
-                (Claude::default().bodies(&line), request_of_claude(&message))
+                if let Some(words) = self.claude.leaving(line) {
+                    // Where no line tells yet, one that delivers the words is still to come.
+                    let told = later.find_map(|later| queue::delivers(&words, line, &later.line));
+                    if told != Some(false) {
+                        self.claude.repeat();
+                    }
+                }
+                // Hooks report every other prompt.
+                let kind = line.text("type").unwrap_or_default();
+                (self.claude.bodies(line), kind == "attachment" || kind == "queue-operation")
             }
-            Program::Codex => (codex::bodies(&line), request_of_codex(&line)),
+            Program::Codex => (codex::bodies(line), false),
         };
-        let name = name_of_line(&line, text).1;
+        let name = name_of_line(line, text).1;
+        let is_claude = self.program == Program::ClaudeCode;
+        let mut failed = false;
         for (part, (kind, body)) in bodies.into_iter().enumerate() {
             let body = Members::read(&body.finish()).unwrap_or_default();
-            let words = body.some("content").map(text_of).unwrap_or_default();
-            if kind != kinds::AGENT_MESSAGE || words.trim().is_empty() {
-                continue;
+            let mut whole = of_line(line);
+            match kind {
+                kinds::AGENT_TOOL_USE | kinds::AGENT_TOOL_RESULT => whole.add_all(&body),
+                kinds::AGENT_MESSAGE | kinds::USER_MESSAGE => {
+                    let words = body.some("content").map(text_of).unwrap_or_default();
+                    if words.trim().is_empty() {
+                        continue;
+                    }
+                    whole.add("content", &quote(&words));
+                }
+                _ => continue,
             }
-            let mut whole = of_line(&line);
-            whole.add("content", &quote(&words));
-            let event = event(&name.part('.', part), kind, &whole.finish());
-            self.tail.events.push(self.secrets.masked(&event.text).into_event(&taken));
+            let event = self.masked(event(&name.part('.', part), kind, &whole.finish()), taken);
+            let call = body.text("call_id").unwrap_or_default();
+            match kind {
+                kinds::AGENT_TOOL_USE if is_claude => {
+                    self.calls.insert(call, event);
+                }
+                kinds::AGENT_TOOL_RESULT if is_claude => {
+                    let call = self.calls.remove(&call);
+                    failed = says(&body, "is_error");
+                    if failed {
+                        self.events.extend(call.into_iter().chain([event]));
+                    }
+                }
+                kinds::AGENT_MESSAGE => self.events.push(event),
+                // What a person said with a refusal: a prompt is in blocks.
+                kinds::USER_MESSAGE if may_type || failed && body.text("content").is_some() => {
+                    self.events.push(event);
+                }
+                _ => {}
+            }
         }
-        if let Some((name, members)) = report {
-            let mut whole = of_line(&line);
-            members.iter().for_each(|(name, value)| whole.add(name, value));
-            let hash = blake3::hash(name.as_bytes()).to_hex().chars().take(24).collect();
-            let id = Name { name: "usage-".to_owned(), hash }.part('.', 0);
-            let report = event(&id, kinds::SPAN_MODEL_REQUEST_END, &whole.finish());
-            let report = self.secrets.masked(&report.text).into_event(&Taken::default());
-            self.requests.insert(id, report);
+        if let Some(report) = report(self.program, line) {
+            // Of the lines of one message, the last counts.
+            self.events.retain(|(id, _)| *id != report.id);
+            let report = self.masked(report, &Taken::default());
+            self.events.push(report);
         }
+    }
+
+    /// The id of an event, and its text without secrets.
+    fn masked(&self, event: Draft, taken: &Taken) -> (String, String) {
+        (event.id, self.secrets.masked(&event.text).into_event(taken))
+    }
+
+    /// Notes where a line of Claude Code stands; whether it may say something.
+    fn follow(&mut self, line: &Members) -> bool {
+        if Route::prompt(line).is_some() && self.leaf.is_some() {
+            self.is_branch |= line.text("parentUuid") != self.leaf;
+        }
+        self.leaf = line.text("uuid").or(self.leaf.take());
+        if line.text("type").as_deref() != Some("assistant") {
+            return true;
+        }
+        let message = line.some("message").map(|message| Members::read(message.get()));
+        let Some(Ok(message)) = message else { return false };
+        let branch = line.text("gitBranch").map(|branch| self.secrets.masked(&branch));
+        self.branch = branch.or(self.branch.take());
+        message.text("model").as_deref() != Some(SYNTHETIC)
     }
 }
 
@@ -207,53 +344,4 @@ fn of_line(line: &Members) -> Object {
     let mut whole = head(line);
     whole.add("recorded_from", "\"transcript\"");
     whole
-}
-
-/// What names a request, and the members of its report.
-type Report = (String, Vec<(&'static str, String)>);
-
-/// Every line of a message repeats what its request took; its id names the request.
-fn request_of_claude(message: &Members) -> Option<Report> {
-    const COUNTS: [&str; 4] =
-        ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
-    let id = message.text("id")?;
-    let usage = Members::read(message.some("usage")?.get()).ok()?;
-    let mut members = vec![("message_id", quote(&id)), ("model_usage", counts(&usage, &COUNTS)?)];
-    members.extend(message.some("model").map(|model| ("model", model.get().to_owned())));
-    Some((id, members))
-}
-
-/// The running total names a request: it is reported again without one.
-fn request_of_codex(line: &Members) -> Option<Report> {
-    const COUNTS: [&str; 3] = ["input_tokens", "output_tokens", "total_tokens"];
-    let inner = |of: &Members, name: &str| Members::read(of.some(name)?.get()).ok();
-    let payload = inner(line, "payload")?;
-    if payload.text("type")? != "token_count" {
-        return None;
-    }
-    let info = inner(&payload, "info")?;
-    let (total, last) = (info.some("total_token_usage")?, inner(&info, "last_token_usage")?);
-    let mut usage = counts(&last, &COUNTS)?;
-    if let Some(cached) = last.some("cached_input_tokens") {
-        usage.pop();
-        usage.push_str(&format!(
-            ",\"input_tokens_details\":{{\"cached_tokens\":{}}}}}",
-            cached.get()
-        ));
-    }
-    Some((total.get().to_owned(), vec![("model_usage", usage)]))
-}
-
-/// The counts among some members, as an object; `None` without any.
-fn counts(usage: &Members, names: &[&str]) -> Option<String> {
-    let mut object = Object::new();
-    let mut any = false;
-    for name in names {
-        let count = usage.some(name).filter(|count| count.get().parse::<u64>().is_ok());
-        if let Some(count) = count {
-            object.add(name, count.get());
-            any = true;
-        }
-    }
-    any.then(|| object.finish())
 }

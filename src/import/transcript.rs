@@ -9,15 +9,19 @@ use super::{
     claude::Claude,
     codex,
     draft::{Draft, Name, Named, event},
-    members::{Members, Object, meaning, quote},
+    fitting,
+    members::{Members, Object, joined, meaning, quote},
+    requests,
+    route::Route,
 };
-use crate::event::{Timestamp, kinds, limits};
-
-/// Bytes of one piece of a line that is too much for one event. Escaped as a text it may double.
-const PIECE_BYTES: usize = 1 << 20;
+use crate::event::{Timestamp, kinds};
 
 /// Most latest lines whose events are remembered: a compaction may keep some of them.
 const RECENT_MAX: usize = 10_000;
+
+/// Requests of the model whose lines may go on, and summaries that may be of this transcript.
+const OPEN_MAX: usize = 4;
+const SUMMARIES_MAX: usize = 100;
 
 /// The program of a transcript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +83,24 @@ pub struct Transcript {
     recent: VecDeque<Recent>,
     /// The id of the last line.
     last: Option<String>,
+    route: Route,
+    /// Reports of requests, under their ids: of the lines of one, the last counts.
+    requests: VecDeque<Draft>,
+    titles: Titles,
+    /// What of a result is kept beside the transcript, for the next line.
+    apart: Option<String>,
+}
+
+/// The events that name a transcript.
+#[derive(Clone, Debug, Default)]
+struct Titles {
+    /// The name that the user gave, and the one that the program made.
+    given: Option<String>,
+    made: Option<String>,
+    /// Summaries, each with the line that it is of: maybe another transcript's.
+    summaries: VecDeque<(String, String)>,
+    /// The first message with words that a person typed.
+    prompt: Option<String>,
 }
 
 /// The events of a line that has a name of its own.
@@ -93,8 +115,17 @@ impl Transcript {
     /// A transcript without a line yet.
     #[must_use]
     pub fn new(program: Program) -> Self {
-        let (claude, seen, recent) = (Claude::default(), HashMap::new(), VecDeque::new());
-        Self { program, claude, seen, recent, last: None }
+        Self {
+            program,
+            claude: Claude::default(),
+            seen: HashMap::new(),
+            recent: VecDeque::new(),
+            last: None,
+            route: Route::default(),
+            requests: VecDeque::new(),
+            titles: Titles::default(),
+            apart: None,
+        }
     }
 
     /// Its program.
@@ -135,12 +166,64 @@ impl Transcript {
         self.claude.keep(kept);
     }
 
+    /// The words of a person that leave the queue with a line, unless a line before delivered them.
+    pub(super) fn leaving(&self, line: &Members) -> Option<String> {
+        self.claude.leaving(line)
+    }
+
+    /// A later line delivers the words that leave the queue with the next one.
+    pub(super) fn repeat(&mut self) {
+        self.claude.repeat();
+    }
+
+    /// Sets the whole result that the next line has a part of.
+    pub(super) fn apart(&mut self, text: String) {
+        self.apart = Some(text);
+    }
+
+    /// Notes where the next line stands in the conversation.
+    pub(super) fn note(&mut self, line: &Members, number: u64) {
+        if self.program == Program::ClaudeCode {
+            self.route.take(line, number);
+        }
+    }
+
+    /// Lines that are no part of the conversation any more: first and last of each run.
+    pub(super) fn withdrawn(&self) -> Vec<(u64, u64)> {
+        self.route.withdrawn()
+    }
+
+    /// The event whose words name the transcript.
+    pub(super) fn title(&self) -> Option<&str> {
+        let Titles { given, made, summaries, prompt } = &self.titles;
+        let own = summaries.iter().rev().find(|(leaf, _)| self.route.has(leaf));
+        let own = own.map(|(_, id)| id);
+        given.as_ref().or(made.as_ref()).or(own).or(prompt.as_ref()).map(String::as_str)
+    }
+
+    /// The reports of requests that later lines do not change; at the end all of them.
+    /// A line that is not of this transcript reports none.
+    pub(super) fn reports(&mut self, line: Option<&Members>, is_own: bool) -> Vec<Draft> {
+        let own = line.filter(|_| is_own);
+        if let Some(report) = own.and_then(|line| report(self.program, line)) {
+            self.requests.retain(|one| one.id != report.id);
+            self.requests.push_back(named(report));
+        }
+        let left = if line.is_some() { OPEN_MAX } else { 0 };
+        let done = self.requests.len().saturating_sub(left);
+        self.requests.drain(..done).collect()
+    }
+
     /// The events of the next line. `before` stands between its text and that of the line before.
     #[must_use]
     pub fn line(&mut self, line: &Members, text: &str, before: &str) -> Vec<Draft> {
-        let unusual = before != usual(self.last.is_none());
-        let drafts = self.drafts(line, text, unusual.then_some(before));
+        let is_first = self.last.is_none();
+        let unusual = before != usual(is_first);
+        // Another record of the same line.
+        let joined = !is_first && !before.contains('\n');
+        let drafts = self.drafts(line, text, Before { text: unusual.then_some(before), joined });
         self.last = drafts.first().map(|draft| draft.id.clone());
+        self.note_title(line, &drafts);
         if let (Some(uuid), Some(first), Some(last)) =
             (line.text("uuid"), drafts.first(), drafts.last())
         {
@@ -166,28 +249,62 @@ impl Transcript {
         Some(named(event(&id, kinds::TRANSCRIPT_ENTRY, &body.finish())))
     }
 
-    fn drafts(&mut self, line: &Members, text: &str, before: Option<&str>) -> Vec<Draft> {
+    fn note_title(&mut self, line: &Members, drafts: &[Draft]) {
+        let Some(first) = drafts.first().map(|draft| draft.id.clone()) else { return };
+        let has = |name: &str| line.text(name).is_some_and(|title| !title.trim().is_empty());
+        let titles = &mut self.titles;
+        match line.text("type").as_deref() {
+            Some("custom-title") if has("customTitle") => titles.given = Some(first),
+            Some("ai-title") if has("aiTitle") => titles.made = Some(first),
+            Some("summary") if has("summary") => {
+                let Some(leaf) = line.text("leafUuid") else { return };
+                if titles.summaries.len() == SUMMARIES_MAX {
+                    titles.summaries.pop_front();
+                }
+                titles.summaries.push_back((leaf, first));
+            }
+            _ if titles.prompt.is_none() => {
+                let prompt = drafts.iter().find(|draft| draft.is_prompt());
+                titles.prompt = prompt.map(|draft| draft.id.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn drafts(&mut self, line: &Members, text: &str, before: Before<'_>) -> Vec<Draft> {
         let id = self.name(line, text);
         let bodies = match self.program {
             Program::ClaudeCode => self.claude.bodies(line),
             Program::Codex => codex::bodies(line),
         };
-        let mut drafts = Vec::with_capacity(bodies.len());
-        for (part, (kind, body)) in bodies.into_iter().enumerate() {
-            let mut whole = head(line);
-            if part == 0 {
-                whole.add("raw", text);
-                before.iter().for_each(|before| whole.add("raw_before", &quote(before)));
-            } else {
-                whole.add("raw_in", "true");
-            }
-            whole.add("raw_format", &quote(self.program.as_str()));
-            let id = id.part('.', part);
-            drafts.push(named(event(&id, kind, &joined(&body.finish(), &whole.finish()))));
+        let apart = self.apart.take();
+        let whole = |(kind, body): (&'static str, Object)| match &apart {
+            Some(text) if kind == kinds::AGENT_TOOL_RESULT => (kind, fitting::with(body, text)),
+            _ => (kind, body.finish()),
+        };
+        let bodies: Vec<(&str, String)> = bodies.into_iter().map(whole).collect();
+        let made = |first: usize, has_raw: bool| {
+            let draft = |(part, (kind, body)): (usize, &(&str, String))| {
+                let mut whole = head(line);
+                if part == 0 && has_raw {
+                    whole.add("raw", text);
+                    before.add(&mut whole);
+                } else {
+                    whole.add("raw_in", "true");
+                }
+                whole.add("raw_format", &quote(self.program.as_str()));
+                named(event(&id.part('.', first + part), kind, &joined(body, &whole.finish())))
+            };
+            bodies.iter().enumerate().map(draft).collect::<Vec<Draft>>()
+        };
+        let drafts = made(0, true);
+        if !drafts.is_empty() && drafts.iter().all(|draft| draft.too_much().is_none()) {
+            return drafts;
         }
-        if drafts.is_empty() || drafts.iter().any(|draft| draft.too_much().is_some()) {
-            return self.entry(line, text, &id, before);
-        }
+        // The line apart from its meaning: an event does not hold both.
+        let mut drafts = self.entry(line, text, &id, before);
+        let apart = made(drafts.len(), false).into_iter().filter_map(fitting::fitted);
+        drafts.extend(apart);
         drafts
     }
 
@@ -204,36 +321,65 @@ impl Transcript {
     }
 
     /// A line stored without events: whole, or as a text in pieces when it is too large.
-    fn entry(&self, line: &Members, text: &str, id: &Name, before: Option<&str>) -> Vec<Draft> {
+    fn entry(&self, line: &Members, text: &str, id: &Name, before: Before<'_>) -> Vec<Draft> {
         let head = || {
             let mut body = head(line);
             body.add("raw_format", &quote(self.program.as_str()));
             body
         };
         let mut body = head();
-        before.iter().for_each(|before| body.add("raw_before", &quote(before)));
+        before.add(&mut body);
         body.add("entry", text);
         let whole = named(event(&id.part('.', 0), kinds::TRANSCRIPT_ENTRY, &body.finish()));
         if whole.too_much().is_none() {
             return vec![whole];
         }
-        let pieces = pieces(text);
-        let count = pieces.len().to_string();
+        let pieces = fitting::pieces(text);
         let piece = |(part, piece): (usize, &&str)| {
             let mut body = head();
-            let before = before.filter(|_| part == 0);
-            before.iter().for_each(|before| body.add("raw_before", &quote(before)));
-            body.add("piece", &part.to_string());
-            body.add("pieces", &count);
-            body.add("text", &quote(piece));
+            if part == 0 {
+                before.add(&mut body);
+            }
+            fitting::add_piece(&mut body, (part, piece), pieces.len());
             named(event(&id.part('.', part), kinds::TRANSCRIPT_ENTRY, &body.finish()))
         };
         pieces.iter().enumerate().map(piece).collect()
     }
 }
 
+/// What stands before a record, where it is not usual.
+#[derive(Clone, Copy)]
+struct Before<'a> {
+    text: Option<&'a str>,
+    /// Whether it is in the line of the record before it.
+    joined: bool,
+}
+
+impl Before<'_> {
+    fn add(self, body: &mut Object) {
+        self.text.iter().for_each(|before| body.add("raw_before", &quote(before)));
+        if self.joined {
+            body.add("raw_joined", "true");
+        }
+    }
+}
+
 fn named(draft: Draft) -> Draft {
     Draft { named: Named::ByItself, ..draft }
+}
+
+/// What a request of the model took, where a line reports it, under a name of the request.
+pub(super) fn report(program: Program, line: &Members) -> Option<Draft> {
+    let (request, members) = match program {
+        Program::ClaudeCode => requests::of_claude(line)?,
+        Program::Codex => requests::of_codex(line)?,
+    };
+    let mut whole = head(line);
+    whole.add("recorded_from", "\"transcript\"");
+    members.iter().for_each(|(name, value)| whole.add(name, value));
+    let hash = blake3::hash(request.as_bytes()).to_hex().chars().take(24).collect();
+    let id = Name { name: "usage-".to_owned(), hash }.part('.', 0);
+    Some(event(&id, kinds::SPAN_MODEL_REQUEST_END, &whole.finish()))
 }
 
 /// A short hash of a line, and its name by one. The session in the line does not count.
@@ -261,30 +407,6 @@ pub(super) fn head(line: &Members) -> Object {
     head
 }
 
-/// One object of the members of two.
-fn joined(one: &str, other: &str) -> String {
-    match (one, other) {
-        ("{}", text) | (text, "{}") => text.to_owned(),
-        _ => {
-            let (one, other) = (one.strip_suffix('}'), other.strip_prefix('{'));
-            format!("{},{}", one.unwrap_or("{"), other.unwrap_or("}"))
-        }
-    }
-}
-
-fn pieces(text: &str) -> Vec<&str> {
-    let mut pieces = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
-        pieces.push(piece);
-        rest = after;
-    }
-    pieces
-}
-
-const _: () = assert!(limits::EVENT_BYTES_MAX > 3 * PIECE_BYTES, "a piece fits, escaped");
-
 /// What usually stands between the texts of two lines, or before the first.
 pub(super) fn usual(first: bool) -> &'static str {
     if first { "" } else { "\n" }
@@ -297,6 +419,8 @@ pub struct TranscriptLines {
     text: String,
     begun: bool,
     before: String,
+    /// Whether the record stands in the line of the one before it.
+    joined: bool,
     /// What stands behind the last line, where it is not a line's usual end.
     after: Option<String>,
 }
@@ -306,7 +430,7 @@ impl TranscriptLines {
     #[must_use]
     pub fn new(program: Program) -> Self {
         let (text, before) = (String::new(), String::new());
-        Self { program, text, begun: false, before, after: None }
+        Self { program, text, begun: false, before, joined: false, after: None }
     }
 
     /// The line that ends with an event, as imported: what stands before its text, and the text.
@@ -321,10 +445,12 @@ impl TranscriptLines {
         if let Some(before) = event.text("raw_before") {
             self.before = before;
         }
+        self.joined |= event.raw("raw_joined").is_some();
         let line = self.text_of(event)?;
         let mut before = std::mem::take(&mut self.before);
+        let joined = std::mem::take(&mut self.joined);
         // The line before may have been the last of a file without its end.
-        if before.is_empty() || self.begun && !before.contains('\n') {
+        if !joined && (before.is_empty() || self.begun && !before.contains('\n')) {
             before.insert_str(0, usual(!self.begun));
         }
         (self.begun, self.after) = (true, None);

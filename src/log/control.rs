@@ -15,7 +15,7 @@ use super::{
 };
 use crate::event::{
     Incarnation, NewEvent, Position, Scope, SessionHash, SessionId, SessionKey, TenantId,
-    Timestamp, UserId,
+    Timestamp, UserId, WORKSPACE_MOVED,
 };
 
 // The ordinals are on disk: docs/format.md lists them, and none is given twice.
@@ -58,7 +58,11 @@ impl Control {
     /// Whether it is said beside the session: it does not count as writing to it.
     #[must_use]
     pub fn is_aside(&self) -> bool {
-        matches!(self, Self::Note(_) | Self::Lease(_))
+        match self {
+            Self::Note(_) | Self::Lease(_) => true,
+            Self::Change(change) => change.only_moves(),
+            _ => false,
+        }
     }
 
     /// Bytes of it that a client chose: a session takes them beside the bodies of its events.
@@ -244,6 +248,13 @@ impl Change {
     #[must_use]
     pub fn mends(&self) -> bool {
         self.delete || self.life != Life::default()
+    }
+
+    /// Whether it does nothing but move the session to another workspace: that is no work in it.
+    #[must_use]
+    pub fn only_moves(&self) -> bool {
+        let moves = self.metadata.len() == 1 && self.metadata.contains_key(WORKSPACE_MOVED);
+        moves && self.title.is_none() && self.describes()
     }
 
     /// Whether it changes the title and metadata alone: no request depends on these.

@@ -31,7 +31,8 @@ const RESTORE: &str = "restore_session";
 #[derive(Clone, Debug)]
 pub(super) struct ToolRequest {
     pub(super) name: &'static str,
-    pub(super) arguments: Value,
+    /// Their JSON text.
+    pub(super) arguments: String,
     pub(super) via: Via,
     /// The authenticated caller, where the transport has one.
     pub(super) who: Option<Arc<Principal>>,
@@ -85,13 +86,17 @@ impl Forwarded {
         let Ok(mut answer) = serde_json::from_str::<Value>(&text) else { return text };
         let Some(workspace) = answer.get("workspace").and_then(Value::as_str) else { return text };
         if asked.name == SAVE {
-            let said = saved_texts(&asked.arguments, true);
+            let arguments = serde_json::from_str(&asked.arguments).unwrap_or_default();
+            let said = saved_texts(&arguments, true);
             let notices = self.local.extract(&self.client, workspace, &said).await;
             if notices.is_empty() {
                 return text;
             }
             let members = answer.as_object_mut();
-            members.map(|members| members.insert("notices".to_owned(), json!(notices)));
+            let all = members.map(|members| members.entry("notices").or_insert_with(|| json!([])));
+            all.and_then(Value::as_array_mut)
+                .into_iter()
+                .for_each(|all| all.extend(notices.iter().map(|said| json!(said))));
         } else {
             let is_own = asked.via.workspaces().iter().any(|own| own == workspace);
             let looked = self.local.look(&self.client, is_own, &mut answer, true).await;
@@ -108,11 +113,15 @@ impl Backend for Forwarded {
         async move {
             let mut asked = asked;
             if asked.name == SAVE {
-                let named = asked.arguments.get("workspaceId").and_then(Value::as_str);
+                let arguments = serde_json::from_str::<Value>(&asked.arguments);
+                let mut arguments = arguments.unwrap_or_default();
+                let named = arguments.get("workspaceId").and_then(Value::as_str);
                 if let Some(workspace) = named.map(str::to_owned).or_else(|| asked.via.workspace())
+                    && arguments.is_object()
                 {
                     let is_own = asked.via.workspaces().contains(&workspace);
-                    self.local.hash(&workspace, is_own, &mut asked.arguments, true);
+                    self.local.hash(&workspace, is_own, &mut arguments, true);
+                    asked.arguments = arguments.to_string();
                 }
             }
             let mut request = Request::post(format!("/v1/tools/{}", asked.name));
@@ -122,7 +131,8 @@ impl Backend for Forwarded {
             for (name, text) in via::write(&asked.via) {
                 request = request.header(name, text);
             }
-            match self.client.text(request.json(&asked.arguments)).await {
+            match self.client.text(request.body(asked.arguments.clone(), "application/json")).await
+            {
                 Ok(text) if [SAVE, RESTORE].contains(&asked.name) => {
                     Ok(self.completed(&asked, text).await)
                 }

@@ -27,12 +27,17 @@ pub(super) fn bind(via: &mut Via, meta: &Map<String, Value>) {
             && text.bytes().all(|byte| byte.is_ascii_graphic());
         plain.then(|| text.to_owned())
     };
-    if let Some(session) = text(&SESSION).and_then(|text| SessionId::new(&text).ok()) {
-        via.session.get_or_insert(session);
-    }
+    let mut name_it = |name: &str| {
+        // What a call says comes before what its process began with.
+        let is_open = via.session.is_none() || !via.process.is_empty();
+        if let Some(session) = SessionId::new(name).ok().filter(|_| is_open) {
+            (via.session, via.process) = (Some(session), Vec::new());
+        }
+    };
+    text(&SESSION).iter().for_each(|name| name_it(name));
     let Some(name) = text(&CONVERSATION) else { return };
-    if via.session.is_none() && name.len() >= CHARS_UNIQUE {
-        via.session = SessionId::new(&name).ok();
+    if name.len() >= CHARS_UNIQUE {
+        name_it(&name);
     }
     via.connection = Some(name);
 }

@@ -20,8 +20,10 @@ use crate::{
     client::CREDENTIALS, env::host::kill_group, secrets::Masked, wire::graph::UpsertRequest,
 };
 
-/// Time limit of one server, its start included, and of its end.
+/// Time limit of one server, its start included; of the first answer of one that runs already: what
+/// does not answer by then cannot be reached; and of a program's end.
 const TIME_MAX: Duration = Duration::from_secs(5);
+const REACH_MAX: Duration = Duration::from_secs(1);
 const END_MAX: Duration = Duration::from_secs(1);
 /// Bytes of a text that is sent.
 const TEXT_BYTES_MAX: usize = 256 << 10;
@@ -94,7 +96,8 @@ impl Extractor {
             match &self.place {
                 Place::Url(url) => {
                     let config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
-                    self.converse(StreamableHttpClientTransport::from_config(config), text).await
+                    let transport = StreamableHttpClientTransport::from_config(config);
+                    self.converse(transport, REACH_MAX, text).await
                 }
                 Place::Program(words) => {
                     let (program, arguments) = words.split_first().ok_or("it has no program")?;
@@ -107,27 +110,28 @@ impl Extractor {
                     let mut group = Group(command.spawn().map_err(|error| error.to_string())?);
                     let streams = group.0.stdout.take().zip(group.0.stdin.take());
                     let streams = streams.ok_or("the program has no streams")?;
-                    let result = self.converse(streams, text).await;
+                    let result = self.converse(streams, TIME_MAX, text).await;
                     // Its streams are closed: it may end by itself.
                     let _ = tokio::time::timeout(END_MAX, group.0.wait()).await;
                     result
                 }
             }
         };
-        let late = |_| format!("no answer within {} s", TIME_MAX.as_secs());
-        let result = tokio::time::timeout(TIME_MAX, asked).await.map_err(late)??;
+        let result = within(TIME_MAX, asked).await??;
         self.found(&result)
     }
 
     async fn converse<E, A>(
         &self,
         transport: impl IntoTransport<RoleClient, E, A>,
+        reach_max: Duration,
         text: &str,
     ) -> Result<CallToolResult, String>
     where
         E: std::error::Error + Send + Sync + 'static,
     {
-        let running = ().serve(transport).await.map_err(|error| cause(&error))?;
+        let running = within(reach_max, ().serve(transport)).await?;
+        let running = running.map_err(|error| cause(&error))?;
         let arguments = Map::from_iter([("text".to_owned(), Value::from(text))]);
         let params = CallToolRequestParams::new(self.tool.clone()).with_arguments(arguments);
         let result = running.call_tool(params).await.map_err(|error| cause(&error));
@@ -157,6 +161,12 @@ impl Extractor {
         let left = (kept < all).then(|| format!("{} of {all} entities were left out", all - kept));
         Ok((found.into_iter().take(ENTITIES_MAX).collect(), left))
     }
+}
+
+/// What an answer is, unless it is late.
+async fn within<T>(time_max: Duration, answer: impl Future<Output = T>) -> Result<T, String> {
+    let late = |_| format!("no answer within {} s", time_max.as_secs());
+    tokio::time::timeout(time_max, answer).await.map_err(late)
 }
 
 /// The last cause of an error: what is before it names types of the library, and an address.

@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     backend::{Backend, ToolRequest},
-    conversation, lines, resources,
+    conversation, resources,
 };
 use crate::{
     access::Principal,
@@ -57,6 +57,8 @@ const INSTRUCTIONS_OF: &[(Toolset, &str)] = &[
         " restore_session continues earlier work of this workspace; save_session before you stop.",
     ),
 ];
+/// Methods with parameters that must be there.
+const SERVED: [&str; 4] = ["initialize", "tools/call", "resources/read", "prompts/get"];
 /// Header of a connection on HTTP, for revisions that have connections.
 const MCP_SESSION: &str = "mcp-session-id";
 
@@ -151,6 +153,7 @@ impl Handler {
         arguments: Value,
     ) -> Result<String, Failure> {
         let (via, who) = (Via::default(), principal(context));
+        let arguments = arguments.to_string();
         self.backend.call(ToolRequest { name, arguments, via, who }).await
     }
 }
@@ -202,7 +205,11 @@ impl ServerHandler for Handler {
             let problem = format!("there is no tool {:?} here", request.name);
             return Err(ErrorData::invalid_params(problem, None));
         };
-        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let mut arguments = request.arguments.unwrap_or_default();
+        let arguments = match arguments.remove(tools::TEXT) {
+            Some(Value::String(text)) => text,
+            _ => Value::Object(arguments).to_string(),
+        };
         let (via, who) = (self.via(&context)?, principal(&context));
         let asked = ToolRequest { name: tool.name, arguments, via, who };
         let answered = tokio::select! {
@@ -233,11 +240,12 @@ impl ServerHandler for Handler {
         request: CustomRequest,
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let problem = request.params.as_ref().and_then(|params| params.get("problem"));
-        match problem.and_then(Value::as_str).filter(|_| request.method == lines::REFUSED) {
-            Some(problem) => Err(ErrorData::invalid_request(problem.to_owned(), None)),
-            None => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
+        // The library takes a request for one of another method when its parameters do not fit.
+        if SERVED.contains(&&*request.method) {
+            let problem = format!("these are no parameters of {}", request.method);
+            return Err(ErrorData::invalid_params(problem, None));
         }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
     }
 
     async fn list_resources(
@@ -346,13 +354,14 @@ impl ServerHandler for Handler {
         let (via, who) = (self.via(&context)?, principal(&context));
         let mut asked = named.clone();
         asked.insert("pageOut".to_owned(), Value::Bool(false));
-        let ask = |name, arguments| {
+        let ask = |name, arguments: Map<String, Value>| {
+            let arguments = Value::Object(arguments).to_string();
             self.answer(ToolRequest { name, arguments, via: via.clone(), who: who.clone() })
         };
-        let answer = match ask("continue_session", asked.into()).await {
+        let answer = match ask("continue_session", asked).await {
             // A caller that may only read gets the overview instead.
             Err(failure) if &*failure.code == "forbidden" => {
-                ask("get_research_session", named.into()).await
+                ask("get_research_session", named).await
             }
             answer => answer,
         };

@@ -6,13 +6,15 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::{
     Router,
-    body::Body,
+    body::{Body, to_bytes},
     extract::Request,
-    http::{Method, StatusCode},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    response::{IntoResponse as _, Response},
     routing::any,
 };
 use rmcp::{
     ServerHandler,
+    model::ClientJsonRpcMessage,
     transport::streamable_http_server::{
         StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
     },
@@ -23,6 +25,7 @@ use super::{
     backend::InProcess,
     connections::{ConnectionTable, Connections},
     handler::Handler,
+    judged::{Judged, judged},
 };
 use crate::{
     access::Principal,
@@ -30,7 +33,13 @@ use crate::{
     event::{Scope, TenantId, limits},
     service::{Service, Via},
     verbs::{OwnerInfo, tools::Toolset},
+    wire::{
+        SSE,
+        rpc::{self, Outline},
+    },
 };
+
+const JSON: &str = "application/json";
 
 /// How long an unused connection is kept: longer than a person pauses.
 const IDLE_CONNECTION: Duration = Duration::from_secs(3_600);
@@ -107,7 +116,15 @@ where
         let transport = transports.of(request.extensions().get::<Arc<Principal>>());
         let ends = request.method() == Method::DELETE;
         async move {
+            let forms = Forms::of(request.headers());
+            let request = match prepared(request, forms).await {
+                Ok(request) => request,
+                Err(refusal) => return refusal,
+            };
             let mut answer = transport.handle(request).await.map(Body::new);
+            if forms.json && !forms.stream {
+                answer = alone(answer).await;
+            }
             // Clients read 200 and 204 as the end of a connection, and 202 as a failure.
             if ends && answer.status() == StatusCode::ACCEPTED {
                 *answer.status_mut() = StatusCode::NO_CONTENT;
@@ -116,6 +133,92 @@ where
         }
     };
     Router::new().route("/mcp", any(serve))
+}
+
+/// Forms of an answer that a client takes.
+#[derive(Clone, Copy)]
+struct Forms {
+    json: bool,
+    stream: bool,
+}
+
+impl Forms {
+    /// By the header `Accept`, of which the most exact range counts (RFC 9110, 12.5.1).
+    fn of(headers: &HeaderMap) -> Self {
+        let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|one| one.to_str().ok());
+        let ranges: Vec<(String, bool)> = accepted
+            .flat_map(|text| text.split(','))
+            .map(|range| {
+                let mut parts = range.split(';').map(|part| part.trim().to_ascii_lowercase());
+                let name = parts.next().unwrap_or_default();
+                let refused = parts.any(|part| {
+                    let weight = part.strip_prefix("q=").and_then(|text| text.parse().ok());
+                    weight.is_some_and(|weight: f32| weight <= 0.0)
+                });
+                (name, !refused)
+            })
+            .collect();
+        let takes = |names: [&str; 3]| {
+            let exact = names.iter().find_map(|name| ranges.iter().find(|(of, _)| of == name));
+            exact.is_some_and(|(_, taken)| *taken)
+        };
+        Self { json: takes([JSON, "application/*", "*/*"]), stream: takes([SSE, "text/*", "*/*"]) }
+    }
+}
+
+/// The request as the library takes it: it asks for both forms, which [`alone`] makes one of again,
+/// and has a message that the library reads.
+async fn prepared(request: Request, forms: Forms) -> Result<Request, Response> {
+    let (mut parts, body) = request.into_parts();
+    if forms.json || forms.stream {
+        let both = HeaderValue::from_static("application/json, text/event-stream");
+        parts.headers.insert(header::ACCEPT, both);
+    }
+    let is_json = parts.headers.get(header::CONTENT_TYPE).is_some_and(|name| {
+        let name = name.to_str().unwrap_or_default().split(';').next();
+        name.is_some_and(|name| name.trim().eq_ignore_ascii_case(JSON))
+    });
+    if parts.method != Method::POST || !is_json {
+        return Ok(Request::from_parts(parts, body));
+    }
+    let refused = |answer: String| {
+        (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, JSON)], answer).into_response()
+    };
+    let bytes = to_bytes(body, limits::MCP_CARRIER_BYTES_MAX).await;
+    let bytes = bytes.map_err(|error| refused(not_read(None, &error.to_string())))?;
+    let text = rpc::mended(&bytes);
+    match rpc::parts(&text)[..] {
+        [part] => match judged::<ClientJsonRpcMessage>(part) {
+            Some(Judged::Message(_, text)) => Ok(Request::from_parts(parts, Body::from(text))),
+            Some(Judged::Refused(answer)) => Err(refused(answer)),
+            None => Err(refused(not_read(None, "it is no message of the protocol"))),
+        },
+        _ => {
+            let id = Outline::of(&text).id;
+            Err(refused(not_read(id.as_deref(), "one message a request is expected")))
+        }
+    }
+}
+
+fn not_read(id: Option<&str>, problem: &str) -> String {
+    rpc::refusal(id, rpc::NOT_JSON, problem)
+}
+
+/// An answer as JSON, for a client that takes no stream: the last message of the stream.
+async fn alone(answer: Response) -> Response {
+    let (mut parts, body) = answer.into_parts();
+    let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if !kind.is_some_and(|kind| kind.starts_with(SSE)) {
+        return Response::from_parts(parts, body);
+    }
+    let Ok(bytes) = to_bytes(body, usize::MAX).await else {
+        return StatusCode::BAD_GATEWAY.into_response();
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let data = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
+    let last = data.filter(|data| !data.is_empty()).next_back().unwrap_or_default();
+    parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+    Response::from_parts(parts, Body::from(last.to_owned()))
 }
 
 /// One transport for each scope: the name of a connection is unknown in every other scope.

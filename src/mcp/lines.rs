@@ -1,87 +1,144 @@
-//! Lines of a client on standard input, judged before the library of the protocol builds trees of
-//! them: a request that is too large is replaced by one that is refused under its id. It must not
-//! know a tool.
+//! The lines of a client on standard input and output, as the transport of the protocol's library:
+//! every request whose id can be read is answered, also one that the library could not read. It
+//! must not know a tool.
 
-use std::io;
+use std::{collections::VecDeque, io};
 
-use bytes::Bytes;
-use futures_util::{Stream, stream};
-use serde::Deserialize;
-use serde_json::{json, value::RawValue};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
-use tokio_util::io::StreamReader;
+use rmcp::{
+    RoleServer,
+    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::Transport,
+};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader},
+    sync::mpsc,
+    task::JoinHandle,
+};
 
-use crate::{event::limits, verbs::tools, wire};
+use super::judged::{Judged, judged};
+use crate::{
+    event::limits,
+    wire::rpc::{self, Outline},
+};
 
-/// The method of a request in the place of one that is refused; its parameter says why.
-pub(super) const REFUSED: &str = "sessionlog/refused";
+/// Lines on their way to the client at most; more wait.
+const WAITING_MAX: usize = 16;
 
-/// The same lines, without those that are too much for a tree.
-pub(super) fn judged<R: AsyncRead + Send + Sync + Unpin>(
-    input: R,
-) -> impl AsyncRead + Send + Sync + Unpin {
-    StreamReader::new(Box::pin(lines(BufReader::new(input))))
+/// One client's lines.
+pub(super) struct Lines<R> {
+    input: BufReader<R>,
+    /// The line that is being read, and its outline once it is too long to be kept.
+    line: Vec<u8>,
+    long: Option<Outline>,
+    is_over: bool,
+    /// What was read and is not handed on yet.
+    ready: VecDeque<Judged<RxJsonRpcMessage<RoleServer>>>,
+    output: Option<mpsc::Sender<String>>,
+    writer: JoinHandle<()>,
 }
 
-fn lines<R: AsyncBufRead + Send + Sync + Unpin>(
-    input: R,
-) -> impl Stream<Item = io::Result<Bytes>> + Send + Sync {
-    stream::try_unfold(input, |mut input| async move {
-        let mut line = Vec::new();
-        let most = limits::BATCH_BYTES_MAX;
-        (&mut input).take(most as u64).read_until(b'\n', &mut line).await?;
-        if line.is_empty() {
-            return Ok(None);
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub(super) fn new<W>(input: R, output: W) -> Self
+    where
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let (sender, waiting) = mpsc::channel(WAITING_MAX);
+        Self {
+            input: BufReader::new(input),
+            line: Vec::new(),
+            long: None,
+            is_over: false,
+            ready: VecDeque::new(),
+            output: Some(sender),
+            writer: tokio::spawn(write(output, waiting)),
         }
-        if line.len() == most && !line.ends_with(b"\n") {
-            skip(&mut input).await?;
-            // No message: the library says so.
-            line = b"{\n".to_vec();
-        }
-        let line = match problem(&line) {
-            Some(problem) => refused(&line, &problem),
-            None => line,
-        };
-        Ok(Some((Bytes::from(line), input)))
-    })
-}
+    }
 
-/// Skips the rest of a line.
-async fn skip(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<()> {
-    loop {
-        let buffer = input.fill_buf().await?;
-        let end = buffer.iter().position(|byte| *byte == b'\n');
-        let (used, done) = (end.map_or(buffer.len(), |at| at + 1), end.is_some());
-        if used == 0 || done {
-            input.consume(used);
-            return Ok(());
+    /// Reads to the end of a line. What was read stays when the wait for more is given up.
+    async fn read(&mut self) -> io::Result<()> {
+        loop {
+            let read = self.input.fill_buf().await?;
+            let end = read.iter().position(|byte| *byte == b'\n');
+            let used = end.map_or(read.len(), |at| at + 1);
+            self.is_over = read.is_empty();
+            let part = read.get(..used).unwrap_or_default();
+            match &mut self.long {
+                Some(outline) => outline.push(part),
+                None => self.line.extend_from_slice(part),
+            }
+            self.input.consume(used);
+            if self.line.len() > limits::BATCH_BYTES_MAX {
+                let line = std::mem::take(&mut self.line);
+                self.long.get_or_insert_default().push(&line);
+            }
+            if end.is_some() || self.is_over {
+                return Ok(());
+            }
         }
-        input.consume(used);
+    }
+
+    /// Takes the line that was read.
+    fn take(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        if let Some(outline) = self.long.take() {
+            let problem = format!("the request is larger than {} bytes", limits::BATCH_BYTES_MAX);
+            self.ready.extend(Judged::refused(&outline, rpc::NO_REQUEST, &problem));
+        }
+        self.ready.extend(rpc::parts(&rpc::mended(&line)).into_iter().filter_map(judged));
     }
 }
 
-/// Why a line is refused.
-fn problem(line: &[u8]) -> Option<String> {
-    if let Err(error) = wire::json::values(line) {
-        return Some(error.to_string());
+/// Writes lines until there are no more, or the client takes none.
+async fn write(mut output: impl AsyncWrite + Unpin, mut waiting: mpsc::Receiver<String>) {
+    while let Some(line) = waiting.recv().await {
+        let written = output.write_all(line.as_bytes()).await;
+        if written.and(output.flush().await).is_err() {
+            return;
+        }
     }
-    let too_large = line.len() > limits::MCP_BYTES_MAX && !tools::carries(line)
-        || line.len() > limits::MCP_CARRIER_BYTES_MAX;
-    too_large.then(|| format!("the request is larger than {} bytes", limits::MCP_BYTES_MAX))
 }
 
-/// A line that is refused under the id of another one; nothing for what has no id.
-fn refused(line: &[u8], problem: &str) -> Vec<u8> {
-    #[derive(Deserialize)]
-    struct Request<'a> {
-        #[serde(borrow)]
-        id: &'a RawValue,
-        #[serde(rename = "method")]
-        _method: serde::de::IgnoredAny,
+fn closed() -> io::Error {
+    io::ErrorKind::BrokenPipe.into()
+}
+
+impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for Lines<R> {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let output = self.output.clone();
+        async move {
+            let line = serde_json::to_string(&item)? + "\n";
+            let output = output.ok_or_else(closed)?;
+            output.send(line).await.map_err(|_| closed())
+        }
     }
-    let Ok(Request { id, .. }) = serde_json::from_slice(line) else { return b"\n".to_vec() };
-    let refused = json!({
-        "jsonrpc": "2.0", "id": id, "method": REFUSED, "params": { "problem": problem },
-    });
-    format!("{refused}\n").into_bytes()
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            if let Some(Judged::Refused(_)) = self.ready.front() {
+                let room = self.output.as_ref()?.reserve().await.ok()?;
+                if let Some(Judged::Refused(answer)) = self.ready.pop_front() {
+                    room.send(answer + "\n");
+                }
+                continue;
+            }
+            if let Some(Judged::Message(message, _)) = self.ready.pop_front() {
+                return Some(message);
+            }
+            if self.is_over {
+                return None;
+            }
+            self.read().await.ok()?;
+            self.take();
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.output.take();
+        (&mut self.writer).await.map_err(io::Error::other)
+    }
 }

@@ -31,6 +31,8 @@ const NOTICE_CHARS: usize = 240;
 pub struct Local {
     /// Directories, beside that of a workspace, below which files are looked at.
     pub files_roots: Vec<PathBuf>,
+    /// Where the files of its own workspace are: it works in a worktree of that.
+    pub worktree: Option<PathBuf>,
     /// Servers that find entities in what is saved.
     pub extractors: Vec<Extractor>,
     /// What must not leave.
@@ -40,7 +42,7 @@ pub struct Local {
 impl Default for Local {
     fn default() -> Self {
         let secrets = Arc::new(Recogniser::of_private_spans());
-        Self { files_roots: Vec::new(), extractors: Vec::new(), secrets }
+        Self { files_roots: Vec::new(), worktree: None, extractors: Vec::new(), secrets }
     }
 }
 
@@ -56,7 +58,8 @@ impl Local {
     /// not the front end's own. `camel`: the call is that of a tool.
     pub fn hash(&self, workspace: &str, is_own: bool, asked: &mut Value, camel: bool) {
         if is_own {
-            let roots = Roots::of(Path::new(workspace), &self.files_roots);
+            let place = self.worktree.as_deref().unwrap_or(Path::new(workspace));
+            let roots = Roots::of(place, &self.files_roots);
             hash_files(asked, camel, &mut |path| seen(&roots, path));
         }
     }
@@ -82,7 +85,8 @@ impl Local {
             members.for_each(|members| say(members.entry("notices").or_insert(json!([]))));
             return Ok(());
         };
-        let roots = Roots::of(Path::new(workspace), &self.files_roots);
+        let place = self.worktree.as_deref().unwrap_or(Path::new(workspace));
+        let roots = Roots::of(place, &self.files_roots);
         let request = Request::post(format!("/v1/sessions/{session}/events"));
         let mut looked_at = answer.clone();
         let looks = look_at(&mut looked_at, camel, &mut |path| seen(&roots, path));

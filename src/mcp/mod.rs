@@ -8,6 +8,7 @@ mod conversation;
 mod extract;
 mod handler;
 mod http;
+mod judged;
 mod lines;
 mod local;
 mod resources;

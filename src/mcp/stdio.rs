@@ -11,7 +11,7 @@ use rmcp::{
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{backend::Forwarded, handler::Handler, lines, local::Local};
+use super::{backend::Forwarded, handler::Handler, lines::Lines, local::Local};
 use crate::{client::Client, event::SessionId, service::Via, verbs::tools::Toolset};
 
 /// How this front end is known to the owner, and what it offers.
@@ -19,6 +19,8 @@ use crate::{client::Client, event::SessionId, service::Via, verbs::tools::Toolse
 pub struct StdioOptions {
     /// `--session`, or the session that the harness names.
     pub session: Option<SessionId>,
+    /// Names of the processes that it is a tool of, unless the session was chosen.
+    pub process: Vec<String>,
     /// Name of this connection: random, not guessable.
     pub connection: String,
     /// The working directory; none when unrelated programs run there.
@@ -63,12 +65,13 @@ where
     R: AsyncRead + Send + Sync + Unpin + 'static,
     W: AsyncWrite + Send + Sync + Unpin + 'static,
 {
-    let StdioOptions { session, connection, directory, root, toolsets, local } = options;
+    let StdioOptions { session, process, connection, directory, root, toolsets, local } = options;
     let toolsets = if toolsets.is_empty() { vec![Toolset::Research] } else { toolsets };
-    let via = Via { session, connection: Some(connection), remembered: None, directory, root };
+    let connection = Some(connection);
+    let via = Via { session, process, connection, remembered: None, directory, root };
     let handler = Handler::new(Arc::new(Forwarded { client, local }), toolsets, via);
     let (input, output) = streams;
-    let running = match handler.serve((lines::judged(input), output)).await {
+    let running = match handler.serve(Lines::new(input, output)).await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(StdioError::Opening(error.to_string())),

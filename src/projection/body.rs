@@ -37,6 +37,7 @@ pub(super) struct ToolBody<'a> {
     pub(super) redactions: Option<IgnoredAny>,
     pub(super) truncated: Option<IgnoredAny>,
     pub(super) is_error: Option<bool>,
+    pub(super) refused: Option<IgnoredAny>,
     #[serde(borrow)]
     pub(super) cached: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -332,10 +333,10 @@ pub struct PagedBlockBody {
     pub item: Option<String>,
 }
 
-/// `memory.forgotten`.
+/// `memory.forgotten`, `graph.relationship_removed`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgottenBody {
-    /// Id of the item.
+    /// Id of the item, or of the relation.
     pub of: String,
 }
 
@@ -381,6 +382,15 @@ pub struct RelationBody {
     /// Its properties.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub properties: serde_json::Map<String, serde_json::Value>,
+}
+
+/// `graph.entity_removed`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntityRemovedBody {
+    /// Its type.
+    pub entity_type: String,
+    /// Its id, one of its type.
+    pub entity_id: String,
 }
 
 /// `context.item`.

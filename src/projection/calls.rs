@@ -12,6 +12,7 @@ use super::{
     command::{Command, Touch},
     compact::compact,
     conversation::words,
+    paths::placed,
     report,
     text::one_line,
     tools::{self, Does, Members},
@@ -80,7 +81,7 @@ pub(super) struct Answer {
     pub(super) failed: bool,
     /// The exit code, when the result has one.
     pub(super) code: Option<i64>,
-    /// Whether a person did not let it happen.
+    /// Whether a person or a rule did not let it happen.
     pub(super) is_refusal: bool,
 }
 
@@ -107,11 +108,23 @@ pub(super) struct Calls {
     open: VecDeque<Call>,
     /// Commands that still run, with their ids.
     running: VecDeque<(Box<str>, Script)>,
-    /// Directory of the session; paths below it are shown relative to it.
+    /// Directory of the session, to which relative paths belong.
     root: Option<Box<str>>,
+    /// Its workspace; paths below either are shown from there.
+    workspace: Option<Box<str>>,
 }
 
 impl Calls {
+    /// The calls of a session of a workspace.
+    pub(super) fn of(workspace: Option<&str>) -> Self {
+        Self { workspace: workspace.map(Into::into), ..Self::default() }
+    }
+
+    /// The workspace of the session.
+    pub(super) fn workspace(&self) -> Option<&str> {
+        self.workspace.as_deref()
+    }
+
     /// The tool event of an event; `None` when it is of no tool.
     pub(super) fn fold<'a>(&'a mut self, event: &'a Event) -> Option<ToolEvent<'a>> {
         let kind = event.kind.as_str();
@@ -178,9 +191,9 @@ impl Calls {
             files: files
                 .into_iter()
                 .take(FILES_MAX)
-                .map(|(touch, file)| (touch, self.relative(&file)))
+                .map(|(touch, file)| (touch, self.placed(&file)))
                 .collect(),
-            reads: reads.iter().take(READS_MAX).map(|file| self.relative(file)).collect(),
+            reads: reads.iter().take(READS_MAX).map(|file| self.placed(file)).collect(),
             command: command.or(continued),
             plan: (does == Does::Plan && input.len() <= PLAN_BYTES_MAX).then(|| input.into()),
             is_aside: call.session_thread_id.is_some(),
@@ -208,7 +221,7 @@ impl Calls {
             text = output.unwrap_or(text);
         }
         let said = result.is_error.unwrap_or(false);
-        let is_refusal = report::is_refusal(&text);
+        let is_refusal = result.refused.is_some() || report::is_refusal(&text);
         let failed = match call.does {
             Does::Runs => code.is_some_and(|code| code != 0),
             Does::Edits | Does::Changes | Does::Plan => report::says_failure(&text),
@@ -249,12 +262,13 @@ impl Calls {
         self.root.as_deref()
     }
 
-    /// A path relative to the session's directory, if it is below it.
-    fn relative(&self, path: &str) -> Box<str> {
-        let path = path.strip_prefix("./").unwrap_or(path);
-        let inside = self.root.as_deref().and_then(|root| path.strip_prefix(root));
-        let inside = inside.and_then(|rest| rest.strip_prefix('/')).filter(|rest| !rest.is_empty());
-        one_line(inside.unwrap_or(path), PATH_CHARS_MAX).into()
+    /// A path as it is kept; an empty one stands for all that is there.
+    fn placed(&self, path: &str) -> Box<str> {
+        let placed = match path {
+            "" => None,
+            _ => placed(path, self.workspace.as_deref(), self.root.as_deref()),
+        };
+        one_line(placed.as_deref().unwrap_or(path), PATH_CHARS_MAX).into()
     }
 
     pub(super) fn weight(&self) -> usize {

@@ -11,6 +11,7 @@ use super::{
     compact::compact,
     git,
     text::one_line,
+    turns::{Ends, ends},
 };
 use crate::event::{Event, Position, kinds};
 
@@ -36,6 +37,9 @@ pub struct Effect {
     /// Whether it failed.
     pub failed: bool,
     call: Position,
+    is_aside: bool,
+    /// Whether its turn ended without a result: it did not happen, as far as the log shows it.
+    is_over: bool,
 }
 
 impl Effect {
@@ -64,7 +68,7 @@ pub(super) struct Changes {
 
 impl Changes {
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Effect> {
-        self.effects.iter()
+        self.effects.iter().filter(|effect| !effect.is_over)
     }
 
     pub(super) fn forgotten(&self) -> u64 {
@@ -80,6 +84,8 @@ impl Changes {
             result: Box::default(),
             failed: false,
             call: call.position,
+            is_aside: call.is_aside,
+            is_over: false,
         });
     }
 
@@ -88,7 +94,10 @@ impl Changes {
         let Some(at) = self.effects.iter().rposition(|effect| effect.call == call.position) else {
             return;
         };
-        if let Some(mut effect) = self.effects.remove(at) {
+        let removed = self.effects.remove(at);
+        // What was refused did not happen.
+        if let Some(mut effect) = removed.filter(|_| !answer.is_refusal) {
+            effect.is_over = false;
             effect.position = answer.position;
             effect.result = compact(&answer.text, RESULT_CHARS_MAX).into();
             effect.failed = answer.failed;
@@ -96,6 +105,15 @@ impl Changes {
                 effect.is_commit(&commit);
             }
             self.effects.push_back(effect);
+        }
+    }
+
+    /// Folds the end of a turn.
+    pub(super) fn fold_end(&mut self, event: &Event) {
+        let Some(ends) = ends(event) else { return };
+        for effect in &mut self.effects {
+            let is_open = effect.position == effect.call;
+            effect.is_over |= is_open && (ends == Ends::All || !effect.is_aside);
         }
     }
 
@@ -131,6 +149,8 @@ impl Changes {
             result: branch.into(),
             failed: false,
             call: BRANCH,
+            is_aside: false,
+            is_over: false,
         });
     }
 

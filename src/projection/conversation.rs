@@ -126,6 +126,7 @@ fn is_trace(kind: &EventType) -> bool {
         kinds::TRANSCRIPT_ENTRY
             | kinds::SPAN_MODEL_REQUEST_END
             | kinds::CONTEXT_INJECTED
+            | kinds::CONTEXT_REWOUND
             | kinds::SESSION_RESTORED
             | kinds::FILE_CHECKED
             | kinds::SESSION_STATUS_RUNNING
@@ -219,7 +220,7 @@ pub fn words(content: &RawValue) -> String {
 }
 
 /// The texts of a `content`: itself, or those among its blocks.
-pub(super) fn texts(content: &RawValue) -> Vec<String> {
+pub fn texts(content: &RawValue) -> Vec<String> {
     if let Some(text) = string(content) {
         return vec![text];
     }

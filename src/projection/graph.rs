@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Map, Value};
 
 use super::{
-    body::{self, EntityBody, RelationBody},
+    body::{self, EntityBody, EntityRemovedBody, ForgottenBody, RelationBody},
     checkpoints::merge,
 };
 use crate::event::{Event, Position, Timestamp, kinds};
@@ -92,6 +92,8 @@ pub struct Graph {
     entities: BTreeMap<(Arc<str>, Arc<str>), Arc<Entity>>,
     /// By id.
     relations: BTreeMap<Box<str>, Arc<Relation>>,
+    /// Where what is there no more was removed: relations by their ids, entities by [`removed_as`].
+    removed: BTreeMap<Box<str>, Position>,
     bytes: usize,
     left: u64,
 }
@@ -126,6 +128,18 @@ impl Graph {
         self.relations.values()
     }
 
+    /// Where the entity of that type and id was removed, if it was and is not there again.
+    #[must_use]
+    pub fn entity_removed(&self, kind: &str, id: &str) -> Option<Position> {
+        self.removed.get(&*removed_as(kind, id)).copied()
+    }
+
+    /// Where the relation of that id was removed: its id is not that of another one.
+    #[must_use]
+    pub fn relation_removed(&self, id: &str) -> Option<Position> {
+        self.removed.get(id).copied()
+    }
+
     /// Whether it takes no further entity.
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -157,7 +171,33 @@ impl Graph {
                     self.relate(body, event);
                 }
             }
+            kinds::GRAPH_ENTITY_REMOVED => {
+                if let Some(body) = body::read::<EntityRemovedBody>(&event.body) {
+                    self.remove_entity(body, event.position);
+                }
+            }
+            kinds::GRAPH_RELATIONSHIP_REMOVED => {
+                if let Some(body) = body::read::<ForgottenBody>(&event.body) {
+                    self.remove_relation(&body.of, event.position);
+                }
+            }
             _ => {}
+        }
+    }
+
+    fn remove_entity(&mut self, body: EntityRemovedBody, at: Position) {
+        let EntityRemovedBody { entity_type, entity_id } = body;
+        let name = removed_as(&entity_type, &entity_id);
+        if let Some(entity) = self.entities.remove(&(entity_id.into(), entity_type.into())) {
+            self.bytes = self.bytes - entity.weight() + name.len() + ENTRY_BYTES;
+            self.removed.insert(name, at);
+        }
+    }
+
+    fn remove_relation(&mut self, id: &str, at: Position) {
+        if let Some(relation) = self.relations.remove(id) {
+            self.bytes = self.bytes - relation.weight() + id.len() + ENTRY_BYTES;
+            self.removed.insert(id.into(), at);
         }
     }
 
@@ -181,13 +221,16 @@ impl Graph {
             return;
         }
         self.bytes = bytes;
+        if let Some((name, _)) = self.removed.remove_entry(&*removed_as(&key.1, &key.0)) {
+            self.bytes -= name.len() + ENTRY_BYTES;
+        }
         self.entities.insert(key, Arc::new(entity));
     }
 
     /// The same relation again changes nothing.
     fn relate(&mut self, body: RelationBody, event: &Event) {
         let id: Box<str> = event.id.as_str().into();
-        if self.relations.contains_key(&id) {
+        if self.relations.contains_key(&id) || self.removed.contains_key(&id) {
             return;
         }
         let relation = Relation {
@@ -211,6 +254,11 @@ impl Graph {
     pub(super) fn weight(&self) -> usize {
         self.bytes
     }
+}
+
+/// The name of an entity that was removed: no id of a relation has such a character.
+fn removed_as(kind: &str, id: &str) -> Box<str> {
+    format!("{kind}\u{1}{id}").into()
 }
 
 fn with_more(most: usize) -> usize {
@@ -269,6 +317,31 @@ mod tests {
         assert_eq!(graph.entities().count(), 2, "another type is another entity");
         assert!(graph.has("a") && !graph.has("") && !graph.has("b"));
         assert_eq!(graph.bytes, graph.entities().map(|one| one.weight()).sum::<usize>());
+    }
+
+    #[test]
+    fn what_was_removed_is_there_no_more_and_an_entity_may_come_back_anew() {
+        let relation = json!({"relation_type": "USES", "from_id": "a", "to_id": "b"});
+        let mut events = vec![
+            entity("task", "a", json!({"n": 1})),
+            entity("task", "b", json!({})),
+            (kinds::GRAPH_RELATIONSHIP_CREATED, relation),
+            (kinds::GRAPH_RELATIONSHIP_REMOVED, json!({"of": "e2"})),
+            (kinds::GRAPH_ENTITY_REMOVED, json!({"entity_type": "task", "entity_id": "a"})),
+            (kinds::GRAPH_ENTITY_REMOVED, json!({"entity_type": "note", "entity_id": "b"})),
+        ];
+        let graph = folded(&events);
+        assert_eq!((graph.entities().count(), graph.relations().count()), (1, 0));
+        assert_eq!(graph.relation_removed("e2"), Some(Position(3)));
+        assert_eq!(graph.entity_removed("task", "a"), Some(Position(4)));
+        assert_eq!(graph.entity_removed("note", "b"), None, "it never was");
+        events.push(entity("task", "a", json!({"m": 2})));
+        let graph = folded(&events);
+        let again = graph.entity("task", "a").expect("it is there again");
+        assert_eq!((&*again.properties, again.first), (r#"{"m":2}"#, Position(6)));
+        assert_eq!(graph.entity_removed("task", "a"), None);
+        let kept: usize = graph.entities().map(|one| one.weight()).sum();
+        assert_eq!(graph.weight(), kept + "e2".len() + ENTRY_BYTES);
     }
 
     #[test]

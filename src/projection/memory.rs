@@ -161,6 +161,17 @@ impl MemoryItems {
         self.items.get(self.ids.get(id)?)
     }
 
+    /// The item that holds in the place of that one: the last of those that took it.
+    #[must_use]
+    pub fn in_force(&self, id: &EventId) -> Option<&MemoryItem> {
+        let mut item = self.get(id)?;
+        while let MemoryState::Superseded(by) = &item.state {
+            // An item is superseded by a later one.
+            item = self.get(by).filter(|next| next.position > item.position)?;
+        }
+        Some(item)
+    }
+
     /// How many left the fold for want of room.
     #[must_use]
     pub fn left(&self) -> u64 {
@@ -215,7 +226,7 @@ impl MemoryItems {
         let supersedes = body::read::<MemoryBody>(&event.body).and_then(|body| body.supersedes);
         let supersedes = supersedes.and_then(|id| EventId::new(&id).ok());
         let named = item.name.as_ref().and_then(|name| self.names.get(name));
-        let explicit = supersedes.and_then(|id| self.ids.get(&id));
+        let explicit = supersedes.and_then(|id| self.in_force(&id)).map(|item| &item.position);
         let replaced: Vec<Position> = named.into_iter().chain(explicit).copied().collect();
         for at in replaced {
             self.change(at, MemoryState::Superseded(item.id.clone()));

@@ -21,6 +21,7 @@ mod instructions;
 mod marks;
 mod memory;
 mod outcomes;
+mod paths;
 mod person;
 mod phases;
 mod plans;
@@ -28,6 +29,7 @@ mod progress;
 pub mod remembered;
 mod report;
 mod research;
+mod route;
 mod saved;
 mod selection;
 pub(crate) mod sentences;
@@ -35,6 +37,7 @@ mod small_talk;
 mod sources;
 pub mod text;
 pub mod tools;
+mod turns;
 pub mod usage;
 mod verdict;
 mod work;
@@ -43,7 +46,7 @@ pub use body::Confidence;
 pub use changes::Effect;
 pub use command::names as commands_of;
 pub use compactions::{Compaction, Compactions};
-pub use conversation::{Conversation, Line, words};
+pub use conversation::{Conversation, Line, texts as texts_of, words};
 pub use edits::{Edit, Edits};
 pub use findings::{Finding, Findings, Said, Signature};
 pub use found::{Findable, FoundSource};
@@ -52,12 +55,14 @@ pub use instructions::{Instructions, Word};
 pub use marks::{Mark, MarkKind, Marks};
 pub use memory::{MemoryItem, MemoryItems, MemoryKind, MemoryState};
 pub use outcomes::{OpenCall, Outcome, Outcomes, Trouble};
-pub use person::typed as typed_by_person;
+pub use paths::placed;
+pub use person::{said, typed as typed_by_person};
 pub use phases::{Ended, Phase, Phases};
 pub use plans::{Plan, PlanStep};
 pub use progress::{Output, Progress};
 pub use remembered::{Memory, Remembered};
 pub use research::{Branch, CallerSummary, KnowledgeGap, LINE_CHARS_MAX, Research, Step};
+pub use route::{Withdrawn, withdrawn};
 pub use saved::{FileReference, Saved, SavedItem, SavedText};
 pub use sources::{Source, Sources, normalised};
 pub use usage::{Level, Usage};
@@ -107,17 +112,69 @@ pub struct Facts {
     /// The sessions that these facts are of, where they are of several that continue one another:
     /// where the events of each begin.
     line: Vec<(Position, Box<str>)>,
+    /// What is no part of the conversation any more, for each session of the line.
+    routes: Vec<route::Route>,
     /// Sources in results that the log does not contain yet.
     pub findable: Findable,
     calls: calls::Calls,
 }
 
 impl Facts {
+    /// The facts of a session of a workspace.
+    #[must_use]
+    pub fn of(workspace: Option<&str>) -> Self {
+        Self { calls: calls::Calls::of(workspace), ..Self::default() }
+    }
+
     /// Begins a session that continues the one before it: its events follow, with positions from 0
     /// on. What was said before stands until they take it back.
     pub fn begin(&mut self, session: &str) {
         self.line.push((self.position, session.into()));
         self.research.begin();
+        self.route();
+    }
+
+    /// The route of the session that is being folded.
+    fn route(&mut self) -> &mut route::Route {
+        let place = self.line.len().saturating_sub(1);
+        if self.routes.len() <= place {
+            self.routes.resize(place + 1, route::Route::default());
+        }
+        self.routes.get_mut(place).expect("there are as many as sessions")
+    }
+
+    /// Empty facts that leave out what these found to be no part of the conversation any more,
+    /// where these have it: then all has to be folded anew.
+    #[must_use]
+    pub fn again(&self) -> Option<Self> {
+        let folded = self.line.len().max(1);
+        let stale = self.routes.iter().take(folded).any(route::Route::is_stale);
+        let route = |(place, route): (usize, &route::Route)| {
+            if place < folded { route.again() } else { route.clone() }
+        };
+        let routes = || self.routes.iter().enumerate().map(route).collect();
+        stale.then(|| Self { routes: routes(), ..Self::of(self.calls.workspace()) })
+    }
+
+    /// Begins the facts of a single session [again](Self::again), where that is needed; whether it
+    /// was.
+    pub fn restarted(&mut self) -> bool {
+        let again = self.again().filter(|_| self.line.len() <= 1);
+        let Some(again) = again else { return false };
+        *self = Self { line: std::mem::take(&mut self.line), ..again };
+        true
+    }
+
+    /// Whether nothing is known of what they leave out.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.routes.is_empty()
+    }
+
+    /// What is no part of the conversation of the session that was folded last.
+    #[must_use]
+    pub fn withdrawn(&self) -> Withdrawn {
+        self.routes.last().map(route::Route::withdrawn).unwrap_or_default()
     }
 
     /// Names the session that these facts are of, before another one begins.
@@ -156,7 +213,7 @@ impl Facts {
 
     /// Folds one event. Events of a session come in ascending order of position.
     pub fn fold(&mut self, event: &Event) {
-        let base = self.base();
+        let (event, base) = (&*event.paired(), self.base());
         if base > Position(0) {
             let position = base.plus(event.position.0);
             self.fold_at(&Event { position, ..event.clone() }, base);
@@ -173,8 +230,12 @@ impl Facts {
         self.memory.fold(event);
         self.graph.fold(event);
         self.marks.fold(event, base);
+        if self.route().fold(event, base) {
+            // What a request took is spent, whatever became of its answer.
+            return self.usage.fold(event);
+        }
         let context = self.saved.context().map(|said| said.position);
-        if let Some(words) = self.saved.fold(event) {
+        if let Some(words) = self.saved.fold(event, self.calls.workspace()) {
             // The client's words of an earlier save are not its words any more.
             context.into_iter().for_each(|before| self.findings.forget_text(before));
             self.findings.fold_text(event.position, &words);
@@ -190,7 +251,7 @@ impl Facts {
                 self.work.fold(tool_event);
                 made = phases::Made::of(tool_event);
             }
-            self.work.fold_branch(event);
+            self.work.fold_others(event);
             self.progress.fold(event, tool_event.as_ref());
             self.compactions.fold(event);
             self.usage.fold(event);
@@ -251,6 +312,7 @@ impl Facts {
             + self.marks.weight()
             + self.graph.weight()
             + self.saved.weight()
+            + self.routes.iter().map(route::Route::weight).sum::<usize>()
             + self.findable.weight()
     }
 }

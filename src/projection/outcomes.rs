@@ -11,6 +11,7 @@ use super::{
     conversation::words,
     text::{clip, one_line},
     tools,
+    turns::{Ends, ends},
 };
 use crate::event::{Event, Position, Timestamp, kinds};
 
@@ -167,6 +168,9 @@ struct Call {
     provider: Arc<str>,
     url: Option<Box<str>>,
     is_command: bool,
+    is_aside: bool,
+    /// Whether its turn ended without a result.
+    is_over: bool,
 }
 
 #[derive(Deserialize)]
@@ -181,10 +185,10 @@ impl Outcomes {
         self.latest.iter()
     }
 
-    /// The calls without results so far, the oldest first.
+    /// The calls without results so far whose turn has not ended, the oldest first.
     #[must_use]
     pub fn open(&self) -> Vec<OpenCall> {
-        let open = self.calls.iter().map(|call| OpenCall {
+        let open = self.calls.iter().filter(|call| !call.is_over).map(|call| OpenCall {
             id: call.id.to_string(),
             name: call.provider.to_string(),
             position: call.position,
@@ -201,7 +205,12 @@ impl Outcomes {
             kind if kinds::is_result(kind) => {
                 self.fold_result(event);
             }
-            _ => {}
+            _ => {
+                let Some(ends) = ends(event) else { return };
+                let ended =
+                    self.calls.iter_mut().filter(|call| ends == Ends::All || !call.is_aside);
+                ended.for_each(|call| call.is_over = true);
+            }
         }
     }
 
@@ -223,8 +232,10 @@ impl Outcomes {
         if self.calls.len() == CALLS_MAX {
             self.calls.pop_front();
         }
-        let position = event.position;
-        self.calls.push_back(Call { id, tool, position, provider, url, is_command });
+        let (position, is_aside) = (event.position, call.session_thread_id.is_some());
+        let is_over = false;
+        let call = Call { id, tool, position, provider, url, is_command, is_aside, is_over };
+        self.calls.push_back(call);
         Some(())
     }
 

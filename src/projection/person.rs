@@ -2,6 +2,8 @@
 //! messages: reminders, output of local commands, summaries of compactions, rules of a directory.
 //! This is the one place that separates them; it must not keep anything.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 
 use super::conversation::texts;
@@ -42,6 +44,18 @@ const ELEMENTS: [&str; 34] = [
     "skill",
     "skills_instructions",
     "sessionlog",
+];
+
+/// Those of them that are no words of anyone: a search finds nothing in them. Ours is what a model
+/// was given of the log, which has it already.
+const UNSAID: [&str; 7] = [
+    "sessionlog",
+    "system-reminder",
+    "command-name",
+    "command-message",
+    "local-command-stdout",
+    "local-command-stderr",
+    "local-command-caveat",
 ];
 
 /// How a text begins that a program wrote.
@@ -173,6 +187,15 @@ pub fn typed(content: &RawValue) -> String {
     typed.join("\n")
 }
 
+/// A text without what a program wrote into it.
+pub fn said(text: &str) -> Cow<'_, str> {
+    let has = |name: &&str| text.contains(&format!("<{name}"));
+    match UNSAID.iter().any(|name| has(name)) {
+        true => Cow::Owned(without_elements(text, &UNSAID)),
+        false => Cow::Borrowed(text),
+    }
+}
+
 /// Whether an answer only agrees, like "go ahead".
 pub(super) fn is_trivial(text: &str) -> bool {
     let lower: String = text.chars().take(120).collect::<String>().to_lowercase();
@@ -211,20 +234,37 @@ fn typed_in(text: &str) -> Option<String> {
     if BEGINNINGS.iter().any(|begin| text.trim_start().starts_with(begin)) {
         return None;
     }
-    let typed = without_elements(text);
+    let typed = match command(text) {
+        Some(words) => words,
+        None => without_elements(text, &ELEMENTS),
+    };
     let typed = typed.trim();
     let foreign = BEGINNINGS.iter().any(|begin| typed.starts_with(begin));
     (!typed.is_empty() && !foreign).then(|| typed.to_owned())
 }
 
-fn without_elements(text: &str) -> String {
+/// The command that a person typed, where words follow its name; a program splits it into elements.
+fn command(text: &str) -> Option<String> {
+    if !text.trim_start().starts_with("<command-") {
+        return None;
+    }
+    let element = |name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        rest.split_once(&format!("</{name}>")).map(|(inside, _)| inside.trim())
+    };
+    let (name, words) = (element("command-name")?, element("command-args")?);
+    let slash = if name.starts_with('/') { "" } else { "/" };
+    (!words.is_empty()).then(|| format!("{slash}{name} {words}"))
+}
+
+fn without_elements(text: &str, elements: &[&'static str]) -> String {
     let (mut kept, mut rest) = (String::new(), text);
     // An element without an end is searched once: the time is linear in the text.
     let mut endless: Vec<&str> = Vec::new();
     while let Some(at) = rest.find('<') {
         let (before, tail) = rest.split_at(at);
         kept.push_str(before);
-        let name = ELEMENTS.into_iter().find(|name| begins(tail, "<", name));
+        let name = elements.iter().copied().find(|name| begins(tail, "<", name));
         match name.filter(|name| !endless.contains(name)) {
             Some(name) => match end_of(tail, name) {
                 Some(after) => rest = after,

@@ -45,7 +45,10 @@ const FAILURES: [&str; 9] = [
     "traceback (most recent call last)",
 ];
 /// How a text begins of a call that a person did not let happen.
-const REFUSALS: [&str; 5] = [
+const REFUSALS: [&str; 8] = [
+    "Claude requested permissions to ",
+    "Permission for this tool use was denied",
+    "Permission for this action has been denied",
     "The user doesn't want to proceed with this tool use",
     "The user doesn't want to take this action",
     "[Request interrupted by user",

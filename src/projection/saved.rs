@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{
     body::{self, ContextItemBody, FileBody, SavedBody},
+    paths::placed,
     text::clip,
 };
 use crate::event::{Event, EventId, Position, kinds};
@@ -125,10 +126,10 @@ impl Saved {
     }
 
     /// Folds an event of a save; returns the conversation that came with it.
-    pub(super) fn fold(&mut self, event: &Event) -> Option<String> {
+    pub(super) fn fold(&mut self, event: &Event, workspace: Option<&str>) -> Option<String> {
         match event.kind.as_str() {
             kinds::CONTEXT_ITEM => self.fold_item(event),
-            kinds::FILE_REFERENCED => self.fold_file(event),
+            kinds::FILE_REFERENCED => self.fold_file(event, workspace),
             kinds::WORKSPACE_STATE => self.fold_state(event),
             kinds::SESSION_SAVED => return self.fold_saved(event),
             _ => {}
@@ -167,15 +168,13 @@ impl Saved {
         }
     }
 
-    fn fold_file(&mut self, event: &Event) {
+    fn fold_file(&mut self, event: &Event, workspace: Option<&str>) {
         let Some(body) = body::read::<FileBody>(&event.body) else { return };
-        if body.path.is_empty() {
-            return;
-        }
-        self.files.retain(|known| *known.path != *body.path);
+        let Some(path) = placed(&body.path, workspace, None) else { return };
+        self.files.retain(|known| *known.path != *path);
         self.files.push_back(FileReference {
             position: event.position,
-            path: body.path.into(),
+            path: path.into(),
             hash: body.hash.map(Into::into),
             modified_at: body.modified_at.map(Into::into),
             bytes: body.bytes,

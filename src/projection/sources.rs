@@ -100,7 +100,8 @@ impl Sources {
 }
 
 /// The normalised URL: without fragment, tracking parameters, default port and a slash at the end;
-/// scheme and host in lower case. `None` for an empty text.
+/// scheme and host in lower case, `http` as `https`, and no letter, digit or mark escaped that need
+/// not be. `None` for an empty text.
 #[must_use]
 pub fn normalised(text: &str) -> Option<String> {
     let text = text.trim();
@@ -121,10 +122,33 @@ pub fn normalised(text: &str) -> Option<String> {
     } else {
         url.query_pairs_mut().clear().extend_pairs(kept);
     }
-    let mut name: String = url.into();
+    let mut name = unescaped(url.as_str());
+    if let Some(rest) = name.strip_prefix("http:") {
+        name = format!("https:{rest}");
+    }
     let slashes = name.len() - name.trim_end_matches('/').len();
     name.truncate(name.len() - slashes);
     Some(one_line(&name, URL_CHARS_MAX))
+}
+
+/// An address whose unreserved characters are themselves, and whose other escapes are in capitals.
+fn unescaped(url: &str) -> String {
+    let mut made = String::with_capacity(url.len());
+    let mut rest = url;
+    while let Some((before, after)) = rest.split_once('%') {
+        made.push_str(before);
+        let digits = after.get(..2).filter(|two| two.bytes().all(|one| one.is_ascii_hexdigit()));
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).map(char::from);
+        match byte.filter(|c| c.is_ascii_alphanumeric() || "-._~".contains(*c)) {
+            Some(plain) => made.push(plain),
+            None => {
+                made.push('%');
+                made.extend(digits.map(str::to_ascii_uppercase));
+            }
+        }
+        rest = digits.and_then(|_| after.get(2..)).unwrap_or(after);
+    }
+    made + rest
 }
 
 #[cfg(test)]
@@ -165,12 +189,15 @@ mod tests {
             "https://example.org/p2/",
             "HTTPS://Example.ORG:443/p2",
             " https://example.org/p2?utm_source=x&gclid=1 ",
+            "http://example.org:80/a/../p2",
+            "https://example.org/%70%32",
         ] {
             assert_eq!(normalised(same), page, "{same}");
         }
         for other in ["https://example.org/P2", "https://example.org/p2?a=1", "doi:10.1/x"] {
             assert_ne!(normalised(other), page, "{other}");
         }
+        assert_eq!(normalised("https://a.org/%2f%e4"), Some("https://a.org/%2F%E4".to_owned()));
         assert_eq!(normalised("  "), None);
     }
 }

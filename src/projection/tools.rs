@@ -31,6 +31,7 @@ const OWN_TOOLS: [&str; 24] = [
     "create_relationship",
     "query_entities",
     "query_relationships",
+    "remove_from_graph",
     "save_session",
     "restore_session",
     "get_session",

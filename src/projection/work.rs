@@ -157,8 +157,9 @@ impl Work {
         }
     }
 
-    /// Folds the branch that an event of a hook notes.
-    pub(super) fn fold_branch(&mut self, event: &Event) {
+    /// Folds what an event of no tool says: the end of a turn, and the branch that a hook notes.
+    pub(super) fn fold_others(&mut self, event: &Event) {
+        self.changes.fold_end(event);
         self.changes.fold_branch(event);
     }
 

@@ -28,13 +28,14 @@ use super::{
     Options,
     desk::{Decision, Desk, Whence},
     lines::LINE_BYTES_MAX,
-    message::{self, Outline},
+    message,
     sse::Events,
     upstream::{Upstream, is_stream, whole},
 };
 use crate::{
     client::Client,
     verbs::browser::{FETCH_SITE, is_cross_site, is_loopback},
+    wire::rpc::Outline,
 };
 
 /// Header of a session of the protocol.
@@ -147,7 +148,7 @@ async fn pass(
         place: &place,
         caller: Some(caller(&parts)),
     };
-    let noted = front.desk.client_says(&from, std::str::from_utf8(&body).unwrap_or_default());
+    let noted = front.desk.client_says(&from, &String::from_utf8_lossy(&body));
     let mut expected = Expected { front: Arc::clone(&front), keys: noted.keys };
     if let Some(call) = noted.decide {
         match front.desk.decide(call, |ask| front.ask(&parts, &channel, ask)).await {
@@ -266,7 +267,7 @@ impl Front {
 
     /// Inspects a message of the server; returns what is forwarded instead of it.
     async fn look(&self, channel: &str, message: &[u8]) -> Option<String> {
-        let back = self.desk.server_says(channel, std::str::from_utf8(message).ok()?);
+        let back = self.desk.server_says(channel, &String::from_utf8_lossy(message));
         for record in back.records.iter().filter(|_| self.durable) {
             self.desk.recorder.durable(record, DURABLE_PATIENCE).await;
         }

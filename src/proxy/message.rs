@@ -7,7 +7,10 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use crate::event::json;
+use crate::{
+    event::json,
+    wire::rpc::{self, Part},
+};
 
 /// A message with its parts unparsed.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -118,13 +121,13 @@ impl Message<'_> {
     }
 }
 
-/// The messages of a text: one, those of a batch, or none.
+/// The messages of a text.
 pub(super) fn read(text: &str) -> Vec<Message<'_>> {
-    if text.trim_start().starts_with('[') {
-        let batch = json::list(text, 1).and_then(|text| serde_json::from_str(text).ok());
-        return batch.unwrap_or_default();
-    }
-    serde_json::from_str(text).map_or_else(|_| Vec::new(), |one| vec![one])
+    let message = |part| match part {
+        Part::Message(text) => serde_json::from_str(text).ok(),
+        Part::Broken(_) => None,
+    };
+    rpc::parts(text).into_iter().filter_map(message).collect()
 }
 
 /// A member of an object, as text.
@@ -171,95 +174,8 @@ pub(super) fn with(text: &str, mut insertions: Vec<Insertion>) -> String {
     out
 }
 
-/// What a message that is too long to be read is, from its bytes as they pass: its id, whether it
-/// has a method, whether it reports an error, and how long it is.
-#[derive(Debug, Default)]
-pub(super) struct Outline {
-    depth: usize,
-    quoted: bool,
-    escaped: bool,
-    /// The text at the first two levels since the last member began, as far as it may be a name or
-    /// an id.
-    token: Vec<u8>,
-    name: Vec<u8>,
-    /// The member of the top level whose members are being read.
-    within: Vec<u8>,
-    pub(super) id: Option<Value>,
-    pub(super) has_method: bool,
-    pub(super) is_error: bool,
-    pub(super) bytes: u64,
-    /// Whether the message has begun and ended.
-    pub(super) is_whole: bool,
-}
-
-impl Outline {
-    /// Bytes of an id at most.
-    const TOKEN_BYTES_MAX: usize = 256;
-
-    pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.bytes += bytes.len() as u64;
-        for byte in bytes {
-            let inside = self.quoted;
-            match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' if inside => self.escaped = true,
-                b'"' => self.quoted = !inside,
-                b'{' | b'[' if !inside => {
-                    self.opens();
-                    continue;
-                }
-                b':' if !inside && self.depth <= 2 => {
-                    self.name = std::mem::take(&mut self.token);
-                    continue;
-                }
-                b',' | b'}' | b']' if !inside => {
-                    self.member();
-                    self.depth = self.depth.saturating_sub(usize::from(*byte != b','));
-                    self.is_whole = self.depth == 0;
-                    continue;
-                }
-                _ => {}
-            }
-            let is_near = (1..=2).contains(&self.depth);
-            if is_near && self.token.len() < Self::TOKEN_BYTES_MAX {
-                self.token.push(*byte);
-            }
-        }
-    }
-
-    fn opens(&mut self) {
-        if self.depth == 1 {
-            self.within = std::mem::take(&mut self.name);
-            self.is_error |= is_name(&self.within, "error");
-        }
-        self.token.clear();
-        self.depth += 1;
-    }
-
-    fn member(&mut self) {
-        if self.depth > 2 {
-            return;
-        }
-        let (name, value) = (std::mem::take(&mut self.name), std::mem::take(&mut self.token));
-        match self.depth {
-            1 if is_name(&name, "id") => self.id = serde_json::from_slice(&value).ok(),
-            1 => self.has_method |= is_name(&name, "method"),
-            2 if is_name(&name, "isError") && is_name(&self.within, "result") => {
-                self.is_error |= value.trim_ascii() == b"true";
-            }
-            _ => {}
-        }
-    }
-}
-
-fn is_name(text: &[u8], name: &str) -> bool {
-    serde_json::from_slice::<String>(text).is_ok_and(|text| text == name)
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -269,6 +185,8 @@ mod tests {
             (r#" [{"id":1,"method":"a"},{"id":2,"method":"b"}] "#, 2),
             (r#"{"id":1,"id":2}"#, 0),
             ("[1,2]", 0),
+            (r#"{"id":1,"method":"a"}{"id":2,"method":"b"}"#, 2),
+            (r#"{"jsonrpc":"2.0","id":1,"me{"jsonrpc":"2.0","id":2,"method":"b"}"#, 1),
             ("{", 0),
             ("", 0),
             ("17", 0),
@@ -278,43 +196,6 @@ mod tests {
         let [one] = &read(r#"{"id":null,"method":7,"params":{"x":1e400}}"#)[..] else { panic!() };
         assert_eq!((one.key(), one.method()), (None, None));
         assert_eq!(one.params.map(RawValue::get), Some(r#"{"x":1e400}"#));
-    }
-
-    #[test]
-    fn a_message_that_is_too_long_still_has_the_id_to_answer() {
-        for (text, id, has_method) in [
-            (
-                r#"{"jsonrpc":"2.0","id":"a\"{b","method":"m","params":{"id":7}}"#,
-                json!("a\"{b"),
-                true,
-            ),
-            (r#" { "params" : [{"id":1},"}\\"] , "method":"m", "id" : -17 } "#, json!(-17), true),
-            (r#"{"result":{"method":"m"},"id":3}"#, json!(3), false),
-            (r#"{"method":"m","params":"\"id\":9"}"#, Value::Null, true),
-            (r#"{"id":4,"result":{"id":5,"a":{"id":6},"method":"m"}}"#, json!(4), false),
-        ] {
-            for size in [1, 3, 1_000] {
-                let mut outline = Outline::default();
-                text.as_bytes().chunks(size).for_each(|bytes| outline.push(bytes));
-                assert_eq!(outline.id.unwrap_or_default(), id, "{text}");
-                assert_eq!(outline.has_method, has_method, "{text}");
-                assert_eq!((outline.bytes, outline.is_whole), (text.len() as u64, true), "{text}");
-            }
-        }
-        for (text, is_error) in [
-            (r#"{"id":1,"result":{"content":[{"isError":true}],"isError" : true } }"#, true),
-            (r#"{"id":1,"result":{"content":[{"isError":true}],"isError":false}}"#, false),
-            (r#"{"id":1,"result":{"text":"\"isError\":true"},"error":null}"#, false),
-            (r#"{"id":1,"other":{"isError":true}}"#, false),
-            (r#"{"id":1,"error":{"code":-1}}"#, true),
-        ] {
-            let mut outline = Outline::default();
-            text.as_bytes().chunks(5).for_each(|bytes| outline.push(bytes));
-            assert_eq!(outline.is_error, is_error, "{text}");
-        }
-        let mut outline = Outline::default();
-        outline.push(b"{\"id\":1,\"result\":{}");
-        assert!(!outline.is_whole);
     }
 
     #[test]

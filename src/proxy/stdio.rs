@@ -16,9 +16,11 @@ use super::{
     Options,
     desk::{Call, Decision, Desk, Whence},
     lines::{Lines, Piece},
-    message::Outline,
 };
-use crate::client::{CREDENTIALS, Client};
+use crate::{
+    client::{CREDENTIALS, Client},
+    wire::rpc::Outline,
+};
 
 /// Time limit of undecided calls after the client has left, and then of the server's last output.
 const GRACE: Duration = Duration::from_secs(3);
@@ -159,8 +161,8 @@ where
             while deciding.try_join_next().is_some() {}
             match piece {
                 Piece::Line(line) => {
-                    let text = std::str::from_utf8(&line).unwrap_or_default();
-                    match self.desk.client_says(&from, text).decide {
+                    let text = String::from_utf8_lossy(&line);
+                    match self.desk.client_says(&from, &text).decide {
                         Some(call) => {
                             let relay = Arc::clone(self);
                             deciding.spawn(async move { relay.settle(call, &line).await });
@@ -207,8 +209,8 @@ where
         while let Some(piece) = lines.next().await? {
             match piece {
                 Piece::Line(line) => {
-                    let text = std::str::from_utf8(&line).unwrap_or_default();
-                    let back = self.desk.server_says(CHANNEL, text);
+                    let text = String::from_utf8_lossy(&line);
+                    let back = self.desk.server_says(CHANNEL, &text);
                     for record in back.records.iter().filter(|_| self.durable) {
                         self.desk.recorder.durable(record, DURABLE_PATIENCE).await;
                     }

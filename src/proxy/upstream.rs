@@ -21,10 +21,14 @@ use super::{
     Options,
     desk::{Call, Decision, Desk, Whence},
     lines::{LINE_BYTES_MAX, Lines, Piece},
-    message::{self, Message, Outline},
+    message::{self, Message},
     sse::Events,
 };
-use crate::{client::Client, env::sync::Mutex};
+use crate::{
+    client::Client,
+    env::sync::Mutex,
+    wire::rpc::{self, Outline, Part},
+};
 
 const CHANNEL: &str = "stdio";
 const SESSION: &str = "mcp-session-id";
@@ -225,6 +229,13 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             if text.is_empty() {
                 continue;
             }
+            if let [Part::Broken(cut)] = rpc::parts(&text)[..]
+                && let Outline { id: Some(id), is_answer: false, .. } = Outline::of(cut)
+            {
+                let said = "a message that is no JSON was not sent";
+                self.tell(&rpc::refusal(Some(&id), rpc::NOT_JSON, said)).await;
+                continue;
+            }
             let (gate, through) = oneshot::channel();
             let exchange = Exchange { gate: Some(gate), ..Exchange::of(&text) };
             let waits = exchange.waits();
@@ -257,9 +268,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         let said = format!("a message of more than {LINE_BYTES_MAX} bytes was not sent");
         match outline.id {
             Some(id) if outline.has_method => {
-                let error = json!({ "code": -32600, "message": said });
-                let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error });
-                self.tell(&answer.to_string()).await;
+                self.tell(&rpc::refusal(Some(&id), rpc::NO_REQUEST, &said)).await;
             }
             _ => (self.notify)(&said),
         }

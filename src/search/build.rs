@@ -8,6 +8,7 @@ use foldhash::fast::RandomState;
 use super::{
     dates,
     entities::{self, EntityKind},
+    letters::{is_unspaced, is_unspaced_one},
     packed::{Postings, put_postings},
     part::{
         BLOCK_TERMS, NIBBLE, NONE, Part, Row, SIZED_FROM, Sections, SessionRef, Terms, put_columns,
@@ -15,7 +16,7 @@ use super::{
     },
     runs::{Keep, Runs},
     stop_words::is_stop_word,
-    terms::stem,
+    terms::{Term, stem},
     text::{EventText, pieces},
 };
 use crate::{
@@ -155,6 +156,7 @@ impl PartBuilder {
         let mut found = Vec::new();
         let mut piece = 0;
         let mut words = 0_u16;
+        let mut alone = 0;
         pieces(&said.text, |of, start, term| {
             if of != piece {
                 while let Some((_, term)) = named.next_if(|(place, _)| *place < start) {
@@ -166,6 +168,13 @@ impl PartBuilder {
             if let Some(number) = self.term_of(term.word) {
                 found.push(number);
                 words = words.saturating_add(u16::from(!term.whole));
+            }
+            // A character of a pair may be a word alone; it is in two pairs, and counts once.
+            for (at, one) in singles(term) {
+                if at >= alone {
+                    found.push(self.terms.number(one));
+                    alone = at + one.len();
+                }
             }
         });
         named.for_each(|(_, term)| found.push(self.terms.number(&term)));
@@ -505,4 +514,14 @@ impl Writer {
         self.before.clear();
         self.before.extend_from_slice(term);
     }
+}
+
+/// The characters of a pair in a script without spaces, each with its place in the text.
+fn singles<'t>(term: &'t Term<'_>) -> impl Iterator<Item = (usize, &'t str)> {
+    let is_pair = !term.whole && term.word.starts_with(is_unspaced) && !is_unspaced_one(term.word);
+    let pair = if is_pair { term.word } else { "" };
+    let start = term.range.start;
+    pair.char_indices().filter_map(move |(at, character)| {
+        Some((start + at, pair.get(at..at + character.len_utf8())?))
+    })
 }

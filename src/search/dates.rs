@@ -136,8 +136,12 @@ fn days(from: Date, to: Date) -> impl Iterator<Item = Date> {
 
 /// The day of an instant.
 pub(super) fn day_of(at: Timestamp) -> Option<Date> {
+    day_in(at, &TimeZone::UTC)
+}
+
+fn day_in(at: Timestamp, zone: &TimeZone) -> Option<Date> {
     let instant = jiff::Timestamp::from_microsecond(at.0).ok()?;
-    Some(instant.to_zoned(TimeZone::UTC).date())
+    Some(instant.to_zoned(zone.clone()).date())
 }
 
 /// The term of a year that a word of digits is.
@@ -145,10 +149,13 @@ pub(super) fn year_of(word: &str) -> Option<String> {
     year(word).map(|year| format!("date:{year:04}"))
 }
 
-/// The instant at which a time, a day, a month, a year, or what a word names begins.
-pub(super) fn start(value: &str, now: Timestamp) -> Option<Timestamp> {
+/// The instant at which a time, a day, a month, a year, or what a word names begins in a zone. An
+/// instant of RFC 3339 is exact in each.
+#[must_use]
+pub fn start(value: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+    let today = day_in(now, zone)?;
     let of = |time: DateTime| {
-        let instant = time.to_zoned(TimeZone::UTC).ok()?.timestamp();
+        let instant = time.to_zoned(zone.clone()).ok()?.timestamp();
         Some(Timestamp(instant.as_microsecond()))
     };
     if let Some(instant) = Timestamp::parse(value) {
@@ -158,24 +165,26 @@ pub(super) fn start(value: &str, now: Timestamp) -> Option<Timestamp> {
         return of(time);
     }
     if let Some(year) = year(value) {
-        return of(Span::Year(year)
-            .first(day_of(now)?)?
-            .to_datetime(jiff::civil::Time::midnight()));
+        let first = Span::Year(year).first(today)?;
+        return of(first.to_datetime(jiff::civil::Time::midnight()));
     }
     let spaced = if value.contains(|c: char| c.is_ascii_digit()) {
         value.to_owned()
     } else {
         value.replace(['-', '_'], " ")
     };
-    let found = find(&spaced, now).into_iter().next()?;
+    let found = find_on(&spaced, today).into_iter().next()?;
     let is_all = found.bytes == (0..spaced.len());
-    let first = found.span.first(day_of(now)?).filter(|_| is_all)?;
+    let first = found.span.first(today).filter(|_| is_all)?;
     of(first.to_datetime(jiff::civil::Time::midnight()))
 }
 
 /// The dates that a text names, in order; words such as "yesterday" are seen from `at`.
 pub(super) fn find(text: &str, at: Timestamp) -> Vec<Found> {
-    let Some(now) = day_of(at) else { return Vec::new() };
+    day_of(at).map(|day| find_on(text, day)).unwrap_or_default()
+}
+
+fn find_on(text: &str, now: Date) -> Vec<Found> {
     let mut ranges = Vec::new();
     terms(text, |term| {
         if !term.whole {

@@ -4,6 +4,8 @@
 
 use std::{collections::BTreeSet, iter};
 
+use jiff::tz::TimeZone;
+
 use super::{
     dates,
     entities::EntityKind,
@@ -371,7 +373,7 @@ impl SearchQuery {
             Member::After | Member::Before => {
                 let field = if member == Member::After { "after" } else { "before" };
                 let takes = "a day (2026-11-24), a month, a year, a time, or a word like yesterday";
-                let at = dates::start(value, now).filter(|_| !is_not);
+                let at = dates::start(value, now, &TimeZone::UTC).filter(|_| !is_not);
                 let at = at.ok_or(Fault::Value { field, takes })?;
                 match member {
                     Member::After => filters.after = Some(filters.after.unwrap_or(at).max(at)),
@@ -543,6 +545,24 @@ fn member(text: &str) -> Option<(Member, &str)> {
     let (_, member) = MEMBERS.iter().find(|(known, _)| *known == name)?;
     let has_value = rest.chars().next().is_some_and(|first| !first.is_whitespace());
     (has_value && !rest.starts_with("//")).then_some((*member, rest))
+}
+
+/// The query with the days of `after:` and `before:` as the instants at which they begin in a zone:
+/// a query itself knows no other than UTC.
+#[must_use]
+pub fn in_zone(text: &str, now: Timestamp, zone: &TimeZone) -> String {
+    let (mut out, mut at, mut done) = (String::new(), 0, 0);
+    // What is no query is refused where it is parsed.
+    while let Ok(Some(token)) = Token::next(text, &mut at) {
+        let is_time = matches!(token.member, Some(Member::After | Member::Before));
+        let Some(start) = dates::start(token.text, now, zone).filter(|_| is_time) else { continue };
+        let from = token.text.as_ptr().addr() - text.as_ptr().addr();
+        out.push_str(text.get(done..from).unwrap_or_default());
+        out.push_str(&start.to_string());
+        done = from + token.text.len();
+    }
+    out.push_str(text.get(done..).unwrap_or_default());
+    out
 }
 
 /// The term of something that has a name.

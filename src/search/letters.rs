@@ -19,6 +19,12 @@ pub(super) fn is_unspaced(character: char) -> bool {
         | '\u{2e80}'..='\u{d7ff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
+/// Whether the text is one character of such a script: a word where words are that short.
+pub(super) fn is_unspaced_one(text: &str) -> bool {
+    let mut characters = text.chars();
+    characters.next().is_some_and(is_unspaced) && characters.next().is_none()
+}
+
 /// Appends the character in lower case and without accents; a mark alone appends nothing.
 pub(super) fn fold(character: char, folded: &mut String) {
     if character.is_ascii() {

@@ -29,8 +29,9 @@ mod vector;
 
 pub use best::{Order, Why};
 pub use build::{PartBuilder, merge};
+pub use dates::start as start_of;
 pub use entities::EntityKind;
-pub use grammar::{Beside, Choice, Filters, SearchQuery};
+pub use grammar::{Beside, Choice, Filters, SearchQuery, in_zone};
 pub use meaning::{Meaning, MeaningBuilder, NUMBERS_MAX, Near, merge_meaning, nearest};
 pub use named::{Counted, Named, NamedIn, Naming, OfDay, by_day, named, named_weight, naming};
 pub use part::{Part, PartError, SessionRef};

@@ -117,7 +117,7 @@ pub fn passages(event: &Event, mut visit: impl FnMut(Passage<'_>)) {
             say(Field::Source, &source);
         }
         other => {
-            let Some(body) = body::read_tree::<Value>(&event.body) else { return };
+            let Some(body) = body::read_tree::<Value>(&event.paired().body) else { return };
             if !is_own(&body) {
                 let mut text = String::new();
                 strings(None, &body, &mut |name, said| {

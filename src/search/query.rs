@@ -3,6 +3,7 @@
 
 use super::{
     irregular,
+    letters::{is_unspaced, is_unspaced_one},
     stop_words::is_stop_word,
     terms::{Term, stem, terms},
 };
@@ -66,6 +67,8 @@ pub struct Query {
     wholes: usize,
     /// Words in a row, by their places in `words`.
     phrases: Vec<Vec<usize>>,
+    /// Words of one character of a script without spaces: each is found in the pairs that have it.
+    singles: Vec<usize>,
     /// By a first byte: the length of the shortest stem of a word that begins with it.
     first_bytes: [Option<usize>; 256],
 }
@@ -117,7 +120,8 @@ impl Query {
     /// No word yet.
     pub(super) fn empty() -> Self {
         let (words, given, phrases) = (Vec::new(), Vec::new(), Vec::new());
-        Self { words, given, wholes: 0, phrases, first_bytes: [None; 256] }
+        let singles = Vec::new();
+        Self { words, given, wholes: 0, phrases, singles, first_bytes: [None; 256] }
     }
 
     /// Adds the words of a text; those of a phrase must be found in a row.
@@ -148,6 +152,9 @@ impl Query {
 
     /// Makes the words that were added findable.
     pub(super) fn index(&mut self) {
+        let words = self.words.iter().enumerate();
+        let singles = words.filter(|(_, word)| is_unspaced_one(&word.stem));
+        self.singles = singles.map(|(at, _)| at).collect();
         for word in &self.words {
             let first = word.stem.bytes().next().unwrap_or_default();
             if let Some(least) = self.first_bytes.get_mut(usize::from(first)) {
@@ -214,6 +221,15 @@ impl Query {
     }
 
     fn find_word(&self, word: &str) -> Option<Likeness> {
+        if !self.singles.is_empty() && word.starts_with(is_unspaced) {
+            let is_in = |at: &&usize| {
+                self.words.get(**at).is_some_and(|single| word.contains(&*single.stem))
+            };
+            let same = self.words.iter().position(|known| known.stem == word);
+            if let Some(word) = same.or_else(|| self.singles.iter().find(is_in).copied()) {
+                return Some(Likeness { word, same: true });
+            }
+        }
         let word = irregular::base(word);
         let first = word.bytes().next()?;
         let least = self.first_bytes.get(usize::from(first)).copied().flatten()?;
@@ -297,6 +313,17 @@ mod tests {
         }
         assert!(Query::parse(&"many words ".repeat(32)).is_ok());
         assert_eq!(Query::parse("\"to be or not to be\"").unwrap().phrases().len(), 1);
+    }
+
+    #[test]
+    fn a_word_of_one_character_is_in_every_pair_that_has_it() {
+        let query = Query::parse("税 表").unwrap();
+        let find = |word: &str| query.find_word(word).map(|found| found.word);
+        assert_eq!(
+            ["税率", "收税", "税", "率表", "率高", "x"].map(find),
+            [Some(0), Some(0), Some(0), Some(1), None, None]
+        );
+        assert_eq!(Query::parse("税率").unwrap().find_word("收税"), None, "a pair is a pair");
     }
 
     #[test]

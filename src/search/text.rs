@@ -12,12 +12,41 @@ use super::{
 };
 use crate::{
     event::{Event, kinds},
-    projection::{body, commands_of, tools},
+    projection::{body, commands_of, said, tools},
 };
 
 /// Members that name something else, or that have no words.
-const NOT_READ: [&str; 7] =
-    ["id", "type", "raw", "call_id", "signature", "redactions", "session_thread_id"];
+const NOT_READ: [&str; 13] = [
+    "id",
+    "type",
+    "raw",
+    "call_id",
+    "signature",
+    "redactions",
+    "session_thread_id",
+    "uuid",
+    "parent_uuid",
+    "parentUuid",
+    "leafUuid",
+    "sessionId",
+    "requestId",
+];
+/// Members of an event by which its recorder says where it is from.
+const OF_RECORDER: [&str; 13] = [
+    "raw_format",
+    "raw_in",
+    "raw_before",
+    "raw_after",
+    "recorded_from",
+    "transcript",
+    "message_id",
+    "prompt_id",
+    "turn_id",
+    "agent_id",
+    "model",
+    "mended",
+    "permission_mode",
+];
 /// Bytes of the longest text without white space that may be read: a longer one is an encoding.
 const ENCODED_BYTES_MIN: usize = 256;
 /// Terms of a piece, and those after which it ends even within a run of letters.
@@ -48,7 +77,9 @@ impl EventText {
     /// arguments are in the log already, and where the body is no JSON.
     #[must_use]
     pub fn of(event: &Event) -> Self {
-        let Some(body) = body::read_tree::<Value>(&event.body) else { return Self::default() };
+        let Some(body) = body::read_tree::<Value>(&event.paired().body) else {
+            return Self::default();
+        };
         // What was given to a model is in the log where it was said.
         if is_own(&body) || event.kind.as_str() == kinds::MEMORY_PAGED_IN {
             return Self::default();
@@ -150,12 +181,18 @@ pub(super) fn strings(
     visit: &mut dyn FnMut(Option<&str>, &dyn Display),
 ) {
     match value {
-        Value::String(text) if !text.trim().is_empty() && !is_encoded(text) => visit(name, text),
+        Value::String(text) if !is_encoded(text) => {
+            let said = said(text);
+            if !said.trim().is_empty() {
+                visit(name, &said);
+            }
+        }
         Value::Number(number) => visit(name, number),
         Value::Array(values) => values.iter().for_each(|value| strings(name, value, visit)),
         Value::Object(members) => {
+            let is_event = name.is_none();
             for (name, value) in members {
-                if is_read(name, members) {
+                if is_read(name, members) && !(is_event && OF_RECORDER.contains(&&**name)) {
                     strings(Some(name), value, visit);
                 }
             }

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use super::{Caller, Code, Service, ServiceResult, status};
+use super::{Caller, Code, Service, ServiceResult, agent, line::SAVED, status};
 use crate::{
     event::{
         Batch, Event, EventType, NewEvent, Origin, Position, Range, SessionId, SessionKey, kinds,
@@ -15,8 +15,9 @@ use crate::{
     projection::{
         Facts,
         body::{self, SourceBody, ThresholdBody},
+        checkpoints::Trigger,
     },
-    store::{Appended, Fill, Read},
+    store::{Appended, Fill, Read, SessionInfo},
 };
 
 /// Reads of the session that an answer waits for at most.
@@ -66,12 +67,17 @@ impl Service {
     ) -> ServiceResult<Appended> {
         let adds = adds(&batch);
         status::keep(&mut batch);
+        let starts = agent::keep(&mut batch);
+        self.date_import(caller, session, &mut batch).await;
         // A lease shown with the batch also covers the events after it.
         let holder = Caller { fence: batch.fence.or(caller.fence), ..caller.clone() };
         let mut appended = match batch.if_position {
             None => self.append(caller, session, batch, create).await?,
             Some(at) => self.append_at(caller, session, batch, create, at).await?,
         };
+        if starts {
+            self.agents.forget(&caller.scope);
+        }
         if adds {
             self.add_behind(&holder, session, &mut appended).await;
         }
@@ -171,13 +177,18 @@ impl Service {
     async fn append_due(&self, caller: &Caller, session: &SessionId) -> ServiceResult<bool> {
         let key = caller.key(session);
         for _ in 0..ATTEMPTS_MAX {
-            let look = |facts: &Facts| (self.due_events(facts), facts.position);
-            let (events, position) = self.peek_facts(&key, |_, facts| look(facts)).await?;
+            let look = |info: &SessionInfo, facts: &Facts| {
+                let (events, crossed) = self.due_events(info, facts);
+                // Where the context fills up, what is there is saved.
+                let note = crossed.then(|| self.labelled_note(info, None, Trigger::Limit, SAVED));
+                (events, note, facts.position)
+            };
+            let (events, note, position) = self.peek_facts(&key, look).await?;
             if events.is_empty() {
                 return Ok(false);
             }
-            let batch =
-                Batch { events: events.into(), if_position: Some(position), ..Batch::default() };
+            let if_position = Some(position);
+            let batch = Batch { events: events.into(), note, if_position, ..Batch::default() };
             match self.append(caller, session, batch, false).await {
                 Ok(_) => return Ok(true),
                 // Another writer appended in between, and may have added it.
@@ -188,10 +199,11 @@ impl Service {
         Ok(false)
     }
 
-    /// The events that the facts of a session show as due.
-    fn due_events(&self, facts: &Facts) -> Vec<NewEvent> {
-        let crossed = self.monitor.crossed(&facts.usage).map(|(level, tokens)| {
-            let (level, limit) = (level.as_str().to_owned(), self.monitor.limit);
+    /// The events that the facts of a session show as due, and whether a level was crossed.
+    fn due_events(&self, info: &SessionInfo, facts: &Facts) -> (Vec<NewEvent>, bool) {
+        let monitor = self.monitor.of(&info.metadata);
+        let crossed = monitor.crossed(&facts.usage).map(|(level, tokens)| {
+            let (level, limit) = (level.as_str().to_owned(), monitor.limit);
             event(
                 kinds::CONTEXT_THRESHOLD,
                 Origin::Harness,
@@ -202,6 +214,7 @@ impl Service {
         let found = found.filter(|source| facts.research.wants_source(source));
         let found =
             found.map(|source| event(kinds::SOURCE_FOUND, Origin::Harness, body::write(source)));
-        crossed.into_iter().chain(found).collect()
+        let is_crossed = crossed.is_some();
+        (crossed.into_iter().chain(found).collect(), is_crossed)
     }
 }

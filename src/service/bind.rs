@@ -7,10 +7,11 @@ use std::{collections::HashMap, sync::Arc};
 use bytes::Bytes;
 
 use super::{
-    BoundBy, Caller, Candidate, Code, Remembered, Service, ServiceError, ServiceResult, Via,
+    BoundBy, Caller, Candidate, Code, Next, Remembered, Service, ServiceError, ServiceResult, Via,
     added::event,
     directory::{Local, Meant, meant},
     is_notebook,
+    worked::worked_at,
 };
 use crate::{
     env::sync::{Mutex, MutexGuard},
@@ -79,8 +80,8 @@ impl Service {
         }
         let remembered = self.remembered(caller, via);
         if !remembered.fresh
-            && let Some(session) = &via.session
-            && let Some(session) = self.end_of_line(caller, session).await?
+            && let Some(session) = self.started(caller, via).await?
+            && let Some(session) = self.end_of_line(caller, &session).await?
         {
             return Ok((session, BoundBy::Started));
         }
@@ -92,6 +93,15 @@ impl Service {
             Meant::One(session) if !remembered.fresh => Ok((session, BoundBy::Directory)),
             _ => Err(self.session_required(caller, via, &locals).await?),
         }
+    }
+
+    /// The session of the caller's agent: that it works in now, or that the caller was started for.
+    pub(super) async fn started(
+        &self,
+        caller: &Caller,
+        via: &Via,
+    ) -> ServiceResult<Option<SessionId>> {
+        Ok(self.of_agent(caller, via).await?.or_else(|| via.session.clone()))
     }
 
     /// What the caller's connection used last; a notebook is no session to continue, though a front
@@ -173,7 +183,14 @@ impl Service {
 
     /// Adds to an error about a session that cannot be used the ones that can.
     pub async fn offer(&self, caller: &Caller, via: &Via, mut error: ServiceError) -> ServiceError {
-        if error.code.is_gone()
+        if let Some(Next::RestoreSession(session)) = error.hint.next.clone() {
+            // What can be brought back is what the caller means: no other session is.
+            error = error.action(
+                "other work begins with sequential_search stepNumber 1 after clear_session; a \
+                 person brings this session back",
+            );
+            error.hint.next = Some(Next::RestoreSession(session));
+        } else if error.code.is_gone()
             && let Ok(locals) = self.locals(caller, via).await
             && let Ok(candidates) = self.candidates(caller, via, &locals).await
         {
@@ -264,7 +281,7 @@ impl Service {
         Ok(offered.into_iter().map(|(info, here)| candidate(info, here)).collect())
     }
 
-    /// The `count` sessions written to last, in a working directory or in the whole scope, without
+    /// The `count` sessions worked in last, in a working directory or in the whole scope, without
     /// notebooks.
     pub(super) async fn latest(
         &self,
@@ -274,7 +291,7 @@ impl Service {
     ) -> ServiceResult<Vec<SessionInfo>> {
         let order = move |found: &mut Vec<SessionInfo>| {
             found.sort_by(|a, b| {
-                let place = |info: &SessionInfo| (info.updated_at, info.created_at);
+                let place = |info: &SessionInfo| (worked_at(info), info.created_at);
                 place(b).cmp(&place(a)).then_with(|| b.key.session.cmp(&a.key.session))
             });
             found.truncate(count);

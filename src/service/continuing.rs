@@ -57,6 +57,8 @@ pub struct Continued {
     pub session: SessionId,
     /// How the session was found.
     pub bound_by: BoundBy,
+    /// The session that it continues and that is shown, where nothing was asked or done in it yet.
+    pub continues: Option<SessionId>,
     /// What this call paged out.
     pub paged_out: Option<Range>,
     /// Id of the checkpoint after it, labelled `continuation`, when anything was written.
@@ -81,6 +83,11 @@ impl Service {
     ) -> ServiceResult<Continued> {
         let tokens_max = continuation_budget(call.tokens_max)?;
         let (session, bound_by) = self.bound(caller, via, call.session.as_ref()).await?;
+        let key = caller.key(&session);
+        let stand_in = self.stand_in(&key).await?;
+        // There is nothing in its context that the log of the other does not have.
+        let page_out = call.page_out && stand_in.is_none();
+        let call = ContinueCall { page_out, ..call };
         let (paged_out, checkpoint) = self.page_out(caller, &session, &call).await?;
         self.bind(caller, via, &session);
         // The ids and marks around the view are part of the answer.
@@ -88,10 +95,12 @@ impl Service {
         let look = move |_: &SessionInfo, facts: &Facts| {
             harness::continuation(facts, room, Tokenizer::Claude, false)
         };
-        let view = self.peek_view(&caller.key(&session), look).await?;
+        let continues = stand_in.as_ref().map(|(key, _)| key.session.clone());
+        let shown = stand_in.map_or(key, |(key, _)| key);
+        let view = self.peek_view(&shown, look).await?;
         let tokens = (view.tokens + AROUND_TOKENS).min(tokens_max);
         let continuation = Continuation { tokens, tokens_max, ..view };
-        Ok(Continued { session, bound_by, paged_out, checkpoint, continuation })
+        Ok(Continued { session, bound_by, continues, paged_out, checkpoint, continuation })
     }
 
     /// Writes the events of the call and its checkpoint, all or nothing, unless the same call has

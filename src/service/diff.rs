@@ -55,7 +55,7 @@ impl Service {
         let tail = self.store.used(&key).await?.tail;
         let mut ends = [Position::ZERO; 2];
         for (end, point) in ends.iter_mut().zip([one, other]) {
-            *end = self.position_of(&key, point, tail).await?;
+            *end = self.end_of(&key, point, tail).await?;
             if *end > tail {
                 return Err(ServiceError::point_not_found(point, tail));
             }

@@ -4,9 +4,10 @@
 
 use super::{
     Caller, RESERVED_METADATA, Service, ServiceResult, Status, Via, store_error::unwritten,
+    worked::worked_at,
 };
 use crate::{
-    event::{Origin, Position, SessionId, SessionKey},
+    event::{Origin, Position, SessionId, SessionKey, Timestamp},
     store::{Change, SessionInfo, lifetime::micros},
 };
 
@@ -42,6 +43,25 @@ pub(super) fn continues() -> String {
 /// Metadata of a session that names the one that continues it, and how many steps it had then.
 fn continued() -> String {
     format!("{RESERVED_METADATA}continued")
+}
+
+/// Metadata of an imported session: the times of its first and its last event, and the tail then.
+pub const BEGAN_KEY: &str = "import.began_at";
+/// See [`BEGAN_KEY`].
+pub const ENDED_KEY: &str = "import.ended_at";
+/// See [`BEGAN_KEY`].
+pub const TAIL_KEY: &str = "import.tail";
+
+/// When a session began and when it was worked on last: an imported one by its events, as long as
+/// nothing else is written to it.
+#[must_use]
+pub fn dates(info: &SessionInfo) -> (Timestamp, Timestamp) {
+    let at = |name: &str| info.metadata.get(name).and_then(|at| Timestamp::parse(at));
+    let began = at(BEGAN_KEY).map_or(info.created_at, |began| began.min(info.created_at));
+    let is_imported =
+        info.metadata.get(TAIL_KEY).is_some_and(|tail| *tail == info.tail.to_string());
+    let ended = at(ENDED_KEY).filter(|_| is_imported);
+    (began, ended.map_or(info.updated_at, |ended| ended.min(info.updated_at)))
 }
 
 /// The session that continues this one, unless this one has more steps since.
@@ -83,7 +103,7 @@ impl Service {
             found.extend(self.latest(caller, Some(&workspace), SESSIONS_MAX).await?);
         }
         found.retain(|info| info.ttl_seconds.is_none_or(|seconds| seconds == 0));
-        found.sort_by_key(|info| std::cmp::Reverse((info.updated_at, info.created_at)));
+        found.sort_by_key(|info| std::cmp::Reverse((worked_at(info), info.created_at)));
         let mut locals = Vec::new();
         for info in found.into_iter().take(SESSIONS_MAX) {
             let live = self.is_live(&info).await;

@@ -328,13 +328,22 @@ impl Service {
                 for link in &before {
                     self.note_writers(key, &link.key).await?;
                 }
-                let mut facts = self.facts_of_line(&before).await?;
+                let facts = Facts::of(info.workspace.as_deref());
+                let mut facts = self.facts_of_line(&before, facts).await?;
                 facts.begin(key.session.as_str());
                 let mut kept = self.kept(&slot, key, &mut info).await?;
                 kept.line = Some((before.clone(), Box::new(facts)));
                 continue;
             };
             if self.fold_some(key, facts, info.tail).await? {
+                if let Some(again) = facts.again() {
+                    drop(kept);
+                    let mut facts = self.facts_of_line(&before, again).await?;
+                    facts.begin(key.session.as_str());
+                    let mut kept = self.kept(&slot, key, &mut info).await?;
+                    kept.line = Some((before.clone(), Box::new(facts)));
+                    continue;
+                }
                 let bytes = facts.weight();
                 self.facts.weigh(key, kept.weight())?;
                 let look = move || kept.line.as_ref().map(|(_, facts)| look(facts));
@@ -356,19 +365,36 @@ impl Service {
         if before.is_empty() {
             return self.facts_at(key, to).await;
         }
-        let mut facts = self.facts_of_line(&before).await?;
-        facts.begin(key.session.as_str());
-        self.fold_to(key, &mut facts, to).await?;
-        Ok(facts)
+        let workspace = self.store.info(key).await?.workspace;
+        let mut known = Facts::of(workspace.as_deref());
+        loop {
+            let mut facts = self.facts_of_line(&before, known).await?;
+            facts.begin(key.session.as_str());
+            self.fold_to(key, &mut facts, to).await?;
+            match facts.again() {
+                Some(again) => known = again,
+                None => return Ok(facts),
+            }
+        }
     }
 
     /// The facts of sessions that continue one another, each as far as the next one has read it.
-    async fn facts_of_line(&self, line: &[Link]) -> ServiceResult<Facts> {
-        let mut facts = Facts::default();
+    /// `facts` is empty, and may know what is to be left out.
+    async fn facts_of_line(&self, line: &[Link], mut facts: Facts) -> ServiceResult<Facts> {
+        loop {
+            facts = self.folded_line(line, facts).await?;
+            match facts.again() {
+                Some(again) => facts = again,
+                None => return Ok(facts),
+            }
+        }
+    }
+
+    async fn folded_line(&self, line: &[Link], mut facts: Facts) -> ServiceResult<Facts> {
         for (place, link) in line.iter().enumerate() {
             let known = |facts: &Facts| (facts.position == link.to).then(|| facts.clone());
             let known = match place {
-                0 => self.peek_facts(&link.key, |_, facts| known(facts)).await?,
+                0 if facts.is_new() => self.peek_facts(&link.key, |_, facts| known(facts)).await?,
                 _ => None,
             };
             if let Some(known) = known {
@@ -431,10 +457,11 @@ impl Service {
                 self.note_writers(key, key).await?;
             }
             let held = Arc::clone(&kept.held);
-            *kept = Kept { created_at: Some(info.created_at), held, ..Kept::default() };
+            let facts = Facts::of(info.workspace.as_deref());
+            *kept = Kept { created_at: Some(info.created_at), facts, held, ..Kept::default() };
         }
         if kept.facts.position > info.tail {
-            kept.facts = Facts::default();
+            kept.facts = Facts::of(info.workspace.as_deref());
         }
         Ok(kept)
     }
@@ -483,7 +510,8 @@ impl Service {
     /// # Errors
     /// Those of reading the session.
     pub async fn facts_at(&self, key: &SessionKey, position: Position) -> ServiceResult<Facts> {
-        let mut facts = Facts::default();
+        let info = self.store.info(key).await?;
+        let mut facts = Facts::of(info.workspace.as_deref());
         self.fold_to(key, &mut facts, position).await?;
         Ok(facts)
     }
@@ -511,13 +539,13 @@ impl Service {
         to: Position,
     ) -> ServiceResult<bool> {
         if facts.reached() >= to {
-            return Ok(true);
+            return Ok(!facts.restarted());
         }
         if to.0 - facts.reached().0 <= FEW_EVENTS as u64 {
             let events = self.unfolded(key, facts, to, FEW_BYTES).await?;
             if events.iter().map(|event| event.body.len()).sum::<usize>() <= FEW_BYTES {
                 events.iter().for_each(|event| facts.fold(event));
-                return Ok(events.is_empty() || facts.reached() >= to);
+                return Ok((events.is_empty() || facts.reached() >= to) && !facts.restarted());
             }
         }
         let mut place = self.places.ask_again(&key.scope.tenant).await?;
@@ -535,7 +563,7 @@ impl Service {
             left = after;
             place = place.give_way().await?;
         }
-        Ok(events.is_empty() || facts.reached() >= to)
+        Ok((events.is_empty() || facts.reached() >= to) && !facts.restarted())
     }
 
     /// The next events to be folded.

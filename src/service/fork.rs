@@ -2,7 +2,8 @@
 //! It must not copy an event.
 
 use super::{
-    Caller, NewCheckpoint, Service, ServiceError, ServiceResult, Survival, titles::title_of,
+    Caller, NewCheckpoint, Service, ServiceError, ServiceResult, Survival, status::rewound,
+    titles::title_of,
 };
 use crate::{
     event::{BatchKey, Point, SessionId, SessionKey},
@@ -46,7 +47,7 @@ impl Service {
             info.work.admit(parent, caller.fence, self.store.counted())?;
         }
         let caller = &Caller { fence: None, ..caller.clone() };
-        let at = self.position_of(&key, &call.at, info.tail).await?;
+        let at = self.end_of(&key, &call.at, info.tail).await?;
         if at > info.tail {
             return Err(ServiceError::point_not_found(&call.at, info.tail));
         }
@@ -56,7 +57,11 @@ impl Service {
         let place = place.filter(|_| call.title.is_none() && info.title.is_none());
         let new = NewSession {
             id: call.id,
-            metadata: place.map(|place| (title_of(), place.clone())).into_iter().collect(),
+            metadata: place
+                .map(|place| (title_of(), place.clone()))
+                .into_iter()
+                .chain(info.metadata.get_key_value(&rewound()).map(|(k, v)| (k.clone(), v.clone())))
+                .collect(),
             title: call.title.or(info.title),
             workspace: info.workspace,
             ttl_seconds: info.ttl_seconds,

@@ -3,7 +3,7 @@
 //! many uses none.
 
 use super::{
-    Caller, CheckpointAt, CheckpointState, Past, Service, ServiceError, ServiceResult,
+    Caller, CheckpointAt, CheckpointState, Past, Service, ServiceError, ServiceResult, Status,
     checkpoints::at, is_notebook,
 };
 use crate::{
@@ -67,7 +67,17 @@ impl Service {
         let sessions = self.review_history(caller, workspace, limit).await?;
         let start_from = self.start_from(&sessions).await?;
         let workspace = workspace.map(String::as_str);
-        let left = self.store.unfinished(&caller.scope, workspace, limit).await?;
+        let mut left = self.store.unfinished(&caller.scope, workspace, limit).await?;
+        // The engine knows leases and checkpoints: an open call, as `wake` finds it, is among the
+        // events.
+        let is_left =
+            |past: &&Past| past.calls_open > 0 && Status::of(&past.info) != Status::Terminated;
+        let open = sessions.iter().filter(is_left).map(|past| past.info.clone());
+        let new: Vec<SessionInfo> =
+            open.filter(|info| left.iter().all(|known| known.key != info.key)).collect();
+        left.extend(new);
+        left.sort_by_key(|info| std::cmp::Reverse(info.updated_at));
+        left.truncate(limit);
         let (counted, mut unfinished) = (self.store.counted(), Vec::new());
         for info in left.into_iter().filter(|info| !is_notebook(&info.key.session)) {
             let checkpoint = match info.work.checkpoint {

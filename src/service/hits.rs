@@ -3,15 +3,17 @@
 //! shown. It must not rank.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::Arc,
 };
 
+use serde_json::{Map, Value};
+
 use super::{
     Caller, Service, ServiceResult,
     doubt::{Doubt, READS_MAX, Standing},
-    indexing::ScopeIndex,
+    indexing::{Coverage, ScopeIndex},
     places::Place,
 };
 use crate::{
@@ -25,7 +27,7 @@ use crate::{
         body::{self, MemoryBody},
     },
     search::{self, EventText, Near, SearchQuery, Snippet, snippet},
-    store::{Fill, Read, SessionInfo},
+    store::{Fill, Read, SessionInfo, StoreError},
 };
 
 /// Bytes of a hit's text, and of an event beside it.
@@ -125,6 +127,8 @@ pub(super) struct Looked {
     /// Bytes of bodies that may still be read.
     bytes_left: usize,
     place: Option<Place>,
+    /// Sessions of which the log did not serve a hit, because it is damaged.
+    hurt: BTreeMap<SessionId, Position>,
 }
 
 /// A hit's events and what is shown of them.
@@ -139,14 +143,19 @@ struct Drawn {
 }
 
 impl Looked {
-    pub(super) fn new() -> Self {
-        let (infos, place) = (HashMap::new(), None);
-        Self { infos, reads: READS_MAX, bytes_left: PAGE_BYTES, place }
+    pub(super) fn new(place: Place) -> Self {
+        let (infos, place, hurt) = (HashMap::new(), Some(place), BTreeMap::new());
+        Self { infos, reads: READS_MAX, bytes_left: PAGE_BYTES, place, hurt }
     }
 
     /// Whether nothing more may be read for this page.
     pub(super) fn is_spent(&self) -> bool {
         self.bytes_left == 0
+    }
+
+    /// Names the sessions that hits were not served of.
+    pub(super) fn name_hurt(self, coverage: &mut Coverage) {
+        self.hurt.into_iter().for_each(|(session, tail)| coverage.add_hurt(session, tail));
     }
 }
 
@@ -157,12 +166,13 @@ impl Service {
         caller: &Caller,
         query: &Arc<SearchQuery>,
         hits: &mut [search::Hit],
-    ) -> ServiceResult<()> {
+        mut place: Place,
+    ) -> ServiceResult<Place> {
         let first = hits.len().min(IN_ROW_MAX);
         let (first, _) = hits.split_at_mut(first);
-        let (mut bytes_left, mut place) = (ROWS_BYTES, None);
+        let mut bytes_left = ROWS_BYTES;
         for hit in first.iter_mut().filter(|hit| hit.may_have_row) {
-            let mut own = self.places.turn(&caller.scope.tenant, place.take()).await?;
+            place = place.give_way().await?;
             let range = Range::new(hit.position, hit.position.plus(1));
             let read = self.hit_read(&caller.key(&hit.session), range, Fill::Forward).await;
             let bytes = bytes_of(&read);
@@ -176,17 +186,16 @@ impl Service {
                 let row = if bytes < LARGE_BYTES {
                     row()
                 } else {
-                    let (back, row) = own.run(row).await?;
-                    own = back;
+                    let (back, row) = place.run(row).await?;
+                    place = back;
                     row
                 };
                 hit.why.row = row;
                 hit.score = hit.why.sum();
             }
-            place = Some(own);
         }
         first.sort_by(|one, other| other.score.total_cmp(&one.score));
-        Ok(())
+        Ok(place)
     }
 
     /// Events of a range, or the first of them if that is large; none where the log serves none.
@@ -210,6 +219,15 @@ impl Service {
         events.extend(self.hit_read(key, Range::new(at.plus(1), range.to), Fill::Forward).await);
         events.sort_by_key(|event| event.position);
         events
+    }
+
+    /// Whether a damaged session cannot serve an event that it has.
+    async fn is_hurt(&self, key: &SessionKey, at: Position) -> bool {
+        let range = Range::new(at, at.plus(1));
+        let read =
+            Read { range, events_max: 1, bytes_max: 1, fill: Fill::Forward, allow_gaps: false };
+        let read = self.store.read(key, read).await;
+        matches!(read, Err(StoreError::SessionDamaged { .. } | StoreError::Io { .. }))
     }
 
     /// A hit with its text from the log, and a number that is the same for the same passage; `None`
@@ -239,6 +257,13 @@ impl Service {
         let (from, to) = (found.position.0.saturating_sub(around), found.position.0 + 1 + around);
         let range = Range::new(Position(from), Position(to).min(info.tail));
         let events = self.hit_events(&key, found.position, range).await;
+        if events.iter().all(|event| event.position != found.position)
+            && self.is_hurt(&key, found.position).await
+        {
+            looked.hurt.insert(session, info.tail);
+            looked.place = Some(place);
+            return Ok(None);
+        }
         let bytes = bytes_of(&events);
         looked.bytes_left = looked.bytes_left.saturating_sub(bytes);
         let (query, of) = (Arc::clone(query), (found.position, found.piece, found.is_by_words));
@@ -309,7 +334,8 @@ fn drawn(
     if said.text.is_empty() || !query.fits(&said.text) || !admits {
         return None;
     }
-    let passage = said.piece(piece);
+    let item = item_text(&event);
+    let passage = item.as_deref().unwrap_or_else(|| said.piece(piece));
     let shown = snippet(query.words(), passage, SNIPPET_BYTES);
     let mut hasher = DefaultHasher::new();
     passage.hash(&mut hasher);
@@ -318,11 +344,54 @@ fn drawn(
         Beside {
             position: event.position,
             kind: event.kind.clone(),
-            text: fit(EventText::of(event).text.trim(), BESIDE_BYTES).text,
+            text: fit(&shown_text(event), BESIDE_BYTES).text,
         }
     });
     let beside = beside.collect();
     Some(Drawn { who: said.speaker, shown, passage: hasher.finish(), beside, event, events })
+}
+
+/// What is shown of an event that was not looked for.
+pub(super) fn shown_text(event: &Event) -> String {
+    item_text(event).unwrap_or_else(|| EventText::of(event).text.trim().to_owned())
+}
+
+/// What an event says that is a record of members: its text, and the other members by their names;
+/// `None` of messages, calls and whatever has words of its own.
+fn item_text(event: &Event) -> Option<String> {
+    const RECORDS: [&str; 5] = [
+        kinds::MEMORY_ITEM,
+        kinds::CONTEXT_ITEM,
+        kinds::SOURCE_FOUND,
+        kinds::FILE_REFERENCED,
+        kinds::EVENT_MARKED,
+    ];
+    const TEXTS: [&str; 2] = ["text", "content"];
+    if !RECORDS.contains(&event.kind.as_str()) {
+        return None;
+    }
+    let members: Map<String, Value> = body::read_tree(&event.body)?;
+    let text = TEXTS.iter().find_map(|name| members.get(*name)?.as_str());
+    let is_shown = |name: &str| !TEXTS.contains(&name) && !matches!(name, "raw" | "redactions");
+    let named = members.iter().filter(|(name, _)| is_shown(name)).filter_map(|(name, value)| {
+        let said = words_of(value);
+        (!said.is_empty()).then(|| format!("{name}: {said}"))
+    });
+    Some(text.map(str::to_owned).into_iter().chain(named).collect::<Vec<_>>().join("\n"))
+}
+
+/// The words of a value, without names.
+fn words_of(value: &Value) -> String {
+    let all = |values: &mut dyn Iterator<Item = &Value>, between: &str| {
+        values.map(words_of).collect::<Vec<_>>().join(between)
+    };
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(values) => all(&mut values.iter(), ", "),
+        Value::Object(members) => all(&mut members.values(), " "),
+        other => other.to_string(),
+    }
 }
 
 /// Bytes of the bodies of events.

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     event::{Event, Position, Range, SessionId, SessionKey, Timestamp, kinds},
+    projection::Facts,
     store::{Fill, Listing, Only, Read, SessionInfo},
 };
 
@@ -48,6 +49,9 @@ pub(super) fn restored_from() -> String {
     format!("{RESERVED_METADATA}restored_from")
 }
 
+/// The label of the checkpoint of a save.
+pub(super) const SAVED: &str = "saved";
+
 /// Metadata of a session that says where it was saved last.
 pub(super) fn saved() -> String {
     format!("{RESERVED_METADATA}saved")
@@ -71,6 +75,14 @@ pub(super) fn saved_at(info: &SessionInfo) -> Option<Position> {
     info.metadata.get(&saved())?.parse().ok().map(Position)
 }
 
+/// Whether a session was imported beside another one, which has the work itself: a copy of its
+/// transcript, or that of a subagent.
+pub(super) fn is_beside(info: &SessionInfo) -> bool {
+    let of = info.key.session.as_str().rsplit_once('.').map(|(_, of)| of);
+    let is_one = of.is_some_and(|of| of == "transcript" || of.starts_with("agent-"));
+    is_one && info.metadata.contains_key("import.shape")
+}
+
 /// Whether an event is work, and not a note of a program that a session begins or continues.
 pub(super) fn is_work(event: &Event) -> bool {
     !matches!(
@@ -87,11 +99,16 @@ pub(super) fn is_work(event: &Event) -> bool {
 }
 
 impl Service {
-    /// Whether anything was done in a session.
+    /// Whether anything was done in a session. What cannot be read may be work.
     pub(super) async fn has_work(&self, info: &SessionInfo) -> bool {
+        if info.tail.0 > LOOK_EVENTS as u64 {
+            return true;
+        }
         let first = self.first_events(&info.key, info.tail, (LOOK_EVENTS, LOOK_BYTES)).await;
-        let events = first.unwrap_or_default();
-        info.tail.0 > LOOK_EVENTS as u64 || events.iter().any(is_work)
+        first.map_or_else(
+            |error| error.code == super::Code::SessionDamaged,
+            |events| (events.len() as u64) < info.tail.0 || events.iter().any(is_work),
+        )
     }
 
     /// The first events of a session before a position: so many at most, of so many bytes.
@@ -129,6 +146,32 @@ impl Service {
         }
         line.reverse();
         Ok(line)
+    }
+
+    /// The session that a reader of one without a task and without research is shown in its place,
+    /// and up to where: the nearest of those that it continues which has some.
+    pub(super) async fn stand_in(
+        &self,
+        key: &SessionKey,
+    ) -> ServiceResult<Option<(SessionKey, Position)>> {
+        let says = |_: &SessionInfo, facts: &Facts| {
+            let research = &facts.research;
+            let has_research = research.goal().is_some() || !research.steps().is_empty();
+            facts.progress.task().is_some() || has_research
+        };
+        if read_before(&self.store.info(key).await?).is_none() || self.peek_facts(key, says).await?
+        {
+            return Ok(None);
+        }
+        let mut line = self.line_before(key).await?;
+        let mut nearest = line.pop();
+        while let Some(link) = nearest.take() {
+            if line.is_empty() || self.peek_facts(&link.key, says).await? {
+                return Ok(Some((link.key, link.to)));
+            }
+            nearest = line.pop();
+        }
+        Ok(None)
     }
 
     /// The sessions of a workspace that continue another, by the one they continue.

@@ -21,6 +21,8 @@ const TAGS_MAX: usize = 32;
 const IMPORTANCE_MAX: u8 = 10;
 /// Hexadecimal digits of the id of an item that was written with a key.
 const ID_DIGITS: usize = 24;
+/// How often a superseding is tried again when something was written in between.
+const TRIES_MAX: usize = 16;
 
 /// Where something is remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,15 +123,64 @@ impl Service {
         call: RememberCall,
     ) -> ServiceResult<MemoryWritten> {
         let key = call.key.clone();
-        let mut body = call.checked()?;
+        let body = call.checked()?;
         let kind = MemoryKind::named(&body.kind).expect("it was checked");
         let target = self.goes_to(caller, place, kind).await?;
         let at = caller.key(&target.session);
         let id = key.as_ref().map(id_of);
-        let supersedes = body.supersedes.as_deref().and_then(|id| EventId::new(id).ok());
-        let (own, text, name) = (id.clone(), body.text.clone(), body.name.clone());
-        let look = move |_: &SessionInfo, facts: &Facts| {
-            let id = own;
+        for _ in 0..TRIES_MAX {
+            let (similar, replaced, tail) = self.looked_at(&at, &target, &body, id.clone()).await?;
+            let written = |id: EventId, position: Position| MemoryWritten {
+                id,
+                session: target.session.clone(),
+                position,
+                similar,
+            };
+            if let Some(id) = &id
+                && let Some(position) = self.written_before(&at, id, &body).await?
+            {
+                return Ok(written(id.clone(), position));
+            }
+            replaced?;
+            let of = MemoryBody { from: target.from.clone(), ..body.clone() };
+            let mut new = event(kinds::MEMORY_ITEM, caller.origin, body::write(&of));
+            new.id = id.clone();
+            // What another caller supersedes in between is looked at again.
+            let if_position = body.supersedes.as_ref().and(tail);
+            let batch = Batch { events: [new].into(), if_position, ..Batch::default() };
+            let appended = match &target.workspace {
+                Some(workspace) => {
+                    self.append_to_notebook(caller, &target.session, workspace, batch).await
+                }
+                None => self.append(caller, &target.session, batch, false).await,
+            };
+            match appended {
+                Err(error) if if_position.is_some() && error.code == Code::PositionConflict => {}
+                appended => {
+                    let placed = appended?.events.into_iter().next();
+                    let placed =
+                        placed.ok_or_else(|| ServiceError::new(Code::InternalError, "no place"))?;
+                    return Ok(written(placed.id, placed.position));
+                }
+            }
+        }
+        Err(ServiceError::new(Code::PositionConflict, "the memory changes too fast")
+            .action("try again"))
+    }
+
+    /// What is there already: items that say much the same, whether the item may be superseded, and
+    /// the tail.
+    async fn looked_at(
+        &self,
+        at: &SessionKey,
+        target: &Target,
+        body: &MemoryBody,
+        id: Option<EventId>,
+    ) -> ServiceResult<(Vec<MemoryItem>, ServiceResult<()>, Option<Position>)> {
+        let (of, text, name) = (body.supersedes.clone(), body.text.clone(), body.name.clone());
+        let keeper = target.session.clone();
+        let look = move |info: &SessionInfo, facts: &Facts| {
+            let supersedes = of.as_deref().and_then(|id| EventId::new(id).ok());
             let replaced = |item: &MemoryItem| {
                 Some(&item.id) == supersedes.as_ref()
                     || item.name.is_some() && item.name.as_deref() == name.as_deref()
@@ -137,43 +188,25 @@ impl Service {
             let similar = facts.memory.similar(&text).into_iter();
             let is_other = |item: &&MemoryItem| !replaced(item) && Some(&item.id) != id.as_ref();
             let similar: Vec<MemoryItem> = similar.filter(is_other).cloned().collect();
-            (similar, supersedes.as_ref().is_none_or(|id| facts.memory.get(id).is_some()))
+            let may = of.as_ref().map_or(Ok(()), |of| {
+                replaceable(facts, supersedes.as_ref()).map_err(|why| {
+                    let why = why.unwrap_or_else(|| format!("{keeper} keeps no such item"));
+                    ServiceError::invalid("supersedes", format!("{of}: {why}"))
+                })
+            });
+            (similar, may, Some(info.tail))
         };
-        let (similar, is_known) = match self.peek_view(&at, look).await {
-            Ok(found) => found,
+        match self.peek_view(at, look).await {
             Err(error) if error.code == Code::SessionNotFound && target.workspace.is_some() => {
-                (Vec::new(), body.supersedes.is_none())
+                let problem = || format!("{} keeps no such item", target.session);
+                let may = match &body.supersedes {
+                    None => Ok(()),
+                    Some(_) => Err(ServiceError::invalid("supersedes", problem())),
+                };
+                Ok((Vec::new(), may, None))
             }
-            Err(error) => return Err(error),
-        };
-        let written = |id: EventId, position: Position| MemoryWritten {
-            id,
-            session: target.session.clone(),
-            position,
-            similar: similar.clone(),
-        };
-        if let Some(id) = &id
-            && let Some(position) = self.written_before(&at, id, &body).await?
-        {
-            return Ok(written(id.clone(), position));
+            found => found,
         }
-        if !is_known {
-            let problem = format!("{} keeps no such item", target.session);
-            return Err(ServiceError::invalid("supersedes", problem));
-        }
-        body.from = target.from.clone();
-        let mut new = event(kinds::MEMORY_ITEM, caller.origin, body::write(&body));
-        new.id = id;
-        let batch = Batch { events: [new].into(), ..Batch::default() };
-        let appended = match &target.workspace {
-            Some(workspace) => {
-                self.append_to_notebook(caller, &target.session, workspace, batch).await?
-            }
-            None => self.append(caller, &target.session, batch, false).await?,
-        };
-        let placed = appended.events.into_iter().next();
-        let placed = placed.ok_or_else(|| ServiceError::new(Code::InternalError, "no place"))?;
-        Ok(written(placed.id, placed.position))
     }
 
     async fn goes_to(
@@ -348,12 +381,27 @@ impl Service {
         };
         if let Some(workspace) = workspace
             && !keepers.first().is_some_and(is_notebook)
-            && let (notebook, true) = self.notebook(caller, &workspace).await?
         {
-            keepers.push(notebook);
+            keepers.extend(self.notebooks(caller, &workspace).await?);
         }
         Ok(keepers)
     }
+}
+
+/// Whether an item may be superseded, or why not; no reason where it is not known.
+fn replaceable(facts: &Facts, id: Option<&EventId>) -> Result<(), Option<String>> {
+    let item = id.and_then(|id| facts.memory.get(id)).ok_or(None)?;
+    Err(Some(match &item.state {
+        MemoryState::Current => return Ok(()),
+        MemoryState::Forgotten(at) => format!("it was forgotten at {at}"),
+        MemoryState::Ended(at) => format!("it ended with its context at {at}"),
+        MemoryState::Superseded(by) => match facts.memory.in_force(&item.id) {
+            Some(holds) if holds.is_current() => {
+                format!("it was superseded; {} holds in its place: supersede that one", holds.id)
+            }
+            _ => format!("it was superseded by {by}"),
+        },
+    }))
 }
 
 impl RememberCall {

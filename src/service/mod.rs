@@ -4,6 +4,7 @@
 
 mod added;
 mod admit;
+mod agent;
 mod audit;
 mod bind;
 mod checkpoints;
@@ -38,6 +39,7 @@ mod point;
 mod quota;
 mod recalling;
 mod recover;
+mod relocating;
 mod removal;
 mod research;
 mod restoring;
@@ -58,6 +60,7 @@ mod via;
 mod views;
 mod wake;
 mod window;
+mod worked;
 
 use std::{
     sync::{Arc, atomic::AtomicU64},
@@ -69,6 +72,7 @@ pub use checkpoints::{CheckpointAt, CheckpointPage, CheckpointState, NewCheckpoi
 pub use continuing::{ContinueCall, Continued};
 pub use cursors::CursorAt;
 pub use diff::Difference;
+pub use directory::{BEGAN_KEY, ENDED_KEY, TAIL_KEY, dates};
 pub use doubt::Doubt;
 pub use embedding::{EmbedError, Embedder, MeaningOf, VectorsBehind};
 pub use emit::Emitted;
@@ -92,7 +96,8 @@ pub use notes::State;
 pub use paging::{MemoryBlock, PageInCall, PagedIn};
 pub use quota::Quotas;
 pub use recalling::{RecallFrom, RecallView, Unrecalled};
-pub use recover::{ListPage, Past, RecoverCall, Recovered};
+pub use recover::{Found, ListPage, Past, RecoverCall, Recovered};
+pub use relocating::Relocated;
 pub use removal::{ItemOf, RedactedEvent};
 pub use research::{ResearchOptions, StepAnswer};
 pub use restoring::{RestoreCall, RestoreOptions, RestoredSession};
@@ -175,6 +180,7 @@ pub struct Service {
     /// What computations hold.
     computations: Arc<Room>,
     bindings: Arc<bind::Bindings>,
+    agents: Arc<agent::Agents>,
     ledger: Arc<quota::Ledger>,
     restoring: RestoreOptions,
     indexing: Arc<indexing::Indexing>,
@@ -200,6 +206,7 @@ impl Service {
             facts: Arc::new(facts::FactsCache::new(options)),
             computations: Arc::new(Room::of_computations(options.held_bytes_max)),
             bindings: Arc::default(),
+            agents: Arc::default(),
             ledger: Arc::default(),
             restoring: RestoreOptions::default(),
             indexing: Arc::default(),

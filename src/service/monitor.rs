@@ -2,7 +2,15 @@
 //! reports. An event records each crossing of a level, once. It must not guess: without reports
 //! there are no events.
 
+use std::collections::BTreeMap;
+
+use super::{ServiceError, ServiceResult};
 use crate::projection::{Level, Usage};
+
+/// Pairs of a session's metadata that take the place of the settings, and what they are.
+const LIMIT: (&str, &str) = ("token_limit", "a whole number of tokens");
+const THRESHOLD: (&str, &str) = ("token_threshold", "a share from 0 to 1, such as 0.75");
+const MARGIN: (&str, &str) = ("token_margin", "a whole number of tokens");
 
 /// Bounds of a model's context window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +30,39 @@ impl Default for Monitor {
 }
 
 impl Monitor {
+    /// The bounds of a session: those of its metadata, and the others from here.
+    #[must_use]
+    pub fn of(self, metadata: &BTreeMap<String, String>) -> Self {
+        let said = |(name, _): (&str, &str)| metadata.get(name);
+        Self {
+            limit: said(LIMIT).and_then(|text| text.parse().ok()).unwrap_or(self.limit),
+            threshold_percent: said(THRESHOLD)
+                .and_then(|text| percent(text))
+                .unwrap_or(self.threshold_percent),
+            margin: said(MARGIN).and_then(|text| text.parse().ok()).unwrap_or(self.margin),
+        }
+    }
+
+    /// Refuses a pair of metadata that names a bound and is none.
+    ///
+    /// # Errors
+    /// `invalid_request` naming the pair.
+    pub(super) fn check(name: &str, value: &str) -> ServiceResult<()> {
+        let wanted = [LIMIT, THRESHOLD, MARGIN].into_iter().find(|(known, _)| *known == name);
+        let fits = match name {
+            _ if wanted.is_none() => true,
+            name if name == THRESHOLD.0 => percent(value).is_some(),
+            _ => value.parse::<u64>().is_ok(),
+        };
+        match wanted {
+            Some((name, wanted)) if !fits => Err(ServiceError::invalid(
+                &format!("metadata.{name}"),
+                format!("it is not {wanted}"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Tokens from which on the context should be made smaller.
     #[must_use]
     pub fn threshold(&self) -> u64 {
@@ -61,6 +102,15 @@ impl Monitor {
     pub fn room(&self) -> usize {
         usize::try_from(self.threshold().min(self.full())).unwrap_or(usize::MAX)
     }
+}
+
+/// A share as the setting has it, in percent.
+fn percent(text: &str) -> Option<u64> {
+    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share))?;
+    // Counts of tokens are estimates: a hundredth is precise enough.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+    let percent = (share * 100.0).round() as u64;
+    Some(percent)
 }
 
 #[cfg(test)]

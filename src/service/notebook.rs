@@ -1,12 +1,15 @@
 //! The notebook of a workspace: a session of the server's own making that keeps what was learned in
-//! no single session of it. Its id follows from the workspace. It is bound, offered and listed
-//! nowhere, and does not expire. It must not know what it keeps.
+//! no single session of it. Its id follows from the workspace that it was begun in; where it was
+//! moved to another, an empty session with an id of that one names it. It is bound, offered and
+//! listed nowhere, and does not expire. It must not know what it keeps.
 
-use super::{Caller, Code, Service, ServiceError, ServiceResult, store_error::unwritten};
+use super::{
+    Caller, Code, RESERVED_METADATA, Service, ServiceError, ServiceResult, store_error::unwritten,
+};
 use crate::{
     event::{Batch, SessionId, limits},
     projection::text::clip,
-    store::{Appended, NewSession, StoreError},
+    store::{Appended, NewSession, SessionInfo, StoreError},
 };
 
 /// How the id of a notebook begins, and the hexadecimal digits behind that.
@@ -22,6 +25,15 @@ fn notebook_of(workspace: &str, number: u8) -> SessionId {
     let hash = hasher.update(&[number]).update(workspace.as_bytes()).finalize();
     let digits: String = hash.to_hex().chars().take(DIGITS).collect();
     SessionId::new(&format!("{PREFIX}{digits}")).expect("digits are characters of an id")
+}
+
+/// Metadata of an empty session that stands for a notebook: the id of that one.
+fn pointer() -> String {
+    format!("{RESERVED_METADATA}notebook")
+}
+
+fn title_of(workspace: &str) -> String {
+    clip(&format!("Notebook of {workspace}"), limits::TITLE_CHARS_MAX)
 }
 
 /// Whether an id is one of a notebook.
@@ -58,7 +70,11 @@ impl Service {
         for number in 0..IDS {
             let session = notebook_of(workspace, number);
             match self.store.info(&caller.key(&session)).await {
-                Ok(_) => return Ok((session, true)),
+                Ok(info) => {
+                    if let Some(found) = self.pointed_at(caller, info, workspace).await? {
+                        return Ok((found, true));
+                    }
+                }
                 Err(StoreError::SessionNotFound { .. }) => free = free.or(Some(session)),
                 Err(StoreError::SessionDeleted { .. } | StoreError::SessionExpired { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -82,12 +98,80 @@ impl Service {
         for number in 0..IDS {
             let session = notebook_of(workspace, number);
             match self.store.info(&caller.key(&session)).await.map_err(ServiceError::from) {
-                Ok(_) => found.push(session),
+                Ok(info) => found.extend(self.pointed_at(caller, info, workspace).await?),
                 Err(error) if error.code.is_gone() => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(found)
+    }
+
+    /// The notebook that a session with the id of one is or names, where that is one of the
+    /// workspace: it may have been moved to another.
+    async fn pointed_at(
+        &self,
+        caller: &Caller,
+        info: SessionInfo,
+        workspace: &str,
+    ) -> ServiceResult<Option<SessionId>> {
+        let is_of = |info: &SessionInfo| info.workspace.as_deref() == Some(workspace);
+        if !is_of(&info) {
+            return Ok(None);
+        }
+        let Some(notebook) = info.metadata.get(&pointer()) else {
+            return Ok(Some(info.key.session));
+        };
+        let Ok(notebook) = SessionId::new(notebook) else { return Ok(None) };
+        match self.store.info(&caller.key(&notebook)).await.map_err(ServiceError::from) {
+            Ok(found) => Ok(is_of(&found).then_some(notebook)),
+            Err(error) if error.code.is_gone() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has a workspace find a notebook that is about to be moved to it.
+    pub(super) async fn point_at_notebook(
+        &self,
+        caller: &Caller,
+        notebook: &SessionId,
+        workspace: &str,
+    ) -> ServiceResult<()> {
+        let moved = self.store.info(&caller.key(notebook)).await?;
+        if moved.metadata.contains_key(&pointer()) {
+            return Ok(());
+        }
+        for number in 0..IDS {
+            let id = notebook_of(workspace, number);
+            if id == *notebook {
+                return Ok(());
+            }
+            let new = NewSession {
+                id: Some(id.clone()),
+                title: Some(title_of(workspace)),
+                workspace: Some(workspace.to_owned()),
+                metadata: [(pointer(), notebook.to_string())].into(),
+                ttl_seconds: Some(0),
+                ..NewSession::default()
+            };
+            match self.store.info(&caller.key(&id)).await {
+                Ok(info) if info.metadata.get(&pointer()) == Some(&notebook.to_string()) => {
+                    return Ok(());
+                }
+                Err(StoreError::SessionNotFound { .. }) => {
+                    self.room_for(&caller.scope.tenant, 1, 1, new.text_bytes()).await?;
+                    match self.durable(self.store.create(&caller.scope, new)).await {
+                        Ok(_) => return Ok(()),
+                        // Another caller took it in between.
+                        Err(StoreError::SessionExists { .. }) => {}
+                        Err(error) => return Err(unwritten(error)),
+                    }
+                }
+                _ => {}
+            }
+        }
+        let message = format!("{workspace} has {IDS} notebooks already");
+        Err(ServiceError::new(Code::LimitReached, message)
+            .action("move to another name, or erase a notebook that is not needed"))
     }
 
     /// Appends to the notebook of a workspace, which is created with its first batch. A lease is
@@ -104,10 +188,9 @@ impl Service {
             Err(error) if error.code == Code::SessionNotFound => {}
             appended => return appended,
         }
-        let title = clip(&format!("Notebook of {workspace}"), limits::TITLE_CHARS_MAX);
         let new = NewSession {
             id: Some(session.clone()),
-            title: Some(title),
+            title: Some(title_of(workspace)),
             workspace: Some(workspace.to_owned()),
             ttl_seconds: Some(0),
             events: batch.clone(),

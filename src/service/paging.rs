@@ -3,6 +3,7 @@
 
 use super::{
     Caller, Code, MemoryPlace, SearchCall, Service, ServiceError, ServiceResult, added::event,
+    hits::shown_text,
 };
 use crate::{
     event::{Batch, Event, EventId, Range, SessionId, Timestamp, kinds, pace},
@@ -273,8 +274,7 @@ impl Service {
         let events = slice.events;
         let line = |event: &Event| {
             pace::steps(LINE_STEPS + event.body.len() / BYTES_OF_A_STEP);
-            let said = EventText::of(event);
-            format!("{} {}: {}\n", event.position, event.kind, said.text.trim())
+            format!("{} {}: {}\n", event.position, event.kind, shown_text(event))
         };
         let at = events.first().map_or_else(|| self.now(), |event| event.processed_at);
         let lines = move || events.iter().map(line).collect();

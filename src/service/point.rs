@@ -28,6 +28,20 @@ impl Service {
         self.position_of(&key, point, tail).await
     }
 
+    /// The end of a past that a point names: with the step it names, and before anything else.
+    pub(super) async fn end_of(
+        &self,
+        key: &SessionKey,
+        point: &Point,
+        tail: Position,
+    ) -> ServiceResult<Position> {
+        let Point::Step { number, branch } = point else {
+            return self.position_of(key, point, tail).await;
+        };
+        let step = self.step_extent(key, *number, branch.as_deref()).await?;
+        step.map(|step| step.to).ok_or_else(|| ServiceError::point_not_found(point, tail))
+    }
+
     pub(super) async fn position_of(
         &self,
         key: &SessionKey,
@@ -42,7 +56,8 @@ impl Service {
             Point::Time(time) => Some(self.store.find_time(key, *time).await?),
             Point::Action { kind, nth } => self.nth_last(key, kind, *nth, tail).await?,
             Point::Step { number, branch } => {
-                self.step_position(key, *number, branch.as_deref()).await?
+                let step = self.step_extent(key, *number, branch.as_deref()).await?;
+                step.map(|step| step.from)
             }
             Point::Checkpoint(name) => {
                 let at = |notes: &Checkpoints| Some(notes.find(name)?.position);

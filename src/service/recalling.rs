@@ -168,7 +168,11 @@ impl Service {
             return Err(Unrecalled::IndexBehind);
         }
         let is_shown = |position: Position| {
-            !window.dropped.iter().any(|(range, why)| range.contains(position) && is_out(*why))
+            plan.withdrawn.has(position)
+                || !window
+                    .dropped
+                    .iter()
+                    .any(|(range, why)| range.contains(position) && is_out(*why))
         };
         let is_filtered =
             |kind: &EventType| plan.transforms.iter().any(|one| one.leaves_out(kind.as_str()));

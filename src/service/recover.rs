@@ -69,6 +69,8 @@ pub struct Past {
     pub gaps_open: u64,
     /// Whether its latest step was marked as the last.
     pub complete: bool,
+    /// Calls of tools without a result.
+    pub calls_open: usize,
 }
 
 /// What a reader gets.
@@ -82,6 +84,19 @@ pub enum Recovered {
     Page(ListPage, Option<Cursor>),
     /// What matches the words.
     Found(Box<FindResult>),
+}
+
+/// What a reader gets, and of what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The session.
+    pub session: SessionId,
+    /// How it was found.
+    pub by: BoundBy,
+    /// The session that it continues and that is shown, where nothing was asked or done in it yet.
+    pub continues: Option<SessionId>,
+    /// What a reader gets.
+    pub recovered: Recovered,
 }
 
 /// The position of a step.
@@ -120,13 +135,19 @@ impl Service {
         caller: &Caller,
         via: &Via,
         call: &RecoverCall,
-    ) -> ServiceResult<(SessionId, BoundBy, Recovered)> {
+    ) -> ServiceResult<Found> {
         let (session, by) = self.bound(caller, via, call.session.as_ref()).await?;
-        let key = caller.key(&session);
+        let own = caller.key(&session);
+        let stand_in = self.stand_in(&own).await?;
+        let continues = stand_in.as_ref().map(|(key, _)| key.session.clone());
+        let (key, read_to) = stand_in.map_or((own, None), |(key, to)| (key, Some(to)));
         let bytes_max = self.options.answer_bytes_max;
         let at = match &call.at {
             Some(point) => Some(self.as_of(&key, Some(point)).await?),
-            None => None,
+            None => match read_to {
+                Some(to) if to < self.store.info(&key).await?.tail => Some(to),
+                _ => None,
+            },
         };
         let recovered = match (call.cursor, call.step) {
             _ if call.find.is_some() => {
@@ -155,7 +176,7 @@ impl Service {
             }
         };
         self.bind(caller, via, &session);
-        Ok((session, by, recovered))
+        Ok(Found { session, by, continues, recovered })
     }
 
     /// The sessions written to last, each with its goal and state.
@@ -182,6 +203,7 @@ impl Service {
                     steps: 0,
                     gaps_open: 0,
                     complete: false,
+                    calls_open: 0,
                 }),
                 Err(error) => return Err(error),
             }
@@ -203,15 +225,16 @@ impl Service {
     }
 
     /// Position of a step, for a point.
-    pub(super) async fn step_position(
+    pub(super) async fn step_extent(
         &self,
         key: &SessionKey,
         number: u64,
         branch: Option<&str>,
-    ) -> ServiceResult<Option<Position>> {
+    ) -> ServiceResult<Option<Range>> {
         let look = |facts: &Facts| {
             let at = facts.research.find(number, branch)?;
-            facts.research.steps().get(at).map(|step| step.position)
+            let step = facts.research.steps().get(at)?;
+            Some(Range::new(step.position, step.extent.to.max(step.position.plus(1))))
         };
         self.with_facts(key, |_, facts| look(facts)).await
     }
@@ -256,6 +279,7 @@ pub(super) fn past(info: SessionInfo, facts: &Facts) -> Past {
         steps: research.steps().len() as u64,
         gaps_open: research.gaps_open().len() as u64,
         complete: research.completed_at().is_some(),
+        calls_open: facts.outcomes.open().len(),
     }
 }
 

@@ -199,7 +199,7 @@ impl Service {
         }
         let remembered = self.remembered(caller, via);
         if !remembered.fresh
-            && let Some(session) = &via.session
+            && let Some(session) = &self.started(caller, via).await?
         {
             let by = BoundBy::Started;
             return match self.end_of_line(caller, session).await? {
@@ -372,7 +372,10 @@ impl Service {
         let mut conflict = None;
         for _ in 0..ATTEMPTS_MAX {
             let steps_max = self.options.steps_max;
-            let verdict = self.with_facts(&key, |_, facts| judge(facts, call, steps_max)).await??;
+            let look = |info: &SessionInfo, facts: &Facts| {
+                judge(facts, call, steps_max).map_err(|error| continued_elsewhere(error, info))
+            };
+            let verdict = self.with_facts(&key, look).await??;
             let (position, closes) = match verdict {
                 Verdict::Write(position, closes) => (position, closes),
                 Verdict::Taken(extent) if self.same(&key, extent, call).await? => {
@@ -434,4 +437,20 @@ impl Service {
         })
         .await
     }
+}
+
+/// Says how the work of a session that is full continues; other errors stay.
+fn continued_elsewhere(error: ServiceError, info: &SessionInfo) -> ServiceError {
+    if error.code != Code::LimitReached {
+        return error;
+    }
+    let session = &info.key.session;
+    let next = match info.workspace {
+        Some(_) => format!("restore_session with sessionId {session} after it hands all of it on"),
+        None => format!("get_research_session with sessionId {session} reads it after that, too"),
+    };
+    error.action(format!(
+        "nothing was recorded and nothing is lost; the work continues as stepNumber 1 after \
+         clear_session; {next}"
+    ))
 }

@@ -8,11 +8,12 @@ use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
     added::event,
     directory::continues,
-    line::{ChainLink, read_before, restored_from, saved_at},
+    line::{ChainLink, is_beside, read_before, restored_from, saved_at},
     recover::{Past, past},
     saving::check_workspace,
     store_error::unwritten,
     titles::title_elsewhere,
+    worked::worked_at,
 };
 use crate::{
     event::{Batch, BatchKey, NewEvent, Position, SessionId, kinds, limits},
@@ -74,17 +75,20 @@ pub struct RestoreCall {
 }
 
 /// What a restore gives when its caller does not say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreOptions {
     /// The least priority of a context item.
     pub threshold: u8,
     /// Context items at most.
     pub items_max: usize,
+    /// Directories, beside a workspace's own, whose files a save may refer to.
+    pub files_roots: Vec<String>,
 }
 
 impl Default for RestoreOptions {
     fn default() -> Self {
-        Self { threshold: PRIORITY_THRESHOLD, items_max: CONTEXT_ITEMS_MAX }
+        let files_roots = Vec::new();
+        Self { threshold: PRIORITY_THRESHOLD, items_max: CONTEXT_ITEMS_MAX, files_roots }
     }
 }
 
@@ -115,6 +119,8 @@ struct Choice {
     /// Up to where; `None` for now.
     at: Option<Position>,
     notices: Vec<String>,
+    /// Whether it was not named.
+    is_latest: bool,
 }
 
 impl Service {
@@ -131,33 +137,27 @@ impl Service {
         call: RestoreCall,
     ) -> ServiceResult<RestoredSession> {
         check_workspace(workspace)?;
-        let asked = asked(workspace, &call, self.restoring)?;
+        let asked = asked(workspace, &call, &self.restoring)?;
         if let Some(own) = &call.successor {
             self.in_workspace(caller, workspace, own).await.map_err(no_successor)?;
         }
-        let Choice { info, at, mut notices } = self.to_restore(caller, workspace, &call).await?;
-        let asked = Asked { session: info.key.session.to_string(), ..asked };
-        let wanted = match &call.successor {
-            // What a caller at work was asked counts before what the session was asked.
-            Some(own) if *own != info.key.session => {
-                self.peek_facts(&caller.key(own), |_, facts| wanted(facts)).await?
+        let mut hurt = Vec::new();
+        let (choice, asked, (restored, position)) = loop {
+            let choice = match self.to_restore(caller, workspace, &call, &hurt).await {
+                Err(error) => return Err(hurt.into_iter().next().map_or(error, |(_, hurt)| hurt)),
+                Ok(choice) => choice,
+            };
+            let asked = Asked { session: choice.info.key.session.to_string(), ..asked.clone() };
+            match self.given(caller, &choice, &asked, call.successor.as_ref()).await {
+                Ok(given) => break (choice, asked, given),
+                // A damaged session is passed over where none was named, and the answer says so.
+                Err(error) if error.code == Code::SessionDamaged && choice.is_latest => {
+                    hurt.push((choice.info, error));
+                }
+                Err(error) => return Err(error),
             }
-            _ => Vec::new(),
         };
-        let of = asked.clone();
-        let look = move |facts: &Facts| {
-            let asked = of;
-            let likeness = likeness(facts, &wanted);
-            let restored = harness::restore(facts, &asked, Tokenizer::Claude, &likeness);
-            (restored, facts.reached())
-        };
-        let (restored, position) = match at.filter(|at| *at < info.tail) {
-            Some(at) => {
-                let facts = self.line_facts_at(&info.key, at).await?;
-                self.viewed(&caller.scope.tenant, facts.weight(), move || look(&facts)).await?
-            }
-            None => self.view_line(&info.key, look).await?,
-        };
+        let Choice { info, mut notices, .. } = choice;
         let weights = weights(&asked, &restored);
         let from = info.key.session.clone();
         let mut session = None;
@@ -182,6 +182,36 @@ impl Service {
         })
     }
 
+    /// What a chosen session hands over, how alike that is to it, and up to where it was read.
+    async fn given(
+        &self,
+        caller: &Caller,
+        choice: &Choice,
+        asked: &Asked,
+        successor: Option<&SessionId>,
+    ) -> ServiceResult<(Restored, Position)> {
+        let (info, asked) = (&choice.info, asked.clone());
+        let wanted = match successor {
+            // What a caller at work was asked counts before what the session was asked.
+            Some(own) if *own != info.key.session => {
+                self.peek_facts(&caller.key(own), |_, facts| wanted(facts)).await?
+            }
+            _ => Vec::new(),
+        };
+        let look = move |facts: &Facts| {
+            let likeness = likeness(facts, &wanted);
+            let restored = harness::restore(facts, &asked, Tokenizer::Claude, &likeness);
+            (restored, facts.reached())
+        };
+        match choice.at.filter(|at| *at < info.tail) {
+            Some(at) => {
+                let facts = self.line_facts_at(&info.key, at).await?;
+                self.viewed(&caller.scope.tenant, facts.weight(), move || look(&facts)).await
+            }
+            None => self.view_line(&info.key, look).await,
+        }
+    }
+
     /// The sessions that a session of a workspace continues and those that continue it, the first
     /// one first; without a name those of the one that a restore would choose.
     ///
@@ -195,7 +225,7 @@ impl Service {
     ) -> ServiceResult<Vec<ChainLink>> {
         check_workspace(workspace)?;
         let call = RestoreCall { session: session.cloned(), ..RestoreCall::default() };
-        let chosen = self.to_restore(caller, workspace, &call).await?;
+        let chosen = self.to_restore(caller, workspace, &call, &[]).await?;
         self.chain_of(caller, &chosen.info.key.session).await
     }
 
@@ -243,12 +273,13 @@ impl Service {
     }
 
     /// The session to restore: the named one; that of the same call before; else the one saved
-    /// last, or what continues it; else the latest with work.
+    /// last, or what continues it; else the latest with work. None of those that are hurt.
     async fn to_restore(
         &self,
         caller: &Caller,
         workspace: &str,
         call: &RestoreCall,
+        hurt: &[(SessionInfo, ServiceError)],
     ) -> ServiceResult<Choice> {
         let latest = self.latest(caller, Some(&workspace.to_owned()), LATEST_MAX).await?;
         if let Some(made) = self.called_before(&latest, call)? {
@@ -256,16 +287,18 @@ impl Service {
                 return Err(Self::none_in(workspace, None));
             };
             let info = self.in_workspace(caller, workspace, &from).await?;
-            return Ok(Choice { info, at: Some(at), notices: Vec::new() });
+            return Ok(Choice { info, at: Some(at), notices: Vec::new(), is_latest: false });
         }
         if let Some(session) = &call.session {
             let info = self.in_workspace(caller, workspace, session).await?;
-            return Ok(Choice { info, at: None, notices: Vec::new() });
+            return Ok(Choice { info, at: None, notices: Vec::new(), is_latest: false });
         }
         let mut worked = Vec::new();
-        for info in latest {
+        let is_whole = |info: &SessionInfo| hurt.iter().all(|(other, _)| other.key != info.key);
+        for info in latest.into_iter().filter(is_whole) {
             let is_own = call.successor.as_ref() == Some(&info.key.session);
-            if (!is_own || saved_at(&info).is_some()) && self.has_work(&info).await {
+            let is_meant = (!is_own || saved_at(&info).is_some()) && !is_beside(&info);
+            if is_meant && self.has_work(&info).await {
                 worked.push(info);
             }
         }
@@ -284,21 +317,25 @@ impl Service {
         let info = chosen.clone();
         let line = self.line_before(&info.key).await?;
         let is_other = |other: &&SessionInfo| {
-            other.updated_at > info.updated_at
+            worked_at(other) > worked_at(&info)
                 && !line.iter().any(|link| link.key == other.key)
                 && call.successor.as_ref() != Some(&other.key.session)
         };
         let later = worked.iter().filter(is_other).take(NOTICES_MAX);
-        let notices = later
-            .map(|other| {
-                let (session, written) = (&other.key.session, other.updated_at);
+        let passed = hurt.iter().take(NOTICES_MAX).map(|(other, error)| {
+            let written = worked_at(other);
+            format!("{}; it was written to last ({written}) and is passed over", error.message)
+        });
+        let notices = passed
+            .chain(later.map(|other| {
+                let (session, written) = (&other.key.session, worked_at(other));
                 format!(
                     "session {session} was written to later ({written}) and not saved; name it to \
                      restore it"
                 )
-            })
+            }))
             .collect();
-        Ok(Choice { info, at: None, notices })
+        Ok(Choice { info, at: None, notices, is_latest: true })
     }
 
     /// The session that continues another: the caller's own, or a new one unless there is one
@@ -487,7 +524,7 @@ fn successor_of(session: &SessionId, number: u32) -> SessionId {
 }
 
 /// What is asked of harness, within its bounds.
-fn asked(workspace: &str, call: &RestoreCall, usual: RestoreOptions) -> ServiceResult<Asked> {
+fn asked(workspace: &str, call: &RestoreCall, usual: &RestoreOptions) -> ServiceResult<Asked> {
     let tokens_max = call.tokens_max.unwrap_or(RESTORE_TOKENS);
     if tokens_max < RESTORE_TOKENS_MIN {
         let problem = format!("at least {RESTORE_TOKENS_MIN}");

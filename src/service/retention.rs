@@ -40,12 +40,17 @@ impl Service {
         session: &SessionId,
         hold: bool,
     ) -> ServiceResult<SessionInfo> {
+        let key = caller.key(session);
+        let info = self.store.info(&key).await?;
+        if info.held_at.is_some() == hold {
+            return Ok(info);
+        }
         let change = Change { hold: Some(hold), ..Change::default() };
-        self.durable(self.store.change(&caller.key(session), change)).await.map_err(unwritten)
+        self.durable(self.store.change(&key, change)).await.map_err(unwritten)
     }
 
     /// Restores an expired session, or a deleted one within its grace period; returns whether it
-    /// was restored. For a live session it counts as a use.
+    /// was restored. For a live session it counts as a use, and writes nothing.
     ///
     /// # Errors
     /// `session_not_found`, `session_deleted` where its bytes were removed at once, and those of
@@ -61,6 +66,9 @@ impl Service {
             before,
             Err(StoreError::SessionExpired { .. } | StoreError::SessionDeleted { .. })
         );
+        if !hidden {
+            return Ok((self.store.used(&key).await?, false));
+        }
         let change = Change { restore: true, ..Change::default() };
         let store = Arc::clone(&self.store);
         let restored = async move { store.change(&key, change).await.map_err(unwritten) };

@@ -6,14 +6,19 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, added::event, checkpoints::Before,
-    is_notebook, line::saved, titles::title_of,
+    Caller, Code, Service, ServiceError, ServiceResult,
+    added::event,
+    checkpoints::Before,
+    is_notebook,
+    line::{SAVED, is_beside, saved},
+    titles::title_of,
 };
 use crate::{
     event::{Batch, BatchKey, NewEvent, NewNote, Position, SessionId, kinds, limits},
     projection::{
         body::{self, ContextItemBody, FileBody, SavedBody, StateBody},
         checkpoints::Trigger,
+        placed,
     },
     store::{NewSession, SessionInfo, StoreError},
 };
@@ -30,9 +35,6 @@ const PATH_CHARS_MAX: usize = 4_096;
 /// Characters of the conversation, and bytes of the state of the workspace.
 const CONTEXT_CHARS_MAX: usize = 1_000_000;
 const STATE_BYTES_MAX: usize = 64 << 10;
-/// Characters of the title that a new session gets of its conversation.
-/// The label of the checkpoint.
-const LABEL: &str = "saved";
 /// Sessions among which the one with work is looked for.
 const LATEST_MAX: usize = 32;
 /// Hexadecimal digits of the id of a session that was begun with a key.
@@ -41,7 +43,8 @@ const ID_DIGITS: usize = 24;
 /// What is saved.
 #[derive(Clone, Debug, Default)]
 pub struct SaveCall {
-    /// The session; left out: a new one for what is said, else the latest with work.
+    /// The session; left out: the latest with work, or a new one for what is said where there is
+    /// none.
     pub session: Option<SessionId>,
     /// The conversation, in the client's words.
     pub context: Option<String>,
@@ -74,6 +77,8 @@ pub struct SavedSession {
     pub is_new: bool,
     /// Its workspace.
     pub workspace: String,
+    /// What the caller should know of what was saved.
+    pub notices: Vec<String>,
 }
 
 impl Service {
@@ -90,19 +95,19 @@ impl Service {
         call: SaveCall,
     ) -> ServiceResult<SavedSession> {
         check_workspace(workspace)?;
-        let call = call.checked()?;
+        let (call, outside) = call.checked(workspace, &self.restoring.files_roots)?;
         let (info, is_new) = self.to_save(caller, workspace, &call).await?;
         let key = info.key.clone();
         for _ in 0..ATTEMPTS_MAX {
             let if_notes = match self.made_before(&key, call.key.as_ref()).await? {
                 Before::Made(known) => {
                     let (position, checkpoint) = (known.checkpoint.position, known.checkpoint.id);
-                    return Ok(call.saved(&info, position, checkpoint, is_new));
+                    return Ok(call.saved(&info, position, checkpoint, is_new, &outside));
                 }
                 Before::New { if_notes } => if_notes,
             };
             let info = self.store.info(&key).await?;
-            let made = self.labelled_note(&info, call.key.as_ref(), Trigger::Manual, LABEL);
+            let made = self.labelled_note(&info, call.key.as_ref(), Trigger::Manual, SAVED);
             let note = NewNote { if_notes, ..made };
             let checkpoint = note.name.clone();
             let events = call.events(caller);
@@ -118,7 +123,7 @@ impl Service {
                 ..Batch::default()
             };
             match self.append(caller, &key.session, batch, false).await {
-                Ok(_) => return Ok(call.saved(&info, after, checkpoint, is_new)),
+                Ok(_) => return Ok(call.saved(&info, after, checkpoint, is_new, &outside)),
                 Err(error) if error.code == Code::PositionConflict => {}
                 Err(error) => return Err(error),
             }
@@ -137,15 +142,24 @@ impl Service {
         if let Some(session) = &call.session {
             return Ok((self.in_workspace(caller, workspace, session).await?, false));
         }
-        if call.says_something() {
-            return Ok((self.begun(caller, workspace, call).await?, true));
-        }
+        let mut latest = None;
         for info in self.latest(caller, Some(&workspace.to_owned()), LATEST_MAX).await? {
-            if self.has_work(&info).await {
-                return Ok((info, false));
+            // A retry saves what its first call did, whatever was written since.
+            if let Some(key) = &call.key
+                && let Ok(Before::Made(_)) = self.made_before(&info.key, Some(key)).await
+            {
+                let is_new = info.key.session == session_of(workspace, key);
+                return Ok((info, is_new));
+            }
+            if latest.is_none() && !is_beside(&info) && self.has_work(&info).await {
+                latest = Some(info);
             }
         }
-        Err(Self::none_in(workspace, None))
+        match latest {
+            Some(info) => Ok((info, false)),
+            None if call.says_something() => Ok((self.begun(caller, workspace, call).await?, true)),
+            None => Err(Self::none_in(workspace, None)),
+        }
     }
 
     /// A session of work of a workspace, as a use of it: its notebook is none.
@@ -201,11 +215,13 @@ impl SaveCall {
         position: Position,
         checkpoint: String,
         is_new: bool,
+        outside: &[String],
     ) -> SavedSession {
         let (items, files) = (self.items.len(), self.files.len());
         let session = info.key.session.clone();
         let workspace = info.workspace.clone().unwrap_or_default();
-        SavedSession { session, position, checkpoint, items, files, is_new, workspace }
+        let notices = said_of(outside).into_iter().collect();
+        SavedSession { session, position, checkpoint, items, files, is_new, workspace, notices }
     }
 
     /// The events of the call: what was saved, and last that it was.
@@ -227,8 +243,9 @@ impl SaveCall {
         items.chain(files).chain(state).chain([said]).collect()
     }
 
-    /// The call within its limits, with paths as they are kept.
-    fn checked(mut self) -> ServiceResult<Self> {
+    /// The call within its limits, with paths as they are kept, each once; and the paths of files
+    /// that are neither in the workspace nor below one of the roots.
+    fn checked(mut self, workspace: &str, roots: &[String]) -> ServiceResult<(Self, Vec<String>)> {
         if self.items.len() > ITEMS_MAX {
             let problem = format!("{} items; {ITEMS_MAX} are allowed", self.items.len());
             return Err(ServiceError::invalid("context_items", problem));
@@ -240,9 +257,18 @@ impl SaveCall {
         for (at, item) in self.items.iter().enumerate() {
             check_item(at, item)?;
         }
-        for (at, file) in self.files.iter_mut().enumerate() {
-            file.path = path_of(at, &file.path)?;
+        let mut outside = Vec::new();
+        let mut kept: Vec<FileBody> = Vec::new();
+        for (at, file) in self.files.into_iter().enumerate() {
+            let path = path_of(at, &file.path, workspace)?;
+            if is_outside(&path, workspace, roots) {
+                outside.push(path);
+            } else {
+                kept.retain(|known| known.path != path);
+                kept.push(FileBody { path, ..file });
+            }
         }
+        self.files = kept;
         self.context = self.context.filter(|text| !text.trim().is_empty());
         let chars = self.context.as_ref().map_or(0, |text| text.chars().count());
         if chars > CONTEXT_CHARS_MAX {
@@ -256,7 +282,7 @@ impl SaveCall {
             let problem = format!("{bytes} bytes; {STATE_BYTES_MAX} are allowed");
             return Err(ServiceError::invalid("workspace_state", problem));
         }
-        Ok(self)
+        Ok((self, outside))
     }
 }
 
@@ -278,29 +304,42 @@ fn check_item(at: usize, item: &ContextItemBody) -> ServiceResult<()> {
         .map_err(|_| ServiceError::invalid(&field("importance"), "from 1 to 10"))
 }
 
-/// A path without `.` and `..`: no relative one leaves the workspace.
-fn path_of(at: usize, path: &str) -> ServiceResult<String> {
+/// A path as it is kept: below the workspace from there.
+fn path_of(at: usize, path: &str, workspace: &str) -> ServiceResult<String> {
     let refused =
-        |problem: &str| Err(ServiceError::invalid(&format!("file_references[{at}].path"), problem));
+        |problem: &str| ServiceError::invalid(&format!("file_references[{at}].path"), problem);
     if path.is_empty() || path.chars().count() > PATH_CHARS_MAX {
-        return refused("1 to 4096 characters");
+        return Err(refused("1 to 4096 characters"));
     }
     if path.chars().any(char::is_control) {
-        return refused("it has control characters");
+        return Err(refused("it has control characters"));
     }
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
-        if part != ".." {
-            parts.push(part);
-        } else if parts.pop().is_none() {
-            return refused("it leaves the workspace");
-        }
+    let kept = placed(path, Some(workspace), None);
+    let kept = kept.ok_or_else(|| refused("it names no file of the workspace"))?;
+    match kept.starts_with('/') && !path.starts_with('/') {
+        true => Err(refused("it leaves the workspace")),
+        false => Ok(kept),
     }
-    if parts.is_empty() {
-        return refused("it names no file");
-    }
-    let root = if path.starts_with('/') { "/" } else { "" };
-    Ok(format!("{root}{}", parts.join("/")))
+}
+
+/// Whether a path that is kept is neither in the workspace nor below one of the roots. Of a
+/// workspace that is no path nothing is known.
+fn is_outside(path: &str, workspace: &str, roots: &[String]) -> bool {
+    let is_below =
+        |root: &String| path.strip_prefix(&**root).is_some_and(|rest| rest.starts_with('/'));
+    workspace.starts_with('/') && path.starts_with('/') && !roots.iter().any(is_below)
+}
+
+/// What a caller should know of files that are no references.
+fn said_of(outside: &[String]) -> Option<String> {
+    let first = outside.first()?;
+    let others = match outside.len() - 1 {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    Some(format!(
+        "left out, because it is outside of the workspace and of files_roots: {first}{others}"
+    ))
 }
 
 /// Refuses what is no name of a workspace.

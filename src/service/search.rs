@@ -11,6 +11,7 @@ use super::{
     indexing::{Coverage, ScopeIndex, Served},
     memory::kinds_of,
     page,
+    places::Place,
 };
 use crate::{
     event::{EventType, Position, Range, SessionHash, SessionId, Timestamp, kinds},
@@ -130,22 +131,24 @@ impl Service {
             let meaning = if vector.is_some() { MeaningOf::Used } else { MeaningOf::Absent };
             Some((meaning, self.embedding.as_ref()?.behind(&caller.scope)))
         });
-        result.workspaces = self.meant_workspaces(&index, &query).await?;
+        let place = self.places.ask(&caller.scope.tenant).await?;
+        let (place, workspaces) = self.meant_workspaces(&index, &query, place).await?;
+        result.workspaces = workspaces;
         let vector = vector.flatten();
         let spare = if query.needs_text() { VERIFIED_MAX } else { SPARE };
         let wanted = (skip + REPEATS * limit + spare).clamp(IN_ROW_MAX, RANKED_MAX);
         let of = (Arc::clone(&index), vector);
-        let ranked = self.ranked_events(of, Arc::clone(&query), &asked, family, wanted).await?;
-        let (mut ranked, near) = ranked;
+        let ranking = self.ranking(of, Arc::clone(&query), &asked, family, wanted);
+        let (mut place, (mut ranked, near)) = place.run(ranking).await?;
         if !asked.newest_first {
-            self.add_rows(caller, &query, &mut ranked.hits).await?;
+            place = self.add_rows(caller, &query, &mut ranked.hits, place).await?;
         }
         (result.limited, result.coverage) = (ranked.limited, index.coverage());
         let is_cut = ranked.hits.len() == wanted && wanted < RANKED_MAX;
         let found = Found::of(ranked.hits, near);
         let until = self.monotonic() + VERIFIED_FOR;
         let mut bytes_left = asked.tokens_max.map_or(usize::MAX, |tokens| tokens * TOKEN_BYTES);
-        let mut looked = Looked::new();
+        let mut looked = Looked::new(place);
         let mut texts = HashMap::<u64, usize>::new();
         for (at, found) in found.into_iter().enumerate().skip(skip) {
             let next_page = || Some(page::seal("q", &[&at.to_string()]));
@@ -176,6 +179,7 @@ impl Service {
         if is_cut && result.next_page.is_none() {
             result.next_page = Some(page::seal("q", &[&wanted.to_string()]));
         }
+        looked.name_hurt(&mut result.coverage);
         Ok(result)
     }
 
@@ -213,14 +217,13 @@ impl Service {
         &self,
         index: &Arc<ScopeIndex>,
         query: &Arc<SearchQuery>,
-    ) -> ServiceResult<Vec<String>> {
+        place: Place,
+    ) -> ServiceResult<(Place, Vec<String>)> {
         if !query.filters.names_workspaces() {
-            return Ok(Vec::new());
+            return Ok((place, Vec::new()));
         }
         let (index, query) = (Arc::clone(index), Arc::clone(query));
-        let tenant = index.scope.tenant.clone();
-        let named = move || index.workspaces(|name| query.filters.admits_workspace(Some(name)));
-        self.computed(&tenant, named).await
+        place.run(move || index.workspaces(|name| query.filters.admits_workspace(Some(name)))).await
     }
 
     /// The vector of what is asked for; `None` where none is wanted, an empty one where there is
@@ -232,17 +235,18 @@ impl Service {
         }
     }
 
-    async fn ranked_events(
+    /// Ranks what matches, as a computation that owns all it needs.
+    fn ranking(
         &self,
         (index, vector): (Arc<ScopeIndex>, Option<Vec<f32>>),
         query: Arc<SearchQuery>,
         asked: &SearchCall,
         family: Option<Family>,
         wanted: usize,
-    ) -> ServiceResult<(Ranked, Vec<Near>)> {
+    ) -> impl FnOnce() -> (Ranked, Vec<Near>) + Send + 'static {
         let (archived, newest_first) = (asked.include_archived, asked.newest_first);
-        let (service, tenant) = (self.clone(), index.scope.tenant.clone());
-        let ranked = self.computed(&tenant, move || {
+        let service = self.clone();
+        move || {
             let served = |session: SessionHash| {
                 let admits = |id: &SessionId, workspace: Option<&str>, is_archived: bool| {
                     let is_wanted = query.filters.admits_session(id.as_str(), workspace);
@@ -275,8 +279,7 @@ impl Service {
                 serve_from(served(one.hash), one.position, (&mut one.hash, &mut one.session));
             }
             (ranked, near)
-        });
-        ranked.await
+        }
     }
 }
 

@@ -4,13 +4,17 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Caller, Emitted, Next, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status,
+    Caller, Emitted, Monitor, Next, RESERVED_METADATA, Service, ServiceError, ServiceResult,
+    Status,
     added::adds,
+    agent,
+    directory::dates,
     error::check_count,
     notebook::{is_notebook, refuse_reserved},
     page, status,
     store_error::unwritten,
     titles::title_of,
+    worked,
 };
 use crate::{
     env::sync::Mutex,
@@ -41,6 +45,8 @@ pub struct SessionQuery {
     pub page: Option<String>,
     /// Oldest first.
     pub ascending: bool,
+    /// By when they were written to last, and not by creation.
+    pub by_activity: bool,
     /// Only of this workspace.
     pub workspace: Option<String>,
     /// Also archived ones.
@@ -89,11 +95,16 @@ impl Service {
         let room = bytes + new.text_bytes();
         self.room_for(&caller.scope.tenant, 1, records, room).await?;
         status::keep(&mut new.events);
+        let starts = agent::keep(&mut new.events);
+        worked::date(&mut new.events, None);
         let batch = new.events.clone();
         let (mut info, mut appended) =
             self.durable(self.store.create(&caller.scope, new)).await.map_err(unwritten)?;
         if first {
             self.count(&appended, bytes);
+        }
+        if starts {
+            self.agents.forget(&caller.scope);
         }
         if !appended.repeated {
             self.mark_created(&info, &batch).await;
@@ -119,7 +130,12 @@ impl Service {
         check_count("metadata[]", query.metadata.len())?;
         let archived = query.statuses.iter().any(|wanted| wanted == Status::Terminated.as_str());
         let limit = page_limit(query.limit)?;
-        let filters = !query.statuses.is_empty() || !query.metadata.is_empty();
+        if query.by_activity {
+            return self.sessions_by_activity(caller, query, limit, archived).await;
+        }
+        let created = (query.created_from, query.created_to);
+        let filters =
+            !query.statuses.is_empty() || !query.metadata.is_empty() || created != (None, None);
         let looks = if filters { limits::LISTED_LOOKS_MAX } else { limit + NOTEBOOKS_PASSED };
         let listing = Listing {
             limit,
@@ -128,14 +144,77 @@ impl Service {
             ascending: query.ascending,
             workspace: query.workspace,
             include_archived: query.include_archived || archived,
-            created_from: query.created_from,
-            created_to: query.created_to,
-            only: Some(only(query.statuses, query.metadata)),
+            only: Some(only(query.statuses, query.metadata, created)),
+            ..Listing::default()
         };
         let Listed { mut sessions, next } = self.store.list(&caller.scope, listing).await?;
         self.title(&mut sessions).await;
         let next_page =
             next.map(|(at, session)| page::seal("s", &[&at.0.to_string(), session.as_str()]));
+        Ok(SessionPage { sessions, next_page })
+    }
+
+    /// A page of sessions in the order in which they were written to last. Each page looks at every
+    /// session.
+    async fn sessions_by_activity(
+        &self,
+        caller: &Caller,
+        query: SessionQuery,
+        limit: usize,
+        archived: bool,
+    ) -> ServiceResult<SessionPage> {
+        let before = query.page.as_deref().map(open_page).transpose()?;
+        let created = (query.created_from, query.created_to);
+        let (wanted, ascending) = (only(query.statuses, query.metadata, created), query.ascending);
+        let place = |info: &SessionInfo| (dates(info).1, info.key.session.clone());
+        let follows = move |one: &(Timestamp, SessionId), other: &(Timestamp, SessionId)| {
+            if ascending { one > other } else { one < other }
+        };
+        let first = move |found: &mut Vec<SessionInfo>| {
+            found.sort_by_key(place);
+            if !ascending {
+                found.reverse();
+            }
+            found.truncate(limit + 1);
+        };
+        let seen = Arc::new(Mutex::from(Vec::new()));
+        let (mut after, mut turn) = (None, None);
+        loop {
+            turn = Some(self.places.turn(&caller.scope.tenant, turn).await?);
+            let (found, wanted, before) = (Arc::clone(&seen), wanted.clone(), before.clone());
+            let note = move |info: &SessionInfo| {
+                if wanted.0(info)
+                    && before.as_ref().is_none_or(|before| follows(&place(info), before))
+                {
+                    let mut found = found.lock();
+                    found.push(info.clone());
+                    if found.len() > 4 * (limit + 1) {
+                        first(&mut found);
+                    }
+                }
+                false
+            };
+            let listing = Listing {
+                only: Some(Only(Arc::new(note))),
+                workspace: query.workspace.clone(),
+                include_archived: query.include_archived || archived,
+                after,
+                ..Listing::default()
+            };
+            after = self.store.list(&caller.scope, listing).await?.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        drop(turn);
+        let mut sessions = std::mem::take(&mut *seen.lock());
+        first(&mut sessions);
+        let is_more = sessions.len() > limit;
+        sessions.truncate(limit);
+        let last = sessions.last().filter(|_| is_more).map(place);
+        self.title(&mut sessions).await;
+        let next_page =
+            last.map(|(at, session)| page::seal("s", &[&at.0.to_string(), session.as_str()]));
         Ok(SessionPage { sessions, next_page })
     }
 
@@ -218,7 +297,7 @@ impl Service {
         if title.is_none() && metadata.is_empty() {
             return Ok(self.titled(info).await);
         }
-        let mut merged = info.metadata;
+        let mut merged = info.metadata.clone();
         for (name, value) in &metadata {
             match value {
                 Some(value) => merged.insert(name.clone(), value.clone()),
@@ -226,6 +305,9 @@ impl Service {
             };
         }
         check_metadata(&merged)?;
+        if merged == info.metadata && title.as_ref().is_none_or(|title| *title == info.title) {
+            return Ok(self.titled(info).await);
+        }
         let change = Change { title, metadata, ..Change::default() };
         self.room_for(&key.scope.tenant, 0, 1, change.text_bytes()).await?;
         let info = self.durable(self.store.change(&key, change)).await.map_err(unwritten)?;
@@ -322,13 +404,20 @@ pub(super) fn page_limit(limit: Option<usize>) -> ServiceResult<usize> {
 }
 
 /// The filter of a listing. Notebooks are listed nowhere.
-fn only(statuses: Vec<String>, metadata: Vec<Wanted>) -> Only {
+fn only(
+    statuses: Vec<String>,
+    metadata: Vec<Wanted>,
+    (from, to): (Option<Timestamp>, Option<Timestamp>),
+) -> Only {
     Only(Arc::new(move |info: &SessionInfo| {
         let status = Status::of(info).as_str();
         let has = |pair: &Wanted| {
             info.metadata.get(&pair.name).or(pair.usual.as_ref()) == Some(&pair.value)
         };
+        let began = dates(info).0;
         !is_notebook(&info.key.session)
+            && from.is_none_or(|from| began >= from)
+            && to.is_none_or(|to| began < to)
             && (statuses.is_empty() || statuses.iter().any(|wanted| wanted == status))
             && metadata.iter().all(has)
     }))
@@ -364,6 +453,7 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> ServiceResult<()> {
         }
         check_text("metadata", Some(name), limits::METADATA_KEY_CHARS_MAX)?;
         check_text(&format!("metadata.{name}"), Some(value), limits::METADATA_VALUE_CHARS_MAX)?;
+        Monitor::check(name, value)?;
     }
     Ok(())
 }

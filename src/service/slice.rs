@@ -108,7 +108,8 @@ fn body_bytes(events: &[Event]) -> usize {
 }
 
 fn admits(types: &[EventType], window: Window, event: &Event) -> bool {
-    window.admits(event.processed_at) && (types.is_empty() || types.contains(&event.kind))
+    window.admits(event.processed_at)
+        && (types.is_empty() || types.iter().any(|of| event.kind.is_in(of)))
 }
 
 impl Service {

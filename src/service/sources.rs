@@ -6,6 +6,7 @@ use crate::{
     projection::{
         Facts,
         body::{self, SourceBody},
+        normalised,
     },
 };
 
@@ -47,7 +48,7 @@ impl Service {
         // A source without new members is not written: a repeated call changes nothing.
         let news = |facts: &Facts| {
             let new = |source: &&SourceBody| facts.research.wants_source(source);
-            (count(facts), sources.iter().filter(new).cloned().collect::<Vec<_>>())
+            (count(facts), once_each(sources.iter().filter(new)))
         };
         let (before, sources) = self.with_facts(&session_key, |_, facts| news(facts)).await?;
         let events: Vec<NewEvent> = sources
@@ -67,4 +68,19 @@ impl Service {
         let total = self.with_facts(&session_key, |_, facts| count(facts)).await?;
         Ok(SourcesAdded { session, bound_by, added: total.saturating_sub(before), total })
     }
+}
+
+/// Sources of one call, a page once, with what any of them says of it.
+fn once_each<'a>(sources: impl Iterator<Item = &'a SourceBody>) -> Vec<SourceBody> {
+    let mut pages: Vec<(Option<String>, SourceBody)> = Vec::new();
+    for source in sources {
+        let name = normalised(&source.url);
+        let Some((_, page)) = pages.iter_mut().find(|(known, _)| *known == name) else {
+            pages.push((name, source.clone()));
+            continue;
+        };
+        page.title = page.title.take().or_else(|| source.title.clone());
+        page.kind = page.kind.take().or_else(|| source.kind.clone());
+    }
+    pages.into_iter().map(|(_, page)| page).collect()
 }

@@ -73,4 +73,12 @@ pub(super) fn keep(batch: &mut Batch) {
     let events = batch.events.iter().filter(|event| event.origin != Origin::Import);
     let said = events.filter_map(|event| Status::said(event.kind.as_str())).next_back();
     batch.metadata.extend(said.map(|status| (name(), Some(status.as_str().to_owned()))));
+    if batch.events.iter().any(|event| event.kind.as_str() == kinds::CONTEXT_REWOUND) {
+        batch.metadata.insert(rewound(), Some("yes".to_owned()));
+    }
+}
+
+/// Metadata of a session of which something was withdrawn, so that others read no event for that.
+pub(super) fn rewound() -> String {
+    format!("{RESERVED_METADATA}rewound")
 }

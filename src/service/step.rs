@@ -125,10 +125,7 @@ pub(super) fn judge(facts: &Facts, call: &StepCall, steps_max: u64) -> ServiceRe
     }
     if steps_max > 0 && research.steps().len() as u64 >= steps_max {
         let message = format!("this session has {steps_max} steps, the most that is allowed");
-        let error = ServiceError::new(Code::LimitReached, message).action(
-            "nothing was recorded; start another session with stepNumber 1 after clear_session",
-        );
-        return Err(last_step(error, research));
+        return Err(last_step(ServiceError::new(Code::LimitReached, message), research));
     }
     let closes = call.closes_gap.as_deref().map(|name| gap_named(research, name)).transpose()?;
     Ok(Verdict::Write(facts.position, closes))

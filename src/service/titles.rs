@@ -5,12 +5,13 @@
 use std::collections::HashMap;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::{RESERVED_METADATA, Service, SessionInfo};
 use crate::{
     env::sync::Mutex,
     event::{Event, Position, Scope, SessionId, SessionKey, kinds},
-    projection::{body, text::one_line},
+    projection::{body, text::one_line, texts_of, typed_by_person},
 };
 
 /// Characters of a title at most: of a message, and of research.
@@ -112,35 +113,39 @@ fn named_by(info: &SessionInfo) -> Option<(SessionKey, Position)> {
 }
 
 #[derive(Deserialize)]
-struct Said {
-    content: Option<Content>,
+struct Said<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
     context: Option<String>,
     goal: Option<String>,
     description: Option<String>,
+    entry: Option<Entry>,
 }
 
+/// A line of a program's transcript that names it.
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Content {
-    Text(String),
-    Blocks(Vec<Block>),
-}
-
-#[derive(Deserialize)]
-struct Block {
-    text: Option<String>,
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    custom_title: Option<String>,
+    ai_title: Option<String>,
+    summary: Option<String>,
 }
 
 /// The words of an event that name a session.
 fn words_of(event: &Event) -> Option<String> {
-    let said = body::read::<Said>(&event.body)?;
+    let event = event.paired();
+    let said = body::read::<Said<'_>>(&event.body)?;
     let (text, chars_max) = match event.kind.as_str() {
-        kinds::USER_MESSAGE => match said.content? {
-            Content::Text(text) => (Some(text), TITLE_CHARS),
-            Content::Blocks(blocks) => {
-                (blocks.into_iter().find_map(|block| block.text), TITLE_CHARS)
-            }
-        },
+        kinds::USER_MESSAGE => {
+            let content = said.content?;
+            let typed = typed_by_person(content);
+            let other = || texts_of(content).into_iter().next();
+            (Some(typed).filter(|typed| !typed.is_empty()).or_else(other), TITLE_CHARS)
+        }
+        kinds::TRANSCRIPT_ENTRY => {
+            let Entry { custom_title, ai_title, summary } = said.entry?;
+            (custom_title.or(ai_title).or(summary), TITLE_CHARS)
+        }
         kinds::SESSION_SAVED => (said.context, TITLE_CHARS),
         kinds::RESEARCH_GOAL => (said.goal, RESEARCH_CHARS),
         kinds::RESEARCH_STEP => (said.description, RESEARCH_CHARS),

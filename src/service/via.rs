@@ -9,6 +9,9 @@ use crate::event::{SessionId, limits};
 pub struct Via {
     /// The session the caller was started for.
     pub session: Option<SessionId>,
+    /// Names of the processes that it is a tool of, the nearest first; none where `session` is what
+    /// the caller chose, and not only what its process began with.
+    pub process: Vec<String>,
     /// Name of its connection.
     pub connection: Option<String>,
     /// What its front end remembers of that connection, for an owner that started since.

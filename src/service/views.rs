@@ -166,7 +166,8 @@ impl Service {
     ) -> ServiceResult<UsageView> {
         let look = |facts: &Facts| (facts.usage.clone(), facts.position);
         let (usage, position) = self.look_at(caller, session, at, look).await?;
-        let monitor = self.monitor;
+        let info = self.store.info(&caller.key(session)).await?;
+        let monitor = self.monitor.of(&info.metadata);
         let level = usage.latest.and_then(|report| monitor.level(report.tokens));
         Ok(UsageView { usage, monitor, level, position })
     }

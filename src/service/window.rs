@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::{
     Caller, RecallFrom, RecallView, Service, ServiceError, ServiceResult, error::check_count,
-    recalling::usual,
+    recalling::usual, status::rewound,
 };
 use crate::{
     event::{Event, Point, Position, Range, SessionId, SessionKey, kinds},
     harness::{self, Plan, Shape, Tokenizer, Transform, WINDOW_TOKENS_MIN, Window},
+    projection::Withdrawn,
     store::{Fill, Read},
 };
 
@@ -80,7 +81,10 @@ impl Service {
             None => None,
         };
         let (recall_from, recall_tokens) = (query.recall, query.recall_tokens);
-        let plan = self.window_plan(query, begin)?;
+        let room = self.monitor.of(&self.store.info(&key).await?.metadata).room();
+        let mut plan = Self::window_plan(query, begin, room)?;
+        plan.withdrawn = self.withdrawn(&key, at).await?;
+        let plan = plan;
         let recall_tokens = recall_tokens.unwrap_or_else(|| usual(plan.tokens_max));
         if recall_tokens > plan.tokens_max / 2 {
             let problem = format!("at most half of the budget, {}", plan.tokens_max / 2);
@@ -91,7 +95,10 @@ impl Service {
         let tenant = &caller.scope.tenant;
         let first = HELD_FOR_A_BYTE * (HEAD_BYTES + NEWEST_BYTES);
         let mut room = Some(self.room(tenant, first).await?);
-        let head = if begin.is_some() { Vec::new() } else { self.head(&key, at).await? };
+        let head = match begin {
+            Some(_) => Vec::new(),
+            None => self.head(&key, at, &plan.withdrawn).await?,
+        };
         let after_head = head.last().map_or(Position::ZERO, |event| event.position.plus(1));
         let start = begin.unwrap_or(after_head);
         let (mut from, mut chunk, mut bytes) = (at, NEWEST_EVENTS, 0);
@@ -145,8 +152,8 @@ impl Service {
         Ok(view)
     }
 
-    fn window_plan(&self, query: WindowQuery, from: Option<Position>) -> ServiceResult<Plan> {
-        let tokens_max = query.tokens_max.unwrap_or_else(|| self.monitor.room());
+    fn window_plan(query: WindowQuery, from: Option<Position>, room: usize) -> ServiceResult<Plan> {
+        let tokens_max = query.tokens_max.unwrap_or(room);
         if !(WINDOW_TOKENS_MIN..=WINDOW_TOKENS_MAX).contains(&tokens_max) {
             let problem = format!("from {WINDOW_TOKENS_MIN} to {WINDOW_TOKENS_MAX}");
             return Err(ServiceError::invalid("tokens_max", problem));
@@ -163,6 +170,7 @@ impl Service {
             shape: query.shape,
             from: from.unwrap_or(Position::ZERO),
             recalled: None,
+            withdrawn: Withdrawn::default(),
         })
     }
 
@@ -174,21 +182,46 @@ impl Service {
     ) -> ServiceResult<Position> {
         let tail = self.store.used(key).await?.tail;
         match at {
-            Some(point) => Ok(self.position_of(key, point, tail).await?.min(tail)),
+            Some(point) => Ok(self.end_of(key, point, tail).await?.min(tail)),
             None => Ok(tail),
         }
     }
 
-    /// The first events, up to the first message of a person.
-    async fn head(&self, key: &SessionKey, at: Position) -> ServiceResult<Vec<Event>> {
-        let read = Read {
-            range: Range::new(Position::ZERO, at),
-            events_max: HEAD_EVENTS,
-            bytes_max: HEAD_BYTES,
-            fill: Fill::Forward,
-            allow_gaps: false,
-        };
-        let mut events = self.store.read(key, read).await?.events;
+    /// What of a session is no part of the conversation any more as of a position.
+    async fn withdrawn(&self, key: &SessionKey, at: Position) -> ServiceResult<Withdrawn> {
+        let info = self.store.info(key).await?;
+        match info.metadata.contains_key(&rewound()) {
+            false => Ok(Withdrawn::default()),
+            true if at == info.tail => self.peek_facts(key, |_, facts| facts.withdrawn()).await,
+            true => Ok(self.facts_at(key, at).await?.withdrawn()),
+        }
+    }
+
+    /// The first events, up to the first message of a person that was not withdrawn.
+    async fn head(
+        &self,
+        key: &SessionKey,
+        at: Position,
+        withdrawn: &Withdrawn,
+    ) -> ServiceResult<Vec<Event>> {
+        let mut from = Position::ZERO;
+        let mut events;
+        loop {
+            let read = Read {
+                range: Range::new(from, at),
+                events_max: HEAD_EVENTS,
+                bytes_max: HEAD_BYTES,
+                fill: Fill::Forward,
+                allow_gaps: false,
+            };
+            events = self.store.read(key, read).await?.events;
+            let is_prompt = |event: &&Event| event.kind.as_str() == kinds::USER_MESSAGE;
+            let first = events.iter().find(is_prompt).map(|event| event.position);
+            match first.and_then(|first| withdrawn.end_of(first)) {
+                Some(end) => from = end,
+                None => break,
+            }
+        }
         let said = events.iter().position(|event| event.kind.as_str() == kinds::USER_MESSAGE);
         let told = |event: &&Event| event.kind.as_str() == kinds::SYSTEM_MESSAGE;
         let end = said.map_or_else(|| events.iter().take_while(told).count(), |at| at + 1);

@@ -123,6 +123,8 @@ pub struct Moved {
     pub is_archived: bool,
     /// What is left of it.
     pub survival: Survival,
+    /// Whether it has damage that was not accepted.
+    pub is_damaged: bool,
 }
 
 /// Answer to [`Derived::moved`].

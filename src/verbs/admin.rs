@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Asks, Media, Need, NoQuery, Nowhere, OwnerInfo, Route, Serve, Verb, VerbCall, Visit, Written,
-    events::EventsQuery, session_id,
+    events::EventsQuery,
+    session_id,
+    tools::{self, Tool},
 };
 use crate::{
     access::Grant,
@@ -26,6 +28,7 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<AuditLog>();
     visit.verb::<RecoveryReport>();
     visit.by_hand::<CreateBackup>();
+    visit.verb::<GetIndex>();
     visit.verb::<GetHealth>();
     visit.verb::<GetReadiness>();
     visit.by_hand::<GetMetrics>();
@@ -307,6 +310,49 @@ impl Verb for CreateBackup {
     type Query = NoQuery;
     type Body = ();
     type Answer = String;
+}
+
+pub struct GetIndex;
+
+impl Verb for GetIndex {
+    const ROUTE: Route = Route::get("/", "getIndex", Need::Nothing);
+    const TAG: &'static str = "operations";
+    const ABOUT: &'static str = "What this server is: its routes, a line each.";
+    const ANSWERS: &'static str = "The routes";
+    type Params = Nowhere;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = types::Index;
+}
+
+impl Serve for GetIndex {
+    async fn serve(_: VerbCall<'_, Self>) -> ServiceResult<types::Index> {
+        let mut lines = Lines(Vec::new());
+        super::each(&mut lines);
+        Ok(types::Index {
+            name: "sessionlog".to_owned(),
+            openapi: GetOpenapi::ROUTE.path.to_owned(),
+            mcp: tools::MCP.path.to_owned(),
+            routes: lines.0,
+        })
+    }
+}
+
+/// The routes, a line each.
+struct Lines(Vec<String>);
+
+impl Visit for Lines {
+    fn verb<V: Serve>(&mut self) {
+        self.by_hand::<V>();
+    }
+
+    fn by_hand<V: Verb>(&mut self) {
+        let Route { method, path, .. } = V::ROUTE;
+        let about = V::ABOUT.split_inclusive(". ").next().unwrap_or_default().trim();
+        self.0.push(format!("{} {path}: {about}", method.as_str().unwrap_or("ANY")));
+    }
+
+    fn tool(&mut self, _: Tool) {}
 }
 
 pub struct GetHealth;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{
     Asks, Fencing, InSession, Media, Need, Nowhere, RequestHeader, Route, Verb, Visit,
@@ -85,8 +84,10 @@ impl ServeTool for EmitEvent {
         let ToolCall { service, via, key, .. } = call;
         let named = call.named(self.session_id.as_deref())?;
         let caller = &call.holding(self.fencing_token);
-        let text = Value::Object(self.event).to_string();
-        let event = json::event(&text, caller.origin)?;
+        // A model may send the object as text.
+        let text = serde_json::from_str::<String>(self.event.get());
+        let text = text.as_deref().unwrap_or(self.event.get());
+        let event = json::event(text, caller.origin)?;
         let (session, by) = service.bound(caller, via, named.as_ref()).await?;
         let batch = Batch {
             events: [event].into(),
@@ -227,7 +228,7 @@ impl ServeTool for GetEvents {
         let named = call.named(self.session_id.as_deref())?;
         let limit = bounded("limit", self.limit, SLICE_DEFAULT, SLICE_MAX)?;
         let wrong = |error| ServiceError::invalid("types", error);
-        let types = self.types.iter().map(|name| EventType::new(name).map_err(wrong));
+        let types = self.types.iter().map(|name| EventType::domain(name).map_err(wrong));
         let types = types.collect::<ServiceResult<_>>()?;
         let around = argument("around", self.around.as_deref())?.map(|point| Around {
             point,

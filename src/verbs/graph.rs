@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, AtEntity, InWorkspace, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit,
+    Asks, AtEntity, AtRelation, InWorkspace, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit,
     tools::{ServeTool, Tool, ToolCall, Toolset},
     values::time,
 };
@@ -22,7 +22,7 @@ use crate::{
         },
         tools::graph::{
             CreateRelationship, EntitiesFound, GraphKept, QueryEntities, QueryRelationships,
-            RelationshipsFound, UpsertEntity,
+            RelationshipsFound, RemoveFromGraph, UpsertEntity,
         },
     },
 };
@@ -33,6 +33,8 @@ const ANSWER_BYTES: usize = 16 << 20;
 pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<PutEntity>();
     visit.verb::<Relate>();
+    visit.verb::<RemoveEntity>();
+    visit.verb::<Unrelate>();
     visit.verb::<FindEntities>();
     visit.verb::<FindRelationships>();
     visit.verb::<Analyse>();
@@ -48,6 +50,14 @@ pub(super) fn each(visit: &mut impl Visit) {
         "create_relationship",
         "Connect two entities",
         "Keep how two entities of this workspace are related. The same again changes nothing.",
+        Toolset::Graph,
+        Need::WRITE,
+    )));
+    visit.tool(written(Tool::own::<RemoveFromGraph>(
+        "remove_from_graph",
+        "Remove an entity or a relation",
+        "End what holds no more or was written by mistake: an entity by type and id, with its \
+         relations, or a relation by its id. Queries show it no more; the log keeps it.",
         Toolset::Graph,
         Need::WRITE,
     )));
@@ -133,6 +143,60 @@ impl Serve for Relate {
         let asked = RelationCall { key: call.key, ..call.body.into() };
         let workspace = &call.params.workspace;
         Ok(call.service.create_relationship(&call.caller, workspace, asked).await?.into())
+    }
+}
+
+pub struct RemoveEntity;
+
+impl Verb for RemoveEntity {
+    const ROUTE: Route = Route::delete(
+        "/v1/workspaces/{workspace}/entities/{type}/{id}",
+        "removeEntity",
+        Need::WRITE,
+    );
+    const TAG: &'static str = "graph";
+    const ABOUT: &'static str = "Removes an entity that a caller wrote, and its relations: queries \
+                                 show them no more. Their events stay in the notebook: redact \
+                                 those to remove their bytes. Twice is once.";
+    const ANSWERS: &'static str = "Where its removal was written, durable";
+    type Params = AtEntity;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = Written;
+}
+
+impl Serve for RemoveEntity {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written> {
+        let AtEntity { workspace, kind, id } = &call.params;
+        let entity = (kind.as_str(), id.as_str());
+        Ok(call.service.remove_entity(&call.caller, workspace, entity).await?.into())
+    }
+}
+
+pub struct Unrelate;
+
+impl Verb for Unrelate {
+    const ROUTE: Route = Route::delete(
+        "/v1/workspaces/{workspace}/relationships/{relation}",
+        "removeRelationship",
+        Need::WRITE,
+    );
+    const TAG: &'static str = "graph";
+    const ABOUT: &'static str = "Removes a relation that a caller wrote: queries show it no more. \
+                                 Its event stays in the notebook: redact that to remove its bytes. \
+                                 Twice is once; written again it is another relation.";
+    const ANSWERS: &'static str = "Where its removal was written, durable";
+    type Params = AtRelation;
+    type Query = NoQuery;
+    type Body = ();
+    type Answer = Written;
+}
+
+impl Serve for Unrelate {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written> {
+        let AtRelation { workspace, relation } = &call.params;
+        let removed = call.service.remove_relationship(&call.caller, workspace, relation).await?;
+        Ok(removed.into())
     }
 }
 
@@ -268,6 +332,20 @@ impl ServeTool for CreateRelationship {
         let caller = &call.holding(self.fencing_token);
         let asked = RelationCall { key: call.key.cloned(), ..self.into_call() };
         Ok(call.service.create_relationship(caller, &workspace, asked).await?.into())
+    }
+}
+
+impl ServeTool for RemoveFromGraph {
+    type Answer = GraphKept;
+
+    async fn serve_tool(mut self, call: ToolCall<'_>) -> ServiceResult<GraphKept> {
+        let workspace = workspace_of(&call, self.workspace.take()).await?;
+        let caller = &call.holding(self.fencing_token);
+        let removed = match &self.kind {
+            Some(kind) => call.service.remove_entity(caller, &workspace, (kind, &self.id)).await,
+            None => call.service.remove_relationship(caller, &workspace, &self.id).await,
+        };
+        Ok(removed?.into())
     }
 }
 

@@ -14,7 +14,10 @@ use crate::{
     event::SessionId,
     service::{BoundBy, Code, RestoreCall, SaveCall, ServiceError, ServiceResult},
     wire::{
-        handoff::{Chain, RestoreRequest, RestoredAnswer, SaveRequest, SavedAnswer},
+        handoff::{
+            Chain, MoveRequest, MovedAnswer, RestoreRequest, RestoredAnswer, SaveRequest,
+            SavedAnswer,
+        },
         tools::handoff::{
             DeleteSession, GetSession, RestoreSession, SaveSession, SessionDeleted, SessionDetails,
         },
@@ -24,6 +27,7 @@ use crate::{
 pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Save>();
     visit.verb::<RestoreWork>();
+    visit.verb::<MoveWorkspace>();
     visit.verb::<GetChain>();
     visit.tool(Tool {
         repeatable: false,
@@ -121,6 +125,32 @@ impl Serve for RestoreWork {
         let workspace = &call.params.workspace;
         let made = call.service.restore_work(&call.caller, workspace, asked).await?;
         Ok(RestoredAnswer::of(made, explain))
+    }
+}
+
+pub struct MoveWorkspace;
+
+impl Verb for MoveWorkspace {
+    const ROUTE: Route =
+        Route::post("/v1/workspaces/{workspace}/move", "moveWorkspace", Need::WRITE);
+    const TAG: &'static str = "handoff";
+    const ABOUT: &'static str = "Gives all that a workspace has to another name of it, because \
+                                 its directory was moved: sessions, memory, graph. Repeated, it \
+                                 moves what is left.";
+    const ASKS: Asks = Asks::Body("The new name");
+    const ANSWERS: &'static str = "What was moved, durable";
+    const TOOL: Option<Tool> =
+        Some(Tool::of::<Self>("move_workspace", "Move a workspace", Toolset::Workspace));
+    type Params = InWorkspace;
+    type Query = NoQuery;
+    type Body = MoveRequest;
+    type Answer = MovedAnswer;
+}
+
+impl Serve for MoveWorkspace {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<MovedAnswer> {
+        let (from, to) = (&call.params.workspace, &call.body.to);
+        Ok(call.service.move_workspace(&call.caller, from, to).await?.into())
     }
 }
 
@@ -262,7 +292,8 @@ impl ServeTool for GetSession {
         let named = call.named(self.session_id.as_deref())?;
         let (session, _) = call.service.bound(call.caller, call.via, named.as_ref()).await?;
         let (link, past, tokens) = call.service.session_details(call.caller, &session).await?;
-        Ok(SessionDetails::of(&link, past, tokens))
+        let usage = call.service.usage(call.caller, &session, None).await?;
+        Ok(SessionDetails::of(&link, past, tokens, &usage))
     }
 }
 

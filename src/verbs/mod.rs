@@ -30,8 +30,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 
 pub use place::{
-    AtEntity, AtEvent, AtStep, InCheckpoint, InCursor, InMemory, InSession, InThread, InWorkspace,
-    Nowhere, OfResource, OfTool, Parts, PathParams, session_id,
+    AtEntity, AtEvent, AtRelation, AtStep, InCheckpoint, InCursor, InMemory, InSession, InThread,
+    InWorkspace, Nowhere, OfResource, OfTool, Parts, PathParams, session_id,
 };
 pub use query::{NoQuery, read as read_query, write as write_query};
 pub use written::Written;

@@ -172,6 +172,28 @@ impl PathParams for AtEntity {
     }
 }
 
+/// A relation of a workspace.
+#[derive(Clone, Debug, JsonSchema)]
+pub struct AtRelation {
+    /// The workspace: a directory or another name, percent-encoded
+    #[schemars(length(min = 1, max = 512))]
+    pub workspace: String,
+    /// The relation's id
+    #[schemars(length(min = 1))]
+    pub relation: String,
+}
+
+impl PathParams for AtRelation {
+    fn read(parts: &Parts) -> ServiceResult<Self> {
+        let text = |name: &str| part(parts, name).to_owned();
+        Ok(Self { workspace: text("workspace"), relation: text("relation") })
+    }
+
+    fn parts(&self) -> Vec<(&'static str, &str)> {
+        vec![("workspace", &self.workspace), ("relation", &self.relation)]
+    }
+}
+
 /// An item of a session's memory.
 #[derive(Clone, Debug, JsonSchema)]
 pub struct InMemory {

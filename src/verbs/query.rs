@@ -2,7 +2,7 @@
 //! writes it as such. Names that the struct does not have are refused before, by the interface.
 //! It must not hold a default.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{
@@ -15,7 +15,10 @@ use serde::{
 };
 use serde_json::Value;
 
-use crate::service::{ServiceError, ServiceResult};
+use crate::{
+    service::{ServiceError, ServiceResult},
+    wire::fitted::whole,
+};
 
 /// No query parameters.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -152,10 +155,8 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn number<T: FromStr>(&self) -> Result<T, Wrong> {
-        let text = self.one()?;
-        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-        let number = if digits { text.parse().ok() } else { None };
+    fn number<T: TryFrom<u64>>(&self) -> Result<T, Wrong> {
+        let number = whole(self.one()?).and_then(|number| T::try_from(number).ok());
         number.ok_or_else(|| Wrong::custom("a whole number is expected"))
     }
 }
@@ -173,8 +174,8 @@ impl<'de> Deserializer<'de> for Values<'_> {
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
         match self.one()? {
-            "" | "false" | "0" => visitor.visit_bool(false),
-            "true" | "1" => visitor.visit_bool(true),
+            "" | "false" | "False" | "0" => visitor.visit_bool(false),
+            "true" | "True" | "1" => visitor.visit_bool(true),
             _ => Err(Wrong::custom("true or false is expected")),
         }
     }

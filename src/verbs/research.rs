@@ -134,8 +134,7 @@ impl ServeTool for GetResearchSession {
             find: self.find,
         };
         let found = call.service.get_research_session(call.caller, call.via, &asked).await?;
-        let (session, by, recovered) = found;
-        Ok(ResearchAnswer::of_recovered(&session, by, recovered))
+        Ok(ResearchAnswer::of_recovered(found))
     }
 }
 

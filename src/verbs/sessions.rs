@@ -127,6 +127,8 @@ pub struct ListQuery {
     pub page: Option<String>,
     /// desc (the newest first) or asc
     pub order: Option<String>,
+    /// By what: created, or updated (when they were written to last)
+    pub sort: Option<String>,
     /// Only of this workspace
     pub workspace: Option<String>,
     /// Also archived sessions
@@ -165,7 +167,8 @@ pub struct ListQuery {
 impl Verb for List {
     const ROUTE: Route = Route::get("/v1/sessions", "listSessions", Need::READ);
     const TAG: &'static str = "sessions";
-    const ABOUT: &'static str = "Lists sessions by creation, the newest first.";
+    const ABOUT: &'static str = "Lists sessions, the newest first: by creation, or by when they were \
+                                 written to last.";
     const ANSWERS: &'static str = "A page of sessions";
     const TOOL: Option<Tool> = Some(Tool::own::<ListSessions>(
         "list_sessions",
@@ -204,6 +207,13 @@ impl Serve for List {
         let query = SessionQuery {
             limit: asked.limit,
             ascending: values::reversed(asked.order.as_deref(), "desc")?,
+            by_activity: match asked.sort.as_deref() {
+                None | Some("created") => false,
+                Some("updated") => true,
+                Some(_) => {
+                    return Err(ServiceError::invalid("sort", "created or updated is expected"));
+                }
+            },
             include_archived: asked.include_archived,
             statuses: values::words(&asked.statuses).map(str::to_owned).collect(),
             metadata,

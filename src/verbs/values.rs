@@ -71,7 +71,7 @@ pub fn words<T: AsRef<str>>(list: &[T]) -> impl Iterator<Item = &str> {
     list.iter().flat_map(|value| value.as_ref().split(','))
 }
 
-/// Types of events.
+/// Types of events, or domains of them.
 ///
 /// # Errors
 /// `invalid_request`, naming `types[]`.
@@ -82,6 +82,6 @@ pub fn types<T: AsRef<str>>(list: &[T]) -> ServiceResult<Vec<EventType>> {
         return Err(ServiceError::invalid("types[]", problem));
     }
     let parse =
-        |text| EventType::new(text).map_err(|error| ServiceError::invalid("types[]", error));
+        |text| EventType::domain(text).map_err(|error| ServiceError::invalid("types[]", error));
     words(list).map(parse).collect()
 }

@@ -160,7 +160,7 @@ impl Serve for Index {
             let at = at.cloned();
             let call = RecoverCall { session: Some(session), cursor, at, ..RecoverCall::default() };
             let via = Via::default();
-            let (.., recovered) = service.get_research_session(&caller, &via, &call).await?;
+            let recovered = service.get_research_session(&caller, &via, &call).await?.recovered;
             let foreign = || ServiceError::invalid("cursor", "it is no cursor of a list");
             return Ok(PageAnswer::of(recovered).ok_or_else(foreign)?.into());
         }
@@ -255,7 +255,7 @@ impl Serve for Step {
             ..RecoverCall::default()
         };
         let via = Via::default();
-        let (.., recovered) = service.get_research_session(&caller, &via, &step).await?;
+        let recovered = service.get_research_session(&caller, &via, &step).await?.recovered;
         let foreign = || ServiceError::invalid("cursor", "it is no cursor of a step");
         StepAnswer::of(recovered).ok_or_else(foreign)
     }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use super::{convert, json, types};
 use crate::{
-    event::{Event, EventType, Position, SessionId, Timestamp},
+    event::{Event, EventType, Position, SessionId, Timestamp, kinds},
     service::{Appended, Emitted, EventSlice, Gap, Receipt, ServiceError},
 };
 
@@ -69,7 +69,28 @@ pub fn emitted(emitted: &Emitted) -> Vec<u8> {
     write_places(&mut out, emitted.first_position, emitted.next_position);
     write_receipt(&mut out, &emitted.receipt);
     write_repeated(&mut out, emitted.repeated);
+    let notices = notices(&emitted.events);
+    if !notices.is_empty() {
+        out.pop();
+        out.extend_from_slice(br#","notices":"#);
+        write_value(&mut out, &notices);
+        out.push(b'}');
+    }
     out
+}
+
+/// What to know of events that were kept: types that no view shows, where another was meant.
+#[must_use]
+pub fn notices(events: &[Event]) -> Vec<String> {
+    let mut notices: Vec<String> = Vec::new();
+    for event in events {
+        let Some(meant) = kinds::meant(event.kind.as_str()) else { continue };
+        let notice = format!("no view shows {}: the type that views know is {meant}", event.kind);
+        if !notices.contains(&notice) {
+            notices.push(notice);
+        }
+    }
+    notices
 }
 
 /// Answer to getEvents as JSON.

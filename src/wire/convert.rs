@@ -56,6 +56,7 @@ impl From<&Gap> for types::Gap {
 
 impl From<&SessionInfo> for types::Session {
     fn from(info: &SessionInfo) -> Self {
+        let (began, ended) = service::dates(info);
         Self {
             id: info.key.session.to_string(),
             kind: "session".to_owned(),
@@ -64,8 +65,8 @@ impl From<&SessionInfo> for types::Session {
             metadata: hosted::visible(&info.metadata),
             workspace: info.workspace.clone(),
             ttl_seconds: info.ttl_seconds,
-            created_at: info.created_at.to_string(),
-            updated_at: info.updated_at.to_string(),
+            created_at: began.to_string(),
+            updated_at: ended.to_string(),
             archived_at: info.archived_at.map(|time| time.to_string()),
             held_at: super::retention::held_at(info),
             tail: info.tail.0,

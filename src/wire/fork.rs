@@ -18,7 +18,7 @@ const RANGES_MAX: usize = 1_000;
 /// A fork to be made.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ForkRequest {
-    /// The point it begins at: events before it belong to both sessions.
+    /// The point it begins at: events before it belong to both sessions, with a step that it names.
     #[serde(deserialize_with = "super::point::text")]
     #[schemars(schema_with = "super::point::schema")]
     pub at: String,

@@ -283,7 +283,7 @@ pub struct Entity {
 impl From<EntityRow> for Entity {
     fn from(row: EntityRow) -> Self {
         let source = row.source().as_str().to_owned();
-        let EntityRow { kind, id, written, seen } = row;
+        let EntityRow { kind, id, written, seen, .. } = row;
         let written = written.as_ref();
         let of = seen.as_ref();
         Self {

@@ -16,7 +16,7 @@ use crate::{
         FileState,
         body::{ContextItemBody, FileBody},
     },
-    service::{ChainLink, RestoreCall, RestoredSession, SaveCall, SavedSession},
+    service::{ChainLink, Relocated, RestoreCall, RestoredSession, SaveCall, SavedSession},
 };
 
 /// A context item to save.
@@ -125,7 +125,8 @@ pub struct SavedAnswer {
     pub is_new: bool,
     /// Its workspace.
     pub workspace: String,
-    /// What a front end has to say: what extractors found, or why one is left out.
+    /// What to know of it: files that are no references, what extractors found, or why one is left
+    /// out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
 }
@@ -140,7 +141,7 @@ impl From<SavedSession> for SavedAnswer {
             files: saved.files as u64,
             is_new: saved.is_new,
             workspace: saved.workspace,
-            notices: Vec::new(),
+            notices: saved.notices,
         }
     }
 }
@@ -525,6 +526,52 @@ impl From<ChainLink> for ChainSession {
             continues_from: at.flatten().map(|at| at.0),
             continued_by: link.continued_by.iter().map(ToString::to_string).collect(),
             saved_at: link.saved_at.map(|at| at.0),
+        }
+    }
+}
+
+/// Where a workspace is moved to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MoveRequest {
+    /// Its new name: the whole path of the directory, or another name
+    #[schemars(length(min = 1, max = 512))]
+    pub to: String,
+}
+
+/// What was moved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MovedAnswer {
+    /// Sessions that were moved by this call.
+    pub sessions: u64,
+    /// Notebooks, which keep memory and graph.
+    pub notebooks: u64,
+    /// Sessions that stay where they are, and why: up to 20 are named. Repeat the call for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<LeftBehind>,
+    /// How many those are.
+    pub left_total: u64,
+}
+
+/// A session that was not moved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftBehind {
+    /// The session.
+    pub session: String,
+    /// Why.
+    pub problem: String,
+}
+
+impl From<Relocated> for MovedAnswer {
+    fn from(moved: Relocated) -> Self {
+        let left = moved.left.into_iter().map(|(session, error)| LeftBehind {
+            session: session.to_string(),
+            problem: error.to_string(),
+        });
+        Self {
+            sessions: moved.sessions,
+            notebooks: moved.notebooks,
+            left: left.collect(),
+            left_total: moved.left_count,
         }
     }
 }

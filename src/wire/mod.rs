@@ -6,12 +6,14 @@ pub mod answer;
 pub mod backup;
 pub mod convert;
 pub mod find;
+pub mod fitted;
 pub mod fork;
 pub mod graph;
 pub mod handoff;
 pub mod hosted;
 pub mod json;
 pub mod memory;
+mod nearest;
 mod next;
 pub mod overview;
 #[cfg(feature = "http")]
@@ -21,6 +23,7 @@ pub mod point;
 #[cfg(feature = "http")]
 pub mod protobuf;
 pub mod retention;
+pub mod rpc;
 pub mod schema;
 pub mod search;
 pub mod tool_cache;
@@ -37,7 +40,11 @@ pub const NDJSON: &str = "application/x-ndjson";
 /// Media type of server-sent events.
 pub const SSE: &str = "text/event-stream";
 
+pub use nearest::nearest;
+
 pub use crate::harness::{NOTICE, TRUST, framed, quote, speaks_of_it, words as recall_words};
+pub use crate::projection::{body::ranges, typed_by_person};
+pub use crate::service::{BEGAN_KEY, ENDED_KEY, TAIL_KEY};
 
 /// Whether a number is left out of an answer.
 pub(crate) fn is_zero<T: Default + PartialEq>(number: &T) -> bool {

@@ -308,6 +308,9 @@ pub struct EmitAnswer {
     pub receipt: Receipt,
     /// Whether the batch was known already and nothing was written.
     pub repeated: bool,
+    /// What to know of the events, such as a type that no view shows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
 }
 
 /// A line of an append stream: a batch for a session. Another member is refused.
@@ -655,6 +658,19 @@ pub struct Owner {
     pub url: Option<String>,
     /// Its settings that front ends must have alike, `name=value` with blanks between.
     pub config_digest: String,
+}
+
+/// What a server is, and where things are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Index {
+    /// `sessionlog`.
+    pub name: String,
+    /// Where the whole description is.
+    pub openapi: String,
+    /// Where MCP is spoken.
+    pub mcp: String,
+    /// Every route: its method, its path, and what it does.
+    pub routes: Vec<String>,
 }
 
 /// Whether something works.

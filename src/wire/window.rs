@@ -22,7 +22,8 @@ pub struct DroppedRange {
     pub from: u64,
     /// First position after them.
     pub to: u64,
-    /// `budget`, `filtered`, `not_a_message`, or `before`: before the requested begin.
+    /// `budget`, `filtered`, `not_a_message`, `withdrawn`: no part of the conversation any more, or
+    /// `before`: before the requested begin.
     pub reason: String,
 }
 

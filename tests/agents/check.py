@@ -171,6 +171,50 @@ recalled = held[-1].get("earlier_sessions", []) if held else []
 told("unasked, what an earlier session of the project said", "LAW-88" in json.dumps(recalled), held)
 told("of no other project, and not of its own", {one["session"] for one in recalled} <= shop - {working}, recalled)
 
+
+def said_by_kind(events):
+    """How much of each kind a session has, without what programs put into a person's messages."""
+    made = [event for event in events if str(event.get("content")).lstrip("[{'\"").startswith("<")]
+    kinds = ["user.message", "agent.message", "agent.tool_use", "agent.tool_result"]
+    return [len([e for e in events if e["type"] == kind and e not in made]) for kind in kinds]
+
+
+imported = [json.loads(line) for line in (directory / "working.after").read_text().splitlines()]
+counts = (said_by_kind(done), said_by_kind(imported))
+told("an import of what hooks recorded says nothing twice", counts[0] == counts[1], counts)
+shop_after = {one["id"] for one in json.loads((directory / "shop.after").read_text())["data"]}
+told("and makes no session beside it", shop_after == shop, shop_after - shop)
+
+if agent == "claude-code":
+    # One process, cleared: two sessions, and the tools are in the one that the agent works in.
+    lived = list(dict.fromkeys((directory / "living").read_text().split()))
+    told("a clear begins another session", len(lived) == 2, lived)
+
+    def lives(name):
+        parts = (directory / f"living.{name}").read_text().split("\n\n")
+        return [[json.loads(line) for line in part.splitlines()] for part in parts if part.strip()]
+
+    first, second = lives("before")
+    count = lambda events, kind: len([event for event in events if event["type"] == kind])
+    steps = [count(events, "research.step") for events in (first, second)]
+    told("each has the step that its agent recorded in it", steps == [1, 1], steps)
+    ends = [event["type"] for event in first][-1:]
+    told("the one that was cleared has ended", ends == ["session.status_terminated"], ends)
+    calls = {event["call_id"]: event["name"] for event in second if event["type"] == "agent.tool_use"}
+    results = {event["call_id"]: event for event in second if event["type"] == "agent.tool_result"}
+    named = {name: results.get(call, {}) for call, name in calls.items()}
+    told("a write that the program refused is a failed call", named.get("Write", {}).get("is_error") is True, named)
+    told("a call without permission is closed", named.get("WebFetch", {}).get("is_error") is True, named)
+    told("and refused", named.get("WebFetch", {}).get("refused") == "rule", named)
+    told("each call once", len(calls) == len(named) == count(second, "agent.tool_use"), calls)
+    kinds = ["user.message", "agent.message", "agent.tool_use", "agent.tool_result"]
+    counts = [[[count(events, kind) for kind in kinds] for events in lives(name)] for name in ("before", "after")]
+    told("an import of the same transcripts says nothing twice", counts[0] == counts[1], counts)
+    yard = {one["id"] for one in json.loads((directory / "yard.sessions").read_text())["data"]}
+    told("and makes no other session", yard == set(lived), yard)
+    equal = (directory / "equal").read_text().split() if (directory / "equal").exists() else []
+    told("their lines are exported as they were", set(equal) == set(lived), equal)
+
 told("uninstalling says so", "Done." in (directory / "uninstalled").read_text())
 home = directory / "home"
 settings = list(home.rglob("settings.json")) + list(home.rglob("hooks.json")) + list(home.glob(".claude.json"))

@@ -93,6 +93,13 @@ shop_session() {
     alone "$program" --data-dir "$work/$name/data" sessions --json --workspace "$project" \
         >"$work/$name/shop.sessions" || fault "sessions"
 }
+# Its transcripts, imported into what hooks recorded of them.
+import_again() { # FILES…
+    alone "$program" --data-dir "$work/$name/data" import "$@" >>"$work/$name/imported" 2>&1 || fault "import"
+    alone "$program" --data-dir "$work/$name/data" events "$working" >"$work/$name/working.after" || fault "events"
+    alone "$program" --data-dir "$work/$name/data" sessions --json --workspace "$project" \
+        >"$work/$name/shop.after" || fault "sessions"
+}
 # What is left of the research in the repository.
 research() { # SESSION
     printf '%s' "$1" >"$work/$name/research"
@@ -164,12 +171,40 @@ plan() { # DONE
         printf 'own TaskUpdate {"taskId": "%s", "status": "in_progress"}' "$(($1 + 1))"
     fi
 }
+# One process in which the person clears the context, and refuses a call; its transcripts are imported then.
+living_agent() {
+    local shop=$project
+    project=$work/$name/yard
+    mkdir -p "$project"
+    printf 'LEFT = 3\n' >"$project/gate.py"
+    script "$(step 1)" "say Swept." "$(step 1)" "own Write {\"file_path\": \"$project/gate.py\", \"content\": \"LEFT = 4\"}" \
+        "own WebFetch {\"url\": \"http://127.0.0.1:9/gate\", \"prompt\": \"look\"}" "say Painted."
+    printf '%s\n' "Sweep the yard" /clear "Paint the gate" |
+        (cd "$project" && env -i PATH="$PATH" HOME="$home" LANG=C.UTF-8 "${shell[@]}" timeout 120 "$python" "$here/tests/agents/talk.py" \
+            "$claude" --allowedTools mcp__sessionlog Write) >"$work/$name/living" 2>"$work/$name/said" || fault "claude ended with $?"
+    living_events before
+    alone "$program" --data-dir "$work/$name/data" import "$home"/.claude/projects/*yard*/*.jsonl >"$work/$name/imported" 2>&1 || fault "import"
+    living_events after
+    alone "$program" --data-dir "$work/$name/data" sessions --json --workspace "$project" >"$work/$name/yard.sessions" || fault "sessions"
+    for session_of in $(sort -u "$work/$name/living"); do
+        alone "$program" --data-dir "$work/$name/data" export "$session_of" --format claude-code |
+            cmp -s - "$home"/.claude/projects/*yard*/"$session_of".jsonl && echo "$session_of" >>"$work/$name/equal"
+    done
+    project=$shop
+}
+living_events() { # NAME
+    for session_of in $(uniq "$work/$name/living"); do
+        alone "$program" --data-dir "$work/$name/data" events "$session_of" || fault "events"
+        echo
+    done >"$work/$name/living.$1"
+}
 said=(-p)
 more() { turn -p "$1" --resume "$working"; }
 first() {
     turn -p "$1"
     working=$(grep -oE '"session_id":"[0-9a-f-]{36}"' "$work/$name/said" | head -1 | cut -d'"' -f4)
 }
+living_agent
 work_in_the_shop
 turn -p "/compact" --resume "$working"
 script "say Recovered."
@@ -177,6 +212,7 @@ more "Where were we"
 script "say Still there."
 more "Go on"
 shop_session
+import_again "$home"/.claude/projects/*shop*/*.jsonl
 alone "$program" uninstall claude-code --yes >"$work/$name/uninstalled" || fault "uninstall"
 "$python" tests/agents/check.py "$name" "$session" "$work/$name" | tee "$work/$name/checked" ||
     fault "the checks did not end"
@@ -255,6 +291,7 @@ again "$working" "Where were we" "${own[@]}" "${compacting[@]}"
 script "say Still there."
 more "Go on"
 shop_session
+import_again "$home"/.codex/sessions/*/*/*/rollout-*"$working".jsonl
 alone "$program" uninstall codex --yes >"$work/$name/uninstalled" || fault "uninstall"
 # It notes in the file what projects it trusts: that stays, with what was there.
 grep -q sessionlog "$home/.codex/config.toml" && fault "we are still in config.toml"
@@ -265,4 +302,4 @@ grep -q sessionlog "$home/.codex/config.toml" && fault "we are still in config.t
 held=$(cat "$work"/*/checked | grep -c '^ok ')
 broken=$(cat "$work"/*/checked | grep -c '^FAILED ')
 printf 'agents: %d things held, %d did not\n' "$held" "$broken"
-[ "$failed" = 0 ] && [ "$broken" = 0 ] && [ "$held" -ge 104 ]
+[ "$failed" = 0 ] && [ "$broken" = 0 ] && [ "$held" -ge 118 ]

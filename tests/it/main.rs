@@ -21,6 +21,7 @@ mod ledger;
 mod lifetimes;
 mod mortal;
 mod notes;
+mod odds;
 // A fault at the n-th call, once and persistently.
 mod nth;
 // A device that fails and works again.
@@ -34,6 +35,7 @@ mod unreadable;
 mod warm;
 // What other stores got wrong.
 mod peers;
+mod place;
 // What a person gives up, of a session and of the store.
 mod repair;
 mod store_repair;
@@ -115,6 +117,8 @@ mod newcomer;
 #[cfg(feature = "cli")]
 mod quoted;
 // Transcripts of agents' programs, in and out.
+#[cfg(feature = "cli")]
+mod imported;
 #[cfg(feature = "cli")]
 mod transcripts;
 // Cursors, checkpoints and leases from the command line, and after a crash.

@@ -98,6 +98,11 @@ impl Place {
         ran(self.command(arguments).spawn().unwrap())
     }
 
+    /// The program with more variables in its environment.
+    pub fn run_in(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Ran {
+        ran(self.command(arguments).envs(variables.iter().copied()).spawn().unwrap())
+    }
+
     pub fn run_with(&self, arguments: &[&str], input: &str) -> Ran {
         self.fed(arguments, input.as_bytes())
     }

@@ -178,3 +178,49 @@ fn the_settings_of_the_allocator_are_those_that_give_memory_back_within_a_second
         assert!(said.contains(&format!("Set conf value: {setting}\n")), "{setting}: {said}");
     }
 }
+
+#[test]
+fn a_variable_of_another_program_is_named_at_a_start_and_changes_nothing() {
+    let place = Place::new();
+    let others = [
+        ("SESSION_TTL", "1h"),
+        ("SESSION_MAX_STEPS", "3"),
+        ("REDIS_URL", "redis://localhost"),
+        ("CACHE_ENCRYPTION_KEY_PREV", "old"),
+    ];
+    let run = |arguments: &[&str], set: &[(&str, &str)]| {
+        let mut command = place.command(arguments);
+        command.envs(set.iter().copied());
+        let ran = command.output().unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+        String::from_utf8(ran.stderr).unwrap()
+    };
+    let said = run(&["append", "s", "--create"], &others);
+    for (name, _) in others {
+        assert_eq!(said.matches(&format!("{name} is not read")).count(), 1, "{name}: {said}");
+    }
+    assert!(said.contains("the variable of sessionlog is SESSIONLOG_TTL"), "{said}");
+    // The owner runs already: this is no start.
+    assert_eq!(run(&["show", "s"], &others), "");
+    let both = [("SESSION_TTL", "1h"), ("SESSIONLOG_TTL", "1h")];
+    place.kill_owner();
+    assert_eq!(run(&["show", "s"], &both), "", "it is set under its own name, too");
+}
+
+#[test]
+fn a_key_for_another_program_makes_no_store_in_plaintext() {
+    let place = Place::new();
+    let key: String = (0..32_u32).map(|n| format!("{:02x}", (n * 37 + 11) % 256)).collect();
+    for verb in [&["append", "s", "--create"][..], &["serve"], &["mcp"], &["sessions"]] {
+        let ran = place.command(verb).env("CACHE_ENCRYPTION_KEY", &key).output().unwrap();
+        assert_eq!(ran.status.code(), Some(2), "{verb:?}: {ran:?}");
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(said.contains("CACHE_ENCRYPTION_KEY") && said.contains("SESSIONLOG_KEY"), "{said}");
+        assert!(!said.contains(&key), "{said}");
+        assert!(!place.data_dir().join("STORE").exists(), "{verb:?}");
+    }
+    // With a key of its own the store is encrypted, and the other variable is only named.
+    let both = [("CACHE_ENCRYPTION_KEY", &key), ("SESSIONLOG_KEY", &key)];
+    let ran = place.command(&["append", "s", "--create"]).envs(both).output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+}

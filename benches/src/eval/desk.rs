@@ -101,6 +101,8 @@ impl Desk {
             reader: Box::new(lines.as_bytes()),
             name: session.to_string(),
             session: Some(session.clone()),
+            results: Box::new(|_| None),
+            around: None,
         };
         let report = import::import(&self.client, source, &mut |_| {}).await?;
         match report.bad.named().first() {

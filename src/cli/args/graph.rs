@@ -11,10 +11,11 @@ use crate::wire::graph::{Filter, Sort};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sessionlog graph ~/work/bank --since 7d                    what was done, in numbers
+  sessionlog graph --since 7d                                what was done here, in numbers
   sessionlog graph ~/work/bank --type file --sort sessions:desc --sessions
   sessionlog graph ~/work/bank --upsert task/42 --properties '{\"state\": \"open\"}'
   sessionlog graph ~/work/bank --relate 42 CONCERNS src/ledger.rs
+  sessionlog graph ~/work/bank --remove task/42
   sessionlog graph ~/work/bank --type task --where 'state eq open' --sort created_at:desc
   sessionlog graph ~/work/bank --of 42                       the relations of an entity
 
@@ -22,15 +23,18 @@ A condition of --where is FIELD OP VALUE: eq, ne, lt, lte, gt, gte, in, contains
 value as JSON or as plain text. A field is type, id, created_at or another member, else a
 property.")]
 pub(crate) struct Graph {
-    /// The workspace: a directory or another name
+    /// The workspace: a directory of it, or another name; default: that of the working directory
     #[arg(value_name = "W")]
-    pub(crate) workspace: String,
+    pub(crate) workspace: Option<String>,
     /// Create the entity TYPE/ID, or change its properties
     #[arg(long, value_name = "TYPE/ID", value_parser = entity)]
     pub(crate) upsert: Option<(String, String)>,
     /// Relate two entities, sessions or the workspace itself
     #[arg(long, num_args = 3, value_names = ["FROM", "TYPE", "TO"], conflicts_with = "upsert")]
     pub(crate) relate: Option<Vec<String>>,
+    /// Remove an entity with its relations, or a relation by its id
+    #[arg(long, value_name = "TYPE/ID|ID", conflicts_with_all = ["upsert", "relate"])]
+    pub(crate) remove: Option<String>,
     /// With --upsert, what changes, null removing a property; with --relate, of the relation
     #[arg(long, value_name = "JSON", value_parser = object, conflicts_with = "relations")]
     pub(crate) properties: Option<Map<String, Value>>,
@@ -43,7 +47,7 @@ pub(crate) struct Graph {
     /// Name the sessions that name an entity
     #[arg(long)]
     pub(crate) sessions: bool,
-    /// The numbers since: an instant of RFC 3339, or a duration such as 7d
+    /// The numbers since: an instant, a day such as yesterday, or a duration such as 7d
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
     /// Wait up to this long for events that are not indexed yet; default 10s
@@ -78,7 +82,7 @@ pub(crate) struct Graph {
     pub(crate) offset: Option<u64>,
 }
 
-fn entity(text: &str) -> Result<(String, String), String> {
+pub(crate) fn entity(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('/').filter(|(kind, id)| !kind.is_empty() && !id.is_empty());
     let (kind, id) = pair.ok_or("it is not TYPE/ID")?;
     Ok((kind.to_owned(), id.to_owned()))

@@ -15,13 +15,22 @@ Examples:
   sessionlog handoff restore ~/work/bank --look        only look: nothing is written
   sessionlog handoff chain                             which session continues which
 
-Without W the workspace is the repository of the working directory, or the directory itself.")]
+A directory stands for its repository, or for itself where it has none.")]
 pub(crate) struct Handoff {
     #[command(subcommand)]
     pub(crate) verb: HandoffVerb,
 }
 
 impl Handoff {
+    /// The workspace that it names.
+    pub(crate) fn workspace_mut(&mut self) -> &mut Option<String> {
+        match &mut self.verb {
+            HandoffVerb::Save(verb) => &mut verb.workspace,
+            HandoffVerb::Restore(verb) => &mut verb.workspace,
+            HandoffVerb::Chain(verb) => &mut verb.workspace,
+        }
+    }
+
     /// The session that it names.
     pub(crate) fn session_mut(&mut self) -> Option<&mut SessionId> {
         match &mut self.verb {
@@ -30,6 +39,33 @@ impl Handoff {
             HandoffVerb::Chain(verb) => verb.session.as_mut(),
         }
     }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog workspace move ~/work/shop ~/work/store   after `mv ~/work/shop ~/work/store`
+
+A workspace is its whole name: one below it, as of a repository inside, is moved by a call of its own.")]
+pub(crate) struct Workspace {
+    #[command(subcommand)]
+    pub(crate) verb: WorkspaceVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkspaceVerb {
+    /// Give sessions, memory and graph of a directory that was moved to its new path
+    Move(MoveWork),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MoveWork {
+    /// The workspace: the path that the directory had, or another name
+    #[arg(value_name = "FROM")]
+    pub(crate) from: String,
+    /// The path that it has now, or another name
+    #[arg(value_name = "TO")]
+    pub(crate) to: String,
 }
 
 #[derive(Debug, Subcommand)]
@@ -44,7 +80,7 @@ pub(crate) enum HandoffVerb {
 
 #[derive(Debug, Args)]
 pub(crate) struct SaveWork {
-    /// Workspace
+    /// The workspace: a directory of it, or another name; default: that of the working directory
     #[arg(value_name = "W")]
     pub(crate) workspace: Option<String>,
     /// The session, when it is not the latest with work
@@ -63,7 +99,7 @@ pub(crate) struct SaveWork {
 
 #[derive(Debug, Args)]
 pub(crate) struct RestoreWork {
-    /// Workspace
+    /// The workspace: a directory of it, or another name; default: that of the working directory
     #[arg(value_name = "W")]
     pub(crate) workspace: Option<String>,
     /// The session, when it is not the one saved last
@@ -94,7 +130,7 @@ pub(crate) struct RestoreWork {
 
 #[derive(Debug, Args)]
 pub(crate) struct ChainOf {
-    /// Workspace
+    /// The workspace: a directory of it, or another name; default: that of the working directory
     #[arg(value_name = "W")]
     pub(crate) workspace: Option<String>,
     /// The session, when it is not the one that `restore` would choose

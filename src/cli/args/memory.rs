@@ -19,11 +19,14 @@ Examples:
 A fact (semantic) or a skill (procedural) of a session with a workspace is kept in the notebook of
 the workspace; episodic and working items stay in the session.")]
 pub(crate) struct Memory {
-    /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids(), required_unless_present = "workspace")]
+    /// Session id, a unique prefix of one, or a path: the notebook of its workspace; default: that
+    /// of the working directory
+    #[arg(value_name = "S|PATH", add = ids())]
+    pub(crate) of: Option<String>,
+    #[arg(skip)]
     pub(crate) session: Option<SessionId>,
     /// Instead of a session: the notebook of this workspace
-    #[arg(long, value_name = "W", conflicts_with = "session")]
+    #[arg(long, value_name = "W", conflicts_with = "of")]
     pub(crate) workspace: Option<String>,
     /// Remember this text
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["forget", "show"])]

@@ -19,8 +19,8 @@ use super::{common::Common, mcp::Mcp, proxy::Proxy};
 
 pub(super) use self::{
     events::{Append, Events, Export, Format, Import, OneEvent, Replay},
-    graph::Graph,
-    handoff::{ChainOf, Handoff, HandoffVerb, RestoreWork, SaveWork},
+    graph::{Graph, entity},
+    handoff::{ChainOf, Handoff, HandoffVerb, RestoreWork, SaveWork, Workspace, WorkspaceVerb},
     memory::{Mark, Memory},
     programs::{
         AgentName, Bench, Completions, Demo, Install, InstallScope, Man, Pause, Serve, Unpause,
@@ -83,6 +83,14 @@ pub(super) enum Verb {
     /// Add sessionlog's hooks and MCP tools to Claude Code or Codex
     Install(Install),
     /// Remove sessionlog from Claude Code's or Codex's settings
+    #[command(after_help = "\
+Examples:
+  sessionlog uninstall claude-code --dry-run       what would change
+  sessionlog uninstall codex --yes
+  sessionlog uninstall claude-code --scope project   from .claude/settings.json and .mcp.json here
+
+On a terminal it asks first; without one --yes is required. The files are restored byte for byte
+unless they were edited since: then our entries alone are removed. What was recorded stays.")]
     Uninstall(Install),
     /// Stop recording what agents do, everywhere or in a directory
     Pause(Pause),
@@ -127,6 +135,8 @@ pub(super) enum Verb {
     Mark(Mark),
     /// Save a session, restore one in a session that continues it, list the chain of both
     Handoff(Handoff),
+    /// Give what a workspace has to its new path
+    Workspace(Workspace),
     /// Take a session's write lease and show what is unfinished
     Wake(Wake),
     /// Give a session another title

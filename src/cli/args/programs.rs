@@ -55,6 +55,9 @@ pub(crate) struct Install {
     /// Settings to change
     #[arg(long, value_enum, value_name = "SCOPE", default_value = "user")]
     pub(crate) scope: InstallScope,
+    /// Let Claude Code call the tools that only read without asking, by rules in its settings
+    #[arg(long)]
+    pub(crate) allow_reads: bool,
     /// Show the change without making it
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -15,7 +15,8 @@ Examples:
   sessionlog search 'who:user deadline' --since 7d   what a person said of it this week
 
 In QUERY: \"exact text\" and +word must be there, -word must not, pre* is the beginning of a word;
-type:, session:, workspace:, who:, origin:, file:, url:, after: and before: filter.")]
+type:, session:, workspace:, who:, origin:, file:, url:, after: and before: filter. A day is one
+of this machine's time zone.")]
 pub(crate) struct Search {
     /// Words to look for
     #[arg(value_name = "QUERY", required = true, num_args = 1..)]
@@ -23,7 +24,7 @@ pub(crate) struct Search {
     /// Only this session, with what it has of its parents
     #[arg(long, value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: Option<SessionId>,
-    /// Only sessions of this workspace: its path, or the last names of it
+    /// Only sessions of this workspace: a directory of it, or the last names of its path
     #[arg(long, value_name = "W")]
     pub(crate) workspace: Option<String>,
     /// Only events of these types
@@ -38,10 +39,10 @@ pub(crate) struct Search {
     /// Only of this origin: user, model, tool, web, import
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) origin: Option<String>,
-    /// Only events since: an instant of RFC 3339, or a duration such as 7d
+    /// Only events since: an instant, a day such as yesterday, or a duration such as 7d
     #[arg(long, value_name = "WHEN", alias = "after")]
     pub(crate) since: Option<String>,
-    /// Only events before: an instant of RFC 3339, or a duration such as 7d
+    /// Only events before: an instant, a day such as yesterday, or a duration such as 7d
     #[arg(long, value_name = "WHEN", alias = "before")]
     pub(crate) until: Option<String>,
     /// Also archived sessions

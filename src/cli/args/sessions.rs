@@ -24,13 +24,29 @@ pub(crate) struct Why {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog sessions                              those of this repository, the latest work first
+  sessionlog sessions ~/work/bank -n 5             of another one
+  sessionlog sessions --all                        of every workspace
+
+Where a repository has sessions, they are listed with those of no workspace; elsewhere all are.")]
 pub(crate) struct Sessions {
     /// Maximum number of sessions
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
-    /// Only sessions of this workspace
-    #[arg(long, value_name = "W")]
+    /// Only sessions of this workspace: a directory of it, or another name
+    #[arg(value_name = "W")]
+    pub(crate) of: Option<String>,
+    /// The same
+    #[arg(long, value_name = "W", conflicts_with = "of")]
     pub(crate) workspace: Option<String>,
+    /// Of every workspace, and not first of the working directory's
+    #[arg(long, conflicts_with_all = ["workspace", "of"])]
+    pub(crate) all: bool,
+    /// The workspace of the working directory, where no other is meant
+    #[arg(skip)]
+    pub(crate) here: Option<String>,
     /// Only sessions of this client, such as claude-code or codex
     #[arg(long, value_name = "NAME")]
     pub(crate) client: Option<String>,
@@ -43,17 +59,17 @@ pub(crate) struct Sessions {
     /// Only sessions of these states
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = ["idle", "running", "rescheduling", "terminated"])]
     pub(crate) state: Vec<String>,
-    /// Only sessions created since: an instant of RFC 3339, or a duration such as 7d
+    /// Only sessions created since: an instant, a day such as yesterday, or a duration such as 7d
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
-    /// Only sessions created before: an instant of RFC 3339, or a duration such as 7d
+    /// Only sessions created before: an instant, a day such as yesterday, or a duration such as 7d
     #[arg(long, value_name = "WHEN")]
     pub(crate) until: Option<String>,
     /// Also archived sessions
     #[arg(long)]
     pub(crate) archived: bool,
     /// Expired and deleted sessions instead, and until when `restore` brings them back
-    #[arg(long, conflicts_with_all = ["workspace", "client", "tag", "order", "state", "since", "until", "archived"])]
+    #[arg(long, conflicts_with_all = ["workspace", "of", "client", "tag", "order", "state", "since", "until", "archived"])]
     pub(crate) deleted: bool,
 }
 

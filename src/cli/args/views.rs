@@ -18,7 +18,7 @@ pub(crate) struct Rewind {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
-    /// Point to look from; only events before it count
+    /// Point to look from; only events before it count, and a step it names
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(crate) to: String,
     /// Start a new session from there instead
@@ -35,7 +35,7 @@ pub(crate) struct Fork {
     /// Id of the parent session, or a unique prefix of it
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
-    /// Point to fork at; events before it are shared
+    /// Point to fork at; events before it are shared, and a step it names
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(crate) at: String,
     /// Id of the new session; default: generated

@@ -28,6 +28,9 @@ pub(crate) struct Checkpoints {
     /// Show one, by id or label, with its state
     #[arg(long, value_name = "C")]
     pub(crate) show: Option<String>,
+    /// List also those without a label, where some have one
+    #[arg(long, conflicts_with_all = ["create", "show", "resume"])]
+    pub(crate) all: bool,
     /// Resume from a checkpoint by id or label
     #[arg(long, value_name = "C", conflicts_with = "show")]
     pub(crate) resume: Option<String>,
@@ -111,9 +114,19 @@ pub(crate) struct Wake {
 
 #[derive(Debug, Args)]
 pub(crate) struct History {
-    /// Only sessions of this workspace
-    #[arg(long, value_name = "W")]
+    /// Only sessions of this workspace: a directory of it, or another name; default: that of the
+    /// working directory, where it has sessions
+    #[arg(value_name = "W")]
+    pub(crate) of: Option<String>,
+    /// The same
+    #[arg(long, value_name = "W", conflicts_with = "of")]
     pub(crate) workspace: Option<String>,
+    /// Of every workspace
+    #[arg(long, conflicts_with_all = ["workspace", "of"])]
+    pub(crate) all: bool,
+    /// The workspace of the working directory, where no other is meant
+    #[arg(skip)]
+    pub(crate) here: Option<String>,
     /// Maximum number of sessions
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) limit: Option<u64>,

@@ -124,6 +124,7 @@ fn not_shown(view: &Value, paper: &mut Paper) {
             "filtered" => "filtered out",
             "not_a_message" => "no message of a conversation",
             "before" => "before --from",
+            "withdrawn" => "no part of the conversation any more",
             other => other,
         };
         paper.item(&with(&format!("{at}: {why}"), &many(length(range), "position")));

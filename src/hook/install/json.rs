@@ -95,6 +95,11 @@ impl Document {
         self.at(path, text).flatten()
     }
 
+    /// The number at a path.
+    pub(super) fn number_at(&self, path: &[&str]) -> Option<u64> {
+        self.at(path, |value: &ast::Value<'_>| Value::from(value.clone()).as_u64()).flatten()
+    }
+
     /// Sets the value at a path, and adds the objects above it that are missing.
     pub(super) fn put(&mut self, path: &[&str], value: &Value) -> Result<(), PlanError> {
         let found = self.at(path, |found| (found.start()..found.end(), Value::from(found.clone())));

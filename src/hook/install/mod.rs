@@ -13,12 +13,19 @@ use serde_json::{Value, json};
 pub use diff::{diff, folded};
 use json::Document;
 
+use crate::verbs::tools::{Tool, tools};
+
 /// The name of our entries in files of other programs.
 const NAME: &str = "sessionlog";
 /// The toolsets that are set up: answers of hooks name tools of each.
 pub(super) const TOOLSETS: &str = "research,events,memory";
-/// Seconds that an agent's program waits for a hook at most; ours needs milliseconds.
+/// Seconds that an agent's program waits for a hook at most; ours needs milliseconds. Codex gives
+/// that of an end fewer, and warns at each start where more are asked for.
 const TIMEOUT_SECONDS: u64 = 10;
+const END_TIMEOUT_SECONDS: u64 = 3;
+const END: &str = "SessionEnd";
+/// Where Claude Code keeps which calls it makes without asking.
+const ALLOWED: [&str; 2] = ["permissions", "allow"];
 
 /// Events that a fold reads or that get an answer, with the programs that send them.
 const EVENTS: [(&str, &[Agent]); 11] = {
@@ -74,6 +81,8 @@ pub struct Command {
     pub program: String,
     /// Arguments before the verb: settings given as flags.
     pub arguments: Vec<String>,
+    /// Whether the agent may call our tools that only read without asking.
+    pub allows_reads: bool,
 }
 
 /// Which of our entries a file has.
@@ -137,6 +146,11 @@ impl Agent {
     /// The events it calls a hook for.
     fn events(self) -> impl Iterator<Item = &'static str> {
         EVENTS.iter().filter(move |(_, agents)| agents.contains(&self)).map(|(event, _)| *event)
+    }
+
+    /// Seconds that it waits for a hook of an event.
+    fn timeout(self, event: &str) -> u64 {
+        if self == Self::Codex && event == END { END_TIMEOUT_SECONDS } else { TIMEOUT_SECONDS }
     }
 
     /// The files that have our entries.
@@ -222,18 +236,32 @@ pub fn with_us(
         Holds::Hooks => {
             let mut document = Document::of(text.unwrap_or_default())?;
             let line = command.line("hook");
-            let ours = json!({ "hooks": [{
-                "type": "command", "command": line, "timeout": TIMEOUT_SECONDS,
-            }] });
             for event in agent.events() {
+                let timeout = agent.timeout(event);
+                let ours = json!({ "hooks": [{
+                    "type": "command", "command": line, "timeout": timeout,
+                }] });
                 let list = ["hooks", event];
                 match ours_in(&document.entries(&list)).first() {
                     // Members that the user added stay.
                     Some((entry, hook)) => {
                         let path = ["hooks", event, entry, "hooks", hook, "command"];
                         document.put(&path, &json!(line))?;
+                        let path = ["hooks", event, entry, "hooks", hook, "timeout"];
+                        // As an older version of ours wrote it.
+                        if document.number_at(&path) == Some(TIMEOUT_SECONDS) {
+                            document.put(&path, &json!(timeout))?;
+                        }
                     }
                     None => document.put_into_list(&list, &ours)?,
+                }
+            }
+            if command.allows_reads && agent == Agent::ClaudeCode {
+                for rule in rules() {
+                    let rule = json!(rule);
+                    if !document.entries(&ALLOWED).contains(&rule) {
+                        document.put_into_list(&ALLOWED, &rule)?;
+                    }
                 }
             }
             Ok(document.into_text())
@@ -273,6 +301,11 @@ pub fn without_us(text: &str, holds: Holds) -> Result<String, PlanError> {
                     document.take(&["hooks", &event, entry, "hooks", hook]);
                 }
             }
+            let is_ours = |rule: &Value| rules().any(|own| rule.as_str() == Some(&own));
+            let allowed = document.entries(&ALLOWED);
+            for at in (0..allowed.len()).rev().filter(|at| allowed.get(*at).is_some_and(is_ours)) {
+                document.take(&[ALLOWED[0], ALLOWED[1], &at.to_string()]);
+            }
             Ok(document.into_text())
         }
         Holds::Servers => {
@@ -292,6 +325,13 @@ pub fn server_program(text: &str, holds: Holds) -> Option<String> {
         Holds::Servers => Document::of(text).ok()?.text_at(&["mcpServers", NAME, "command"]),
         Holds::ServersToml => toml::program(text, NAME),
     }
+}
+
+/// Rules by which Claude Code calls tools of ours that only read without asking.
+fn rules() -> impl Iterator<Item = String> {
+    let is_set_up = |tool: &&Tool| TOOLSETS.split(',').any(|set| set == tool.toolset.as_str());
+    let reading = tools().iter().filter(is_set_up).filter(|tool| tool.is_read_only());
+    reading.map(|tool| format!("mcp__{NAME}__{}", tool.name))
 }
 
 /// Indexes of an event's entries, and of the hooks in them, that run this program. An entry with a
@@ -317,6 +357,7 @@ mod tests {
         let command = |program: &str, arguments: &[&str]| Command {
             program: program.to_owned(),
             arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
+            allows_reads: false,
         };
         for (command, expected) in [
             (command("sessionlog", &[]), "sessionlog hook"),
@@ -344,7 +385,11 @@ mod tests {
 
     #[test]
     fn a_users_hooks_stay_and_ours_are_replaced_and_removed() {
-        let command = |program: &str| Command { program: program.to_owned(), arguments: vec![] };
+        let command = |program: &str| Command {
+            program: program.to_owned(),
+            arguments: vec![],
+            allows_reads: false,
+        };
         let with = |text: &str, program: &str| {
             with_us(Some(text), Holds::Hooks, Agent::ClaudeCode, &command(program)).expect("JSON")
         };
@@ -392,7 +437,8 @@ mod tests {
 
     #[test]
     fn our_server_entry_keeps_members_that_a_user_added() {
-        let command = Command { program: "/b/sessionlog".to_owned(), arguments: vec![] };
+        let program = "/b/sessionlog".to_owned();
+        let command = Command { program, arguments: vec![], allows_reads: false };
         let text = r#"{"mcpServers": {"sessionlog": {"command": "old", "env": {"A": "1"}}}}"#;
         let made = with_us(Some(text), Holds::Servers, Agent::ClaudeCode, &command).expect("JSON");
         let read: Value = serde_json::from_str(&made).expect("JSON");

@@ -210,6 +210,7 @@ impl Desk {
             Request::post("/v1/tools/get_research_session").that_only_reads().json(&call.input);
         let via = via::Via {
             session: Some(call.open.home.session.clone()),
+            process: Vec::new(),
             connection: Some(format!("{}{}", self.options.name, call.site.tag)),
             remembered: None,
             directory: self.options.directory.clone(),

@@ -21,7 +21,7 @@ use self::{
 };
 use super::{
     Options,
-    message::{self, CallParams, Insertion, ListParams, ListResult, Message, Outline},
+    message::{self, CallParams, Insertion, ListParams, ListResult, Message},
     recent::Recent,
     recorder::{Home, Record, Recorder},
 };
@@ -29,7 +29,7 @@ use crate::{
     client::Client,
     env::sync::{Mutex, MutexGuard},
     event::{SessionId, json},
-    wire::tool_cache::digest,
+    wire::{rpc::Outline, tool_cache::digest},
 };
 
 /// Most calls under way; bounds the memory of a client whose calls are never answered.

@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{Answered, Call, Desk, Open, Pending};
-use crate::event::{json, kinds};
-use crate::proxy::{
-    message::{self, CallResult, Insertion, Message, Outline},
-    recorder::{Entry, Record, too_long},
+use crate::{
+    event::{json, kinds},
+    proxy::{
+        message::{self, CallResult, Insertion, Message},
+        recorder::{Entry, Record, too_long},
+    },
+    wire::rpc::Outline,
 };
 
 /// What of a call is recorded whose input and result are not.

@@ -77,9 +77,12 @@ impl Service {
         let kinds = EntityKind::ALL.to_vec();
         let found = self.seen(&looked, kinds, since).await?;
         let top = self.computed_again(&caller.scope.tenant, move || top_of(found)).await?;
-        let (notebook, _) = self.notebook(caller, workspace).await?;
         let sizes = |graph: &Graph| (graph.entities().count(), graph.relations().count());
-        let (entities, relations) = self.with_graph(caller, &notebook, sizes).await?;
+        let (mut entities, mut relations) = (0, 0);
+        for notebook in self.graphs(caller, workspace).await? {
+            let (some, more) = self.with_graph(caller, &notebook, sizes).await?;
+            (entities, relations) = (entities + some, relations + more);
+        }
         let all = || counted.days.values().chain([&counted.before]);
         let total = |of: fn(&OfDay) -> u64| all().map(of).sum::<u64>();
         let (events, words) = (total(|day| day.events), total(|day| day.words));

@@ -76,6 +76,15 @@ pub(super) fn content_of(
     serde_json::to_vec(&(kind, from, to, properties)).expect("texts are JSON")
 }
 
+/// The content of a relation that was removed so often before: what is written again is another
+/// event, and the id of an event is taken once.
+pub(super) fn content_after(content: &[u8], removed: usize) -> Vec<u8> {
+    match removed {
+        0 => content.to_vec(),
+        times => [content, format!("#{times}").as_bytes()].concat(),
+    }
+}
+
 /// The id that an earlier version gave a relation: it stays that of those that it wrote.
 pub(super) fn former_id(content: &[u8]) -> String {
     let context = "sessionlog v1 id of a relation";

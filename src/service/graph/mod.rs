@@ -4,8 +4,10 @@
 mod analytics;
 mod checks;
 mod filter;
+mod handed;
 mod order;
 mod query;
+mod removal;
 mod seen;
 
 use serde_json::{Map, Value};
@@ -86,7 +88,8 @@ impl Service {
         check_type("type", &kind)?;
         check_id("id", &id)?;
         check_properties(&text_of(&properties))?;
-        let (session, _) = self.notebook(caller, workspace).await?;
+        let has = |graph: &Graph| graph.entity(&kind, &id).is_some();
+        let session = self.graph_of(caller, workspace, has).await?;
         let look = |graph: &Graph| {
             let known = graph.entity(&kind, &id).map(AsRef::as_ref);
             let patched = Entity::patched(known, properties.clone());
@@ -127,8 +130,13 @@ impl Service {
         check_id("to_id", &to)?;
         check_properties(&text_of(&properties))?;
         let content = content_of(&kind, &from, &to, &properties);
-        let (id, former) = (self.relation_id(caller, &content), former_id(&content));
-        let (session, _) = self.notebook(caller, workspace).await?;
+        let plain = [self.relation_id(caller, &content), former_id(&content)];
+        let has = |graph: &Graph| {
+            let knows = |id: &String| graph.relation(id).is_some();
+            plain.iter().any(|id| knows(id) || graph.relation_removed(id).is_some())
+        };
+        let session = self.graph_of(caller, workspace, has).await?;
+        let (id, former) = (self.free_id(caller, &session, &content).await?, former_id(&content));
         let look = |graph: &Graph| {
             let known = [&id, &former].into_iter().find_map(|id| graph.relation(id));
             let known = known.and_then(|one| Some((one.id.to_string(), one.position?)));
@@ -139,7 +147,11 @@ impl Service {
             return Ok(GraphWritten { id, session, position });
         }
         for ((field, end), has) in [("from_id", &from), ("to_id", &to)].into_iter().zip(has) {
-            if !has && end != workspace && !self.is_session(caller, workspace, end).await {
+            let is_known = has
+                || end == workspace
+                || self.is_session(caller, workspace, end).await
+                || self.is_in_a_graph(caller, workspace, end).await?;
+            if !is_known {
                 return Err(no_entity(field, end, workspace));
             }
         }
@@ -152,6 +164,46 @@ impl Service {
         new.id = EventId::new(&id).ok();
         let batch = Batch { events: [new].into(), key, ..Batch::default() };
         self.write_graph(caller, workspace, session, batch, id).await
+    }
+
+    /// The notebooks of a workspace whose graphs are read: the one that is written to alone, unless
+    /// another was moved to it.
+    async fn graphs(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<SessionId>> {
+        let mut found = self.notebooks(caller, workspace).await?;
+        if found.is_empty() {
+            found.push(self.notebook(caller, workspace).await?.0);
+        }
+        Ok(found)
+    }
+
+    /// The notebook in whose graph something is known, or else the one that is written to.
+    async fn graph_of(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+        has: impl Fn(&Graph) -> bool + Send + Sync,
+    ) -> ServiceResult<SessionId> {
+        let graphs = self.graphs(caller, workspace).await?;
+        for session in graphs.iter().filter(|_| graphs.len() > 1) {
+            if self.with_graph(caller, session, &has).await? {
+                return Ok(session.clone());
+            }
+        }
+        Ok(graphs.into_iter().next().expect("there is one at least"))
+    }
+
+    async fn is_in_a_graph(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+        end: &str,
+    ) -> ServiceResult<bool> {
+        for session in self.graphs(caller, workspace).await?.iter().skip(1) {
+            if self.with_graph(caller, session, |graph: &Graph| graph.has(end)).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The id of a relation, which follows from its content.

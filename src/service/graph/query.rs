@@ -12,6 +12,7 @@ use serde_json::Map;
 use super::{
     checks::{check_type, check_workspace, content_of, text_of},
     filter::{GraphFilter, GraphSort, Row, Sieve},
+    handed,
     order::Member,
     seen::{self, Looked, Seen},
 };
@@ -119,8 +120,10 @@ pub struct EntityRow {
     pub kind: Arc<str>,
     /// Its id.
     pub id: Arc<str>,
-    /// What a caller wrote of it.
+    /// What a caller wrote of it, or what a save shows of it.
     pub written: Option<Arc<Entity>>,
+    /// Whether a save shows it, and no caller wrote it.
+    pub is_handed: bool,
     /// How it is named in sessions.
     pub seen: Option<Seen>,
 }
@@ -129,7 +132,10 @@ impl EntityRow {
     /// How it is known; what a caller wrote may be named, too.
     #[must_use]
     pub fn source(&self) -> GraphSource {
-        if self.written.is_some() { GraphSource::Told } else { GraphSource::Extracted }
+        match self.written.is_some() && !self.is_handed {
+            true => GraphSource::Told,
+            false => GraphSource::Extracted,
+        }
     }
 }
 
@@ -249,11 +255,19 @@ impl Service {
             return Err(seen::no_index("source"));
         }
         let (written, left, _pinned) = match source {
-            Some(GraphSource::Extracted) => (Vec::new(), 0, None),
-            _ => self.written(caller, workspace, types).await?,
+            Some(GraphSource::Extracted) => (Vec::new(), 0, Vec::new()),
+            _ => self.written(caller, workspace, types.clone()).await?,
         };
+        let is_asked = |kind: &str| types.is_empty() || types.contains(kind);
+        let handed = match source {
+            Some(GraphSource::Told) => handed::Handed::default(),
+            _ if !handed::ENTITIES.into_iter().any(is_asked) => handed::Handed::default(),
+            _ => self.handed(caller, workspace).await?,
+        };
+        let mut handed = handed.entities;
+        handed.retain(|entity| is_asked(&entity.kind));
         let (names, bytes) = looked.as_ref().map_or((0, 0), Looked::weight);
-        let bytes = bytes + sieve.weight::<EntityRow>(written.len() + names);
+        let bytes = bytes + sieve.weight::<EntityRow>(written.len() + handed.len() + names);
         let _room = self.room(&caller.scope.tenant, bytes).await?;
         let found = match &looked {
             Some(looked) => self.seen(looked, kinds, None).await?,
@@ -263,7 +277,7 @@ impl Service {
         let of: Arc<str> = workspace.into();
         let mut page = self
             .computed(&caller.scope.tenant, move || {
-                let rows = joined(written, seen::by_name(found), &of);
+                let rows = joined(written, handed, seen::by_name(found), &of);
                 query.page(&sieve, rows, left)
             })
             .await?;
@@ -281,16 +295,22 @@ impl Service {
         caller: &Caller,
         workspace: &str,
         types: HashSet<String>,
-    ) -> ServiceResult<(Vec<Arc<Entity>>, u64, Option<Pinned>)> {
-        let (session, _) = self.notebook(caller, workspace).await?;
-        let pinned = self.slot(&caller.key(&session));
+    ) -> ServiceResult<(Vec<Arc<Entity>>, u64, Vec<Pinned>)> {
         let look = |graph: &Graph| {
             let wanted = |one: &&Arc<Entity>| types.is_empty() || types.contains(&*one.kind);
             let found: Vec<Arc<Entity>> = graph.entities().filter(wanted).cloned().collect();
             (found, graph.left())
         };
-        let (found, left) = self.with_graph(caller, &session, look).await?;
-        Ok((found, left, Some(pinned)))
+        let (mut all, mut left, mut pinned) = (Vec::new(), 0, Vec::new());
+        let mut known = HashSet::new();
+        for session in self.graphs(caller, workspace).await? {
+            pinned.push(self.slot(&caller.key(&session)));
+            let (mut found, more) = self.with_graph(caller, &session, &look).await?;
+            found.retain(|one: &Arc<Entity>| known.insert((one.kind.clone(), one.id.clone())));
+            all.extend(found);
+            left += more;
+        }
+        Ok((all, left, pinned))
     }
 
     /// Adds to each row the sessions that name it.
@@ -332,14 +352,22 @@ impl Service {
             true => self.continued(caller, workspace).await?,
             false => Vec::new(),
         };
+        if handed::RELATIONS.into_iter().any(|kind| types.is_empty() || types.contains(kind)) {
+            let handed = self.handed(caller, workspace).await?;
+            shown.extend(self.handed_relations(caller, &handed));
+        }
         shown.retain(wanted);
-        let (session, _) = self.notebook(caller, workspace).await?;
-        let _pinned = self.slot(&caller.key(&session));
         let look = |graph: &Graph| {
             let found = graph.relations().filter(|one| wanted(one));
             (found.cloned().collect::<Vec<Arc<Relation>>>(), graph.left())
         };
-        let (mut found, left) = self.with_graph(caller, &session, look).await?;
+        let (mut found, mut left, mut _pinned) = (Vec::new(), 0, Vec::new());
+        for session in self.graphs(caller, workspace).await? {
+            _pinned.push(self.slot(&caller.key(&session)));
+            let (some, more) = self.with_graph(caller, &session, &look).await?;
+            found.extend(some);
+            left += more;
+        }
         let bytes = sieve.weight::<RelationRow>(found.len() + shown.len());
         let _room = self.room(&caller.scope.tenant, bytes).await?;
         self.computed(&caller.scope.tenant, move || {
@@ -435,24 +463,30 @@ impl GraphQuery {
     }
 }
 
-/// What callers wrote and what is named, the same thing once: first what is written, the oldest
-/// first, then what most sessions name.
+/// What callers wrote, what saves show and what is named, the same thing once: first what is
+/// written, the oldest first, then what the newest saves show, then what most sessions name.
 fn joined(
     mut written: Vec<Arc<Entity>>,
+    handed: Vec<Arc<Entity>>,
     mut named: HashMap<(EntityKind, String), Seen>,
     workspace: &str,
 ) -> Vec<EntityRow> {
     written.sort_by_key(|entity| entity.first);
-    let row = |entity: Arc<Entity>| {
+    let mut known: HashSet<(Arc<str>, Arc<str>)> = HashSet::new();
+    let all = written.into_iter().zip(std::iter::repeat(false));
+    let all = all.chain(handed.into_iter().zip(std::iter::repeat(true)));
+    let new = all.filter(|(entity, _)| known.insert((entity.kind.clone(), entity.id.clone())));
+    let row = |(entity, is_handed): (Arc<Entity>, bool)| {
         let name = name_of(&entity.kind, &entity.id, workspace);
         EntityRow {
             kind: Arc::clone(&entity.kind),
             id: Arc::clone(&entity.id),
             seen: name.and_then(|name| named.remove(&name)),
             written: Some(entity),
+            is_handed,
         }
     };
-    let mut rows: Vec<EntityRow> = written.into_iter().map(row).collect();
+    let mut rows: Vec<EntityRow> = new.map(row).collect();
     let mut named: Vec<((EntityKind, String), Seen)> = named.into_iter().collect();
     named.sort_by(|(one, of_one), (other, of_other)| {
         let weight = |seen: &Seen| (seen.sessions, seen.count);
@@ -462,6 +496,7 @@ fn joined(
         kind: kind.as_str().into(),
         id: name.into(),
         written: None,
+        is_handed: false,
         seen: Some(seen),
     }));
     rows

@@ -50,8 +50,8 @@ pub(super) struct Indexing {
     /// How far the store was followed; held by the task that follows it.
     since: tokio::sync::Mutex<Since>,
     turns: Mutex<Turns>,
-    /// The last turn at whose begin every change was noted.
-    noted: watch::Sender<u64>,
+    /// Sent once changes were noted, and once a part was added.
+    fed: watch::Sender<()>,
     /// Files that were found to be lost.
     lost: AtomicU64,
     options: SearchOptions,
@@ -111,7 +111,7 @@ impl Indexing {
             rota: Rota::default(),
             since: tokio::sync::Mutex::default(),
             turns: Mutex::default(),
-            noted: watch::Sender::new(0),
+            fed: watch::Sender::new(()),
         }
     }
 
@@ -180,7 +180,8 @@ impl Service {
     }
 
     /// The index of a scope, once it has enough of what was acknowledged before, or once `wait` is
-    /// over; and whether it is known what was acknowledged.
+    /// over; and whether it is known what was acknowledged. Where nothing is to be read, no other
+    /// task is waited for: it might get no processor for a while.
     pub(super) async fn caught_up(
         &self,
         scope: &Scope,
@@ -189,33 +190,41 @@ impl Service {
     ) -> (Arc<ScopeIndex>, bool) {
         let index = self.indexing.of(scope);
         index.want();
+        index.try_again(self.monotonic());
         if let Some(embedding) = &self.embedding {
             embedding.of(scope).want();
+            self.look_again();
         }
-        let mut noted = self.indexing.noted.subscribe();
-        let turn = self.look_again();
+        let mut fed = self.indexing.fed.subscribe();
+        let (mut is_noted, mut is_asked) = (false, false);
         let mut over = std::pin::pin!(tokio::time::sleep(wait));
         loop {
-            let is_noted = *noted.borrow_and_update() >= turn;
+            if !is_noted {
+                is_noted = tokio::select! {
+                    () = &mut over => return (index, false),
+                    noted = self.note_if_begun() => noted,
+                };
+            }
             if is_noted && has_enough(&index) {
                 return (index, true);
             }
+            if !std::mem::replace(&mut is_asked, true) {
+                self.look_again();
+            }
             tokio::select! {
                 () = &mut over => return (index, is_noted),
-                changed = noted.changed() => if changed.is_err() { return (index, is_noted) },
+                changed = fed.changed() => if changed.is_err() { return (index, is_noted) },
             }
         }
     }
 
-    /// Has the task look at what changed, and starts it when it does not run. Returns the turn at
-    /// whose end every change before this call is noted.
-    fn look_again(&self) -> u64 {
+    /// Has the task look at what changed, and starts it when it does not run.
+    fn look_again(&self) {
         let mut turns = self.indexing.turns.lock();
         turns.asked += 1;
         if !std::mem::replace(&mut turns.runs, true) {
             tokio::spawn(self.clone().take_turns());
         }
-        turns.asked
     }
 
     async fn take_turns(self) {
@@ -242,11 +251,11 @@ impl Service {
             self.note_changes().await?;
             let now = self.monotonic();
             self.indexing.all().iter().for_each(|index| index.try_again(now));
-            self.indexing.noted.send_modify(|noted| *noted = (*noted).max(*turn));
+            self.indexing.fed.send_replace(());
             let Some(index) = self.indexing.next() else { return Ok(()) };
             let service = self.clone();
             apart(async move { service.feed(&index).await }).await?;
-            self.indexing.noted.send_modify(|_| {});
+            self.indexing.fed.send_replace(());
             tokio::task::yield_now().await;
         }
     }
@@ -264,12 +273,16 @@ impl Service {
 
     /// Takes what was erased or redacted out of the parts in memory, before a verb answers.
     pub(super) async fn forget_indexed(&self) {
+        self.note_if_begun().await;
+    }
+
+    /// Notes every change, once the task has begun to follow the store; whether it did.
+    async fn note_if_begun(&self) -> bool {
         if *self.indexing.since.lock().await == Since::default() {
-            return;
+            return false;
         }
-        if let Err(error) = self.note_changes().await {
-            tracing::warn!(%error, "the search index is behind");
-        }
+        let noted = self.note_changes().await;
+        noted.inspect_err(|error| tracing::warn!(%error, "the search index is behind")).is_ok()
     }
 
     async fn note_changes(&self) -> ServiceResult<()> {
@@ -445,6 +458,9 @@ impl Service {
             let Some(slice) = read else { continue };
             let bytes: usize = slice.events.iter().map(|event| event.body.len()).sum();
             bytes_left = bytes_left.saturating_sub(bytes);
+            if slice.gaps.iter().any(|gap| gap.accepted_at.is_none()) {
+                index.note_damage(one.hash);
+            }
             // Positions that cannot be served are passed over.
             one.range.to = slice.covered.to.max(one.range.from.plus(1));
             slices.push((one, slice.events));

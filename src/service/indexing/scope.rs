@@ -40,6 +40,22 @@ pub struct Coverage {
     pub behind: Vec<BehindSession>,
 }
 
+impl Coverage {
+    /// Adds a session that is in the index and of which the log served nothing.
+    pub(crate) fn add_hurt(&mut self, session: SessionId, tail: Position) {
+        if let Some(known) = self.behind.iter_mut().find(|known| known.session == session) {
+            self.sessions_unreadable += u64::from(!known.is_unreadable);
+            known.is_unreadable = true;
+            return;
+        }
+        self.sessions_behind += 1;
+        self.sessions_unreadable += 1;
+        let hurt = BehindSession { session, indexed_to: tail, tail, is_unreadable: true };
+        self.behind.insert(0, hurt);
+        self.behind.truncate(NAMED_MAX);
+    }
+}
+
 /// A session that is not wholly in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BehindSession {
@@ -70,6 +86,8 @@ struct State {
     events_behind: u64,
     /// Those of them that could not be read, each with the time at which it is tried again.
     aside: HashMap<SessionHash, Duration>,
+    /// Those with damage: what the log does not serve of them may be missing.
+    damaged: BTreeSet<SessionHash>,
     /// The session that was read last: others come first.
     read_last: Option<SessionHash>,
     parts: Vec<IndexPart>,
@@ -256,12 +274,24 @@ impl ScopeIndex {
                 is_unreadable: is_aside(&hash),
             })
         });
-        Coverage {
+        let mut coverage = Coverage {
             sessions_behind: state.behind.len() as u64,
             events_behind: state.events_behind,
             sessions_unreadable: state.aside.len() as u64,
             behind: named.take(NAMED_MAX).collect(),
+        };
+        for hash in state.damaged.iter().filter(|hash| !state.aside.contains_key(*hash)) {
+            let session = state.sessions.get(hash).filter(|session| session.is_alive());
+            session.into_iter().for_each(|session| {
+                coverage.add_hurt(session.key.session.clone(), session.tail);
+            });
         }
+        coverage
+    }
+
+    /// Notes that a session has gaps, which were passed over.
+    pub(super) fn note_damage(&self, hash: SessionHash) {
+        self.state().damaged.insert(hash);
     }
 
     /// How many passages there are, and parts.
@@ -352,7 +382,7 @@ impl ScopeIndex {
     pub(crate) fn note(&self, moved: Moved) {
         let mut state = self.state();
         let Moved { key, hash, base, parent, tail, created_at, .. } = moved;
-        let Moved { rewritten, workspace, is_archived, survival, .. } = moved;
+        let Moved { rewritten, workspace, is_archived, survival, is_damaged, .. } = moved;
         if !state.sessions.contains_key(&hash) {
             let indexed_to = state.take_held(hash, base, rewritten);
             let new = Followed {
@@ -374,6 +404,11 @@ impl ScopeIndex {
             }
         }
         state.aside.remove(&hash);
+        if is_damaged && survival == Survival::Alive {
+            state.damaged.insert(hash);
+        } else {
+            state.damaged.remove(&hash);
+        }
         let is_rewritten =
             state.sessions.get(&hash).is_some_and(|session| session.rewritten != rewritten);
         state.change(hash, |session| {

@@ -2,7 +2,9 @@
 //! was used last, and what it says to callers. It must not decide whether a record may be there.
 
 use crate::{
-    event::{Fence, Lsn, Position, Range, SessionHash, SessionId, SessionKey, Timestamp},
+    event::{
+        Fence, Lsn, Position, Range, SessionHash, SessionId, SessionKey, Timestamp, WORKSPACE_MOVED,
+    },
     log::{
         Chain, Change, Control, Create, Damage, Ending, Entry, Lineage, Loss, Redaction, Stage,
         Work,
@@ -68,6 +70,9 @@ impl Entry {
                 Some(value) => self.metadata.insert(name.clone(), value.clone()),
                 None => self.metadata.remove(name),
             };
+        }
+        if let Some(Some(name)) = change.metadata.get(WORKSPACE_MOVED) {
+            self.workspace = Some(name.clone());
         }
         match change.archive {
             Some(true) => drop(self.archived_at.get_or_insert(at.0)),

@@ -1,13 +1,18 @@
 //! Arguments of tools: read into their types, and values in them. One that does not fit is refused
 //! by its name. It must not know a tool.
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::{
     event::Point,
     service::{ServiceError, ServiceResult},
-    wire::tools::camel_name,
+    wire::{
+        fitted::{Misfit, fitted},
+        schema,
+        tools::camel_name,
+    },
 };
 
 /// What a refusal of arguments advises.
@@ -45,16 +50,32 @@ pub fn renamed(mut error: ServiceError) -> ServiceError {
     error
 }
 
-/// The arguments, or which of them does not fit.
-pub(super) fn read<T: DeserializeOwned>(arguments: Value) -> ServiceResult<T> {
-    let arguments = if arguments.is_null() { Value::Object(Map::new()) } else { arguments };
-    let error = match T::deserialize(&arguments) {
+/// The arguments in the form that their schema asks for, or which of them does not fit.
+pub(super) fn read<T: DeserializeOwned + JsonSchema>(arguments: &str) -> ServiceResult<T> {
+    let arguments = if arguments == "null" { "{}" } else { arguments };
+    match serde_json::from_str(arguments) {
+        Ok(parsed) => Ok(parsed),
+        Err(_) => {
+            let schema = Value::Object(schema::input::<T>());
+            judged(&fitted(arguments, &schema).map_err(refused)?)
+        }
+    }
+}
+
+/// The refusal of an argument of another form.
+pub(super) fn refused(misfit: Misfit) -> ServiceError {
+    ServiceError::invalid(&misfit.field, misfit.problem).action(LOOK)
+}
+
+/// The arguments, or which of them does not fit for another reason than its form.
+pub(super) fn judged<T: DeserializeOwned>(arguments: &str) -> ServiceResult<T> {
+    let error = match serde_json::from_str(arguments) {
         Ok(parsed) => return Ok(parsed),
-        Err(error) => error.to_string(),
+        Err(error) => said(&error),
     };
-    let Value::Object(members) = &arguments else {
-        return Err(ServiceError::invalid("arguments", "an object is expected"));
-    };
+    let members: Map<String, Value> = serde_json::from_str(arguments)
+        .map_err(|_| ServiceError::invalid("arguments", &error).action(LOOK))?;
+    let members = &members;
     let missing = || error.strip_prefix("missing field `")?.split('`').next();
     if let Some(name) = missing().filter(|name| is_lacking::<T>(members, name)) {
         return Err(ServiceError::invalid(name, "it is missing").action(LOOK));
@@ -64,7 +85,7 @@ pub(super) fn read<T: DeserializeOwned>(arguments: Value) -> ServiceResult<T> {
         let mut without = members.clone();
         // In their order: the complaint is about the first that does not fit.
         without.shift_remove(*name);
-        !matches!(T::deserialize(&Value::Object(without)), Err(other) if other.to_string() == error)
+        !matches!(complaint::<T>(without), Some(other) if other == error)
     });
     let field = culprit.map_or("arguments", String::as_str);
     Err(ServiceError::invalid(field, &error).action(LOOK))
@@ -74,6 +95,17 @@ pub(super) fn read<T: DeserializeOwned>(arguments: Value) -> ServiceResult<T> {
 fn is_lacking<T: DeserializeOwned>(members: &Map<String, Value>, name: &str) -> bool {
     let mut with = members.clone();
     let lacking = with.insert(name.to_owned(), Value::Null).is_none();
-    let complaint = T::deserialize(&Value::Object(with)).err().map(|error| error.to_string());
-    lacking && !complaint.is_some_and(|error| error.starts_with("unknown field"))
+    lacking && !complaint::<T>(with).is_some_and(|error| error.starts_with("unknown field"))
+}
+
+/// The complaint about these arguments.
+fn complaint<T: DeserializeOwned>(members: Map<String, Value>) -> Option<String> {
+    let text = Value::Object(members).to_string();
+    serde_json::from_str::<T>(&text).err().map(|error| said(&error))
+}
+
+/// The problem alone: a place in a text that the caller did not write is of no use.
+fn said(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    said.split(" at line ").next().unwrap_or_default().to_owned()
 }

@@ -17,7 +17,9 @@ use crate::{
     service::{ServiceError, ServiceResult},
     verbs::{Asks, Need, PathParams, Serve, Verb, VerbCall, keyed},
     wire::{
-        NOTICE, TRUST, schema,
+        NOTICE, TRUST,
+        fitted::fitted,
+        schema,
         tools::{answer::bound_by, camel_name},
     },
 };
@@ -111,10 +113,15 @@ pub(super) fn output<V: Verb>() -> Map<String, Value> {
 /// Carries the verb out.
 pub(super) fn serve<V: Serve>(
     call: ToolCall<'_>,
-    given: Value,
+    given: String,
 ) -> BoxFuture<'_, ServiceResult<String>> {
     Box::pin(async move {
-        let mut given: Map<String, Value> = arguments::read(given)?;
+        let fitted = fitted(&given, &Value::Object(input::<V>()));
+        let text = fitted.as_ref().map_or(&*given, |fitted| fitted);
+        // What is of another form may fit all the same: a point is a text or a number.
+        let misfit = fitted.as_ref().err().cloned();
+        let misfit = |error| misfit.clone().map_or_else(|| renamed(error), arguments::refused);
+        let mut given: Map<String, Value> = arguments::judged(text).map_err(misfit)?;
         let ToolCall { service, owner, who, via, .. } = call;
         let caller = call.holding(taken(&mut given, FENCE)?);
         let mut bound = None;
@@ -138,11 +145,11 @@ pub(super) fn serve<V: Serve>(
         let session = bound.iter().map(|(session, _)| ("session".to_owned(), session.to_string()));
         let params: Vec<(String, String)> = params.chain(session).collect();
         let params = V::Params::read(&params).map_err(renamed)?;
-        let query = arguments::read(Value::Object(query)).map_err(renamed)?;
+        let query = arguments::judged(&Value::Object(query).to_string()).map_err(misfit)?;
         let body = match V::ASKS {
             Asks::Nothing => serde_json::from_str("null").expect("the body of such a verb is ()"),
             Asks::Maybe(_) | Asks::Body(_) => {
-                arguments::read(Value::Object(body)).map_err(renamed)?
+                arguments::judged(&Value::Object(body).to_string()).map_err(misfit)?
             }
         };
         let key = V::KEY.and(call.key).cloned();

@@ -5,12 +5,12 @@ mod arguments;
 mod derived;
 mod way_out;
 
-use std::{future::Future, sync::LazyLock};
+use std::{borrow::Cow, future::Future, sync::LazyLock};
 
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use self::way_out::RefusedCall;
 pub use self::{
@@ -110,7 +110,7 @@ pub struct Tool {
 }
 
 /// Carries out a call with these arguments and returns the answer as JSON text.
-pub(super) type ServeFn = for<'a> fn(ToolCall<'a>, Value) -> BoxFuture<'a, ServiceResult<String>>;
+pub(super) type ServeFn = for<'a> fn(ToolCall<'a>, String) -> BoxFuture<'a, ServiceResult<String>>;
 
 /// Arguments of a tool that are not the parameters of a verb, and how the tool is carried out.
 pub trait ServeTool: DeserializeOwned + JsonSchema + Send + 'static {
@@ -196,7 +196,7 @@ impl Tool {
     pub fn serve<'a>(
         &self,
         call: ToolCall<'a>,
-        arguments: Value,
+        arguments: String,
     ) -> BoxFuture<'a, ServiceResult<String>> {
         (self.carry_out)(call, arguments)
     }
@@ -227,9 +227,9 @@ impl Tool {
     }
 }
 
-fn serve<T: ServeTool>(call: ToolCall<'_>, given: Value) -> BoxFuture<'_, ServiceResult<String>> {
+fn serve<T: ServeTool>(call: ToolCall<'_>, given: String) -> BoxFuture<'_, ServiceResult<String>> {
     Box::pin(async move {
-        let asked: T = arguments::read(given).map_err(T::misfit)?;
+        let asked: T = arguments::read(&given).map_err(T::misfit)?;
         let answer = asked.serve_tool(call).await?;
         Ok(serde_json::to_string(&answer).expect("a tool's answer is JSON"))
     })
@@ -303,6 +303,40 @@ pub fn carries(request: &[u8]) -> bool {
     called.is_ok_and(|request| tool(&request.params.name).is_some_and(|tool| tool.carries))
 }
 
+/// The one argument of a request from [`with_text`]: the text of those that were sent.
+pub const TEXT: &str = "sessionlog/arguments";
+
+/// A request of MCP that calls a tool of ours, with the arguments as one text: a library that reads
+/// them would change numbers that no double holds. `None` of any other message.
+#[must_use]
+pub fn with_text(request: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Request<'a> {
+        method: Cow<'a, str>,
+        #[serde(borrow)]
+        params: Params<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Params<'a> {
+        name: Cow<'a, str>,
+        #[serde(borrow)]
+        arguments: &'a RawValue,
+    }
+    let Request { method, params } = serde_json::from_str(request).ok()?;
+    let arguments = params.arguments.get();
+    // A model may send the object as text.
+    let inside = serde_json::from_str::<String>(arguments).ok();
+    let text = inside.as_deref().unwrap_or(arguments);
+    let is_object = text.trim_start().starts_with('{');
+    if method != "tools/call" || !is_object || tool(&params.name).is_none() {
+        return None;
+    }
+    let at = arguments.as_ptr().addr().checked_sub(request.as_ptr().addr())?;
+    let (before, rest) = request.split_at_checked(at)?;
+    let after = rest.strip_prefix(arguments)?;
+    Some(format!("{before}{}{after}", json!({ TEXT: text })))
+}
+
 /// A call of a tool: who makes it, and what carries it out.
 #[derive(Clone, Copy)]
 pub struct ToolCall<'a> {
@@ -336,12 +370,12 @@ impl ToolCall<'_> {
     }
 }
 
-/// Calls a tool and returns its answer as JSON text.
+/// Calls a tool with arguments as JSON text and returns its answer as such.
 ///
 /// # Errors
 /// `forbidden`; `invalid_request` naming the argument, and those of the verb; with the call to make
 /// next where there is one.
-pub async fn call(call: ToolCall<'_>, name: &str, arguments: Value) -> ServiceResult<String> {
+pub async fn call(call: ToolCall<'_>, name: &str, arguments: String) -> ServiceResult<String> {
     let tool = tool(name).ok_or_else(|| {
         ServiceError::invalid("name", format!("there is no tool {name:?}"))
             .action("list the tools for their names")
@@ -353,7 +387,7 @@ pub async fn call(call: ToolCall<'_>, name: &str, arguments: Value) -> ServiceRe
         }
         return Err(lacking.into());
     }
-    let asked = RefusedCall::of(name, &arguments);
+    let asked = RefusedCall::of(name, &serde_json::from_str(&arguments).unwrap_or_default());
     let key =
         call.key.map(|key| if tool.plain_key { key.clone() } else { keyed(key, name, &arguments) });
     let call = ToolCall { key: key.as_ref(), ..call };
@@ -375,10 +409,11 @@ pub async fn call(call: ToolCall<'_>, name: &str, arguments: Value) -> ServiceRe
 
 /// Carries out a call that goes into the audit log, as HTTP does it: to its end though its client
 /// leaves, and written down before it is answered.
-async fn audited(call: ToolCall<'_>, tool: &'static Tool, given: Value) -> ServiceResult<String> {
+async fn audited(call: ToolCall<'_>, tool: &'static Tool, given: String) -> ServiceResult<String> {
     let (service, owner, caller) = (call.service.clone(), call.owner.clone(), call.caller.clone());
     let (who, via, key) = (call.who.clone(), call.via.clone(), call.key.cloned());
-    let session = given.get("sessionId").and_then(Value::as_str).map(str::to_owned);
+    let asked: Value = serde_json::from_str(&given).unwrap_or_default();
+    let session = asked.get("sessionId").and_then(Value::as_str).map(str::to_owned);
     let carried_out = tokio::spawn(async move {
         let (service, owner, caller, who, via) = (&service, &owner, &caller, &who, &via);
         let call = ToolCall { service, owner, caller, who, via, key: key.as_ref() };
@@ -407,7 +442,7 @@ async fn audit(
 /// The key of a call of a tool: a call with other arguments is another one. `continue_session`
 /// stores events and has a digest all the same, in the id of its checkpoint: it cannot be guessed
 /// without the key, which is not stored with it.
-fn keyed(key: &BatchKey, name: &str, arguments: &Value) -> BatchKey {
+fn keyed(key: &BatchKey, name: &str, arguments: &str) -> BatchKey {
     let asked = ("tool", name, arguments);
     key.clone().of_call(|to| serde_json::to_writer(to, &asked)).expect("a call is JSON")
 }

@@ -19,8 +19,6 @@ pub use take::{bare_body, event, events};
 pub(super) use write::write_number;
 pub use write::{event_and, event_text, write_event, write_event_line};
 
-use std::borrow::Cow;
-
 use members::{is_json, is_within, unescaped};
 
 use crate::{
@@ -30,6 +28,8 @@ use crate::{
     },
     service::{Code, ServiceError, ServiceResult},
 };
+
+pub use crate::event::json::paired;
 
 /// Members that belong to the store, not to the body.
 pub const RESERVED: [&str; 6] = ["id", "type", "position", "processed_at", "created_at", "origin"];
@@ -110,39 +110,6 @@ pub fn shown(text: &[u8]) -> serde_json::Result<serde_json::Value> {
         (Err(_), Ok(text)) => serde_json::from_str(&paired(text)),
         (read, _) => read,
     }
-}
-
-/// A JSON text, or what is between the quotes of a string, with U+FFFD for each lone half of a
-/// surrogate pair.
-#[must_use]
-pub fn paired(inside: &str) -> Cow<'_, str> {
-    let unit = |text: &str| {
-        let digits = text.strip_prefix("\\u")?.get(..4)?;
-        u16::from_str_radix(digits, 16).ok()
-    };
-    let mut out = String::new();
-    let (mut done, mut at) = (0, 0);
-    while let Some(next) = inside.get(at..).and_then(|rest| rest.find('\\')) {
-        at += next;
-        let rest = inside.get(at..).unwrap_or_default();
-        let low = rest.get(6..).and_then(unit);
-        at += match unit(rest) {
-            Some(0xD800..=0xDBFF) if matches!(low, Some(0xDC00..=0xDFFF)) => 12,
-            Some(0xD800..=0xDFFF) => {
-                out.push_str(inside.get(done..at).unwrap_or_default());
-                out.push('\u{fffd}');
-                done = at + 6;
-                6
-            }
-            // The backslash and the character it escapes.
-            _ => 1 + rest.chars().nth(1).map_or(0, char::len_utf8),
-        };
-    }
-    if done == 0 {
-        return Cow::Borrowed(inside);
-    }
-    out.push_str(inside.get(done..).unwrap_or_default());
-    Cow::Owned(out)
 }
 
 /// How many values a text has, when a tree of it may be built.

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     event::SessionId,
     harness::{OutcomesView, Overview},
-    service::{BoundBy, ListPage, Recovered, StepAnswer},
+    service::{BoundBy, Found, ListPage, Recovered, StepAnswer},
     wire::views::{PlanOut, WordOut, left_out},
 };
 
@@ -42,7 +42,8 @@ pub(crate) struct ResearchAnswer {
     response_mode: &'static str,
     /// How the session was found: argument, started, connection, directory or new.
     bound_by: &'static str,
-    /// The session this one continues with another goal; with the step that begins it.
+    /// The session this one continues: with the step that begins another goal, and where nothing
+    /// was done in it yet: then all that is shown is of that one.
     #[serde(skip_serializing_if = "none")]
     continues: Option<String>,
     #[serde(skip_serializing_if = "none")]
@@ -261,8 +262,10 @@ impl ResearchAnswer {
     }
 
     /// What a reader gets back.
-    pub(crate) fn of_recovered(session: &SessionId, by: BoundBy, recovered: Recovered) -> Self {
-        match recovered {
+    pub(crate) fn of_recovered(found: Found) -> Self {
+        let Found { session, by, continues, recovered } = found;
+        let session = &session;
+        let made = match recovered {
             Recovered::Overview(view) => Self::new(session, by, "summary").overview(*view, false),
             Recovered::Step(step, next) => {
                 let mut made = Self::new(session, by, "step");
@@ -293,6 +296,7 @@ impl ResearchAnswer {
                 made.truncated = found.truncated;
                 made
             }
-        }
+        };
+        Self { continues: continues.map(|session| session.to_string()), ..made }
     }
 }

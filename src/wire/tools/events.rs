@@ -3,14 +3,14 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{NOTICE, TRUST, answer::bound_by};
 use crate::{
     event::{Event, SessionId, json as bounded},
     harness::fit,
     service::{BoundBy, Emitted, EventSlice},
-    wire::{convert, json as text},
+    wire::{answer::notices, convert, json as text},
 };
 
 /// Bytes of an answer when the caller does not say, and at most.
@@ -27,7 +27,8 @@ pub(crate) struct EmitEvent {
     /// Left out: the bound session.
     pub(crate) session_id: Option<String>,
     /// {"type": "domain.action", "id"?: "...", ...body}
-    pub(crate) event: Map<String, Value>,
+    #[schemars(with = "Map<String, Value>")]
+    pub(crate) event: Box<RawValue>,
     /// Append only if the event gets this position.
     pub(crate) if_position: Option<u64>,
     /// Token of the lease, when the session has one.
@@ -46,6 +47,9 @@ pub(crate) struct EmitAnswer {
     repeated: bool,
     /// Chain value after the event.
     chain: String,
+    /// What to know of the event, such as that no view shows its type.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notices: Vec<String>,
 }
 
 impl EmitAnswer {
@@ -59,6 +63,7 @@ impl EmitAnswer {
             next_position: emitted.next_position.0,
             repeated: emitted.repeated,
             chain: convert::hex(&emitted.receipt.chain),
+            notices: notices(&emitted.events),
         }
     }
 }
@@ -113,7 +118,8 @@ pub(crate) struct EventsAnswer {
     session_id: String,
     bound_by: &'static str,
     /// Events as HTTP returns them; one too large for the answer has a preview instead of its body.
-    events: Vec<Map<String, Value>>,
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    events: Vec<Box<RawValue>>,
     /// Where to continue: the next from, or with order desc the next to.
     next_position: u64,
     /// The position the next event of the session will get.
@@ -164,18 +170,18 @@ impl EventsAnswer {
     }
 }
 
-/// The event as HTTP returns it, and its bytes; `None` when it has a number that no double holds,
-/// or too many values for a tree.
-fn whole(event: &Event) -> Option<(Map<String, Value>, usize)> {
+/// The event as HTTP returns it, and its bytes; `None` when it has a number that no double holds at
+/// all, or too many values for a tree.
+fn whole(event: &Event) -> Option<(Box<RawValue>, usize)> {
     let text = text::event_text(event);
-    let members: Map<String, Value> = serde_json::from_str(bounded::tree(&text)?).ok()?;
-    // What is sent is the tree written out again, which may be longer than the text was.
-    let bytes = serde_json::to_string(&members).ok()?.len();
-    Some((members, bytes + 1))
+    text::shown(bounded::tree(&text)?.as_bytes()).ok()?;
+    let text = RawValue::from_string(text::paired(&text).into_owned()).ok()?;
+    let bytes = text.get().len();
+    Some((text, bytes + 1))
 }
 
 /// The reserved members, and the beginning of the body as text.
-fn preview(event: &Event, bytes_max: usize) -> (Map<String, Value>, usize) {
+fn preview(event: &Event, bytes_max: usize) -> (Box<RawValue>, usize) {
     let body = String::from_utf8_lossy(&event.body);
     let beginning = fit(&body, bytes_max).text;
     let mut members = Map::new();
@@ -187,5 +193,6 @@ fn preview(event: &Event, bytes_max: usize) -> (Map<String, Value>, usize) {
     members.insert("truncated".to_owned(), json!(true));
     members.insert("body_bytes".to_owned(), json!(event.body.len()));
     members.insert("preview".to_owned(), json!(beginning));
-    (members, bytes_max + HEAD_BYTES)
+    let text = serde_json::value::to_raw_value(&members).expect("members are JSON");
+    (text, bytes_max + HEAD_BYTES)
 }

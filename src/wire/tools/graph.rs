@@ -82,6 +82,22 @@ impl CreateRelationship {
     }
 }
 
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RemoveFromGraph {
+    /// Type of the entity; left out: a relation is removed.
+    #[serde(rename = "type")]
+    pub(crate) kind: Option<String>,
+    /// Id of the entity, or of the relation.
+    pub(crate) id: String,
+    /// Left out: the workspace of the bound session, else of your directory.
+    #[serde(alias = "workspaceId")]
+    pub(crate) workspace: Option<String>,
+    /// Token of the lease, when the session has one.
+    #[serde(rename = "fencingToken")]
+    pub(crate) fencing_token: Option<u64>,
+}
+
 /// What was written.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     event::{SessionId, Timestamp},
-    service::{ChainLink, Past},
+    projection::{Level, usage::Report},
+    service::{ChainLink, Past, UsageView},
     wire::handoff::{NewFile, NewItem, RestoreRequest, SaveRequest},
 };
 
@@ -155,13 +156,40 @@ pub(crate) struct SessionDetails {
     /// Position at which it was saved last.
     #[serde(skip_serializing_if = "none")]
     saved_at: Option<u64>,
+    /// How full its model's context is, where that is reported.
+    #[serde(skip_serializing_if = "none")]
+    context_usage: Option<ContextUsage>,
     trust: &'static str,
     notice: &'static str,
 }
 
+/// How full a model's context is.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ContextUsage {
+    /// Tokens in it after the last request that was reported.
+    tokens: u64,
+    /// Tokens that it takes; 0: not known.
+    limit: u64,
+    /// Tokens from which on it should be made smaller.
+    threshold: u64,
+    /// Tokens below the limit that stay free.
+    margin: u64,
+    /// none, threshold or limit.
+    level: String,
+}
+
 impl SessionDetails {
-    pub(crate) fn of(link: &ChainLink, past: Past, tokens: Option<u64>) -> Self {
+    pub(crate) fn of(link: &ChainLink, past: Past, tokens: Option<u64>, usage: &UsageView) -> Self {
         let info = &link.info;
+        let monitor = usage.monitor;
+        let of_report = |report: Report| ContextUsage {
+            tokens: report.tokens,
+            limit: monitor.limit,
+            threshold: monitor.threshold(),
+            margin: monitor.margin,
+            level: usage.level.map_or("none", Level::as_str).to_owned(),
+        };
         Self {
             session_id: info.key.session.to_string(),
             title: info.title.clone(),
@@ -175,6 +203,7 @@ impl SessionDetails {
             continues: link.continues.as_ref().map(|(session, _)| session.to_string()),
             continued_by: link.continued_by.iter().map(ToString::to_string).collect(),
             saved_at: link.saved_at.map(|at| at.0),
+            context_usage: usage.usage.latest.map(of_report),
             trust: TRUST,
             notice: NOTICE,
         }

@@ -61,6 +61,9 @@ pub(crate) struct SessionOut {
     updated_at: String,
     /// How many events it has.
     events: u64,
+    /// Ranges of it that cannot be read.
+    #[serde(skip_serializing_if = "is_zero")]
+    damaged: usize,
 }
 
 /// Sessions written to last.
@@ -90,6 +93,9 @@ pub(crate) struct PastOut {
     updated_at: String,
     #[serde(skip_serializing_if = "none")]
     workspace: Option<String>,
+    /// Ranges of it that cannot be read.
+    #[serde(skip_serializing_if = "is_zero")]
+    damaged: usize,
 }
 
 impl From<Past> for PastOut {
@@ -105,6 +111,7 @@ impl From<Past> for PastOut {
             created_at: time(past.info.created_at),
             updated_at: time(past.info.updated_at),
             workspace: workspace.map(|text| fit(text, NAME_BYTES_MAX).text),
+            damaged: damaged(&past.info),
         }
     }
 }
@@ -123,6 +130,16 @@ impl From<&SessionInfo> for SessionOut {
             created_at: time(info.created_at),
             updated_at: time(info.updated_at),
             events: info.tail.0,
+            damaged: damaged(info),
         }
     }
+}
+
+/// Damaged ranges whose loss was not accepted.
+fn damaged(info: &SessionInfo) -> usize {
+    info.damage.iter().filter(|gap| gap.accepted_at.is_none()).count()
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }

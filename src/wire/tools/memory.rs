@@ -73,6 +73,9 @@ pub(crate) struct PagedOut {
 pub(crate) struct ContinueAnswer {
     session_id: String,
     bound_by: &'static str,
+    /// The session that is shown: this one continues it, and nothing was done in it yet.
+    #[serde(skip_serializing_if = "none")]
+    continues: Option<String>,
     #[serde(flatten)]
     view: Continuing,
     tokens_max: u64,
@@ -92,6 +95,7 @@ impl ContinueAnswer {
         Self {
             session_id: continued.session.to_string(),
             bound_by: bound_by(continued.bound_by),
+            continues: continued.continues.map(|session| session.to_string()),
             tokens_max: continued.continuation.tokens_max as u64,
             checkpoint: continued.checkpoint,
             view: continued.continuation.into(),

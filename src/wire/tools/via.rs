@@ -12,6 +12,8 @@ use crate::{
 
 /// The session the caller was started for.
 pub const SESSION: &str = "sessionlog-session";
+/// Names of the processes that the caller is a tool of, the nearest first, with commas.
+pub const PROCESS: &str = "sessionlog-process";
 /// Name of the caller's connection.
 pub const CONNECTION: &str = "sessionlog-connection";
 /// The session its front end remembers of that connection: an id, `-` after a fresh start, `-` and
@@ -22,6 +24,9 @@ pub const DIRECTORY: &str = "sessionlog-directory";
 /// The root of the repository that contains the directory, percent-encoded.
 pub const ROOT: &str = "sessionlog-root";
 
+/// Processes of a caller, and characters of each one's name.
+const PROCESSES_MAX: usize = 8;
+const PROCESS_CHARS_MAX: usize = 64;
 /// Characters of a connection's name.
 const CONNECTION_CHARS_MAX: usize = 128;
 /// ASCII characters that a header cannot hold.
@@ -49,7 +54,16 @@ pub fn read(header: impl Fn(&str) -> Option<String>) -> ServiceResult<Via> {
         let session = (!text.is_empty()).then(|| id(REMEMBERED, text)).transpose()?;
         Ok::<_, ServiceError>(Remembered { session, fresh })
     });
+    let process: Vec<String> = header(PROCESS)
+        .map(|text| text.split(',').map(|name| name.trim().to_owned()).collect())
+        .unwrap_or_default();
+    let is_name = |name: &String| !name.is_empty() && name.len() <= PROCESS_CHARS_MAX;
+    if process.len() > PROCESSES_MAX || !process.iter().all(is_name) {
+        let problem = format!("at most {PROCESSES_MAX} names of 1 to {PROCESS_CHARS_MAX} bytes");
+        return Err(ServiceError::invalid(PROCESS, problem));
+    }
     Ok(Via {
+        process,
         session: header(SESSION).map(|text| id(SESSION, &text)).transpose()?,
         connection,
         remembered: remembered.transpose()?,
@@ -71,6 +85,7 @@ pub fn write(via: &Via) -> Vec<(&'static str, String)> {
     let root = via.root.as_deref().map(encoded);
     [
         (SESSION, session),
+        (PROCESS, Some(via.process.join(",")).filter(|names| !names.is_empty())),
         (CONNECTION, via.connection.clone()),
         (REMEMBERED, remembered.filter(|text| !text.is_empty())),
         (DIRECTORY, directory),

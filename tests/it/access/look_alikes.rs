@@ -26,9 +26,9 @@ const WORKSPACES: [(&str, &str); 7] = [
     ("/proj/./bank", "saffron"),
 ];
 
-/// Every operation of the published description that takes a workspace, but for the one that makes
-/// a session in it: method, path, body.
-const OPERATIONS: [(&str, &str, &str, &str); 15] = [
+/// Every operation of the published description that takes a workspace, but for those that make a
+/// session in it or name a relation by its id: method, path, body.
+const OPERATIONS: [(&str, &str, &str, &str); 16] = [
     ("listSessions", "GET", "/v1/sessions?workspace={w}", ""),
     ("getHistory", "GET", "/v1/history?workspace={w}", ""),
     ("search", "GET", "/v1/search?q=ledger&workspace={w}", ""),
@@ -54,10 +54,11 @@ const OPERATIONS: [(&str, &str, &str, &str); 15] = [
         "/v1/workspaces/{w}/relationships",
         r#"{"type": "CONCERNS", "from_id": "s-{word}", "to_id": "{word}"}"#,
     ),
+    ("removeEntity", "DELETE", "/v1/workspaces/{w}/entities/note/{word}", ""),
 ];
 
 /// Every tool that takes a workspace, and its arguments.
-const TOOLS: [(&str, &str); 12] = [
+const TOOLS: [(&str, &str); 13] = [
     ("list_sessions", r#"{"workspace": "{n}"}"#),
     ("review_history", r#"{"workspace": "{n}"}"#),
     ("memory_search", r#"{"query": "ledger", "limit": 100, "workspace": "{n}"}"#),
@@ -78,6 +79,7 @@ const TOOLS: [(&str, &str); 12] = [
         "create_relationship",
         r#"{"type": "CONCERNS", "from_id": "s-{word}", "to_id": "{word}", "workspace": "{n}"}"#,
     ),
+    ("remove_from_graph", r#"{"type": "note", "id": "{word}", "workspace": "{n}"}"#),
     ("save_session", r#"{"workspaceId": "{n}"}"#),
 ];
 
@@ -120,6 +122,8 @@ async fn settle(house: &House) {
         ]});
         let path = format!("/v1/sessions/s-{word}/events");
         assert_eq!(house.post(&path, &events).await.status, 200);
+        let note = format!("/v1/workspaces/{}/entities/note/{word}", escaped(name));
+        assert_eq!(call(house, "PUT", &note, "{}").await.0, 200);
         for (operation, method, path, body) in OPERATIONS.iter().skip(11) {
             let (path, body) = (of(path, (name, word)), of(body, (name, word)));
             let sent = call(house, method, &path, &body).await;
@@ -289,7 +293,7 @@ fn every_published_verb_and_tool_with_a_workspace_is_asked() {
     }
     operations.sort_unstable();
     let mut asked: Vec<&str> = OPERATIONS.iter().map(|(id, ..)| *id).collect();
-    asked.push("createSession");
+    asked.extend(["createSession", "removeRelationship"]);
     asked.sort_unstable();
     assert_eq!(operations, asked);
     let published: Value =

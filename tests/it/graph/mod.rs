@@ -1,6 +1,8 @@
 //! The graph of a workspace: entities and relations over HTTP, by tools and on the command line.
 
 mod named;
+mod removed;
+mod saved;
 
 use std::fmt::Write as _;
 

@@ -91,3 +91,13 @@ fn an_extractor_that_is_no_command_is_refused_by_the_name_of_the_setting() {
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.err.contains("extractors"), "{refused:?}");
 }
+
+#[test]
+fn a_server_that_accepts_and_never_answers_is_left_out_after_a_second() {
+    let place = Place::new();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/mcp", silent.local_addr().unwrap());
+    let answer = saved(&place, &address, "Ada wrote left-pad");
+    let notice = answer["notices"][0].as_str().unwrap();
+    assert!(notice.ends_with("is left out: no answer within 1 s"), "{notice}");
+}

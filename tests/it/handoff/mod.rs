@@ -3,8 +3,11 @@
 
 mod chosen;
 mod clients;
+mod damaged;
 mod doors;
 mod extractors;
+mod moved;
+mod paths;
 
 use std::time::Duration;
 
@@ -208,17 +211,82 @@ async fn a_call_without_content_is_enough_because_the_log_has_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn content_without_a_session_begins_one() {
+async fn content_without_a_session_is_saved_with_the_latest_work_or_begins_one() {
+    over_every_engine(async |house| {
+        let content = json!({"conversation_context": "We chose Postgres 16 for the ledger."});
+        let saved = ok(house, "/save", content.clone()).await;
+        assert_eq!(saved["is_new"], true, "there is no work: {saved}");
+        let first = saved["session_id"].clone();
+        let found = ok(house, "/restore", json!({"create": false})).await;
+        assert_eq!(found["continues"], first);
+
+        house.clock.advance(Duration::from_secs(60));
+        session(house, "one", "/work/bank").await;
+        append(house, "one", json!(work())).await;
+        let headers = [("content-type", "application/json"), ("Idempotency-Key", "save-1")];
+        let save = async || {
+            let body = Some(content.to_string().into_bytes());
+            house.call("POST", &format!("{BANK}/save"), &headers, body).await.json()
+        };
+        let saved = save().await;
+        assert_eq!((&saved["is_new"], &saved["session_id"]), (&json!(false), &json!("one")));
+        let found = ok(house, "/restore", json!({"create": false})).await;
+        assert_eq!(found["continues"], "one", "{found}");
+        let given = given(&found);
+        for words in ["We chose Postgres 16", "money of the shop", "test_tax"] {
+            assert!(given.contains(words), "{words}: {found}");
+        }
+        // A retry saves what its first call did, whatever was written since.
+        house.clock.advance(Duration::from_secs(60));
+        session(house, "two", "/work/bank").await;
+        append(house, "two", json!([said("Paint the door")])).await;
+        let again = save().await;
+        assert_eq!((&again["session_id"], &again["position"]), (&json!("one"), &saved["position"]));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_changes_nothing_leaves_the_order_of_sessions_alone() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         append(house, "one", json!(work())).await;
-        let content = json!({"conversation_context": "We chose Postgres 16 for the ledger."});
-        let saved = ok(house, "/save", content).await;
-        assert_eq!(saved["is_new"], true, "{saved}");
-        assert_ne!(saved["session_id"], "one");
-        let found = ok(house, "/restore", json!({})).await;
-        assert_eq!(found["continues"], saved["session_id"]);
-        assert!(given(&found).contains("We chose Postgres 16"), "{found}");
+        house.clock.advance(Duration::from_secs(60));
+        session(house, "two", "/work/bank").await;
+        append(house, "two", json!([said("Paint the door of the shop green")])).await;
+        let of = async |id: &str| house.get(&format!("/v1/sessions/{id}")).await.json();
+        let call = async |method: &str, path: &str, body: &Value| {
+            let json = [("content-type", "application/json")];
+            let body = Some(body).filter(|body| !body.is_null()).map(ToString::to_string);
+            let path = format!("/v1/sessions/one{path}");
+            house.call(method, &path, &json, body.map(String::into_bytes)).await
+        };
+        let named = json!({"title": "Bank", "metadata": {"ward": "north"}});
+        house.post("/v1/sessions/one", &named).await;
+        append(house, "two", json!([answered("It is green.")])).await;
+        let before = of("one").await;
+        house.clock.advance(Duration::from_secs(60));
+        for (method, path, body) in [
+            ("POST", "/restore", json!(null)),
+            ("DELETE", "/hold", json!(null)),
+            ("POST", "/unarchive", json!(null)),
+            ("POST", "", named.clone()),
+            ("POST", "", json!({"metadata": {"nothing": null}})),
+        ] {
+            let answer = call(method, path, &body).await;
+            assert_eq!(answer.status, 200, "{method} {path}: {}", answer.text);
+            let after = of("one").await;
+            assert_eq!(after["updated_at"], before["updated_at"], "{method} {path}");
+        }
+        let held = call("PUT", "/hold", &Value::Null).await.json();
+        house.clock.advance(Duration::from_secs(60));
+        call("PUT", "/hold", &Value::Null).await;
+        assert_eq!(of("one").await["updated_at"], held["updated_at"], "held already");
+        call("DELETE", "/hold", &Value::Null).await;
+        append(house, "two", json!([answered("And the window.")])).await;
+        call("POST", "/restore", &Value::Null).await;
+        let found = ok(house, "/restore", json!({"create": false})).await;
+        assert_eq!(found["continues"], "two", "{found}");
     })
     .await;
 }
@@ -480,6 +548,7 @@ async fn a_text_is_shortened_only_as_far_as_the_budget_asks() {
         let line =
             "// adds the rate of the year to the price of the shop\nlet  price  =  base;\n\n\n";
         let code = format!("{}let rate = 19;", line.repeat(40));
+        let bare = "let price = base;\n\n".len() * 40 + "let rate = 19;".len();
         let items = json!([{"category": "code", "content": code, "importance": 9}]);
         ok(house, "/save", json!({"session_id": "one", "context_items": items})).await;
         let mut forms = Vec::new();
@@ -493,7 +562,8 @@ async fn a_text_is_shortened_only_as_far_as_the_budget_asks() {
                 "whole" => assert_eq!(content, code),
                 "squeezed" => assert!(content.contains("// adds") && !content.contains("  ")),
                 "bare" => assert!(!content.contains("// adds") && content.contains("price = base")),
-                _ => assert!(content.len() < code.len() / 3, "{form}"),
+                // Shortened without its comments, and as long as there is room.
+                _ => assert!(!content.contains("// adds") && content.len() < bare, "{form}"),
             }
             forms.push(form);
             let whole = json!({"tokens_max": tokens, "create": false, "summarize": false});
@@ -511,6 +581,37 @@ async fn a_text_is_shortened_only_as_far_as_the_budget_asks() {
             order.contains(&"bare".to_owned()) && order.contains(&"whole".to_owned()),
             "{forms:?}"
         );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_that_does_not_fit_takes_what_the_budget_has_left() {
+    over_every_engine(async |house| {
+        session(house, "one", "/work/bank").await;
+        let line = |n: usize| format!("# step {n} of the audit\ntotal_{n} = ledger[{n}].cents()\n");
+        let code: String = (0..200).map(line).collect();
+        let words: String =
+            (0..400).map(|n| format!("The auditor asked for entry {n}. ")).collect();
+        for (name, asked) in [
+            (
+                "code",
+                json!({"context_items": [{"category": "code", "content": code, "importance": 9}]}),
+            ),
+            ("words", json!({"conversation_context": words})),
+        ] {
+            let mut asked = asked;
+            asked["session_id"] = json!("one");
+            ok(house, "/save", asked).await;
+            for tokens in [1_200, 2_000, 3_000] {
+                let asked = json!({"tokens_max": tokens, "create": false});
+                let found = ok(house, "/restore", asked).await;
+                let used = found["tokens"].as_u64().unwrap();
+                assert!(used <= tokens && used + tokens / 10 > tokens, "{name} {tokens}: {used}");
+            }
+        }
+        let found = ok(house, "/restore", json!({"tokens_max": 2_000, "create": false})).await;
+        assert!(!found["context_items"].to_string().contains("# step"), "{found}");
     })
     .await;
 }

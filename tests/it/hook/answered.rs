@@ -118,6 +118,7 @@ fn told_after(
         spool: Spool::new(vec![spool(home)], Box::new(|| Ok(None)), Arc::new(SystemEntropy)),
         clock: Arc::new(SystemClock::new()),
         entropy: Arc::new(SystemEntropy),
+        process: Vec::new(),
         transcripts: Box::new(|_, _| Ok(None)),
         directory: directory.map(str::to_owned),
         home: None,

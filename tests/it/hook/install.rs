@@ -401,3 +401,107 @@ fn the_tools_that_a_recovery_text_names_are_set_up() {
         }
     }
 }
+
+#[test]
+fn rules_for_tools_that_only_read_are_added_when_asked_for_and_go_with_us() {
+    let place = Place::new();
+    let [(settings, before), _] = files("claude-code");
+    write(&place, settings, before);
+    let plain = place.run(&["install", "claude-code", "--yes"]).ok();
+    assert!(plain.contains("--allow-reads"), "it is offered: {plain}");
+    let allowed = |place: &Place| {
+        let now: Value = serde_json::from_str(&read(place, settings).unwrap()).unwrap();
+        now["permissions"]["allow"].as_array().unwrap().clone()
+    };
+    assert_eq!(allowed(&place), [json!("Bash(ls:*)")]);
+    for _ in 0..2 {
+        place.run(&["install", "claude-code", "--allow-reads", "--yes"]).ok();
+        let rules = allowed(&place);
+        assert_eq!(rules[0], "Bash(ls:*)");
+        for tool in ["get_research_session", "get_events", "memory_search"] {
+            let rule = json!(format!("mcp__sessionlog__{tool}"));
+            assert_eq!(rules.iter().filter(|one| **one == rule).count(), 1, "{rules:?}");
+        }
+        for tool in ["sequential_search", "memory_insert", "clear_session", "delete_session"] {
+            assert!(!json!(rules).to_string().contains(tool), "{tool}: {rules:?}");
+        }
+    }
+    place.run(&["uninstall", "claude-code", "--yes"]).ok();
+    assert_eq!(read(&place, settings).unwrap(), before);
+    // An edited file loses our rules alone.
+    place.run(&["install", "claude-code", "--allow-reads", "--yes"]).ok();
+    let edited = read(&place, settings).unwrap().replace("Bash(ls:*)", "Bash(cat:*)");
+    write(&place, settings, &edited);
+    place.run(&["uninstall", "claude-code", "--yes"]).ok();
+    assert_eq!(allowed(&place), [json!("Bash(cat:*)")]);
+}
+
+#[test]
+fn codex_is_asked_for_no_more_time_at_an_end_than_it_gives() {
+    let place = Place::new();
+    place.run(&["install", "codex", "--yes"]).ok();
+    let timeout = |event: &str| {
+        let now: Value = serde_json::from_str(&read(&place, ".codex/hooks.json").unwrap()).unwrap();
+        now["hooks"][event][0]["hooks"][0]["timeout"].clone()
+    };
+    assert_eq!((timeout("SessionEnd"), timeout("Stop")), (json!(3), json!(10)));
+    // An older version asked for as much as everywhere; a person's own number stays.
+    for (written, expected) in [(10, 3), (2, 2)] {
+        let now = read(&place, ".codex/hooks.json").unwrap();
+        let at = now.find("SessionEnd").unwrap();
+        let (before, end) = now.split_at(at);
+        let mended = end.replacen(
+            &format!("\"timeout\": {}", timeout("SessionEnd")),
+            &format!("\"timeout\": {written}"),
+            1,
+        );
+        write(&place, ".codex/hooks.json", &(before.to_owned() + &mended));
+        place.run(&["install", "codex", "--yes"]).ok();
+        assert_eq!(timeout("SessionEnd"), json!(expected), "{written}");
+    }
+}
+
+#[test]
+fn doctor_says_when_hooks_that_are_set_up_recorded_last_or_that_none_did() {
+    let place = Place::new();
+    place.run(&["install", "codex", "--yes"]).ok();
+    let start = super::claude("SessionStart", &json!({ "source": "startup" }));
+    super::quiet(&place, &start);
+    let check = |name: &str| {
+        let found = place.run(&["doctor", "--json"]).json();
+        let checks = found["checks"].as_array().unwrap().clone();
+        checks.into_iter().find(|check| check["check"] == name).unwrap()
+    };
+    let codex = check("hooks of codex");
+    assert_eq!(codex["state"], "warn", "{codex}");
+    assert!(codex["found"].to_string().contains("none recorded anything yet"), "{codex}");
+    assert!(codex["action"].to_string().contains("/hooks"), "{codex}");
+    assert_eq!(check("hooks of claude")["found"], "not installed");
+    super::quiet(&place, &super::of("other", super::codex("Stop", &json!({}))));
+    let codex = check("hooks of codex");
+    assert_eq!(codex["state"], "ok", "{codex}");
+    assert!(codex["found"].to_string().contains("last recorded 20"), "{codex}");
+}
+
+#[test]
+fn doctor_notices_an_owner_of_another_build() {
+    let place = Place::new();
+    place.run(&["append", "trip", "--create", "--type", "note"]);
+    let program = place.path("another-sessionlog");
+    std::fs::copy(env!("CARGO_BIN_EXE_sessionlog"), &program).unwrap();
+    use std::io::Write as _;
+    std::fs::OpenOptions::new().append(true).open(&program).unwrap().write_all(b"x").unwrap();
+    let owner = |place: &Place| {
+        let child = place.program(program.to_str().unwrap(), &["doctor", "--json"]);
+        let mut child = child;
+        let found = crate::program::ran(child.spawn().unwrap()).json();
+        let checks = found["checks"].as_array().unwrap().clone();
+        checks.into_iter().find(|check| check["check"] == "owner").unwrap()
+    };
+    super::quiet(&place, &super::claude("Stop", &json!({})));
+    let found = owner(&place);
+    assert_eq!(found["state"], "warn", "{found}");
+    assert!(found["found"].to_string().contains("another build"), "{found}");
+    let same = place.run(&["doctor", "--json"]).json();
+    assert!(!same.to_string().contains("another build"), "{same}");
+}

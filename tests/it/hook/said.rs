@@ -120,11 +120,12 @@ fn words_of_an_agent_between_calls_are_recorded_once_and_in_the_continuation() {
     let word = messages.iter().find(|event| event["content"] == GERMAN).unwrap();
     assert_eq!(word["created_at"], "2026-11-20T09:00:01.000000Z", "{word}");
     assert_eq!(word["recorded_from"], "transcript");
-    // An import of the same file goes beside it, and adds nothing to it.
-    let count = messages.len();
+    // An import of the same file adds its lines to it, and none of what they say.
     let path = agent.transcript.to_str().unwrap().to_owned();
     agent.place.run(&["import", &path]).ok();
-    assert_eq!(agent.place.events(SESSION).len(), count);
+    assert_eq!((agent.said().len(), agent.view("usage")["requests"].clone()), (5, json!(5)));
+    let written = fs::read_to_string(&path).unwrap();
+    assert_eq!(agent.place.run(&["export", SESSION, "--format", "claude-code"]).ok(), written);
 }
 
 #[test]

@@ -163,6 +163,7 @@ fn over_a_slow_network_spooled_events_are_delivered_in_parts_and_no_agent_waits(
             spool: Spool::new(vec![spool(&place)], Box::new(|| Ok(None)), Arc::new(SystemEntropy)),
             clock: clock.clone(),
             entropy: Arc::new(SystemEntropy),
+            process: Vec::new(),
             transcripts: Box::new(|_, _| Ok(None)),
             directory: None,
             home: None,

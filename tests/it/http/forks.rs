@@ -264,8 +264,8 @@ async fn a_difference_shows_the_events_and_the_facts_between_two_points() {
             .await;
         let tail = house.get("/v1/sessions/r").await.json()["tail"].as_u64().unwrap();
         let diff = async |query: &str| house.get(&format!("/v1/sessions/r/diff{query}")).await;
-        let found = diff("?from=step:2&to=end").await.json();
-        assert_eq!(found, diff("?from=end&to=step:2").await.json(), "in either order");
+        let found = diff("?from=step:1&to=end").await.json();
+        assert_eq!(found, diff("?from=end&to=step:1").await.json(), "in either order");
         assert_eq!(found["to"], tail);
         let facts = &found["facts"];
         let said = |list: &str, name: &str| {
@@ -294,7 +294,7 @@ async fn a_difference_shows_the_events_and_the_facts_between_two_points() {
             assert_eq!((refused.status, &*refused.code()), (status, code), "{query}");
         }
         // A fork's facts continue over the boundary.
-        house.post("/v1/sessions/r/fork", &json!({"at": "step:2", "id": "rf"})).await;
+        house.post("/v1/sessions/r/fork", &json!({"at": "step:1", "id": "rf"})).await;
         let ask = json!({"sessionId": "rf"});
         let overview = house.post("/v1/tools/get_research_session", &ask).await.json();
         assert_eq!(
@@ -320,7 +320,7 @@ async fn a_model_forks_its_session_and_stays_where_it_is() {
             let body = Some(arguments.to_string().into_bytes());
             house.call("POST", &format!("/v1/tools/{tool}"), &headers, body).await
         };
-        let forked = call("fork_session", json!({"at": "step:2", "title": "two"})).await.json();
+        let forked = call("fork_session", json!({"at": "step:1", "title": "two"})).await.json();
         assert_eq!(forked["parentSessionId"], "r", "{forked}");
         assert_eq!(forked["title"], "two");
         let fork = forked["sessionId"].as_str().unwrap();

@@ -426,6 +426,36 @@ async fn a_harness_receives_what_an_earlier_one_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_open_call_of_a_client_that_is_gone_is_unfinished_work() {
+    over_every_engine(async |house| {
+        let call =
+            |n: u32| json!({"type": "agent.tool_use", "name": "shell", "call_id": n.to_string()});
+        let result = json!({"type": "agent.tool_result", "call_id": "1", "content": "ok"});
+        let ended = json!({"type": "session.status_terminated"});
+        for (id, events) in [
+            ("left", json!([call(1), result, call(2)])),
+            ("whole", json!([call(1), result])),
+            ("ended", json!([call(1), ended])),
+        ] {
+            let body = json!({"events": events});
+            let path = format!("/v1/sessions/{id}/events?create=true");
+            assert_eq!(house.post(&path, &body).await.status, 200);
+            house.clock.advance(Duration::from_secs(60));
+        }
+        let found = house.get("/v1/history").await.json();
+        let left = found["unfinished"].as_array().unwrap();
+        assert!(matches!(&left[..], [one] if one["id"] == "left"), "{left:?}");
+        let tool = house.post("/v1/tools/review_history", &json!({})).await.json();
+        assert_eq!(tool["unfinished"][0]["sessionId"], "left", "{tool}");
+        let woken = house.post("/v1/sessions/left/wake", &json!({})).await.json();
+        assert_eq!(woken["unfinished"]["open_calls"][0]["call_id"], "2", "{woken}");
+        let listed = house.get("/v1/history?limit=1").await.json();
+        assert_eq!(listed["unfinished"].as_array().unwrap().len(), 1, "{listed}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_next_session_starts_from_the_last_work_that_was_done() {
     over_every_engine(async |house| {
         let make = async |id: &str, workspace: &str, checkpoints: &[Value]| {

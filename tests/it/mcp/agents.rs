@@ -28,7 +28,13 @@ use super::{
 const SESSION: &str = "0198c5d2-f0a0-7a1b-8c3d-4e5f60718293";
 
 /// Delivers one event of an agent that works in a directory.
-async fn hook(server: &Server, spool: &Path, directory: &Path, name: &str, more: Value) -> Done {
+pub async fn hook(
+    server: &Server,
+    spool: &Path,
+    (directory, process): (&Path, &[&str]),
+    name: &str,
+    more: Value,
+) -> Done {
     static TOLD: AtomicU64 = AtomicU64::new(0);
     let target = Target::Server(server.url("/").parse().unwrap());
     // Each hook is a program of its own, and the name of a client is what its keys begin with.
@@ -45,6 +51,7 @@ async fn hook(server: &Server, spool: &Path, directory: &Path, name: &str, more:
         entropy: Arc::new(SystemEntropy),
         transcripts: Box::new(|_, _| Ok(None)),
         directory: None,
+        process: process.iter().map(|name| (*name).to_owned()).collect(),
         home: None,
         wait: Duration::from_secs(8),
         tokens_max: 0,
@@ -102,7 +109,7 @@ async fn hooks_and_front_ends_of_one_agent_meet_in_one_session() {
         let (hooks_in, tools_in) = (project.join(hooks_in), project.join(tools_in));
         let spool = place.path().join("spool");
         let tell = async |name: &str, more: Value| {
-            hook(&server, &spool, &hooks_in, name, more).await;
+            hook(&server, &spool, (&hooks_in, &[]), name, more).await;
         };
 
         tell("SessionStart", json!({ "source": "startup" })).await;

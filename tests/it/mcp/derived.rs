@@ -87,7 +87,7 @@ async fn call(desk: &Desk, arguments: Value) -> Result<Value, ServiceError> {
     let (owner, who) = (&OwnerInfo::default(), &Principal::local());
     let (service, caller, via) = (&desk.service, &desk.caller, &desk.via);
     let call = ToolCall { service, owner, caller, who, via, key: None };
-    let answer = TOOL.serve(call, arguments).await?;
+    let answer = TOOL.serve(call, arguments.to_string()).await?;
     Ok(serde_json::from_str(&answer).unwrap())
 }
 

@@ -133,7 +133,7 @@ impl Desk {
         let (service, caller, via) = (&self.service, &self.caller, &self.via);
         let (owner, who) = (&OwnerInfo::default(), &Principal::local());
         let call = ToolCall { service, owner, caller, who, via, key };
-        let answer = tools::call(call, tool, arguments).await?;
+        let answer = tools::call(call, tool, arguments.to_string()).await?;
         Ok(serde_json::from_str(&answer).unwrap())
     }
 

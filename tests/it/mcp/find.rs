@@ -121,7 +121,7 @@ async fn the_sentence_that_answers_comes_first_and_the_one_that_was_taken_back_l
 #[tokio::test]
 async fn a_look_up_is_as_of_a_point_when_one_is_named() {
     let desk = desk().await;
-    let arguments = json!({"find": "Varna manuscript written", "at": "step:3"});
+    let arguments = json!({"find": "Varna manuscript written", "at": "step:2"});
     let found = desk.ok("get_research_session", arguments).await;
     let texts: Vec<&str> =
         matches(&found).iter().map(|one| one["text"].as_str().unwrap()).collect();

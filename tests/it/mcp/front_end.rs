@@ -41,7 +41,7 @@ impl Pipes {
         self.to.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
-    async fn hear(&mut self) -> Value {
+    pub async fn hear(&mut self) -> Value {
         let line = self.from.next_line().await.unwrap().expect("an answer");
         serde_json::from_str(&line).unwrap()
     }
@@ -49,6 +49,22 @@ impl Pipes {
     async fn ask(&mut self, method: &str, params: Value) -> Value {
         self.say(&json!({"jsonrpc": "2.0", "id": 9, "method": method, "params": params})).await;
         self.hear().await
+    }
+
+    /// Writes a line as it is.
+    pub async fn write(&mut self, line: &[u8]) {
+        self.to.write_all(line).await.unwrap();
+        self.to.write_all(b"\n").await.unwrap();
+    }
+
+    /// Answers the next line after this one.
+    pub async fn text_for(&mut self, line: &[u8]) -> String {
+        self.write(line).await;
+        self.from.next_line().await.unwrap().expect("an answer")
+    }
+
+    pub async fn ask_in(&mut self, line: &[u8]) -> Value {
+        serde_json::from_str(&self.text_for(line).await).unwrap()
     }
 
     pub async fn initialize(&mut self) {

@@ -56,6 +56,9 @@ async fn the_call_that_leads_out_of_an_expired_session_works_through_each_interf
             assert_eq!(error["retryable"], false, "{case}");
             let action = error["recoveryHint"]["action"].as_str().unwrap();
             assert!(action.contains("stepNumber 1"), "{case}: {action}");
+            let id = session.as_str().unwrap();
+            assert!(action.contains(&format!("`sessionlog restore {id}`")), "{case}: {action}");
+            assert_eq!(candidates(&error), 0, "no other session is meant: {case}: {error}");
             let (next, with_arguments) = next_call(arguments, &error).expect(&case);
             let found = door.ok(&next, with_arguments).await;
             match found.get("sessions") {

@@ -64,6 +64,7 @@ impl Server {
 pub struct Answer {
     pub status: u16,
     pub session: Option<String>,
+    pub form: String,
     pub body: Value,
 }
 
@@ -88,25 +89,29 @@ impl Speaker {
     }
 
     async fn post_with(&self, more: &[(&'static str, &str)], message: &Value) -> Answer {
-        let mut request = self
-            .http
-            .post(&self.url)
-            .header("content-type", "application/json")
-            .header("accept", "application/json, text/event-stream")
-            .body(message.to_string());
-        for (name, text) in &self.headers {
-            request = request.header(*name, text);
+        self.send(more, message.to_string().into_bytes()).await
+    }
+
+    /// Sends a body as it is.
+    pub async fn send(&self, more: &[(&'static str, &str)], body: Vec<u8>) -> Answer {
+        let mut headers = reqwest::header::HeaderMap::new();
+        let own = self.headers.iter().map(|(name, text)| (*name, text.as_str()));
+        let usual = [
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+        ];
+        for (name, text) in usual.into_iter().chain(own).chain(more.iter().copied()) {
+            headers.insert(name, text.parse().unwrap());
         }
-        for (name, text) in more {
-            request = request.header(*name, *text);
-        }
+        let request = self.http.post(&self.url).headers(headers).body(body);
         let response = request.send().await.unwrap();
         let status = response.status().as_u16();
         let header = |name: &str| {
             response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
         };
         let session = header("mcp-session-id");
-        let streamed = header("content-type").is_some_and(|kind| kind.starts_with("text/event"));
+        let form = header("content-type").unwrap_or_default();
+        let streamed = form.starts_with("text/event");
         let text = response.text().await.unwrap();
         let message = |line: &str| {
             let data = line.strip_prefix("data:")?.trim();
@@ -117,7 +122,7 @@ impl Speaker {
         } else {
             serde_json::from_str(&text).unwrap_or(Value::String(text))
         };
-        Answer { status, session, body }
+        Answer { status, session, form, body }
     }
 
     /// Opens a connection of the generation with `initialize`; answers its result.

@@ -1,6 +1,6 @@
 //! Recording steps: numbers, retries, conflicts, revisions, branches, gaps.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sessionlog::{
     event::{Position, Range, SessionId},
     service::{Code, ResearchOptions},
@@ -261,7 +261,7 @@ async fn an_invalid_step_is_refused_by_name_and_nothing_is_written() {
     for (more, field) in [
         (json!({"stepNumber": 0}), "stepNumber"),
         (json!({"stepNumber": -3}), "stepNumber"),
-        (json!({"stepNumber": "2"}), "stepNumber"),
+        (json!({"stepNumber": "second"}), "stepNumber"),
         (json!({"stepNumber": 2.5}), "stepNumber"),
         (json!({"searchStep": "  "}), "searchStep"),
         (json!({"searchStep": 7}), "searchStep"),
@@ -296,6 +296,27 @@ async fn the_limit_of_steps_is_an_error_the_caller_sees() {
     let error = desk.refused("sequential_search", step(3)).await;
     assert_eq!((error.code, error.hint.last_step), (Code::LimitReached, Some(2)));
     assert_eq!(desk.ok("sequential_search", step(2)).await["repeated"], true);
+}
+
+#[tokio::test]
+async fn the_work_of_a_full_session_continues_by_the_calls_that_are_named() {
+    let options = ResearchOptions { steps_max: 2, ..ResearchOptions::default() };
+    let desk = Desk::new().bounded(options).in_directory("/work/bank");
+    let goal = json!({"researchGoal": "How bridges carry loads"});
+    let full = session_of(&desk.ok("sequential_search", with(step(1), goal)).await);
+    desk.ok("sequential_search", step(2)).await;
+    let error = desk.refused("sequential_search", step(3)).await;
+    let action = error.hint.action.clone().unwrap();
+    assert!(!action.contains("start another"), "{action}");
+    assert!(action.contains(&format!("restore_session with sessionId {full}")), "{action}");
+    let call = error.hint.call.expect("a call");
+    assert_eq!(call.tool, "clear_session");
+    desk.ok(call.tool, Value::Object(call.arguments)).await;
+    let handed = desk.ok("restore_session", json!({"sessionId": full})).await;
+    assert!(handed["context"].as_str().unwrap().contains("How bridges carry loads"), "{handed}");
+    let next = desk.ok("sequential_search", step(1)).await;
+    assert_eq!(next["sessionId"], handed["sessionId"]);
+    assert_ne!(next["sessionId"], json!(full));
 }
 
 #[tokio::test]

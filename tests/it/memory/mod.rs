@@ -2,6 +2,7 @@
 //! and on the command line.
 
 mod marks;
+mod superseded;
 
 use serde_json::{Value, json};
 use sessionlog::access::Grant;
@@ -564,4 +565,43 @@ async fn an_erasure_names_the_items_written_from_the_session_or_redacts_them() {
         assert_eq!(items, 1, "those of others are not named: {}", erased.text);
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_found_item_says_what_each_of_its_members_is() {
+    over_every_engine(async |house| {
+        session(house, "one", "/work/bank").await;
+        let skill = json!({"name": "deploy", "description": "ship it", "body": "make ship"});
+        let kept = house.post("/v1/sessions/one/skills", &skill).await;
+        assert_eq!(kept.status, 200, "{}", kept.text);
+        let found = search(house, json!({"q": "ship"})).await;
+        let text = found["hits"][0]["snippet"]["text"].as_str().unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let expected =
+            ["ship it", "", "make ship", "kind: procedural", "name: deploy", "from: one 0"];
+        assert_eq!(lines, expected, "{text}");
+        // And so does a range of the notebook that is brought back.
+        let ranges = json!([{"session": kept.json()["session"], "from": 0, "to": 1}]);
+        let paged = house.post("/v1/memory/page", &json!({"ranges": ranges})).await;
+        assert_eq!(paged.status, 200, "{}", paged.text);
+        let text = paged.json()["blocks"][0]["text"].as_str().unwrap().to_owned();
+        assert!(text.contains("\nname: deploy\n"), "{text}");
+    })
+    .await;
+}
+
+#[test]
+fn a_store_is_made_by_the_first_item_that_a_person_remembers() {
+    let place = crate::program::Place::new();
+    std::fs::create_dir(place.path("shop")).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.current_dir(place.path("shop"));
+        command.env_remove("SESSIONLOG_DATA_DIR").arg("--data-dir").arg(place.data_dir());
+        crate::program::ran(command.spawn().unwrap())
+    };
+    run(&["memory", "--insert", "Prices are cents"]).ok();
+    let listed = run(&["memory", "."]).ok();
+    assert!(listed.contains("Prices are cents"), "{listed}");
+    assert_eq!(run(&["memory", "--workspace", "other"]).ok(), "");
 }

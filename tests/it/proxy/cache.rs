@@ -357,7 +357,8 @@ async fn outputs_are_whole_within_their_bound_and_only_the_newest_is_cut() {
         let tokens = seen["remembered"]["tokens"].as_u64().unwrap();
         assert!(tokens <= 4_000, "{number}: {}", seen["remembered"]);
         let outputs = seen["outputs"].as_array().unwrap();
-        let bytes: usize = outputs.iter().map(|one| one["result"]["content"].to_string().len()).sum();
+        let bytes: usize =
+            outputs.iter().map(|one| one["result"]["content"].to_string().len()).sum();
         assert!(bytes <= most && seen.to_string().len() <= most + 600 * outputs.len());
         let texts: Vec<&str> = outputs
             .iter()

@@ -61,7 +61,8 @@ impl Counted {
         let (owner, who) = (&OwnerInfo::default(), &Principal::local());
         let service = &self.service;
         let call = ToolCall { service, owner, caller: &caller, who, via: &via, key: None };
-        serde_json::from_str(&tools::call(call, tool, arguments).await.unwrap()).unwrap()
+        serde_json::from_str(&tools::call(call, tool, arguments.to_string()).await.unwrap())
+            .unwrap()
     }
 
     /// Records the next step of about a kilobyte; answers the bytes of its arguments.

@@ -6,6 +6,7 @@ mod kept;
 mod meaning;
 mod restored;
 mod turns;
+mod words;
 
 use serde_json::{Value, json};
 use sessionlog::{

@@ -157,7 +157,9 @@ async fn a_research_session_survives_the_loss_of_its_context() {
     assert_eq!(met, [4, 9]);
     let summary = found["summary"].as_str().unwrap();
     assert!(summary.contains("G (1929) leads"), "{summary}");
-    assert!(lines.iter().any(|line| line["oneLiner"].as_str().unwrap().contains("archive two has G")));
+    assert!(
+        lines.iter().any(|line| line["oneLiner"].as_str().unwrap().contains("archive two has G"))
+    );
     assert_eq!(found["lastSteps"][0]["description"], "E misquotes G: the year is 1929");
     assert!(!summary.contains("1931"), "a superseded finding is no finding: {summary}");
 

@@ -5,6 +5,7 @@
 use sessionlog::{
     event::{Event, Position},
     harness::{Counter as _, Plan, Shape, Tokenizer, Transform},
+    projection::Withdrawn,
 };
 
 use super::{property, real};
@@ -34,6 +35,7 @@ fn measure(events: &[Event], names: &str, tokens_max: usize, sum: &mut Sum) {
         shape: Shape::OpenAi,
         from: Position::ZERO,
         recalled: None,
+        withdrawn: Withdrawn::default(),
     };
     let mut before = String::new();
     for (at, event) in events.iter().enumerate() {

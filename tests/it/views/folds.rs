@@ -283,7 +283,7 @@ async fn overviews_and_steps_are_had_as_of_any_point() {
     assert_eq!(index["steps"].as_array().unwrap().len(), 12);
     assert_eq!(index["last_steps"][2]["number"], 12);
     let then = view(&house, "s", "index?at=step:5").await;
-    assert_eq!((&then["steps_total"], &then["position"]), (&json!(4), &json!(4)));
+    assert_eq!((&then["steps_total"], &then["position"]), (&json!(5), &json!(5)));
     let summary = view(&house, "s", "summary").await;
     assert!(summary["summary"].as_str().unwrap().contains("step 12"), "{summary}");
     assert!(summary.get("steps").is_none() && summary.get("sources").is_none());
@@ -306,4 +306,52 @@ async fn overviews_and_steps_are_had_as_of_any_point() {
         let reply = house.get(&format!("/v1/sessions/s/views/{path}")).await;
         assert_eq!((reply.status, reply.code().as_str()), (status, code), "{path}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bounds_of_a_session_come_before_those_of_the_server() {
+    let house = monitored(1_000).await;
+    let bounds = json!({"token_limit": "400", "token_threshold": "0.5", "token_margin": "50"});
+    let new = json!({"id": "small", "metadata": bounds});
+    assert_eq!(house.post("/v1/sessions", &new).await.status, 201);
+    for id in ["small", "usual"] {
+        emit(&house, id, json!([report(360)])).await;
+    }
+    let usage = view(&house, "small", "usage").await;
+    let told = ["limit", "threshold", "margin", "level"].map(|name| usage[name].clone());
+    assert_eq!(told, [json!(400), json!(200), json!(50), json!("limit")]);
+    assert_eq!(view(&house, "usual", "usage").await["level"], "none");
+    let window = view(&house, "small", "window").await;
+    assert_eq!(window["tokens_max"], 200, "{window}");
+    let wider = json!({"metadata": {"token_limit": "4000"}});
+    let path = "/v1/sessions/small";
+    assert_eq!(house.post(path, &wider).await.status, 200);
+    assert_eq!(view(&house, "small", "usage").await["level"], "none");
+    for (name, value) in
+        [("token_limit", "many"), ("token_threshold", "75"), ("token_margin", "-1")]
+    {
+        let refused = house.post(path, &json!({"metadata": {name: value}})).await;
+        assert_eq!((refused.status, refused.code()), (422, "invalid_request".to_owned()), "{name}");
+        let field = &refused.json()["error"]["recovery_hint"]["field"];
+        assert_eq!(*field, format!("metadata.{name}"), "{}", refused.text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crossed_level_saves_the_session_and_a_tool_shows_how_full_it_is() {
+    let house = monitored(1_000).await;
+    let points = async || house.get("/v1/sessions/s/checkpoints").await.json()["data"].clone();
+    for (tokens, saved) in [(500, 0), (760, 1), (800, 1), (910, 2)] {
+        emit(&house, "s", json!([report(tokens)])).await;
+        let points = points().await;
+        let labels = points.as_array().unwrap().iter().filter(|one| one["label"] == "saved");
+        assert_eq!(labels.count(), saved, "{tokens}: {points}");
+        assert_eq!(points.as_array().unwrap().len(), saved, "{tokens}: {points}");
+    }
+    assert_eq!(points().await[0]["trigger"], "limit");
+    let asked = json!({"sessionId": "s"});
+    let shown = house.post("/v1/tools/get_session", &asked).await.json();
+    let expected =
+        json!({"tokens": 910, "limit": 1_000, "threshold": 750, "margin": 100, "level": "limit"});
+    assert_eq!(shown["contextUsage"], expected, "{shown}");
 }

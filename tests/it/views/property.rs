@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use sessionlog::{
     event::{Event, Origin, Position, SessionId, Timestamp},
     harness::{Counter as _, Passage, Plan, Shape, Shown, Tokenizer, Transform, recalled, window},
+    projection::Withdrawn,
     service::WindowView,
     wire::{json as text, window::WindowAnswer},
 };
@@ -111,6 +112,7 @@ fn plan() -> impl Strategy<Value = Plan> {
             let one = Passage { session, position, at, origin, who, text, score: 1.0 };
             recalled(&mut vec![one], tokens_max / 2, &tokenizer)
         }),
+        withdrawn: Withdrawn::default(),
     })
 }
 
@@ -215,7 +217,15 @@ fn windows_over_real_conversations_keep_their_budget_and_are_valid() {
         let transforms = names.map(|name| Transform::parse(name).unwrap()).collect();
         let (tokens_max, shape) = (*tokens_max, *shape);
         let (tokenizer, from) = (Tokenizer::O200k, Position::ZERO);
-        let plan = Plan { tokens_max, tokenizer, transforms, shape, from, recalled: None };
+        let plan = Plan {
+            tokens_max,
+            tokenizer,
+            transforms,
+            shape,
+            from,
+            recalled: None,
+            withdrawn: Withdrawn::default(),
+        };
         for at in [events.len() / 3, events.len() - 1, events.len()] {
             check(&events[..at], Position(at as u64), &plan);
         }

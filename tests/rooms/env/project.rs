@@ -1,6 +1,6 @@
 //! The project that a directory belongs to.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sessionlog::env::{files, project::Project};
 
@@ -30,4 +30,81 @@ fn a_project_is_the_nearest_repository_or_the_directory_itself() {
     // An unknown home directory does not stop the search.
     let found = Project::of(&top.join("home/plain/sub"), None);
     assert_eq!(found.root, Some(home));
+}
+
+/// A repository with a worktree that git linked to it, as git writes both.
+fn linked(top: &Path, repository: &str, worktree: &str) -> [PathBuf; 2] {
+    let [main, tree] = [repository, worktree].map(|name| top.join(name));
+    let own = main.join(".git/worktrees/noble");
+    files::create_dir(&own).expect("a directory");
+    files::create_dir(&tree.join("src/deep")).expect("a directory");
+    let write =
+        |path: PathBuf, text: String| files::append(&path, text.as_bytes()).expect("a file");
+    write(tree.join(".git"), format!("gitdir: {}\n", own.display()));
+    write(own.join("commondir"), "../..\n".to_owned());
+    write(own.join("gitdir"), format!("{}\n", tree.join(".git").display()));
+    [main, tree]
+}
+
+#[test]
+fn a_linked_worktree_belongs_to_the_project_of_its_main_checkout() {
+    let place = tempfile::tempdir().expect("a directory");
+    let top = files::canonical(place.path()).expect("a path");
+    for (number, (repository, worktree)) in
+        [("app", "app/.claude/worktrees/noble"), ("app", "elsewhere")].into_iter().enumerate()
+    {
+        let top = top.join(number.to_string());
+        let [main, tree] = linked(&top, repository, worktree);
+        for (at, same) in [("", ""), ("src/deep", "src/deep")] {
+            let found = Project::of(&tree.join(at), None);
+            assert_eq!(found.workspace(), main.display().to_string(), "{worktree}/{at}");
+            assert_eq!(found.place(), main.join(same).components().collect::<PathBuf>());
+            assert_eq!(
+                (found.directory, found.worktree),
+                (tree.join(at).components().collect(), Some(tree.clone()))
+            );
+        }
+        assert_eq!(Project::of(&main, None).worktree, None);
+    }
+    // A bare repository has no checkout: its own directory is the place that worktrees share.
+    let [bare, tree] = ["bare.git", "branch"].map(|name| top.join(name));
+    let own = bare.join("worktrees/branch");
+    files::create_dir(&own).expect("a directory");
+    files::create_dir(&tree).expect("a directory");
+    let write = |path: PathBuf, text: &str| files::append(&path, text.as_bytes()).expect("a file");
+    write(tree.join(".git"), "gitdir: ../bare.git/worktrees/branch");
+    write(own.join("commondir"), "../..");
+    write(own.join("gitdir"), "../../../branch/.git");
+    assert_eq!(Project::of(&tree, None).workspace(), bare.display().to_string());
+}
+
+#[test]
+fn a_worktree_that_its_repository_does_not_name_leads_nowhere() {
+    let place = tempfile::tempdir().expect("a directory");
+    let top = files::canonical(place.path()).expect("a path");
+    let [main, _] = linked(&top, "bank", "bank-noble");
+    // A foreign directory whose file names the worktree of another one, and others that name
+    // what is no worktree.
+    let own = main.join(".git/worktrees/noble").display().to_string();
+    for (number, gitdir) in [
+        own.as_str(),
+        main.join(".git").to_str().expect("text"),
+        "../bank/.git/worktrees/../worktrees/noble",
+        "/etc",
+        "",
+        "../none",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let evil = top.join(format!("evil-{number}"));
+        files::create_dir(&evil).expect("a directory");
+        files::append(&evil.join(".git"), format!("gitdir: {gitdir}\n").as_bytes())
+            .expect("a file");
+        let found = Project::of(&evil, None);
+        assert_eq!(found.workspace(), evil.display().to_string(), "{gitdir}");
+    }
+    // One that makes both sides itself reaches only its own directory.
+    let [mine, tree] = linked(&top.join("theirs"), "a", "b");
+    assert_eq!(Project::of(&tree, None).workspace(), mine.display().to_string());
 }

@@ -12,6 +12,7 @@ impl Price for Bytes {
         match form {
             Form::Line => item.bytes.min(20),
             Form::Short => item.bytes.min(60),
+            Form::Part(bytes) => item.bytes.min(60.max(bytes as usize)),
             Form::Bare | Form::Squeezed | Form::Whole => item.bytes,
         }
     }

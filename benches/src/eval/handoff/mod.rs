@@ -89,8 +89,8 @@ pub(crate) struct Handoff {
     #[arg(long, value_name = "FILE")]
     conversations: Option<PathBuf>,
     /// Write report.md and report.json into this directory
-    #[arg(long, value_name = "DIR", default_value = "eval-handoff")]
-    out: PathBuf,
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Print the report as one line of JSON
     #[arg(long)]
     json: bool,
@@ -156,8 +156,10 @@ impl Matrix {
 
 pub(super) fn run(asked: &Handoff) -> Outcome {
     let talks = asked.conversations.as_deref().map(real::read).transpose()?;
-    // Found out before minutes of work rather than after.
-    files::create_dir(&asked.out).map_err(|source| of_file(&asked.out, source))?;
+    if let Some(directory) = &asked.out {
+        // Found out before minutes of work rather than after.
+        files::create_dir(directory).map_err(|source| of_file(directory, source))?;
+    }
     let matrix = Matrix::of(asked);
     let runtime = Runtime::new()?;
     let mut site = Site::new(&std::env::temp_dir(), Settings::default(), runtime)?;
@@ -177,7 +179,9 @@ pub(super) fn run(asked: &Handoff) -> Outcome {
     report.real = talks.as_deref().map(|talks| real::measure(&clerk, talks)).transpose()?;
     site.bar.finish_and_clear();
     report.notes = notes(&report.runs);
-    save(&asked.out, &report)?;
+    if let Some(directory) = &asked.out {
+        save(directory, &report)?;
+    }
     report.print(asked.json, &mut io::stdout().lock())
 }
 

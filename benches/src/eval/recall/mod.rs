@@ -40,10 +40,11 @@ Examples:
   sessionlog-bench eval recall benches/data/recall             the set of this project
   sessionlog-bench eval recall locomo --k 5,10,20,50 --json    a public set in a directory
 
-DIR holds .json files in LoCoMo's shape and .jsonl files of our own (docs/search.md); other
-files are left alone. Each conversation becomes a workspace, its sessions become sessions, and each
-question is asked as plain words within that workspace. Recall at K is strict: the share of a
-question's evidence turns among the first K hits, the mean over the questions that have evidence.
+DIR holds .json files in LoCoMo's shape, a list of conversations or one in each file, and .jsonl
+files of our own (docs/search.md); other files are left alone. Each conversation becomes a
+workspace, its sessions become sessions, and each question is asked as plain words within that
+workspace. Recall at K is strict: the share of a question's evidence turns among the first K hits,
+the mean over the questions that have evidence.
 Times are of this machine and build; everything else repeats exactly. Exit code 0 whatever the
 figures are.")]
 pub(crate) struct Recall {
@@ -55,8 +56,8 @@ pub(crate) struct Recall {
           value_parser = hits)]
     k: Vec<usize>,
     /// Write report.md and report.json into this directory
-    #[arg(long, value_name = "DIR", default_value = "eval-recall")]
-    out: PathBuf,
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Print the report as one line of JSON
     #[arg(long)]
     json: bool,
@@ -69,8 +70,10 @@ fn hits(text: &str) -> Result<usize, String> {
 
 pub(super) fn run(wanted: &Recall) -> Outcome {
     let all = set::read(&wanted.data)?;
-    // Found out before minutes of work rather than after.
-    files::create_dir(&wanted.out).map_err(|source| of_file(&wanted.out, source))?;
+    if let Some(directory) = &wanted.out {
+        // Found out before minutes of work rather than after.
+        files::create_dir(directory).map_err(|source| of_file(directory, source))?;
+    }
     let runtime = Runtime::new()?;
     let mut site = Site::new(&std::env::temp_dir(), Settings::default(), runtime)?;
     stop_on_signals(&site.runtime, &site)?;
@@ -83,7 +86,9 @@ pub(super) fn run(wanted: &Recall) -> Outcome {
     at.dedup();
     let report = evaluate(&Asker { site: &site, client }, &all, at)?;
     site.bar.finish_and_clear();
-    save(&wanted.out, &report)?;
+    if let Some(directory) = &wanted.out {
+        save(directory, &report)?;
+    }
     report.print(wanted.json, &mut io::stdout().lock())
 }
 

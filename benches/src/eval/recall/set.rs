@@ -187,30 +187,39 @@ fn of_line(bad: &Bad<'_>, place: &str, line: Line) -> Outcome<Conversation> {
     Ok(made)
 }
 
-/// LoCoMo's list of conversations.
+/// LoCoMo's conversations: a list of them, or one.
 fn locomo(bad: &Bad<'_>, text: &str) -> Outcome<Vec<Conversation>> {
     let all: Value = serde_json::from_str(text).map_err(|error| {
         bad.at(&format!("line {}, column {}", error.line(), error.column()), error.to_string())
     })?;
-    let Value::Array(all) = all else { return Err(bad.at("", "a list is expected")) };
-    let read = |(number, one): (usize, &Value)| of_locomo(bad, &format!("[{number}]"), one);
-    all.iter().enumerate().map(read).collect()
+    match all {
+        Value::Array(all) => {
+            let read = |(number, one): (usize, &Value)| of_locomo(bad, &format!("[{number}]"), one);
+            all.iter().enumerate().map(read).collect()
+        }
+        Value::Object(_) => Ok(vec![of_locomo(bad, "", &all)?]),
+        _ => Err(bad.at("", "a conversation or a list of them is expected")),
+    }
 }
 
 fn of_locomo(bad: &Bad<'_>, place: &str, one: &Value) -> Outcome<Conversation> {
     let place = |more: &str| format!("{place}{more}");
-    let said = one.get("conversation").and_then(Value::as_object);
-    let said = said.ok_or_else(|| bad.at(&place(".conversation"), "an object is expected"))?;
+    // The sessions are members of a conversation, or stand beside its questions.
+    let within = if one.get("speaker_a").is_some() { "" } else { ".conversation" };
+    let said = if within.is_empty() { Some(one) } else { one.get("conversation") };
+    let said = said.and_then(Value::as_object);
+    let said = said.ok_or_else(|| bad.at(&place(within), "an object is expected"))?;
     let text = |name: &str| {
         let text = said.get(name).and_then(Value::as_str);
-        text.ok_or_else(|| bad.at(&place(&format!(".conversation.{name}")), "a text is expected"))
+        text.ok_or_else(|| bad.at(&place(&format!("{within}.{name}")), "a text is expected"))
     };
     let (_, second) = (text("speaker_a")?, text("speaker_b")?);
-    let mut made = Conversation::default();
+    let name = one.get("sample_id").and_then(Value::as_str).unwrap_or_default();
+    let mut made = Conversation { name: name.to_owned(), ..Conversation::default() };
     let mut places = BTreeMap::new();
     for (number, turns) in sessions(said) {
         let name = format!("session_{number}");
-        let at = place(&format!(".conversation.{name}"));
+        let at = place(&format!("{within}.{name}"));
         let time = text(&format!("{name}_date_time"))?;
         let time = when::read(time)
             .ok_or_else(|| bad.at(&format!("{at}_date_time"), format!("no time: {time:?}")))?;
@@ -327,8 +336,9 @@ mod tests {
     #[test]
     fn a_set_of_another_shape_is_refused_by_the_place_that_differs() {
         type Change = fn(&mut Value);
-        let changes: [(Change, &str); 7] = [
-            (|set| *set = json!({}), ""),
+        let changes: [(Change, &str); 8] = [
+            (|set| *set = json!({}), ".conversation"),
+            (|set| *set = json!("set"), ""),
             (|set| set[0]["conversation"] = json!(1), "[0].conversation"),
             (|set| set[0]["conversation"]["speaker_b"] = json!(1), "[0].conversation.speaker_b"),
             (

@@ -72,6 +72,7 @@ fn moved(key: SessionKey, hash: SessionHash, entry: &Entry) -> Moved {
         workspace: entry.workspace.clone(),
         is_archived: entry.archived_at.is_some(),
         survival: survival(entry),
+        is_damaged: entry.is_degraded(),
     }
 }
 

@@ -82,6 +82,7 @@ impl Session {
             workspace: self.info.workspace.clone(),
             is_archived: self.info.archived_at.is_some(),
             survival: survival(self),
+            is_damaged: false,
         }
     }
 }

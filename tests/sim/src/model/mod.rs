@@ -30,7 +30,7 @@ use sessionlog::{
     env::{Clock, Entropy},
     event::{
         Batch, BatchKey, Event, EventId, Fence, NewNote, Note, Position, Range, Scope, SessionHash,
-        SessionId, SessionKey, TenantId, Timestamp, UserId, limits,
+        SessionId, SessionKey, TenantId, Timestamp, UserId, WORKSPACE_MOVED, limits,
     },
     log::REDACTED,
 };
@@ -220,6 +220,8 @@ impl Model {
 fn pair(info: &mut SessionInfo, pairs: BTreeMap<String, Option<String>>) {
     for (name, value) in pairs {
         info.bytes += (name.len() + value.as_ref().map_or(0, String::len)) as u64;
+        let moved = value.clone().filter(|_| name == WORKSPACE_MOVED);
+        info.workspace = moved.or(info.workspace.take());
         match value {
             Some(value) => info.metadata.insert(name, value),
             None => info.metadata.remove(&name),
@@ -356,6 +358,8 @@ impl Store for Model {
                     session.info.bytes += title.as_ref().map_or(0, String::len) as u64;
                     session.info.title = title;
                 }
+                let names: Vec<&str> = change.metadata.keys().map(|name| &**name).collect();
+                let at = if names == [WORKSPACE_MOVED] { Timestamp(0) } else { now };
                 pair(&mut session.info, change.metadata);
                 match change.archive {
                     Some(true) => drop(session.info.archived_at.get_or_insert(now)),
@@ -364,7 +368,7 @@ impl Store for Model {
                 }
                 session.deleted |= change.delete || change.discard;
                 session.expired |= change.delete && !change.discard;
-                session.info.updated_at = now.max(session.info.updated_at);
+                session.info.updated_at = at.max(session.info.updated_at);
                 Ok(session.info.clone())
             })
         }

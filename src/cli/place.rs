@@ -1,0 +1,118 @@
+//! Workspaces as a person names them: a path stands for the workspace of its project, anything else
+//! is a name. The only place where that is decided, for every verb. It must not ask a server.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    args::{Verb, Workspace, WorkspaceVerb},
+    common::session,
+    connect,
+    failure::{Failure, Outcome},
+    values::Environment,
+};
+use crate::{
+    env::{files, project::Project},
+    projection::placed,
+};
+
+/// Whether a text can only be a path.
+fn is_path(text: &str) -> bool {
+    text.contains('/') || matches!(text, "." | ".." | "~")
+}
+
+/// The workspace that a text names: that of the project of a directory, or else the text.
+fn named(text: &str, environment: &Environment) -> String {
+    let home = environment.directory("HOME");
+    let below_home = text.strip_prefix("~/").or((text == "~").then_some(""));
+    let typed = match (below_home, &home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(text),
+    };
+    let path = std::path::absolute(&typed).unwrap_or(typed);
+    if files::look(&path).is_ok_and(|found| found.is_some_and(|found| found.is_dir)) {
+        return Project::of(&path, home.as_deref()).workspace();
+    }
+    // It may be a directory of another machine, or have been one. A whole name stays as it is.
+    let plain = placed(&path.display().to_string(), None, None);
+    plain.filter(|_| text.starts_with(['.', '~'])).unwrap_or_else(|| text.to_owned())
+}
+
+/// The workspace that a directory was before it was moved: as hooks spelled its path then, links of
+/// the directories above it followed.
+fn left(text: &str, of_path: bool) -> String {
+    let path = Some(Path::new(text)).filter(|_| of_path || is_path(text));
+    let path = path.and_then(|path| files::resolved(path).ok());
+    path.map_or_else(|| text.to_owned(), |path| path.display().to_string())
+}
+
+/// The workspace of the working directory; none where programs of every kind run.
+pub(super) fn here(environment: &Environment) -> Option<String> {
+    let project = connect::project(environment).filter(|project| !project.shared);
+    project.map(|project| project.workspace())
+}
+
+/// Whether a workspace is the working directory, or a directory above it in its repository.
+pub(super) fn is_own(workspace: &str, environment: &Environment) -> bool {
+    let Some(project) = connect::project(environment) else { return false };
+    let top = project.root.as_deref().unwrap_or(&project.directory);
+    let place = project.place();
+    let mut own = place.ancestors().take_while(|path| path.starts_with(top));
+    own.any(|path| path == Path::new(workspace)) || here(environment).as_deref() == Some(workspace)
+}
+
+/// Replaces the places that a verb names by their workspaces. A verb on one workspace has that of
+/// the working directory where none is named; one on all sessions begins with it.
+pub(super) fn resolve(verb: &mut Verb, environment: &Environment) -> Outcome {
+    if let Verb::Memory(memory) = verb
+        && let Some(text) = memory.of.take()
+    {
+        match is_path(&text) {
+            true => memory.workspace = Some(text),
+            false => memory.session = Some(session(&text).map_err(Failure::Usage)?),
+        }
+    }
+    match verb {
+        Verb::Sessions(verb) => verb.workspace = verb.workspace.take().or(verb.of.take()),
+        Verb::History(verb) => verb.workspace = verb.workspace.take().or(verb.of.take()),
+        _ => {}
+    }
+    if let Verb::Workspace(Workspace { verb: WorkspaceVerb::Move(verb) }) = verb {
+        let to = named(&verb.to, environment);
+        verb.from = left(&verb.from, to.starts_with('/'));
+        verb.to = to;
+        return Ok(());
+    }
+    let is_needed = match verb {
+        Verb::Graph(_) | Verb::Handoff(_) => true,
+        Verb::Memory(memory) => memory.session.is_none(),
+        _ => false,
+    };
+    let place = match verb {
+        Verb::Graph(verb) => &mut verb.workspace,
+        Verb::Handoff(verb) => verb.workspace_mut(),
+        Verb::Memory(verb) => &mut verb.workspace,
+        Verb::Search(verb) => &mut verb.workspace,
+        Verb::History(verb) => &mut verb.workspace,
+        Verb::Sessions(verb) => &mut verb.workspace,
+        Verb::Erase(verb) => &mut verb.notebook,
+        _ => return Ok(()),
+    };
+    match place {
+        Some(text) => *text = named(text, environment),
+        None if is_needed => {
+            let missing = "this directory is no project: name the workspace";
+            *place = Some(here(environment).ok_or_else(|| Failure::Usage(missing.to_owned()))?);
+        }
+        None => {}
+    }
+    match verb {
+        Verb::Sessions(verb) if verb.workspace.is_none() && !verb.all => {
+            verb.here = here(environment);
+        }
+        Verb::History(verb) if verb.workspace.is_none() && !verb.all => {
+            verb.here = here(environment);
+        }
+        _ => {}
+    }
+    Ok(())
+}

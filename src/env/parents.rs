@@ -1,0 +1,104 @@
+//! The processes that this one may be a tool of: its parent, and behind a shell that runs it the
+//! shell's. A hook and a front end of one agent's program name the same process so. It must not
+//! name a process by its number alone where the system says when that began: numbers are used
+//! again.
+
+use std::{os::unix::process::parent_id, path::Path};
+
+use super::files;
+
+/// Processes that are named at most.
+const NAMED_MAX: usize = 8;
+/// Bytes of what the system says of one.
+const STAT_BYTES_MAX: u64 = 4 << 10;
+/// Hexadecimal digits of a name.
+const DIGITS: usize = 16;
+/// Programs that run another one and are no agent.
+const RUNNERS: [&str; 14] = [
+    "ash", "bash", "busybox", "dash", "env", "fish", "ksh", "mksh", "nice", "nohup", "sh",
+    "stdbuf", "timeout", "zsh",
+];
+/// Programs that take over the children of others: no agent, either.
+const REAPERS: [&str; 6] = ["dumb-init", "init", "launchd", "runit", "systemd", "tini"];
+
+/// Names of these processes, the parent first. Each is a hash of the machine's start, of the
+/// container, and of the process with its start, so that no two processes have one name.
+#[must_use]
+pub fn names() -> Vec<String> {
+    let boot = files::read_text(Path::new("/proc/sys/kernel/random/boot_id"), STAT_BYTES_MAX);
+    let container = files::identity(Path::new("/proc/self/ns/pid")).map(|found| found.file);
+    let around = format!("{} {:?}", boot.unwrap_or_default().trim(), container.ok());
+    let mut names = Vec::new();
+    let mut next = Some(parent_id());
+    while let Some(pid) = next.filter(|pid| *pid > 0 && names.len() < NAMED_MAX) {
+        let stat = files::read(Path::new(&format!("/proc/{pid}/stat")), STAT_BYTES_MAX);
+        let process = stat.ok().and_then(|stat| Process::read(&String::from_utf8_lossy(&stat)));
+        // Where the system does not say more of a process, only the parent is named.
+        let Some(process) = process else {
+            if names.is_empty() {
+                names.push(named(&around, pid, ""));
+            }
+            break;
+        };
+        if REAPERS.contains(&&*process.program) {
+            break;
+        }
+        names.push(named(&around, pid, &process.begun));
+        next = RUNNERS.contains(&&*process.program).then_some(process.parent);
+    }
+    names
+}
+
+fn named(around: &str, pid: u32, begun: &str) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 name of a process");
+    hasher.update(format!("{around} {pid} {begun}").as_bytes());
+    hasher.finalize().to_hex().chars().take(DIGITS).collect()
+}
+
+/// What the system says of a process.
+#[derive(Debug, PartialEq, Eq)]
+struct Process {
+    program: String,
+    parent: u32,
+    /// When it began, in the system's count.
+    begun: String,
+}
+
+impl Process {
+    /// Reads a line of `/proc`: the program's name stands in brackets and may have some.
+    fn read(stat: &str) -> Option<Self> {
+        let (head, rest) = stat.rsplit_once(')')?;
+        let program = head.split_once('(')?.1.to_owned();
+        let mut members = rest.split_whitespace();
+        let parent = members.nth(1)?.parse().ok()?;
+        let begun = members.nth(17)?.to_owned();
+        Some(Self { program, parent, begun })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_read_whatever_its_name_has() {
+        let rest = "S 41 42 42 0 -1 4194560 1 0 0 0 2 1 0 0 20 0 9 0 8812345 1 2";
+        for program in ["claude", "a (b) c", ") S 1", ""] {
+            let expected =
+                Process { program: program.to_owned(), parent: 41, begun: "8812345".to_owned() };
+            assert_eq!(Process::read(&format!("7 ({program}) {rest}")), Some(expected));
+        }
+        for odd in ["", "7 (claude", "7 (claude) S", "7 (claude) S x 1"] {
+            assert_eq!(Process::read(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn the_parent_comes_first_and_has_the_same_name_each_time() {
+        let first = names();
+        assert!(!first.is_empty() && first.len() <= NAMED_MAX, "{first:?}");
+        assert_eq!(names(), first);
+        assert_ne!(named("a", 7, "1"), named("a", 7, "2"), "a number that is used again");
+        assert_ne!(named("a", 7, "1"), named("b", 7, "1"), "another machine or container");
+    }
+}

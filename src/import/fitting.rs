@@ -1,0 +1,120 @@
+//! Events that are too large for a store, made smaller: what a picture or a document is stays, its
+//! bytes go, and of the longest texts the middle. The line they are from is kept elsewhere. It must
+//! not change an event that fits.
+
+use serde_json::{Value, json};
+
+use super::{
+    draft::Draft,
+    members::{Members, Object, quote},
+};
+use crate::event::{json as text, limits};
+
+/// Bytes of a text that is taken for the bytes of a picture or a document.
+const DATA_BYTES: usize = 64 << 10;
+/// Bytes of a result that is kept beside its transcript, as far as an event has it.
+pub(super) const APART_BYTES: usize = 1 << 20;
+
+/// Bytes of one piece of a text that is too much for one event. Escaped as a text it may double.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A text in pieces, each of which fits an event.
+pub(super) fn pieces(text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces
+}
+
+const _: () = assert!(limits::EVENT_BYTES_MAX > 3 * PIECE_BYTES, "a piece fits, escaped");
+
+/// The members of one piece of several.
+pub(super) fn add_piece(body: &mut Object, (part, piece): (usize, &str), count: usize) {
+    body.add("piece", &part.to_string());
+    body.add("pieces", &count.to_string());
+    body.add("text", &quote(piece));
+}
+
+/// The event, or what of it a store takes; `None` when that is nothing.
+pub(super) fn fitted(draft: Draft) -> Option<Draft> {
+    if draft.too_much().is_none() {
+        return Some(draft);
+    }
+    let mut event: Value = serde_json::from_str(&text::paired(text::tree(&draft.text)?)).ok()?;
+    let bytes = draft.text.len();
+    without_data(&mut event);
+    event.as_object_mut()?.insert("truncated".to_owned(), json!({ "bytes": bytes }));
+    let mut longest = limits::EVENT_BYTES_MAX / 2;
+    while event.to_string().len() > limits::EVENT_BYTES_MAX && longest > 64 {
+        shorten(&mut event, longest);
+        longest /= 4;
+    }
+    Some(Draft { text: event.to_string(), ..draft }).filter(|draft| draft.too_much().is_none())
+}
+
+/// Puts a line of text in the place of each picture and document whose bytes are in the event.
+fn without_data(value: &mut Value) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(without_data),
+        Value::Object(members) => {
+            let of = |source: &Value| {
+                let data = source.get("data").or_else(|| source.get("url"))?.as_str()?;
+                let kind = source.get("media_type").and_then(Value::as_str);
+                (data.len() > DATA_BYTES).then(|| {
+                    let kind = kind.map(str::to_owned).unwrap_or_else(|| data_kind(data));
+                    format!("({kind}, {} bytes in base64, left out here)", data.len())
+                })
+            };
+            let source = members.get("source").or_else(|| members.get("image_url"));
+            let own = members.get("image_url").and_then(Value::as_str);
+            let own = own.filter(|data| data.len() > DATA_BYTES);
+            let own = own.map(|data| format!("({}, left out here)", data_kind(data)));
+            match source.and_then(of).or(own) {
+                Some(name) => *value = json!({ "type": "text", "text": name }),
+                None => members.values_mut().for_each(without_data),
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The media type of an address that has the bytes.
+fn data_kind(address: &str) -> String {
+    let kind = address.strip_prefix("data:").and_then(|rest| rest.split([';', ',']).next());
+    kind.filter(|kind| kind.len() < 80).unwrap_or("data").to_owned()
+}
+
+fn shorten(value: &mut Value, longest: usize) {
+    match value {
+        Value::String(text) => *text = middle_out(std::mem::take(text), longest),
+        Value::Array(values) => values.iter_mut().for_each(|value| shorten(value, longest)),
+        Value::Object(members) => members.values_mut().for_each(|value| shorten(value, longest)),
+        _ => {}
+    }
+}
+
+/// A text without its middle, when it is longer than that: most of it is its end.
+fn middle_out(text: String, longest: usize) -> String {
+    if text.len() <= longest {
+        return text;
+    }
+    let head = text.floor_char_boundary(longest / 4);
+    let tail = text.ceil_char_boundary(text.len() - longest * 3 / 4);
+    let (head, left_out) = (text.get(..head).unwrap_or_default(), tail - head);
+    let tail = text.get(tail..).unwrap_or_default();
+    format!("{head}\n… {left_out} bytes are left out here …\n{tail}")
+}
+
+/// A result with its whole text, which is kept beside the transcript.
+pub(super) fn with(body: Object, whole: &str) -> String {
+    let body = Members::read(&body.finish()).unwrap_or_default();
+    let mut text = body.without(&["content"]);
+    let content = quote(&middle_out(whole.to_owned(), APART_BYTES));
+    text.pop();
+    let comma = if text == "{" { "" } else { "," };
+    format!("{text}{comma}\"content\":{content}}}")
+}

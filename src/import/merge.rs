@@ -1,0 +1,206 @@
+//! A transcript of a session that hooks recorded as it happened: what they recorded is not recorded
+//! again, and each line is kept whole all the same, for an export. It must not decide by the place
+//! in the file: hooks may have missed a part, or have begun later.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::{
+    Sent,
+    draft::{Draft, Name, Named, event},
+    members::{Members, Object, text_of},
+};
+use crate::{
+    client::{Client, ClientError, Request, session_path},
+    event::{SessionId, Timestamp, kinds},
+};
+
+/// Events of a session that are read at once.
+const PAGE: usize = 1_000;
+/// How far the times of a line and of its event may be apart where lines of the session were
+/// imported before: the same words may be said twice.
+const APART_MICROS: i64 = 300 * 1_000_000;
+/// Elements in which Claude Code keeps a command that a person typed.
+const COMMAND: [&str; 2] = ["command-name", "command-args"];
+
+/// What hooks recorded of a session, as far as a transcript has it, too.
+#[derive(Debug, Default)]
+pub(super) struct Recorded {
+    /// Ids of calls, with whether it is the call or its result.
+    calls: HashSet<(String, bool)>,
+    /// Times at which something was said, by its type and a hash of its words.
+    said: HashMap<(&'static str, blake3::Hash), Vec<Option<Timestamp>>>,
+    /// Whether lines of a transcript were imported into the session before.
+    apart_max: Option<i64>,
+}
+
+/// Types that hooks record and an import does not.
+const REPORTED: [&str; 3] =
+    [kinds::SESSION_STATUS_RUNNING, kinds::SESSION_STATUS_IDLE, kinds::SESSION_STATUS_TERMINATED];
+/// Types that hooks record, too.
+const KINDS: [&str; 5] = [
+    kinds::USER_MESSAGE,
+    kinds::AGENT_MESSAGE,
+    kinds::AGENT_TOOL_USE,
+    kinds::AGENT_TOOL_RESULT,
+    kinds::CONTEXT_COMPACTED,
+];
+
+impl Recorded {
+    /// What hooks recorded of a session; `None` when that is nothing. `has_lines`: lines of a
+    /// transcript were imported into it.
+    pub(super) async fn of(
+        client: &Client,
+        session: &SessionId,
+        has_lines: bool,
+    ) -> Result<Option<Self>, ClientError> {
+        // Without reading it: hooks report starts and ends, which no line says.
+        let request = Request::get(session_path(session, "/events")).query("limit", 1);
+        let request = REPORTED.iter().fold(request, |asked, kind| asked.query("types[]", kind));
+        let reported = client.json(request).await?;
+        let is_empty = |data: &Value| data.as_array().is_none_or(Vec::is_empty);
+        if has_lines && reported.get("data").is_none_or(is_empty) {
+            return Ok(None);
+        }
+        let apart_max = has_lines.then_some(APART_MICROS);
+        let mut recorded = Self { apart_max, ..Self::default() };
+        let mut from = 0;
+        loop {
+            let request = Request::get(session_path(session, "/events"));
+            let request = request.query("from", from).query("limit", PAGE);
+            let request = KINDS.iter().fold(request, |asked, kind| asked.query("types[]", kind));
+            let answer = client.json(request).await?;
+            let events = answer.get("data").and_then(Value::as_array);
+            let Some(last) = events.and_then(|events| events.last()) else { break };
+            events.into_iter().flatten().for_each(|event| recorded.note(event));
+            let next = last.get("position").and_then(Value::as_u64).map(|last| last + 1);
+            let Some(next) = next.filter(|next| *next > from) else { break };
+            from = next;
+        }
+        let is_empty = recorded.calls.is_empty() && recorded.said.is_empty();
+        Ok((!is_empty).then_some(recorded))
+    }
+
+    fn note(&mut self, event: &Value) {
+        let text = |name: &str| event.get(name).and_then(Value::as_str);
+        let is_of_hook = text("id").is_some_and(|id| id.starts_with("hook_"))
+            || text("recorded_from") == Some("transcript");
+        let kind = text("type").and_then(|kind| KINDS.into_iter().find(|one| *one == kind));
+        let Some(kind) = kind.filter(|_| is_of_hook) else { return };
+        if let Some(is_call) = is_call(kind) {
+            self.calls.extend(text("call_id").map(|id| (id.to_owned(), is_call)));
+            return;
+        }
+        let words = match event.get("content") {
+            Some(Value::String(words)) => words.clone(),
+            Some(blocks) => {
+                serde_json::value::to_raw_value(blocks).map(|raw| text_of(&raw)).unwrap_or_default()
+            }
+            None => String::new(),
+        };
+        let at = text("created_at").and_then(Timestamp::parse);
+        self.said.entry(key(kind, &words)).or_default().push(at);
+    }
+
+    /// Whether an event was recorded; what was said is taken off then.
+    fn takes(&mut self, members: &Members) -> bool {
+        let kind = members.text("type").unwrap_or_default();
+        let Some(kind) = KINDS.into_iter().find(|one| *one == kind) else {
+            // Hooks record nothing else of a line.
+            return true;
+        };
+        if let Some(is_call) = is_call(kind) {
+            let id = members.text("call_id").unwrap_or_default();
+            return self.calls.contains(&(id, is_call));
+        }
+        let words = members.some("content").map(text_of).unwrap_or_default();
+        let at = members.text("created_at").as_deref().and_then(Timestamp::parse);
+        let Some(times) = self.said.get_mut(&key(kind, &words)) else { return false };
+        let apart = |time: &Option<Timestamp>| match (time, at) {
+            (Some(time), Some(at)) => time.0.abs_diff(at.0),
+            _ => 0,
+        };
+        let nearest = (0..times.len()).min_by_key(|at| times.get(*at).map(apart));
+        let nearest = nearest.filter(|at| {
+            let apart = times.get(*at).map_or(0, apart);
+            self.apart_max.is_none_or(|max| apart <= max.unsigned_abs())
+        });
+        nearest.map(|at| times.swap_remove(at)).is_some()
+    }
+
+    /// The events of lines without what was recorded: of a line of which something was, its text
+    /// stands alone, and beside it what is new.
+    pub(super) fn without(&mut self, drafts: Vec<Sent>) -> Vec<Sent> {
+        let mut merged = Vec::with_capacity(drafts.len());
+        let is_of_line = |(one, _): &Sent, (other, draft): &Sent| one == other && draft.is_part();
+        for line in drafts.chunk_by(is_of_line) {
+            let known: Vec<(Members, bool)> = line
+                .iter()
+                .map(|(_, draft)| {
+                    let members = Members::read(&draft.text).unwrap_or_default();
+                    let is_known = self.takes(&members);
+                    (members, is_known)
+                })
+                .collect();
+            let raw = known.first().and_then(|(first, _)| first.raw("raw").or(first.raw("entry")));
+            let (Some(raw), true) = (raw, known.iter().any(|(_, is_known)| *is_known)) else {
+                // A line in pieces has its meaning behind them.
+                let new = line.iter().zip(&known);
+                let new = new.filter(|((_, draft), (_, is_known))| !(draft.is_part() && *is_known));
+                merged.extend(new.map(|(sent, _)| sent.clone()));
+                continue;
+            };
+            let number = line.first().map_or(0, |(number, _)| *number);
+            let first = known.first().map(|(first, _)| first);
+            merged.extend(first.map(|first| (number, whole(first, raw.get(), line))));
+            for ((number, draft), (members, is_known)) in line.iter().zip(&known) {
+                if !is_known {
+                    let mut text = Object::of(members.without(&["raw", "raw_before"]));
+                    if members.raw("raw_in").is_none() {
+                        text.add("raw_in", "true");
+                    }
+                    merged.push((*number, Draft { text: text.finish(), ..draft.clone() }));
+                }
+            }
+        }
+        merged
+    }
+}
+
+/// The event that keeps a line, of which nothing is read but by an export.
+fn whole(first: &Members, raw: &str, line: &[Sent]) -> Draft {
+    let mut body = Object::new();
+    for name in ["created_at", "raw_format", "raw_before"] {
+        first.some(name).into_iter().for_each(|value| body.add(name, value.get()));
+    }
+    body.add("raw", raw);
+    let of = line.first().map(|(_, draft)| draft.id.as_str()).unwrap_or_default();
+    let hash = blake3::hash(of.as_bytes()).to_hex().chars().take(24).collect();
+    let id = Name { name: "raw-".to_owned(), hash }.part('.', 0);
+    let draft = event(&id, kinds::TRANSCRIPT_ENTRY, &body.finish());
+    Draft { named: Named::ByItself, ..draft }
+}
+
+/// Whether a type is that of a call, or of a result; `None` for any other.
+fn is_call(kind: &str) -> Option<bool> {
+    let is_call = kinds::is_call(kind);
+    (is_call || kinds::is_result(kind)).then_some(is_call)
+}
+
+/// What tells apart what was said: blanks do not, nor how a program writes a command that a person
+/// typed. Of compactions there is one at a time.
+fn key(kind: &'static str, words: &str) -> (&'static str, blake3::Hash) {
+    let element = |name: &str| {
+        let (_, rest) = words.split_once(&format!("<{name}>"))?;
+        rest.split_once(&format!("</{name}>")).map(|(inner, _)| inner)
+    };
+    let [name, rest] = COMMAND.map(element);
+    let typed = match name {
+        Some(name) => format!("{name} {}", rest.unwrap_or_default()),
+        None if kind == kinds::CONTEXT_COMPACTED => String::new(),
+        None => words.to_owned(),
+    };
+    let typed: Vec<&str> = typed.split_whitespace().collect();
+    (kind, blake3::hash(typed.join(" ").as_bytes()))
+}

@@ -1,0 +1,110 @@
+//! What a person typed while the agent of Claude Code worked. Newer transcripts have an attachment
+//! where the model received it; older ones only say that it left the queue, with its words or
+//! without. It must not make an event.
+
+use std::collections::VecDeque;
+
+use super::members::{Members, says, text_of};
+use crate::event::Timestamp;
+
+/// Texts that wait at most.
+const WAITING_MAX: usize = 100;
+/// How the notice of a program begins, which is queued like words of a person.
+const NOTICE: &str = "<task-notification";
+
+/// The queue of a transcript.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Queue {
+    waiting: VecDeque<String>,
+    /// What lines with a place of their own delivered since the agent spoke last.
+    delivered: Vec<String>,
+}
+
+impl Queue {
+    /// The words that leave the queue with a line, unless a line before it delivered them.
+    pub(super) fn leaving(&self, line: &Members) -> Option<String> {
+        let operation = line.text("operation")?;
+        let is_queue = line.text("type").as_deref() == Some("queue-operation");
+        if !is_queue || operation != "remove" {
+            return None;
+        }
+        let text = line.text("content").or_else(|| self.waiting.front().cloned())?;
+        (is_typed(&text) && !self.delivered.contains(&text)).then_some(text)
+    }
+
+    /// Takes a line in.
+    pub(super) fn take(&mut self, line: &Members) {
+        match line.text("type").as_deref() {
+            Some("queue-operation") => self.operate(line),
+            Some("assistant") if !says(line, "isSidechain") => self.delivered.clear(),
+            _ => self.delivered.extend(delivered(line)),
+        }
+    }
+
+    fn operate(&mut self, line: &Members) {
+        let content = line.text("content");
+        match (line.text("operation").as_deref(), content) {
+            (Some("enqueue"), Some(text)) => {
+                if self.waiting.len() == WAITING_MAX {
+                    self.waiting.pop_front();
+                }
+                self.waiting.push_back(text);
+            }
+            (Some("popAll"), _) => self.waiting.clear(),
+            (Some("dequeue" | "remove"), text) => {
+                let named = text.map(|text| self.waiting.iter().position(|one| *one == text));
+                if let Some(place) = named.unwrap_or(Some(0)) {
+                    self.waiting.remove(place);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a later line delivers words that left the queue; `None` where it does not tell. Lines of
+/// the agent are written late: one from before that time says nothing.
+pub(super) fn delivers(words: &str, left: &Members, later: &Members) -> Option<bool> {
+    if delivered(later).as_deref() == Some(words) {
+        return Some(true);
+    }
+    let at = |line: &Members| line.text("timestamp").as_deref().and_then(Timestamp::parse);
+    let is_answer =
+        later.text("type").as_deref() == Some("assistant") && !says(later, "isSidechain");
+    (is_answer && at(later) > at(left)).then_some(false)
+}
+
+/// The prompt of an attachment that a person queued.
+pub(super) fn attached(line: &Members) -> Option<Members> {
+    let attachment = Members::read(line.some("attachment")?.get()).ok()?;
+    let is = |name: &str, value: &str| attachment.text(name).is_none_or(|said| said == value);
+    let of = attachment.some("origin").and_then(|origin| Members::read(origin.get()).ok());
+    let is_person = of.and_then(|of| of.text("kind")).is_none_or(|kind| kind == "human");
+    let is_prompt = attachment.text("type").as_deref() == Some("queued_command")
+        && is("commandMode", "prompt")
+        && is_person
+        && !says(line, "isMeta")
+        && !says(&attachment, "isMeta");
+    let typed = attachment.some("prompt").is_some_and(|prompt| is_typed(&text_of(prompt)));
+    let has_picture = attachment.some("prompt").is_some_and(|prompt| prompt.get().starts_with('['));
+    (is_prompt && (typed || has_picture)).then_some(attachment)
+}
+
+/// The words of a person that a line with a place of its own has.
+fn delivered(line: &Members) -> Option<String> {
+    match line.text("type").as_deref()? {
+        "attachment" => Some(text_of(attached(line)?.some("prompt")?)),
+        "user" => {
+            let message = Members::read(line.some("message")?.get()).ok()?;
+            Some(text_of(message.some("content")?)).filter(|text| is_typed(text))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a queued text is a person's, and more than the name of a command.
+fn is_typed(text: &str) -> bool {
+    let text = text.trim();
+    let is_command = text.starts_with('/') && !text.contains(char::is_whitespace);
+    !text.is_empty() && !text.starts_with(NOTICE) && !is_command
+}

@@ -1,0 +1,106 @@
+//! The records that stand in one line. Writers that do not wait for each other put two into a line,
+//! or one behind the beginning of another that was cut off. It must not know what a record means.
+
+use serde::de::IgnoredAny;
+use serde_json::{Deserializer, value::RawValue};
+
+use super::{Members, transcript::Program};
+
+/// Places in a line that are tried for the beginning of a whole record, and bytes read for that, in
+/// lengths of the line.
+const TRIES_MAX: usize = 10_000;
+const LENGTHS_MAX: usize = 8;
+
+/// What comes first in a line.
+pub(super) enum Next {
+    /// A whole record, and how many bytes it has.
+    Record(Box<RawValue>, usize),
+    /// Bytes that are no record, up to the next one or the end of the line, and why.
+    Bad(String, usize),
+    /// The beginning of a record that ends with the line.
+    Cut,
+}
+
+/// What comes first in a line, which begins without blanks.
+pub(super) fn next(line: &[u8]) -> Next {
+    let mut values = Deserializer::from_slice(line).into_iter::<Box<RawValue>>();
+    let error = match values.next() {
+        Some(Ok(value)) if value.get().starts_with(['{', '[']) => {
+            return Next::Record(value, values.byte_offset());
+        }
+        Some(Err(error)) => error,
+        _ => return Next::Bad("it is neither an object nor an array".to_owned(), line.len()),
+    };
+    match whole_behind(line) {
+        Some(at) => Next::Bad(format!("its first {at} bytes are no record: {error}"), at),
+        None if error.is_eof() => Next::Cut,
+        None => Next::Bad(format!("it is not JSON: {error}"), line.len()),
+    }
+}
+
+/// Where a whole record of a program begins behind what is none. An object within the record that
+/// was cut is none: behind it there is more than the next record.
+fn whole_behind(line: &[u8]) -> Option<usize> {
+    let (mut at, mut read) = (1, 0);
+    for _ in 0..TRIES_MAX {
+        let rest = line.get(at..)?;
+        let found = rest.windows(2).position(|two| two == b"{\"")?;
+        at += found;
+        let rest = line.get(at..)?;
+        let mut values = Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
+        match values.next() {
+            Some(Ok(_)) => {
+                let end = values.byte_offset();
+                let follows = rest.get(end..).unwrap_or_default().trim_ascii_start();
+                let record = rest.get(..end).and_then(|record| str::from_utf8(record).ok());
+                let is_record = || {
+                    let members = record.and_then(|record| Members::read(record).ok());
+                    members.is_some_and(|members| Program::of(&members).is_some())
+                };
+                if (follows.is_empty() || follows.starts_with(b"{")) && is_record() {
+                    return Some(at);
+                }
+                read += end;
+            }
+            Some(Err(error)) => read += error.column(),
+            None => return None,
+        }
+        if read > LENGTHS_MAX * line.len() {
+            return None;
+        }
+        at += 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_a_line_are_found_one_after_the_other_and_behind_one_that_was_cut() {
+        let one = r#"{"type":"user","uuid":"a","message":{"role":"user","content":"{\"x\""}}"#;
+        let two = r#"{"type":"mode","sessionId":"s","n":123456789012345678901234567890}"#;
+        let cut = &one[..one.len() - 1];
+        let inner = r#"{"type":"user","message":{"type":"text","uuid":"i"}"#;
+        for (line, expected) in [
+            (format!("{one}{two}"), format!("record {}", one.len())),
+            (format!("{one} \t{two}"), format!("record {}", one.len())),
+            (format!("{cut}{two}"), format!("bad {}", cut.len())),
+            (format!("{}{two}", &one[..40]), "bad 40".to_owned()),
+            (format!("ssage\":1}}{two}{one}"), "bad 9".to_owned()),
+            // A part of the record that was cut is no record.
+            (inner.to_owned(), "cut".to_owned()),
+            ("[1,2]3".to_owned(), "record 5".to_owned()),
+            ("12 monkeys".to_owned(), "bad 10".to_owned()),
+            ("nonsense".to_owned(), "bad 8".to_owned()),
+        ] {
+            let found = match next(line.as_bytes()) {
+                Next::Record(_, bytes) => format!("record {bytes}"),
+                Next::Bad(_, bytes) => format!("bad {bytes}"),
+                Next::Cut => "cut".to_owned(),
+            };
+            assert_eq!(found, expected, "{line}");
+        }
+    }
+}

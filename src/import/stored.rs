@@ -1,0 +1,118 @@
+//! What a session has of a transcript already, line by line: a file that is imported again is
+//! compared with it before anything is written, so that two versions of a transcript are never
+//! mixed. It must not write.
+
+use std::collections::VecDeque;
+
+use serde_json::value::RawValue;
+
+use super::{
+    members::Members,
+    transcript::{Program, TranscriptLines, name_of_line},
+};
+use crate::{
+    client::{Client, ClientError, Request, session_path},
+    event::{Range, SessionId, kinds},
+    wire::ranges,
+};
+
+/// Events read at once.
+const EVENTS: usize = 500;
+/// How the ids of events begin that are made of a line.
+const LINES: [&str; 2] = ["line-", "raw-"];
+
+/// A line in a session.
+#[derive(Clone, Debug)]
+pub(super) struct StoredLine {
+    /// The hash that names it; `None` where its words were taken away.
+    pub(super) hash: Option<String>,
+    /// The positions of its events: the first, and the last.
+    pub(super) first: u64,
+    pub(super) last: u64,
+}
+
+/// The lines of a session, in order.
+pub(super) struct Stored {
+    lines: TranscriptLines,
+    /// The position of the next event to be read; `None` behind the last one.
+    next: Option<u64>,
+    read: VecDeque<StoredLine>,
+    /// The first event of a line whose text follows.
+    begun: Option<u64>,
+    /// The id of the last line of which words were taken away, without the part.
+    taken: String,
+    /// What was withdrawn at last.
+    pub(super) rewound: Option<Vec<Range>>,
+}
+
+impl Stored {
+    pub(super) fn new(program: Program) -> Self {
+        Self {
+            lines: TranscriptLines::new(program),
+            next: Some(0),
+            read: VecDeque::new(),
+            begun: None,
+            taken: String::new(),
+            rewound: None,
+        }
+    }
+
+    /// The next line.
+    pub(super) async fn next(
+        &mut self,
+        client: &Client,
+        session: &SessionId,
+    ) -> Result<Option<StoredLine>, ClientError> {
+        // The events of a line may go on in the next part.
+        while self.read.len() < 2 {
+            let Some(from) = self.next else { break };
+            let request = Request::get(session_path(session, "/events"));
+            let request = request.query("from", from).query("limit", EVENTS);
+            let answer = client.send(request).await?;
+            let page: Page = serde_json::from_slice(&answer.body).unwrap_or_default();
+            self.next = None;
+            for event in &page.data {
+                let Ok(event) = Members::read(event.get()) else { continue };
+                let Some(at) = event.value("position").and_then(|at| at.as_u64()) else { continue };
+                self.next = Some(at + 1);
+                self.take(&event, at);
+            }
+        }
+        Ok(self.read.pop_front())
+    }
+
+    fn take(&mut self, event: &Members, at: u64) {
+        if event.text("type").as_deref() == Some(kinds::CONTEXT_REWOUND) {
+            self.rewound = event.some("withdrawn").map(|list| ranges(list.get()));
+        }
+        let id = event.text("id").filter(|id| LINES.iter().any(|begin| id.starts_with(begin)));
+        let id = id.unwrap_or_default();
+        let Some(of) = id.split('.').next().filter(|of| !of.is_empty()) else { return };
+        if event.raw("redacted").is_some() {
+            if self.taken != of {
+                of.clone_into(&mut self.taken);
+                self.read.push_back(StoredLine { hash: None, first: at, last: at });
+            }
+            return;
+        }
+        // Hooks record lines, too, without what an export needs.
+        if event.raw("raw_format").is_none() {
+            return;
+        }
+        let first = *self.begun.get_or_insert(at);
+        if let Some((_, text)) = self.lines.take(event) {
+            let line = Members::read(&text).unwrap_or_default();
+            let hash = Some(name_of_line(&line, &text).1.hash);
+            self.read.push_back(StoredLine { hash, first, last: at });
+            self.begun = None;
+        } else if event.raw("raw_in").is_some() {
+            self.begun = None;
+            self.read.back_mut().into_iter().for_each(|line| line.last = at);
+        }
+    }
+}
+
+#[derive(Default, serde::Deserialize)]
+struct Page {
+    data: Vec<Box<RawValue>>,
+}

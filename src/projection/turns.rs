@@ -1,0 +1,63 @@
+//! Where a turn of an agent ends. A call that has no result by then gets none: it was refused, or
+//! interrupted. It must not count a message that an agent's client queues: the turn continues.
+
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::value::RawValue;
+
+use super::body;
+use crate::event::{Event, kinds};
+
+/// What ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// The turn of the session's agent, and of none of its subagents.
+    Turn,
+    /// All work of the session.
+    All,
+}
+
+#[derive(Deserialize)]
+struct TurnBody<'a> {
+    session_thread_id: Option<IgnoredAny>,
+    raw_format: Option<String>,
+    #[serde(borrow)]
+    stop_reason: Option<&'a RawValue>,
+    #[serde(borrow)]
+    raw: Option<&'a RawValue>,
+}
+
+/// What ends with an event.
+pub(super) fn ends(event: &Event) -> Option<Ends> {
+    #[derive(Deserialize)]
+    struct Raw {
+        hook_event_name: Option<IgnoredAny>,
+    }
+    #[derive(Deserialize)]
+    struct Stop {
+        r#type: String,
+    }
+    let kind = event.kind.as_str();
+    if kind == kinds::SESSION_STATUS_TERMINATED {
+        return Some(Ends::All);
+    }
+    if ![kinds::SESSION_STATUS_IDLE, kinds::USER_MESSAGE, kinds::USER_INTERRUPT].contains(&kind) {
+        return None;
+    }
+    let said: TurnBody<'_> = body::read(&event.body)?;
+    let is_turn = match kind {
+        // A session that waits for what its client does has its calls open.
+        kinds::SESSION_STATUS_IDLE => {
+            let stop = said.stop_reason.and_then(|stop| serde_json::from_str(stop.get()).ok());
+            stop.is_none_or(|stop: Stop| stop.r#type != "requires_action")
+        }
+        // The next prompt of an agent's program; other clients send messages while a tool runs.
+        kinds::USER_MESSAGE => {
+            let raw = said.raw.and_then(|raw| serde_json::from_str::<Raw>(raw.get()).ok());
+            let is_of_program =
+                said.raw_format.is_some_and(|name| ["claude-code", "codex"].contains(&&*name));
+            is_of_program || raw.is_some_and(|raw| raw.hook_event_name.is_some())
+        }
+        _ => true,
+    };
+    (is_turn && said.session_thread_id.is_none()).then_some(Ends::Turn)
+}

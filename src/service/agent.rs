@@ -1,0 +1,178 @@
+//! The session that an agent works in now. The hook of a start says which processes it is a child
+//! of, and so does a front end: both are children of one agent. After `/clear` or `/resume` the
+//! agent works in another session than its front end was started for. It must not choose between
+//! agents: without a start of the caller's own agent nothing is chosen.
+
+use std::{cmp::Reverse, collections::HashMap, sync::Arc};
+
+use serde::Deserialize;
+
+use super::{Caller, RESERVED_METADATA, Service, ServiceResult, Status, Via};
+use crate::{
+    env::sync::Mutex,
+    event::{Batch, NewEvent, Origin, Scope, SessionId, Timestamp, kinds},
+    projection::body,
+    store::{Listing, Only, SessionInfo},
+};
+
+/// Agents whose starts are kept in memory.
+const AGENTS_MAX: usize = 10_000;
+/// Starts of one agent, and of its directory, that are looked at.
+const STARTS_MAX: usize = 64;
+/// Bytes of the processes of a start.
+const PROCESS_BYTES_MAX: usize = 256;
+/// How an agent's program says that it begins anew in the same process, that it enters another
+/// session, perhaps in the same process, and that it keeps its session.
+const CLEAR: &str = "clear";
+const MOVES: [&str; 3] = [CLEAR, "resume", "fork"];
+const COMPACT: &str = "compact";
+
+/// A start of an agent.
+#[derive(Clone, Debug)]
+struct Start {
+    session: SessionId,
+    at: Timestamp,
+    /// How it began.
+    source: String,
+    /// Which process of the caller it names, the nearest first; none of another agent.
+    rank: Option<usize>,
+}
+
+/// Starts that were looked up: by the scope and the processes of the caller.
+#[derive(Default)]
+pub(super) struct Agents(Mutex<HashMap<(Scope, String), Arc<Vec<Start>>>>);
+
+/// Metadata of a session with its last start: the processes, the time, how it began.
+fn name() -> String {
+    format!("{RESERVED_METADATA}agent")
+}
+
+/// The members of a start.
+#[derive(Deserialize)]
+struct StartBody {
+    process: Vec<String>,
+    source: Option<String>,
+}
+
+/// Has the start that a batch reports stored with its events; whether it reports one. An imported
+/// start is none of this machine.
+pub(super) fn keep(batch: &mut Batch) -> bool {
+    let starts = batch.events.iter().filter(|event| event.origin != Origin::Import);
+    let said = starts.filter_map(said).next_back();
+    let is_start = said.is_some();
+    batch.metadata.extend(said.map(|start| (name(), Some(start))));
+    is_start
+}
+
+fn said(event: &NewEvent) -> Option<String> {
+    if event.kind.as_str() != kinds::SESSION_STATUS_RUNNING {
+        return None;
+    }
+    let StartBody { process, source } = body::read(&event.body)?;
+    let (process, source) = (process.join(","), source.unwrap_or_default());
+    let is_plain = |text: &str| text.len() <= PROCESS_BYTES_MAX && !text.contains('@');
+    let at = event.created_at?.0;
+    (source != COMPACT && is_plain(&process) && is_plain(&source))
+        .then(|| format!("{process}@{at}@{source}"))
+}
+
+/// The start that a session's metadata has, as a caller with these processes sees it.
+fn start(info: &SessionInfo, process: &[String]) -> Option<Start> {
+    let mut parts = info.metadata.get(&name())?.split('@');
+    let names: Vec<&str> = parts.next()?.split(',').collect();
+    let at = Timestamp(parts.next()?.parse().ok()?);
+    let source = parts.next()?.to_owned();
+    let rank = process.iter().position(|own| names.contains(&own.as_str()));
+    Some(Start { session: info.key.session.clone(), at, source, rank })
+}
+
+impl Agents {
+    /// Forgets the starts of a scope: there is another one.
+    pub(super) fn forget(&self, scope: &Scope) {
+        self.0.lock().retain(|(of, _), _| of != scope);
+    }
+}
+
+impl Service {
+    /// The session that the caller's agent works in, where that says more than the session that
+    /// the caller was started for.
+    pub(super) async fn of_agent(
+        &self,
+        caller: &Caller,
+        via: &Via,
+    ) -> ServiceResult<Option<SessionId>> {
+        if via.process.is_empty() {
+            return Ok(None);
+        }
+        let first = match &via.session {
+            Some(session) => self.store.info(&caller.key(session)).await.ok(),
+            None => None,
+        };
+        let ended = first.as_ref().is_some_and(is_ended);
+        let first = first.filter(|info| !is_ended(info));
+        let (mut own, mut here) = (Vec::new(), Vec::new());
+        for one in self.starts(caller, via).await?.iter() {
+            let info = self.store.info(&caller.key(&one.session)).await;
+            if info.is_ok_and(|info| !is_ended(&info)) {
+                if one.rank.is_some() { &mut own } else { &mut here }.push(one.clone());
+            }
+        }
+        if ended {
+            // The session that it moved to; where its processes are known by other names, the only
+            // one of its directory that an agent moved to.
+            let moved = |one: &Start| MOVES.contains(&&*one.source);
+            let nearest = own.into_iter().find(&moved);
+            here.retain(moved);
+            let alone = here.pop().filter(|_| here.is_empty());
+            return Ok(nearest.or(alone).map(|one| one.session));
+        }
+        let several = own.len() > 1;
+        let last = own.into_iter().next().filter(|last| {
+            // Its process may be a host of several agents: only a clear says that one was left.
+            let is_first = first.as_ref().is_some_and(|info| info.key.session == last.session);
+            last.source == CLEAR || is_first || first.is_none() && !several
+        });
+        Ok(last.map(|last| last.session))
+    }
+
+    /// Starts of the caller's agent, by the nearest process that it has in common with some, and
+    /// those of its directory; the latest first.
+    async fn starts(&self, caller: &Caller, via: &Via) -> ServiceResult<Arc<Vec<Start>>> {
+        let known = (caller.scope.clone(), format!("{:?} {:?}", via.process, via.workspaces()));
+        if let Some(starts) = self.agents.0.lock().get(&known) {
+            return Ok(Arc::clone(starts));
+        }
+        let found = Arc::new(Mutex::from(Vec::new()));
+        let (noted, process, workspaces) =
+            (Arc::clone(&found), via.process.clone(), via.workspaces());
+        let note = move |info: &SessionInfo| {
+            let is_here = |info: &SessionInfo| {
+                info.workspace.as_ref().is_some_and(|own| workspaces.contains(own))
+            };
+            if let Some(start) = start(info, &process)
+                && (start.rank.is_some() || is_here(info))
+            {
+                noted.lock().push(start);
+            }
+            false
+        };
+        let only = Some(Only(Arc::new(note)));
+        self.store.list(&caller.scope, Listing { only, ..Listing::default() }).await?;
+        let mut starts = std::mem::take(&mut *found.lock());
+        let nearest = starts.iter().filter_map(|one: &Start| one.rank).min();
+        starts.retain(|one| one.rank.is_none() || one.rank == nearest);
+        starts.sort_by_key(|one| (one.rank.is_none(), Reverse(one.at)));
+        starts.truncate(STARTS_MAX);
+        let starts = Arc::new(starts);
+        let mut kept = self.agents.0.lock();
+        if kept.len() >= AGENTS_MAX {
+            kept.clear();
+        }
+        kept.insert(known, Arc::clone(&starts));
+        Ok(starts)
+    }
+}
+
+fn is_ended(info: &SessionInfo) -> bool {
+    Status::of(info) == Status::Terminated
+}

@@ -1,0 +1,175 @@
+//! What saves say of the graph of a workspace: sessions, their conversations, context items, files
+//! and states, and how they belong together. Nothing of it is written: it follows from the log, so
+//! that what is taken away of a session is gone here, too. It must not judge what was saved.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::checks::{content_of, text_of};
+use crate::{
+    event::Timestamp,
+    harness::{Counter as _, Tokenizer},
+    projection::{Entity, Facts, Relation, text::clip},
+    service::{
+        Caller, Code, Service, ServiceResult,
+        line::{saved, saved_at},
+        recover::past,
+    },
+    store::{Listing, Only, SessionInfo},
+};
+
+/// Saved sessions of a workspace that are looked at, the newest.
+const SESSIONS_MAX: usize = 100;
+/// Characters of a content.
+const CONTENT_CHARS: usize = 2_000;
+/// Types of entities and of relations that saves show.
+pub(super) const ENTITIES: [&str; 5] =
+    ["session", "conversation", "context_item", "file_reference", "workspace_state"];
+pub(super) const RELATIONS: [&str; 5] = [
+    "SESSION_IN_WORKSPACE",
+    "SESSION_HAS_CONVERSATION",
+    "CONVERSATION_REFERENCES_ITEM",
+    "CONVERSATION_REFERENCES_FILE",
+    "SESSION_HAS_WORKSPACE_STATE",
+];
+
+/// What the saves of a workspace show.
+#[derive(Default)]
+pub(super) struct Handed {
+    pub(super) entities: Vec<Arc<Entity>>,
+    /// Type and ends of each.
+    links: Vec<([String; 3], Timestamp)>,
+}
+
+impl Service {
+    /// What the saves of the newest sessions of a workspace show.
+    pub(super) async fn handed(&self, caller: &Caller, workspace: &str) -> ServiceResult<Handed> {
+        let only = |info: &SessionInfo| info.metadata.contains_key(&saved());
+        let listing = Listing {
+            limit: SESSIONS_MAX,
+            workspace: Some(workspace.to_owned()),
+            include_archived: true,
+            only: Some(Only(Arc::new(only))),
+            ..Listing::default()
+        };
+        let mut handed = Handed::default();
+        for info in self.store.list(&caller.scope, listing).await?.sessions {
+            let of = |info: &SessionInfo, facts: &Facts| Handed::of(info, facts, workspace);
+            match self.peek_facts(&info.key, of).await {
+                Ok(one) => {
+                    handed.entities.extend(one.entities);
+                    handed.links.extend(one.links);
+                }
+                // What is gone or cannot be read shows nothing.
+                Err(error) if error.code.is_gone() || error.code == Code::SessionDamaged => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(handed)
+    }
+
+    /// The relations that saves show.
+    pub(super) fn handed_relations(&self, caller: &Caller, handed: &Handed) -> Vec<Relation> {
+        let properties = Map::new();
+        let made = |([kind, from, to], at): &([String; 3], Timestamp)| {
+            let id = self.relation_id(caller, &content_of(kind, from, to, &properties));
+            Relation {
+                id: id.into(),
+                kind: kind.as_str().into(),
+                from: from.as_str().into(),
+                to: to.as_str().into(),
+                properties: text_of(&properties).into(),
+                at: *at,
+                position: None,
+            }
+        };
+        handed.links.iter().map(made).collect()
+    }
+}
+
+impl Handed {
+    fn of(info: &SessionInfo, facts: &Facts, workspace: &str) -> Self {
+        let mut made = Self::default();
+        let session = info.key.session.to_string();
+        let conversation = format!("conversation_{session}");
+        let [in_workspace, has_conversation, of_item, of_file, has_state] = RELATIONS;
+        let (past, saved) = (past(info.clone(), facts), &facts.saved);
+        let place = json!({"session": session, "position": saved_at(info).map(|at| at.0)});
+        made.add(
+            info,
+            ("session", session.clone()),
+            json!({
+                "created_at": info.created_at.to_string(), "workspace_id": workspace,
+                "token_count": saved.tokens(), "goal": past.goal, "summary": past.summary,
+            }),
+        );
+        made.link(info, in_workspace, &session, workspace);
+        let said = saved.context().map(|said| clip(&said.text, CONTENT_CHARS));
+        made.add(
+            info,
+            ("conversation", conversation.clone()),
+            json!({
+                "context": said, "token_count": saved.tokens(), "saved": place,
+            }),
+        );
+        made.link(info, has_conversation, &session, &conversation);
+        for item in saved.items() {
+            let id = match &item.name {
+                Some(name) => format!("context_{session}_{name}"),
+                None => format!("context_{}", item.id),
+            };
+            made.add(
+                info,
+                ("context_item", id.clone()),
+                json!({
+                    "category": item.category, "content": clip(&item.content, CONTENT_CHARS),
+                    "importance": item.importance, "session": session, "position": item.position.0,
+                    "token_count": Tokenizer::O200k.count(&clip(&item.content, CONTENT_CHARS)),
+                }),
+            );
+            made.link(info, of_item, &conversation, &id);
+        }
+        for file in saved.files() {
+            made.add(
+                info,
+                ("file_reference", file.path.to_string()),
+                json!({
+                    "path": file.path, "hash": file.hash, "last_modified": file.modified_at,
+                    "bytes": file.bytes, "session": session, "position": file.position.0,
+                }),
+            );
+            made.link(info, of_file, &conversation, &file.path);
+        }
+        if let Some(state) = saved.state() {
+            let id = format!("workspace_state_{session}");
+            let mut properties: Map<String, Value> =
+                serde_json::from_str(&state.text).unwrap_or_default();
+            properties.insert("workspace_id".to_owned(), workspace.into());
+            made.add(info, ("workspace_state", id.clone()), Value::Object(properties));
+            made.link(info, has_state, &session, &id);
+        }
+        made
+    }
+
+    fn add(&mut self, info: &SessionInfo, (kind, id): (&str, String), properties: Value) {
+        let mut properties = match properties {
+            Value::Object(properties) => properties,
+            _ => Map::new(),
+        };
+        properties.retain(|_, value| !value.is_null());
+        self.entities.push(Arc::new(Entity {
+            kind: kind.into(),
+            id: id.into(),
+            properties: text_of(&properties).into(),
+            created_at: info.created_at,
+            updated_at: info.updated_at,
+            first: info.tail,
+            position: info.tail,
+        }));
+    }
+
+    fn link(&mut self, info: &SessionInfo, kind: &str, from: &str, to: &str) {
+        self.links.push(([kind, from, to].map(str::to_owned), info.created_at));
+    }
+}

@@ -1,0 +1,159 @@
+//! Entities and relations that are removed from the graph of a workspace: queries show what holds,
+//! and the notebook keeps what was. It must not remove an event.
+
+use super::{
+    GraphWritten,
+    checks::{check_id, check_type, check_workspace, content_after},
+    no_entity,
+};
+use crate::{
+    event::{Batch, NewEvent, Origin, Position, SessionId, kinds, limits},
+    projection::{
+        Graph,
+        body::{self, EntityRemovedBody, ForgottenBody},
+    },
+    service::{Caller, Code, Service, ServiceError, ServiceResult, added::event},
+};
+
+/// How often a removal is tried again when something was written in between.
+const TRIES_MAX: usize = 16;
+/// How often a relation of the same content may be removed.
+const REMOVALS_MAX: usize = 1_000;
+
+impl Service {
+    /// Removes an entity with its relations; durable when this returns. Twice is once. Relations of
+    /// an id that another type has, too, stay.
+    ///
+    /// # Errors
+    /// `entity_not_found`; `limit_reached` where it has too many relations for one batch; those of
+    /// the engine.
+    pub async fn remove_entity(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+        (kind, id): (&str, &str),
+    ) -> ServiceResult<GraphWritten> {
+        check_workspace(workspace)?;
+        check_type("type", kind)?;
+        check_id("id", id)?;
+        let origin = caller.origin;
+        let look = |graph: &Graph| {
+            if let Some(position) = graph.entity_removed(kind, id) {
+                return Ok(Err(position));
+            }
+            if graph.entity(kind, id).is_none() {
+                return Err(no_entity("id", id, workspace));
+            }
+            let is_alone = graph.entities().filter(|one| &*one.id == id).count() == 1;
+            let ends_there = |from: &str, to: &str| is_alone && (from == id || to == id);
+            let relations = graph.relations().filter(|one| ends_there(&one.from, &one.to));
+            let (entity_type, entity_id) = (kind.to_owned(), id.to_owned());
+            let body = body::write(&EntityRemovedBody { entity_type, entity_id });
+            let entity = event(kinds::GRAPH_ENTITY_REMOVED, origin, body);
+            let relations = relations.map(|one| removed(&one.id, origin));
+            let events: Vec<NewEvent> = std::iter::once(entity).chain(relations).collect();
+            if events.len() > limits::BATCH_EVENTS_MAX {
+                let message = format!("{id} has {} relations", events.len() - 1);
+                return Err(ServiceError::new(Code::LimitReached, message)
+                    .action("remove some of its relations first"));
+            }
+            Ok(Ok(events))
+        };
+        self.removed(caller, workspace, id, look).await
+    }
+
+    /// Removes a relation; durable when this returns. Twice is once.
+    ///
+    /// # Errors
+    /// `entity_not_found`, and those of the engine.
+    pub async fn remove_relationship(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+        id: &str,
+    ) -> ServiceResult<GraphWritten> {
+        check_workspace(workspace)?;
+        let look = |graph: &Graph| {
+            if let Some(position) = graph.relation_removed(id) {
+                return Ok(Err(position));
+            }
+            match graph.relation(id) {
+                Some(_) => Ok(Ok(vec![removed(id, caller.origin)])),
+                None => {
+                    let message = format!("{workspace} has no relation {id}");
+                    Err(ServiceError::new(Code::EntityNotFound, message).action(
+                        "query the relations for their ids; those of a log are not removed",
+                    ))
+                }
+            }
+        };
+        self.removed(caller, workspace, id, look).await
+    }
+
+    /// Looks what is to be written, and writes it unless the notebook changed in between: then it
+    /// looks again.
+    async fn removed(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+        id: &str,
+        look: impl Fn(&Graph) -> ServiceResult<Result<Vec<NewEvent>, Position>> + Send + Sync,
+    ) -> ServiceResult<GraphWritten> {
+        let has = |graph: &Graph| look(graph).is_ok();
+        let session = self.graph_of(caller, workspace, has).await?;
+        for _ in 0..TRIES_MAX {
+            let at = caller.key(&session);
+            let looked = self
+                .peek_facts(&at, |info, facts| look(&facts.graph).map(|found| (found, info.tail)));
+            let found = match looked.await {
+                Err(error) if error.code.is_gone() => {
+                    return look(&Graph::default())
+                        .and_then(|_| Err(ServiceError::new(Code::InternalError, "no graph")));
+                }
+                found => found??,
+            };
+            let (events, tail) = match found {
+                (Err(position), _) => {
+                    return Ok(GraphWritten { id: id.to_owned(), session, position });
+                }
+                (Ok(events), tail) => (events, tail),
+            };
+            let (events, if_position) = (events.into(), Some(tail));
+            let batch = Batch { events, if_position, ..Batch::default() };
+            let written =
+                self.write_graph(caller, workspace, session.clone(), batch, id.to_owned());
+            match written.await {
+                Err(error) if error.code == Code::PositionConflict => {}
+                written => return written,
+            }
+        }
+        Err(ServiceError::new(Code::PositionConflict, "the graph changes too fast")
+            .action("try again"))
+    }
+
+    /// The id of a relation that is to be written: another one for each time that it was removed.
+    pub(super) async fn free_id(
+        &self,
+        caller: &Caller,
+        notebook: &SessionId,
+        content: &[u8],
+    ) -> ServiceResult<String> {
+        let id = |removed: usize| self.relation_id(caller, &content_after(content, removed));
+        let look = |graph: &Graph| {
+            (0..REMOVALS_MAX).map(id).find(|id| graph.relation_removed(id).is_none())
+        };
+        let free = self.with_graph(caller, notebook, look).await?;
+        free.ok_or_else(|| {
+            let message = format!("the relation was removed {REMOVALS_MAX} times");
+            ServiceError::new(Code::LimitReached, message).action("write it with other properties")
+        })
+    }
+}
+
+fn removed(id: &str, origin: Origin) -> NewEvent {
+    event(
+        kinds::GRAPH_RELATIONSHIP_REMOVED,
+        origin,
+        body::write(&ForgottenBody { of: id.to_owned() }),
+    )
+}

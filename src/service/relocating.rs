@@ -1,0 +1,125 @@
+//! `move`: all that belongs to a workspace gets another name of it, because its directory has one:
+//! its sessions, and its notebook with memory and graph. Each session is moved by itself and
+//! durably, so that a call that was cut short is repeated and moves what is left. It must not copy
+//! an event, nor move a workspace below it: a workspace is its whole name.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+
+use super::{
+    Caller, Code, Service, ServiceError, ServiceResult, is_notebook, saving::check_workspace,
+};
+use crate::{
+    env::sync::Mutex,
+    event::{SessionId, WORKSPACE_MOVED},
+    store::{Change, Listing, Only, SessionInfo},
+};
+
+/// Sessions that are moved at once.
+const AT_ONCE: usize = 64;
+/// Sessions that a report names because they stayed.
+const NAMED_MAX: usize = 20;
+
+/// Why one session stays while others are moved.
+const REFUSALS: [Code; 3] = [Code::SessionDamaged, Code::LeaseHeld, Code::LeaseLost];
+
+/// What became of a move.
+#[derive(Clone, Debug, Default)]
+pub struct Relocated {
+    /// Sessions that were moved.
+    pub sessions: u64,
+    /// Notebooks that were moved.
+    pub notebooks: u64,
+    /// Sessions that could not be moved, and why; not all of them are named.
+    pub left: Vec<(SessionId, ServiceError)>,
+    /// How many those are.
+    pub left_count: u64,
+}
+
+impl Service {
+    /// Moves what a workspace has to another one, which may have sessions already.
+    ///
+    /// # Errors
+    /// `invalid_request` for what is no name, or the same; `limit_reached` where the other has too
+    /// many notebooks; and those of the engine. A session that refuses is reported.
+    pub async fn move_workspace(
+        &self,
+        caller: &Caller,
+        from: &str,
+        to: &str,
+    ) -> ServiceResult<Relocated> {
+        check_workspace(from)?;
+        check_workspace(to)?;
+        if from == to {
+            return Err(ServiceError::invalid("to", "it is the workspace itself"));
+        }
+        let (service, caller) = (self.clone(), caller.clone());
+        let (from, to) = (from.to_owned(), to.to_owned());
+        // What was begun is finished, whether its client waits or not.
+        self.carried_out(async move { service.relocate(&caller, &from, &to).await }).await
+    }
+
+    async fn relocate(&self, caller: &Caller, from: &str, to: &str) -> ServiceResult<Relocated> {
+        let mut done = Relocated::default();
+        let (notebooks, sessions): (Vec<SessionId>, Vec<SessionId>) =
+            self.all_in(caller, from).await?.into_iter().partition(is_notebook);
+        // The place where the new name looks for a notebook comes before the notebook does: of two
+        // moves that are cut short, neither loses it.
+        for notebook in &notebooks {
+            self.point_at_notebook(caller, notebook, to).await?;
+        }
+        done.notebooks = self.rename_all(caller, &notebooks, to, &mut done).await?;
+        done.sessions = self.rename_all(caller, &sessions, to, &mut done).await?;
+        self.agents.forget(&caller.scope);
+        Ok(done)
+    }
+
+    /// Gives sessions the name of another workspace; returns how many.
+    async fn rename_all(
+        &self,
+        caller: &Caller,
+        sessions: &[SessionId],
+        to: &str,
+        done: &mut Relocated,
+    ) -> ServiceResult<u64> {
+        let mut moved = 0;
+        for part in sessions.chunks(AT_ONCE) {
+            let each = part.iter().map(|session| {
+                let metadata = [(WORKSPACE_MOVED.to_owned(), Some(to.to_owned()))].into();
+                let change = Change { metadata, ..Change::default() };
+                let key = caller.key(session);
+                async move { self.durable(self.store.change(&key, change)).await }
+            });
+            for (session, changed) in part.iter().zip(join_all(each).await) {
+                match changed.map_err(super::store_error::unwritten) {
+                    Ok(_) => moved += 1,
+                    Err(error) if error.code.is_gone() => {}
+                    Err(error) if !REFUSALS.contains(&error.code) => return Err(error),
+                    Err(error) => {
+                        done.left_count += 1;
+                        if done.left.len() < NAMED_MAX {
+                            done.left.push((session.clone(), error));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Every session of a workspace, its notebooks among them.
+    async fn all_in(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<SessionId>> {
+        let found = Arc::new(Mutex::from(Vec::new()));
+        let noted = Arc::clone(&found);
+        let note = move |info: &SessionInfo| {
+            noted.lock().push(info.key.session.clone());
+            false
+        };
+        let only = Some(Only(Arc::new(note)));
+        let listing = Listing { only, workspace: Some(workspace.to_owned()), ..Listing::default() };
+        self.store.list(&caller.scope, listing).await?;
+        let sessions = std::mem::take(&mut *found.lock());
+        Ok(sessions)
+    }
+}

@@ -1,0 +1,87 @@
+//! A damaged session among those of a workspace: passed over aloud by a restore, marked in lists,
+//! and named by a search that cannot show it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use sessionlog::store::{Store, local::Local};
+use sessionlog_sim::{ManualClock, Sim};
+
+use super::{BANK, append, said};
+use crate::{
+    engines::small,
+    http::house::{House, Plan},
+    memory::{search, session},
+};
+
+async fn house(sim: &Sim) -> (House, Arc<Local>) {
+    let store = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
+    let served: Arc<dyn Store> = store.clone();
+    (House::over(served, Arc::new(ManualClock::default()), Plan::default()).await, store)
+}
+
+/// Work of two days, of which the later one is damaged.
+async fn two_days() -> Sim {
+    let sim = Sim::new(11);
+    let (house, store) = house(&sim).await;
+    for (id, word) in [("monday", "heron"), ("tuesday", "osprey")] {
+        session(&house, id, "/work/bank").await;
+        // So much that it has a sealed segment of its own.
+        let count = if id == "tuesday" { 80 } else { 1 };
+        for n in 0..count {
+            let text = format!("Count the {word} of day {n} {}", "in whole cents ".repeat(40));
+            append(&house, id, json!([said(&text)])).await;
+        }
+        house.clock.advance(std::time::Duration::from_secs(3_600));
+    }
+    search(&house, json!({"q": "osprey"})).await;
+    store.settle().unwrap();
+    house.stop.cancel();
+    store.close().await;
+    sim.power_loss();
+    drop(store);
+    let sealed = sim.files().into_iter().find(|path| path.ends_with(".sealed")).unwrap();
+    let bytes = sim.read_durable(&sealed).unwrap().len() as u64;
+    sim.flip(&sealed, bytes / 2, 3);
+    sim
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_latest_session_is_passed_over_aloud_and_marked_in_lists() {
+    let sim = two_days().await;
+    let (house, _store) = house(&sim).await;
+    let found = house.post(&format!("{BANK}/restore"), &json!({"create": false})).await;
+    assert_eq!(found.status, 200, "{}", found.text);
+    let found = found.json();
+    assert_eq!(found["continues"], "monday", "{found}");
+    let notice = found["notices"][0].as_str().unwrap_or_default();
+    assert!(notice.contains("tuesday") && notice.contains("passed over"), "{found}");
+    let named = json!({"create": false, "session_id": "tuesday"});
+    let refused = house.post(&format!("{BANK}/restore"), &named).await;
+    assert_eq!(refused.code(), "session_damaged", "{}", refused.text);
+    // What cannot be read is known from now on, and lists say so.
+    for (tool, asked) in [("list_sessions", json!({})), ("review_history", json!({}))] {
+        let listed = house.post(&format!("/v1/tools/{tool}"), &asked).await.json();
+        let sessions = listed["sessions"].as_array().unwrap();
+        let marked: Vec<(&Value, bool)> =
+            sessions.iter().map(|one| (&one["sessionId"], one.get("damaged").is_some())).collect();
+        assert!(marked.contains(&(&json!("tuesday"), true)), "{tool}: {listed}");
+        assert!(marked.contains(&(&json!("monday"), false)), "{tool}: {listed}");
+    }
+    house.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_that_finds_what_cannot_be_read_is_not_complete() {
+    let sim = two_days().await;
+    let (house, _store) = house(&sim).await;
+    let found = search(&house, json!({"q": "+osprey", "limit": 100})).await;
+    let complete = &found["complete"];
+    assert_eq!(complete["is_complete"], false, "{complete}");
+    assert_eq!(complete["sessions_unreadable"], 1, "{complete}");
+    let named = &complete["behind"][0];
+    assert_eq!((&named["session"], &named["unreadable"]), (&json!("tuesday"), &json!(true)));
+    let whole = search(&house, json!({"q": "+heron"})).await;
+    assert_eq!(whole["hits"][0]["session"], "monday", "{whole}");
+    house.stop.cancel();
+}

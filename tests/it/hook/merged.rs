@@ -1,0 +1,202 @@
+//! A transcript that is imported into the session that hooks recorded: nothing twice, each line
+//! kept, nothing of what a person kept out.
+
+use serde_json::{Value, json};
+
+use super::{SESSION, claude, quiet, told_to_model};
+use crate::program::Place;
+
+const RESTORED: &str = "sessionlog kept earlier sessions of this directory.\n<sessionlog \
+                        trust=\"untrusted-external-content\">\n{\"walrus\":1}\n</sessionlog>\n\
+                        Continue one only when the user wants that.";
+
+fn line(kind: &str, at: &str, more: &Value) -> String {
+    let mut line = json!({
+        "type": kind, "sessionId": SESSION, "uuid": format!("u{at}"), "isSidechain": false,
+        "timestamp": format!("2026-03-10T{at}.000Z"), "cwd": "/home/ada/proj",
+    });
+    line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    line.to_string() + "\n"
+}
+
+fn user(at: &str, content: Value) -> String {
+    line("user", at, &json!({ "message": { "role": "user", "content": content } }))
+}
+
+fn agent(at: &str, block: Value) -> String {
+    let message = json!({ "id": format!("m{at}"), "role": "assistant", "content": [block] });
+    line("assistant", at, &json!({ "message": message }))
+}
+
+/// The transcript of what [`work`] reports by hooks, with what no hook reports.
+fn transcript() -> String {
+    let context = json!({ "attachment": {
+        "type": "hook_additional_context", "hookEvent": "SessionStart", "content": [RESTORED],
+    } });
+    [
+        line("attachment", "09:00:00", &context),
+        user("09:00:01", json!("Weigh the anchor of the barge")),
+        agent("09:00:02", json!({ "type": "text", "text": "I look at the winch." })),
+        agent(
+            "09:00:03",
+            json!({ "type": "tool_use", "id": "b1", "name": "Bash",
+                "input": { "command": "cat winch.txt" } }),
+        ),
+        user(
+            "09:00:04",
+            json!([{ "type": "tool_result", "tool_use_id": "b1", "content": "seven fathoms" }]),
+        ),
+        agent("09:00:05", json!({ "type": "text", "text": "It is at seven fathoms." })),
+        user("09:00:06", json!("Weigh the anchor of the barge")),
+        agent("09:00:07", json!({ "type": "text", "text": "It is at seven fathoms." })),
+    ]
+    .concat()
+}
+
+fn work(place: &Place) {
+    let tell = |name: &str, more: Value| quiet(place, &claude(name, &more));
+    tell("SessionStart", json!({ "source": "startup" }));
+    let prompt = json!({ "prompt": "Weigh the anchor of the barge", "prompt_id": "p1" });
+    tell("UserPromptSubmit", prompt);
+    let call = json!({ "tool_name": "Bash", "tool_use_id": "b1",
+        "tool_input": { "command": "cat winch.txt" } });
+    tell("PreToolUse", call.clone());
+    let mut result = call;
+    result["tool_response"] = json!({ "stdout": "seven fathoms", "stderr": "" });
+    tell("PostToolUse", result);
+    tell("Stop", json!({ "last_assistant_message": "It is at seven fathoms." }));
+    let again = json!({ "prompt": "Weigh the anchor of the barge", "prompt_id": "p2" });
+    tell("UserPromptSubmit", again);
+    tell("Stop", json!({ "last_assistant_message": "It is at seven fathoms." }));
+    tell("SessionEnd", json!({ "reason": "other" }));
+}
+
+fn import(place: &Place, text: &str) -> Value {
+    let path = place.write(&format!("{SESSION}.jsonl"), text);
+    place.run(&["import", path.to_str().unwrap(), "--json"]).json()
+}
+
+fn sessions(place: &Place) -> Vec<Value> {
+    place.run(&["sessions", "--json"]).json()["data"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_transcript_of_a_recorded_session_merges_into_it_and_says_nothing_twice() {
+    let place = Place::new();
+    work(&place);
+    let report = import(&place, &transcript());
+    assert_eq!((&report["beside"], &report["session_ids"]), (&Value::Null, &json!([SESSION])));
+    assert_eq!(sessions(&place).len(), 1, "{:?}", sessions(&place));
+    let events = place.events(SESSION);
+    let count = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
+    let counts =
+        ["user.message", "agent.message", "agent.tool_use", "agent.tool_result"].map(count);
+    assert_eq!(counts, [2, 3, 1, 1], "{events:#?}");
+    // The one that no hook reported has the time of its line.
+    let winch = events.iter().find(|event| event["content"].to_string().contains("winch")).unwrap();
+    assert_eq!(winch["created_at"], "2026-03-10T09:00:02.000000Z", "{winch}");
+    let export = place.run(&["export", SESSION, "--format", "claude-code"]).ok();
+    assert_eq!(export, transcript());
+    // Once more, and grown by a line.
+    let grown = transcript() + &user("09:00:08", json!("And the bollard?"));
+    assert_eq!(import(&place, &transcript())["added"], 0);
+    import(&place, &grown);
+    assert_eq!(import(&place, &grown)["added"], 0);
+    assert_eq!(place.run(&["export", SESSION, "--format", "claude-code"]).ok(), grown);
+    let found = place.run(&["search", "fathoms", "--json"]).json();
+    let mut hits: Vec<u64> = found["hits"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|hit| hit["snippet"].to_string().contains("fathoms"))
+        .filter_map(|hit| hit["position"].as_u64())
+        .collect();
+    hits.sort_unstable();
+    hits.dedup();
+    let of = |at: &u64| events[usize::try_from(*at).unwrap()]["type"].clone();
+    assert!(hits.iter().all(|at| of(at) != "transcript.entry"), "{found}");
+    for word in ["walrus", "hook_additional_context"] {
+        let found = place.run(&["search", word, "--json"]).ok();
+        assert!(!found.contains("\"position\""), "{word}: {found}");
+    }
+    let title = sessions(&place)[0]["title"].clone();
+    assert!(!title.to_string().contains('<'), "{title}");
+}
+
+#[test]
+fn a_session_that_was_imported_and_is_resumed_takes_its_transcript_again_without_doubles() {
+    let place = Place::new();
+    let first = user("08:00:00", json!("Weigh the anchor of the barge"))
+        + &agent("08:00:05", json!({ "type": "text", "text": "It is at seven fathoms." }));
+    import(&place, &first);
+    work(&place);
+    let whole = first + &transcript().replace("2026-03-10", "2026-11-27");
+    import(&place, &whole);
+    assert_eq!(place.run(&["export", SESSION, "--format", "claude-code"]).ok().lines().count(), 10);
+    assert_eq!(import(&place, &whole)["added"], 0);
+}
+
+#[test]
+fn an_import_leaves_out_times_that_were_paused_and_paths_that_are_excluded() {
+    let place = Place::new();
+    work(&place);
+    let config = place.write("c.toml", "exclude = \"**/vault/**\"\n");
+    let text = transcript()
+        + &agent(
+            "09:00:08",
+            json!({ "type": "tool_use", "id": "v1", "name": "Read",
+                "input": { "file_path": "/home/ada/proj/vault/tide.txt" } }),
+        )
+        + &user(
+            "09:00:09",
+            json!([{ "type": "tool_result", "tool_use_id": "v1", "content": "springtide" }]),
+        )
+        + &user("09:00:10", json!("The vault is shut"));
+    let path = place.write(&format!("{SESSION}.jsonl"), &text);
+    let config = config.to_str().unwrap();
+    let report =
+        place.run(&["import", path.to_str().unwrap(), "--json", "--config", config]).json();
+    assert_eq!(report["kept_out"], 2, "{report}");
+    let events = json!(place.events(SESSION)).to_string();
+    assert!(!events.contains("springtide") && !events.contains("tide.txt"), "{events}");
+    assert!(events.contains("The vault is shut"), "{events}");
+    // A directory that is excluded keeps its whole transcript out; so does a pause its time.
+    let other = "0198c5d2-f0a0-7a1b-8c3d-000000000002";
+    let config = place.write("d.toml", "exclude = \"/home/ada/proj\"\n");
+    let text = transcript().replace(SESSION, other);
+    let path = place.write(&format!("{other}.jsonl"), &text);
+    let config = config.to_str().unwrap();
+    let report =
+        place.run(&["import", path.to_str().unwrap(), "--json", "--config", config]).json();
+    assert_eq!((&report["kept_out"], &report["added"]), (&json!(8), &json!(0)), "{report}");
+    place.run(&["pause"]).ok();
+    let now = transcript().replace(SESSION, other).replace("2026-03-10", "2999-03-10");
+    let path = place.write(&format!("{other}.jsonl"), &now);
+    let report = place.run(&["import", path.to_str().unwrap(), "--json"]).json();
+    assert_eq!((&report["kept_out"], &report["added"]), (&json!(8), &json!(0)), "{report}");
+}
+
+#[test]
+fn a_transcript_of_march_that_is_imported_today_is_not_the_latest_work() {
+    let place = Place::new();
+    work(&place);
+    for number in 2..5 {
+        let other = format!("0198c5d2-f0a0-7a1b-8c3d-00000000000{number}");
+        let text = transcript().replace(SESSION, &other).replace("anchor", "bollard");
+        let path = place.write(&format!("{other}.jsonl"), &text);
+        place.run(&["import", path.to_str().unwrap()]).ok();
+    }
+    let restored = place.run(&["handoff", "restore", "/home/ada/proj", "--look", "--json"]).json();
+    assert_eq!(restored["continues"], SESSION, "{restored}");
+    assert_eq!(restored["notices"].as_array().map_or(0, Vec::len), 0, "{restored}");
+    let start = claude("SessionStart", &json!({ "source": "startup" }));
+    let (text, data) = told_to_model(&place, &super::of("new", start));
+    assert_eq!(data["last_session"]["session"], SESSION, "{data}");
+    assert!(text.contains("anchor") && !text.contains("bollard"), "{text}");
+    // What is recorded in one of them since is.
+    let resumed = "0198c5d2-f0a0-7a1b-8c3d-000000000003";
+    let prompt = json!({ "prompt": "Weigh the bollard, too", "prompt_id": "p9" });
+    quiet(&place, &super::of(resumed, claude("UserPromptSubmit", &prompt)));
+    let restored = place.run(&["handoff", "restore", "/home/ada/proj", "--look", "--json"]).json();
+    assert_eq!(restored["continues"], resumed, "{restored}");
+}

@@ -1,0 +1,93 @@
+//! How a list of sessions names and dates an imported transcript, and what its requests took.
+
+use serde_json::{Value, json};
+
+use super::{SESSION, Transcript, import, taken, view};
+use crate::program::Place;
+
+fn title(place: &Place) -> Value {
+    place.run(&["show", SESSION, "--json"]).json()["title"].clone()
+}
+
+#[test]
+fn a_transcript_has_the_name_that_its_user_gave_it_or_else_its_program() {
+    let talk = Transcript::default();
+    let line = |line: Value| talk.raw(&line);
+    line(json!({ "type": "summary", "summary": "Of another file", "leafUuid": "elsewhere" }));
+    let first = talk.user("hello, a question");
+    assert_eq!(title(&taken(&talk)), "hello, a question");
+    line(json!({ "type": "summary", "summary": "A question of wells", "leafUuid": first }));
+    assert_eq!(title(&taken(&talk)), "A question of wells");
+    line(json!({ "type": "ai-title", "aiTitle": "Wells", "sessionId": SESSION }));
+    assert_eq!(title(&taken(&talk)), "Wells");
+    line(json!({ "type": "custom-title", "customTitle": "Wells of Ghent", "sessionId": SESSION }));
+    line(json!({ "type": "ai-title", "aiTitle": "Wells again", "sessionId": SESSION }));
+    let place = taken(&talk);
+    assert_eq!(title(&place), "Wells of Ghent");
+    // A later name, in the file that grew.
+    line(json!({ "type": "custom-title", "customTitle": "Wells, dug", "sessionId": SESSION }));
+    import(&place, &talk.text());
+    assert_eq!(title(&place), "Wells, dug");
+    // The title goes with the line.
+    let events = place.events(SESSION);
+    let named = events.iter().rfind(|event| event.to_string().contains("Wells, dug")).unwrap();
+    place.run(&["redact", SESSION, named["id"].as_str().unwrap(), "--yes"]).ok();
+    assert!(!title(&place).to_string().contains("dug"), "{}", title(&place));
+    let (_, again) = import(&place, &talk.text());
+    assert_eq!(again["added"], 0, "{again}");
+    assert!(!title(&place).to_string().contains("dug"), "{}", title(&place));
+}
+
+#[test]
+fn an_imported_session_has_the_dates_of_its_events() {
+    let place = Place::new();
+    let talk = Transcript::default();
+    talk.user("Draw the weir");
+    talk.says("m1", "Drawn.");
+    import(&place, &talk.text());
+    let shown = place.run(&["show", SESSION, "--json"]).json();
+    let text = |name: &str| shown[name].as_str().unwrap().to_owned();
+    assert!(text("created_at").starts_with("2026-09-14T08:00:01"), "{shown}");
+    assert!(text("updated_at").starts_with("2026-09-14T08:00:02"), "{shown}");
+    let listed = |more: &[&str]| place.run(&[&["sessions"][..], more].concat()).ok();
+    assert!(!listed(&["--since", "2026-09-15T00:00:00Z"]).contains(SESSION));
+    assert!(listed(&["--since", "2026-09-14T00:00:00Z"]).contains(SESSION));
+    assert!(listed(&["--until", "2026-09-15T00:00:00Z"]).contains(SESSION));
+    // What is written to it afterwards is as new as it is.
+    let note = json!({ "type": "user.message", "content": "And the lock" }).to_string();
+    place.run_with(&["append", SESSION], &note).ok();
+    let updated = place.run(&["show", SESSION, "--json"]).json()["updated_at"].clone();
+    assert!(!updated.as_str().unwrap().starts_with("2026-09-14T08:00:02"), "{updated}");
+}
+
+#[test]
+fn each_request_of_a_model_counts_once_with_its_last_line() {
+    let talk = Transcript::default();
+    let answer = |message: &str, out: u32, more: Value| {
+        let usage = json!({ "input_tokens": 5, "cache_creation_input_tokens": 20,
+            "cache_read_input_tokens": 400, "output_tokens": out });
+        let mut line = json!({ "type": "assistant", "message": {
+            "id": message, "role": "assistant", "model": "claude-opus-5-5", "usage": usage,
+            "content": [{ "type": "text", "text": "Dug." }] } });
+        line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        talk.add(line);
+    };
+    talk.user("Dig a well");
+    answer("m1", 2, json!({}));
+    answer("m1", 40, json!({}));
+    talk.result("t1", "water");
+    answer("m1", 41, json!({}));
+    for n in 2..9 {
+        answer(&format!("m{n}"), 1, json!({}));
+    }
+    answer("aside", 500, json!({ "isSidechain": true }));
+    answer("copy", 500, json!({ "forkedFrom": { "sessionId": "before", "messageUuid": "x" } }));
+    answer("other", 500, json!({ "sessionId": "11111111-93aa-4f21-8d64-0c2e7f9a6b13" }));
+    let place = taken(&talk);
+    let usage = view(&place, "usage");
+    let figure = |name: &str| usage[name].as_u64().unwrap();
+    assert_eq!((figure("requests"), figure("output_tokens")), (8, 48), "{usage}");
+    assert_eq!(figure("input_tokens"), 8 * 425, "{usage}");
+    import(&place, &talk.text());
+    assert_eq!(view(&place, "usage")["requests"], 8);
+}

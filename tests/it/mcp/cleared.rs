@@ -1,0 +1,196 @@
+//! Agents that work in another session than their front end was started for: after `/clear`, after
+//! `/resume`, beside another agent in the same directory.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use sessionlog::{event::SessionId, mcp::StdioOptions};
+
+use super::{
+    agents::hook,
+    desk::{Desk, step},
+    front_end::{Pipes, named},
+    server::Server,
+};
+use crate::{
+    hook::{claude, of, quiet},
+    program::{McpClient, Place},
+};
+
+const FIRST: &str = "aaaaaaaa-0000-4000-8000-000000000001";
+const NEXT: &str = "aaaaaaaa-0000-4000-8000-000000000002";
+const OTHER: &str = "bbbbbbbb-0000-4000-8000-000000000001";
+
+/// A directory in which agents work.
+struct Yard {
+    desk: Desk,
+    server: Server,
+    place: tempfile::TempDir,
+}
+
+impl Yard {
+    async fn new() -> Self {
+        let desk = Desk::new();
+        let server = Server::start(&desk).await;
+        Self { desk, server, place: tempfile::tempdir().unwrap() }
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.place.path().canonicalize().unwrap()
+    }
+
+    /// A hook of an agent's process, in one of its sessions.
+    async fn tell(&self, process: &[&str], session: &str, name: &str, more: Value) {
+        let mut event = json!({ "session_id": session, "prompt_id": session });
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let spool = self.place.path().join("spool");
+        let at = self.directory();
+        hook(&self.server, &spool, (&at, process), name, event).await;
+    }
+
+    async fn start(&self, process: &[&str], session: &str, source: &str) {
+        self.tell(process, session, "SessionStart", json!({ "source": source })).await;
+        self.tell(process, session, "UserPromptSubmit", json!({ "prompt": session })).await;
+    }
+
+    /// The front end that an agent's process starts, for the session that it has then.
+    async fn tools(&self, process: &[&str], session: Option<&str>) -> Pipes {
+        let connection = format!("{process:?} {session:?} {:?}", std::time::Instant::now());
+        let options = StdioOptions {
+            session: session.map(|session| SessionId::new(session).unwrap()),
+            process: process.iter().map(|name| (*name).to_owned()).collect(),
+            directory: Some(self.directory().display().to_string()),
+            ..named(&connection.replace(|c: char| !c.is_ascii_alphanumeric(), "-"))
+        };
+        let mut pipes = Pipes::open(&self.server.url("/"), options);
+        pipes.initialize().await;
+        pipes
+    }
+
+    async fn kinds(&self, session: &str) -> Vec<String> {
+        let arguments = json!({ "sessionId": session, "maxBytes": 100_000 });
+        let events = self.desk.ok("get_events", arguments).await["events"].clone();
+        let kind = |event: &Value| event["type"].as_str().unwrap().to_owned();
+        events.as_array().unwrap().iter().map(kind).collect()
+    }
+}
+
+/// The session that tools without an id work in.
+async fn bound(tools: &mut Pipes) -> Value {
+    let answer = tools.call("get_research_session", json!({})).await;
+    answer["structuredContent"]["sessionId"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_clear_and_a_resumption_tools_follow_the_session_of_their_agent() {
+    for (started, ends) in [(Some(FIRST), true), (Some(FIRST), false), (None, true)] {
+        let yard = Yard::new().await;
+        let case = format!("started for {started:?}, its end reported: {ends}");
+        let process = ["p1"];
+        yard.start(&process, FIRST, "startup").await;
+        let mut tools = yard.tools(&process, started).await;
+        let first = tools.call("sequential_search", step(1)).await;
+        assert_eq!(first["structuredContent"]["sessionId"], FIRST, "{case}: {first}");
+
+        if ends {
+            yard.tell(&process, FIRST, "SessionEnd", json!({ "reason": "clear" })).await;
+        }
+        let before = yard.kinds(FIRST).await;
+        yard.start(&process, NEXT, "clear").await;
+        assert_eq!(bound(&mut tools).await, NEXT, "{case}");
+        for (tool, arguments) in [
+            ("sequential_search", step(1)),
+            ("checkpoint", json!({ "label": "here" })),
+            ("memory_insert", json!({ "text": "The dock is dry" })),
+            ("get_events", json!({})),
+        ] {
+            let answer = tools.call(tool, arguments).await;
+            let session = &answer["structuredContent"]["sessionId"];
+            assert!(session == NEXT || session.is_null(), "{case}, {tool}: {answer}");
+        }
+        assert_eq!(yard.kinds(FIRST).await, before, "{case}: the ended one stays as it was");
+        assert!(yard.kinds(NEXT).await.contains(&"research.step".to_owned()), "{case}");
+        // A process that the agent starts anew has its first session in its environment still.
+        let mut again = yard.tools(&process, started).await;
+        assert_eq!(bound(&mut again).await, NEXT, "{case}");
+
+        yard.tell(&process, NEXT, "SessionEnd", json!({ "reason": "resume" })).await;
+        yard.start(&process, FIRST, "resume").await;
+        assert_eq!(bound(&mut tools).await, FIRST, "{case}");
+        yard.server.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_agents_in_one_directory_write_to_their_own_sessions_whatever_either_does() {
+    for (mine, theirs) in [
+        (&["p1"][..], &["p2"][..]),
+        // Below one shell, which neither is.
+        (&["shell-1", "terminal"][..], &["shell-2", "terminal"][..]),
+        // Two of one process that began anew: the environment of the tools says which.
+        (&["p"][..], &["p"][..]),
+    ] {
+        let yard = Yard::new().await;
+        yard.start(mine, FIRST, "startup").await;
+        let mut tools = yard.tools(mine, Some(FIRST)).await;
+        yard.start(theirs, OTHER, "startup").await;
+        let mut others = yard.tools(theirs, Some(OTHER)).await;
+        for (tools, session) in [(&mut tools, FIRST), (&mut others, OTHER)] {
+            let answer = tools.call("sequential_search", step(1)).await;
+            assert_eq!(answer["structuredContent"]["sessionId"], session, "{mine:?}: {answer}");
+        }
+        if mine != theirs {
+            yard.tell(mine, FIRST, "SessionEnd", json!({ "reason": "clear" })).await;
+            yard.start(mine, NEXT, "clear").await;
+            assert_eq!(bound(&mut tools).await, NEXT, "{mine:?}");
+        }
+        assert_eq!(bound(&mut others).await, OTHER, "{mine:?}");
+        yard.server.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_processes_are_not_known_by_one_name_the_moved_session_of_the_directory_is_meant() {
+    let yard = Yard::new().await;
+    yard.start(&["hook-1"], FIRST, "startup").await;
+    yard.start(&["hook-2"], OTHER, "startup").await;
+    let mut tools = yard.tools(&["wrapper"], Some(FIRST)).await;
+    assert_eq!(bound(&mut tools).await, FIRST);
+    yard.tell(&["hook-1"], FIRST, "SessionEnd", json!({ "reason": "clear" })).await;
+    assert_eq!(bound(&mut tools).await, FIRST, "of the others none is known to be its own");
+    yard.start(&["hook-3"], NEXT, "clear").await;
+    assert_eq!(bound(&mut tools).await, NEXT);
+    // A session that a person chose is meant, whatever the agent does.
+    let mut chosen = yard.tools(&[], Some(FIRST)).await;
+    assert_eq!(bound(&mut chosen).await, FIRST);
+    yard.server.stop().await;
+}
+
+#[test]
+fn the_programs_of_one_agent_know_each_other_by_the_process_that_runs_them() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("yard")).unwrap();
+    let here = place.path("yard").canonicalize().unwrap();
+    let tell = |session: &str, name: &str, more: Value| {
+        let mut event = of(session, claude(name, &more));
+        event["cwd"] = json!(here.to_str().unwrap());
+        event["prompt_id"] = json!(session);
+        quiet(&place, &event);
+    };
+    tell(FIRST, "SessionStart", json!({ "source": "startup" }));
+    tell(FIRST, "UserPromptSubmit", json!({ "prompt": "Sweep the yard" }));
+    let mut tools = McpClient::start_in(&place, "yard", &[]);
+    let found = tools.call("get_research_session", &json!({}));
+    assert_eq!(found["sessionId"], FIRST, "{found}");
+    // Its end is not reported: of two live sessions of the directory neither would be chosen.
+    tell(NEXT, "SessionStart", json!({ "source": "clear" }));
+    tell(NEXT, "UserPromptSubmit", json!({ "prompt": "Paint the gate" }));
+    let found = tools.call("get_research_session", &json!({}));
+    assert_eq!((&found["sessionId"], &found["boundBy"]), (&json!(NEXT), &json!("started")));
+    tell(FIRST, "SessionEnd", json!({ "reason": "clear" }));
+    let history = place.run(&["history", "--json"]).json();
+    let unfinished = history["unfinished"].to_string();
+    assert!(!unfinished.contains(FIRST) && unfinished.contains(NEXT), "{history}");
+    let start = place.events(NEXT).into_iter().next().unwrap();
+    assert!(!start["process"].as_array().unwrap().is_empty(), "{start}");
+}

@@ -1,0 +1,168 @@
+//! Which words of an event are looked up: what it says, and not by which its recorder knows it;
+//! words of one character; days of the person who asks.
+
+use serde_json::{Value, json};
+
+use super::search;
+use crate::{
+    cli::with_trip,
+    http::house::over_every_engine,
+    program::{Place, Ran},
+};
+
+/// `session position` of each hit that has a word of the query: others are next to one.
+fn matched(found: &Value) -> Vec<String> {
+    let hits = found["hits"].as_array().unwrap().iter();
+    let hits = hits.filter(|hit| hit["why"]["words"].as_f64().unwrap() > 0.0);
+    let place = |hit: &Value| format!("{} {}", hit["session"].as_str().unwrap(), hit["position"]);
+    hits.map(place).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_by_which_a_recorder_knows_an_event_are_neither_found_nor_shown() {
+    over_every_engine(async |house| {
+        let recorded = |kind: &str, content: &str, more: Value| {
+            let mut event = json!({"type": kind, "content": content,
+                "uuid": "7f000001-0000-4000-8000-00000000feed", "parent_uuid": "7f000002-feed",
+                "raw": {"cwd": "/work/weir"}, "raw_format": "claude-code", "raw_before": "\n "});
+            event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            event
+        };
+        let events = [
+            recorded("user.message", "When is the sluice opened?", json!({})),
+            recorded(
+                "agent.message",
+                "The sluice opens at dawn.",
+                json!({"model": "claude-opus-9",
+                "recorded_from": "transcript", "message_id": "msg_feed"}),
+            ),
+            recorded(
+                "agent.tool_use",
+                "",
+                json!({"name": "Bash", "input": {"command": "sluice --model claude"}}),
+            ),
+            json!({"type": "transcript.entry", "entry": {"type": "queue", "uuid": "feed-1",
+                "parentUuid": "feed-2", "sessionId": "feed-3", "text": "sluice note"},
+                "raw_format": "claude-code"}),
+        ];
+        let new = json!({"id": "weir", "workspace": "/work/weir", "initial_events": events});
+        assert_eq!(house.post("/v1/sessions", &new).await.status, 201);
+        for word in ["code", "feed", "7f000001", "opus", "transcript", "cwd"] {
+            let found = search(house, json!({"q": word})).await;
+            assert_eq!(found["hits"], json!([]), "{word}: {found}");
+        }
+        // What a person or a model wrote is found, under the same names, too.
+        assert_eq!(matched(&search(house, json!({"q": "claude"})).await), ["weir 2"]);
+        let found = search(house, json!({"q": "sluice -claude"})).await;
+        let mut there = matched(&found);
+        there.sort_unstable();
+        assert_eq!(there, ["weir 0", "weir 1", "weir 3"], "{found}");
+        for hit in found["hits"].as_array().unwrap() {
+            let text = hit["snippet"]["text"].as_str().unwrap();
+            assert!(!text.contains("feed") && !text.contains("claude"), "{hit}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_word_of_one_character_is_found_wherever_it_stands_in_a_run() {
+    over_every_engine(async |house| {
+        let lines =
+            ["请检查税率表", "牛丼は𠮷野家で", "ねこが鳴く猫", "물이 차다", "ภาษาไทย", "tax rates"];
+        let events: Vec<Value> =
+            lines.iter().map(|line| json!({"type": "user.message", "content": line})).collect();
+        let new = json!({"id": "han", "initial_events": events});
+        assert_eq!(house.post("/v1/sessions", &new).await.status, 201);
+        for (word, line) in [
+            ("税", 0),
+            ("表", 0),
+            ("请", 0),
+            ("𠮷", 1),
+            ("で", 1),
+            ("猫", 2),
+            ("ね", 2),
+            ("물", 3),
+            ("ไ", 4),
+            ("税率", 0),
+            ("+税 -水", 0),
+        ] {
+            let found = search(house, json!({"q": word})).await;
+            assert_eq!(matched(&found), [format!("han {line}")], "{word}: {found}");
+            let hit = &found["hits"][0];
+            assert!(!hit["snippet"]["marks"].as_array().unwrap().is_empty(), "{word}: {hit}");
+        }
+        let found = search(house, json!({"q": "tax -税"})).await;
+        assert_eq!(matched(&found), ["han 5"], "{found}");
+        assert_eq!(search(house, json!({"q": "水"})).await["hits"], json!([]));
+        // A look-up in the session reads its events.
+        let found = house.get("/v1/sessions/han/views/index?find=%E7%A8%8E").await.json();
+        assert_eq!(found["matches"][0]["text"], lines[0], "{found}");
+    })
+    .await;
+}
+
+/// The summer time of this zone ends on the first Sunday of November.
+const ZONE: &str = "PST8PDT,M3.2.0,M11.1.0";
+
+fn asked(place: &Place, zone: &str, arguments: &[&str]) -> Ran {
+    place.run_in(&[("TZ", zone)], arguments)
+}
+
+#[test]
+fn a_day_of_a_query_or_a_flag_is_one_of_the_persons_zone() {
+    let place = Place::new();
+    let event = |id: &str, at: &str| {
+        json!({"type": "user.message", "id": id, "content": format!("pizza {id}"), "created_at": at})
+            .to_string()
+    };
+    let lines = [
+        event("evening", "2026-10-05T20:30:00-07:00"),
+        event("first", "2026-11-01T00:10:00-07:00"),
+        event("last", "2026-11-01T23:50:00-08:00"),
+    ];
+    place.run_with(&["append", "tz", "--create"], &lines.join("\n")).ok();
+    let found = |zone: &str, arguments: &[&str]| {
+        let hits = asked(&place, zone, &[&["search", "--json"], arguments].concat()).json();
+        let hits = hits["hits"].as_array().unwrap().clone();
+        let mut found: Vec<String> = hits
+            .iter()
+            .map(|hit| hit["snippet"]["text"].as_str().unwrap()[6..].to_owned())
+            .collect();
+        found.sort_unstable();
+        found
+    };
+    for (zone, arguments, expected) in [
+        (ZONE, &["pizza after:2026-10-05 before:2026-10-06"][..], &["evening"][..]),
+        (ZONE, &["pizza after:2026-10-06"], &["first", "last"]),
+        ("UTC0", &["pizza after:2026-10-06 before:2026-10-07"], &["evening"]),
+        // A day of 25 hours.
+        (ZONE, &["pizza after:2026-11-01 before:2026-11-02"], &["first", "last"]),
+        (ZONE, &["pizza", "--since", "2026-11-01", "--until", "2026-11-02"], &["first", "last"]),
+        // Instants are exact, and another member keeps its value.
+        (ZONE, &["pizza after:2026-10-06T03:30:00Z before:2026-10-06T03:30:01Z"], &["evening"]),
+        (ZONE, &["pizza", "--since", "2026-11-02T07:00:00Z"], &["last"]),
+        (ZONE, &["pizza \"pizza first\" after:\"2026-11-01\""], &["first"]),
+    ] {
+        assert_eq!(found(zone, arguments), expected, "{zone} {arguments:?}");
+    }
+    asked(&place, ZONE, &["search", "pizza", "--since", "yesterday"]).ok();
+    asked(&place, ZONE, &["sessions", "--since", "yesterday", "--until", "today"]).ok();
+    let refused = asked(&place, ZONE, &["sessions", "--since", "whenever"]);
+    assert!(refused.err.contains("a day, such as"), "{}", refused.err);
+}
+
+#[test]
+fn a_word_to_leave_out_needs_no_mark_before_it() {
+    let place = with_trip();
+    place.run_with(&["append", "trip"], &crate::cli::event("user.message", "two alarms")).ok();
+    for arguments in [
+        &["search", "two", "-alarms", "--json"][..],
+        &["search", "--json", "-alarms", "two"],
+        &["search", "--json", "--", "two", "-alarms"],
+        &["search", "two -alarms", "--json", "-n5"],
+    ] {
+        let hits = place.run(arguments).json();
+        assert_eq!(matched(&hits), ["trip 1"], "{arguments:?}: {hits}");
+    }
+}
