@@ -159,6 +159,7 @@ fn all(config: &Config, environment: &Environment, health: &Health, screen: &Scr
         checks.push(installed(agent, tools, |holds| !holds.is_hooks(), environment));
     }
     checks.push(recording(config, screen));
+    checks.push(imports(health));
     checks.push(clock(health));
     if config.url.is_none() {
         checks.push(last_error(config, health));
@@ -178,6 +179,16 @@ fn recording(config: &Config, screen: &Screen) -> Check {
         }
         ((found, true), _) => warn(name, found, "`sessionlog unpause` records again"),
     }
+}
+
+fn imports(health: &Health) -> Check {
+    let name = "imports";
+    let Some((session, types)) = health.unknown.first() else {
+        return ok(name, "no record of an unknown type");
+    };
+    let sessions = counted(health.unknown.len(), "session");
+    let found = format!("records of unknown types in {sessions}; in {session}: {types}");
+    warn(name, found, "update sessionlog, then import again; the records are kept whole")
 }
 
 fn directory(path: &Path, health: &Health) -> Check {

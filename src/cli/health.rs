@@ -18,6 +18,7 @@ use crate::{
     client::{Client, ClientError, OwnerReport, Request},
     env::{Env, files},
     event::kinds,
+    import::UNKNOWN_KEY,
     store::local::key_report,
     verbs::{Nowhere, sessions},
 };
@@ -34,6 +35,8 @@ pub(super) struct Health {
     pub(super) owner: Result<OwnerReport, ClientError>,
     /// How many sessions there are and when the newest was written to, once an owner answered.
     pub(super) sessions: Result<(u64, Option<String>), String>,
+    /// Imported sessions with records of unknown types, each with those.
+    pub(super) unknown: Vec<(String, String)>,
     /// When hooks of a program recorded something last, by the program's name.
     pub(super) hooks: BTreeMap<String, String>,
     pub(super) bytes_on_disk: u64,
@@ -56,13 +59,14 @@ impl Health {
         let inside = |name: &str| files::look(&config.data_dir.join(name)).ok().flatten();
         let exists = here && ["STORE", "journal"].into_iter().any(|name| inside(name).is_some());
         let owner = runtime.block_on(client.owner());
+        let mut unknown = Vec::new();
         let mut hooks = BTreeMap::new();
         let sessions = match exists || !here {
             true if here && !starts && matches!(owner, Err(ClientError::Unreachable { .. })) => {
                 Err("no owner runs; `sessionlog sessions` starts one and lists them".to_owned())
             }
             true => {
-                let counted = runtime.block_on(count(&client));
+                let counted = runtime.block_on(count(&client, &mut unknown));
                 let counted = counted.map_err(|failure| failure.to_string());
                 counted.map(|(count, newest, latest)| {
                     hooks = runtime.block_on(fired(&client, latest));
@@ -77,6 +81,7 @@ impl Health {
             exists,
             owner,
             sessions,
+            unknown,
             hooks,
             bytes_on_disk: if exists { bytes_below(&config.data_dir) } else { 0 },
             bytes_of_journal: if exists {
@@ -119,14 +124,20 @@ async fn fired(client: &Client, latest: Latest) -> BTreeMap<String, String> {
     fired
 }
 
-/// The sessions, when the newest was written to, and the latest that hooks made.
-async fn count(client: &Client) -> Outcome<(u64, Option<String>, Latest)> {
+/// The sessions, when the newest was written to, and the latest that hooks made; adds those with
+/// records of unknown types.
+async fn count(
+    client: &Client,
+    unknown: &mut Vec<(String, String)>,
+) -> Outcome<(u64, Option<String>, Latest)> {
     let (mut count, mut newest, mut latest) = (0, None::<String>, Latest::new());
     let mut query = sessions::ListQuery { limit: Some(1_000), ..Default::default() };
     loop {
         let list = client.call::<sessions::List>(&Nowhere {}, &query, &()).await?;
         for session in list.data {
             count += 1;
+            let types = session.metadata.get(UNKNOWN_KEY).cloned();
+            unknown.extend(types.map(|types| (session.id.clone(), types)));
             if let Some(program) = session.metadata.get("client") {
                 let written = (session.updated_at.clone(), session.id.clone());
                 let known = latest.entry(program.clone()).or_default();

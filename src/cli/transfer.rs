@@ -207,6 +207,7 @@ fn tell(path: &Path, report: &Report, screen: &mut Screen) -> Outcome {
             "results_missing": report.results_missing,
             "kept_out": report.kept_out,
             "torn": report.torn,
+            "unknown_types": report.unknown,
             "beside": report.beside.as_ref().map(|(recorded, transcript)| {
                 json!({ "recorded": recorded.as_str(), "transcript": transcript.as_str() })
             }),
@@ -252,6 +253,15 @@ fn notes(path: &Path, report: &Report, screen: &Screen) {
         let first = report.bad.named().len();
         screen.note(format!(
             "{name}: {more} more lines were left out; --json names the first {first}"
+        ));
+    }
+    if !report.unknown.is_empty() {
+        let types = report.unknown.iter().take(NAMES_MAX);
+        let types: Vec<String> =
+            types.map(|(kind, count)| format!("{count} {}", printable(kind))).collect();
+        screen.note(format!(
+            "{name}: records of unknown types, kept whole and shown by no view: {}",
+            types.join(", ")
         ));
     }
     for mended in report.mended.named().iter().take(BAD_MAX) {

@@ -9,6 +9,8 @@ use super::{
 };
 use crate::projection::{Branch, Confidence, KnowledgeGap, Research, Source, text::one_line};
 
+/// Characters of the title of a source in its shortest form.
+const TITLE_CHARS: usize = 100;
 /// Bytes of a URL that are shown.
 const URL_BYTES_MAX: usize = 900;
 
@@ -197,7 +199,10 @@ pub(super) fn source_line(source: &Source, form: Form) -> SourceLine {
     let text = |text: &Option<Box<str>>| text.as_deref().filter(|_| is_more).map(str::to_owned);
     SourceLine {
         url: fit(&source.url, URL_BYTES_MAX).text,
-        title: source.title.as_deref().map(|title| listed(title, form)),
+        title: source.title.as_deref().map(|title| match form {
+            Form::Line => one_line(title, TITLE_CHARS),
+            _ => title.to_owned(),
+        }),
         kind: text(&source.kind),
         step: source.step.filter(|_| is_more),
         by_server: is_more.then_some(source.by_server),

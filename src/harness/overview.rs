@@ -28,7 +28,7 @@ pub const FULL_STEPS_MAX: usize = 8;
 
 /// Bytes of the constant parts: times, marker, notice, cursors, names of lists, and an id of eleven
 /// characters; a caller leaves room for longer ones.
-const FRAME_BYTES: usize = 560;
+const FRAME_BYTES: usize = 480;
 /// Bytes of the name of a class, and of how many of it are left out; of a cursor of one.
 const CLASS_BYTES: usize = 24;
 const CURSOR_BYTES: usize = 28;
@@ -55,7 +55,7 @@ const ROWS: [Row; 26] = [
     row(Class::Summary, 1, 0),
     row(Class::Failure, 8, 1_500),
     shape(Class::StepLine, 40, 110).in_order().grows_last(),
-    shape(Class::Source, 6, 900).grows_last(),
+    shape(Class::Source, 5, 900).grows_last(),
     row(Class::Change, 0, 1_600),
     row(Class::Failed, 0, 1_000),
     row(Class::File, 0, 900),

@@ -112,6 +112,7 @@ struct Body<'a> {
     #[serde(borrow)]
     dropped: Option<&'a RawValue>,
     session_thread_id: Option<IgnoredAny>,
+    within: Option<IgnoredAny>,
 }
 
 /// The types of events that a model reads as messages.
@@ -149,8 +150,8 @@ fn speech(event: &Event) -> Option<Speech> {
         return None;
     }
     let body: Body<'_> = body::read(&event.body)?;
-    if body.session_thread_id.is_some() {
-        // What a subagent does is its own conversation.
+    if body.session_thread_id.is_some() || body.within.is_some() {
+        // What a subagent does is its own conversation; what a call ran, its model did not see.
         return None;
     }
     let blocks = |content: Option<&RawValue>| {

@@ -113,7 +113,15 @@ fn call(block: &Members) -> Object {
 }
 
 fn answer(block: &Members) -> Object {
-    renamed(block, &[("tool_use_id", "call_id"), ("content", "content"), ("is_error", "is_error")])
+    let names = [("tool_use_id", "call_id"), ("content", "content"), ("is_error", "is_error")];
+    let mut body = renamed(block, &names);
+    // A tool beside the model says it by what its content is.
+    let content = block.some("content").and_then(|content| Members::read(content.get()).ok());
+    let kind = content.and_then(|content| content.text("type")).unwrap_or_default();
+    if kind.ends_with("_error") && block.some("is_error").is_none() {
+        body.add("is_error", "true");
+    }
+    body
 }
 
 /// The messages of events: imported ones unchanged, the others built from their content; and the

@@ -1,113 +1,373 @@
-//! Lines of a Codex rollout to events. The items of the conversation are read; the program's
-//! display events about them (`event_msg`) are kept, not read twice. It must not name events.
+//! Lines of a Codex rollout to events: the items of the conversation, in an envelope or bare as
+//! before September 2025, and what only the program's own events (`event_msg`) say: what a program
+//! of code mode ran, the objective of a goal, the end of a turn. It must not lose a line: the
+//! caller keeps a line without events whole.
+
+use std::collections::HashSet;
 
 use serde_json::value::RawValue;
 
 use super::{
     anthropic::Bodies,
-    members::{Members, Object, quote, text_of},
+    members::{Members, Object, listed, quote, text_of},
+    responses,
 };
-use crate::event::kinds;
+use crate::{
+    event::{Timestamp, kinds},
+    wire::typed_by_person,
+};
 
-/// How messages begin that the program puts before the first one of the user.
-const PREAMBLES: [&str; 5] = [
-    "<environment_context>",
-    "<user_instructions>",
-    "<permissions",
-    "# AGENTS.md",
-    "<INSTRUCTIONS>",
-];
+/// How the words begin by which a compaction gives its summary to the next model.
+const SUMMARY: &str = "Another language model started to solve this problem";
 
-/// The events of a line; empty when it has no meaning for a reader of the session.
-pub(super) fn bodies(line: &Members) -> Bodies {
-    let payload = line.some("payload").and_then(|payload| Members::read(payload.get()).ok());
-    let Some(payload) = payload else { return Vec::new() };
-    match line.text("type").as_deref() {
-        Some("response_item") => item(&payload),
-        Some("compacted") => {
-            let mut body = Object::new();
-            body.add("trigger", "\"auto\"");
-            if let Some(summary) = payload.some("message") {
-                body.add("summary", summary.get());
-            }
-            vec![(kinds::CONTEXT_COMPACTED, body)]
+/// What of earlier lines matters to later ones.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Codex {
+    /// The ids of calls, and of those without an output so far, the oldest first: JSON texts.
+    calls: HashSet<String>,
+    open: Vec<String>,
+    /// The objective that was recorded last.
+    goal: Option<String>,
+    /// The directory of the session, and whether a call notes it.
+    directory: Option<String>,
+    is_noted: bool,
+    /// The time of the latest line that has one.
+    at: Option<String>,
+    /// The number of the line, those of the prompts of the conversation, and the lines that are no
+    /// part of it any more: first and last of each run.
+    number: u64,
+    prompts: Vec<u64>,
+    withdrawn: Vec<(u64, u64)>,
+    is_rolled_back: bool,
+}
+
+impl Codex {
+    /// The events of a line; empty when it has no meaning for a reader of the session.
+    pub(super) fn bodies(&mut self, line: &Members) -> Bodies {
+        self.at = time_of(line).or(self.at.take());
+        let kind = line.text("type").unwrap_or_default();
+        let place = directory(line);
+        if place.is_some() && place != self.directory {
+            (self.directory, self.is_noted) = (place, false);
         }
-        _ => Vec::new(),
+        let mut bodies = match (kind.as_str(), payload(line)) {
+            ("response_item", Some(item)) => self.item(&item),
+            ("event_msg", Some(note)) => self.note(&note),
+            ("compacted", Some(note)) => vec![(kinds::CONTEXT_COMPACTED, compacted(&note))],
+            (_, None) => self.item(line),
+            _ => Vec::new(),
+        };
+        // Folds take the directory from the first call that has it.
+        let call = bodies.iter_mut().find(|(kind, _)| *kind == kinds::AGENT_TOOL_USE);
+        if let Some((_, call)) = call.filter(|_| !self.is_noted)
+            && let Some(directory) = &self.directory
+        {
+            call.add("cwd", &quote(directory));
+            self.is_noted = true;
+        }
+        bodies
+    }
+
+    /// The time of a line without one: that of the latest before it.
+    pub(super) fn time_of(&self, line: &Members) -> Option<&str> {
+        self.at.as_deref().filter(|_| time_of(line).is_none())
+    }
+
+    /// Sets the number of the next line.
+    pub(super) fn at_line(&mut self, number: u64) {
+        self.number = number;
+    }
+
+    /// The lines that are no part of the conversation any more: first and last of each run.
+    pub(super) fn withdrawn(&self) -> &[(u64, u64)] {
+        &self.withdrawn
+    }
+
+    /// Whether turns were taken off the conversation.
+    pub(super) fn rolled_back(&self) -> bool {
+        self.is_rolled_back
+    }
+
+    /// What a person typed in a line that is a prompt.
+    pub(super) fn prompt(&mut self, line: &Members, number: u64) -> Option<String> {
+        self.at_line(number);
+        let bodies = self.bodies(line);
+        let is_last = self.prompts.last() == Some(&number);
+        let said = bodies.into_iter().find(|(kind, _)| is_last && *kind == kinds::USER_MESSAGE);
+        let body = Members::read(&said?.1.finish()).ok()?;
+        body.some("content").map(typed_by_person)
+    }
+
+    /// Takes the latest turns off the conversation.
+    fn roll_back(&mut self, turns: usize) {
+        self.is_rolled_back = true;
+        let left = self.prompts.len().saturating_sub(turns);
+        if let Some(first) = self.prompts.drain(left..).next() {
+            self.withdrawn.push((first, self.number.saturating_sub(1)));
+        }
+    }
+
+    /// The events of an item. Notes which calls are open, and where a prompt is.
+    fn item(&mut self, item: &Members) -> Bodies {
+        let bodies = responses::bodies(item);
+        let id = responses::call_id(item).map(|id| id.get().to_owned());
+        for (kind, _) in &bodies {
+            match (*kind, &id) {
+                (kinds::AGENT_TOOL_USE, Some(id)) => {
+                    self.calls.insert(id.clone());
+                    self.open.push(id.clone());
+                }
+                (kinds::AGENT_TOOL_RESULT, Some(id)) => self.open.retain(|open| open != id),
+                (kinds::USER_MESSAGE, _) => self.prompts.push(self.number),
+                _ => {}
+            }
+        }
+        bodies
+    }
+
+    fn note(&mut self, note: &Members) -> Bodies {
+        match note.text("type").unwrap_or_default().as_str() {
+            "turn_aborted" => self.ended(note.text("reason").as_deref().unwrap_or("interrupted")),
+            "task_complete" | "turn_complete" => self.ended("the turn is complete"),
+            "task_started" | "turn_started" => self.ended("another turn began"),
+            "thread_rolled_back" => {
+                let turns = note.value("num_turns").and_then(|turns| turns.as_u64());
+                self.roll_back(turns.and_then(|turns| usize::try_from(turns).ok()).unwrap_or(1));
+                Vec::new()
+            }
+            "thread_goal_updated" => self.goal(note).into_iter().collect(),
+            "item_completed" => match inner(note, "item") {
+                Some(item) => self.ran(&item),
+                None => Vec::new(),
+            },
+            "exec_command_end" | "patch_apply_end" | "mcp_tool_call_end" => self.ran(note),
+            _ => Vec::new(),
+        }
+    }
+
+    /// A result for each call that is open when its turn ends: none comes any more.
+    fn ended(&mut self, why: &str) -> Bodies {
+        let closed = |id: String| {
+            let mut body = Object::new();
+            body.add("call_id", &id);
+            body.add("content", &quote(&format!("The call was interrupted: {why}")));
+            body.add("is_error", "true");
+            (kinds::AGENT_TOOL_RESULT, body)
+        };
+        std::mem::take(&mut self.open).into_iter().map(closed).collect()
+    }
+
+    /// The objective that a person gave the thread, where it is another one than before.
+    fn goal(&mut self, note: &Members) -> Option<(&'static str, Object)> {
+        let goal = inner(note, "goal")?.text("objective").filter(|goal| !goal.trim().is_empty())?;
+        if self.goal.as_ref() == Some(&goal) {
+            return None;
+        }
+        let mut body = Object::new();
+        body.add("content", &quote(&goal));
+        self.goal = Some(goal);
+        Some((kinds::USER_MESSAGE, body))
+    }
+
+    /// What a program of code mode ran, as a call and its result; nothing of a call that the model
+    /// made itself, which has items of its own.
+    fn ran(&mut self, item: &Members) -> Bodies {
+        let Some(id) = responses::call_id(item).map(RawValue::get) else { return Vec::new() };
+        if self.calls.contains(id) {
+            return Vec::new();
+        }
+        let made = match item.text("type").unwrap_or_default().as_str() {
+            "CommandExecution" | "exec_command_end" => command(item),
+            "FileChange" | "patch_apply_end" => patch(item),
+            "McpToolCall" | "mcp_tool_call_end" => tool(item),
+            "DynamicToolCall" => tool(item),
+            _ => None,
+        };
+        let Some((mut call, mut result)) = made else { return Vec::new() };
+        let within = self.open.last().map_or("true", String::as_str);
+        for body in [&mut call, &mut result] {
+            body.add("call_id", id);
+            // The model saw the call around it.
+            body.add("within", within);
+        }
+        vec![(kinds::AGENT_TOOL_USE, call), (kinds::AGENT_TOOL_RESULT, result)]
     }
 }
 
-fn item(item: &Members) -> Bodies {
-    let kind = item.text("type").unwrap_or_default();
-    let body = match kind.as_str() {
-        "message" => match message(item) {
-            Some(body) => body,
-            None => return Vec::new(),
-        },
-        "reasoning" => {
-            let mut body = Object::new();
-            let thought = item.some("content").or_else(|| item.some("summary"));
-            body.add("content", thought.map_or("[]", RawValue::get));
-            (kinds::AGENT_THINKING, body)
+/// The session that a line names: the first one of a file is its own.
+pub(super) fn session(line: &Members) -> Option<String> {
+    match payload(line) {
+        Some(meta) if line.text("type").as_deref() == Some("session_meta") => {
+            meta.text("id").or_else(|| meta.text("session_id"))
         }
-        kind if kind.ends_with("_output") => (kinds::AGENT_TOOL_RESULT, output(item)),
-        kind if kind.ends_with("_call") => (kinds::AGENT_TOOL_USE, call(item, kind)),
-        _ => return Vec::new(),
-    };
-    vec![body]
+        None if is_legacy_head(line) => line.text("id"),
+        _ => None,
+    }
 }
 
-fn message(item: &Members) -> Option<(&'static str, Object)> {
-    let content = item.some("content")?;
-    let kind = match item.text("role").as_deref()? {
-        "assistant" => kinds::AGENT_MESSAGE,
-        "user"
-            if PREAMBLES.iter().any(|begin| text_of(content).trim_start().starts_with(begin)) =>
-        {
-            kinds::SYSTEM_MESSAGE
-        }
-        "user" => kinds::USER_MESSAGE,
-        "system" | "developer" => kinds::SYSTEM_MESSAGE,
-        _ => return None,
-    };
-    let mut body = Object::new();
-    body.add("content", content.get());
-    Some((kind, body))
+/// Whether it is a line of a rollout of before September 2025 that no other form has.
+pub(super) fn is_legacy(line: &Members) -> bool {
+    is_legacy_head(line) || line.text("type").is_none() && line.text("record_type").is_some()
 }
 
-fn call(item: &Members, kind: &str) -> Object {
+/// Its first line: the session, when it began, and what was around it.
+fn is_legacy_head(line: &Members) -> bool {
+    let around = ["instructions", "git"].iter().any(|name| line.raw(name).is_some());
+    let other = ["type", "role", "messages"].iter().any(|name| line.raw(name).is_some());
+    around && !other && line.text("id").is_some() && time_of(line).is_some()
+}
+
+/// The directory that a line names: in its data, or in what the program tells the model of it.
+pub(super) fn directory(line: &Members) -> Option<String> {
+    match (line.text("type")?.as_str(), payload(line)) {
+        ("session_meta" | "turn_context", Some(payload)) => payload.text("cwd"),
+        ("message", None) => {
+            let text = text_of(line.some("content")?);
+            let text = text.trim_start().strip_prefix("<environment_context>")?;
+            let (_, rest) = text.split_once("<cwd>")?;
+            rest.split_once("</cwd>").map(|(place, _)| place.trim().to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn payload(line: &Members) -> Option<Members> {
+    inner(line, "payload")
+}
+
+fn inner(of: &Members, name: &str) -> Option<Members> {
+    inner_of(of.some(name)?)
+}
+
+fn inner_of(value: &RawValue) -> Option<Members> {
+    Members::read(value.get()).ok()
+}
+
+fn time_of(line: &Members) -> Option<String> {
+    line.text("timestamp").filter(|time| Timestamp::parse(time).is_some())
+}
+
+/// A compaction, with the summary where it has one that can be read.
+fn compacted(note: &Members) -> Object {
     let mut body = Object::new();
-    let name = item.some("name").map(|name| name.get().to_owned());
-    body.add("name", &name.unwrap_or_else(|| quote(kind.trim_end_matches("_call"))));
-    // Arguments are a text that holds JSON; what does not parse is an input all the same.
-    let input = match item.text("arguments") {
-        Some(text) if serde_json::from_str::<&RawValue>(text.trim()).is_ok() => {
-            text.trim().to_owned()
-        }
-        Some(text) => quote(&text),
-        None => {
-            let input = item.some("input").or_else(|| item.some("action"));
-            input.map_or_else(|| "{}".to_owned(), |input| input.get().to_owned())
-        }
-    };
-    body.add("input", &input);
-    if let Some(id) = item.some("call_id").or_else(|| item.some("id")) {
-        body.add("call_id", id.get());
+    body.add("trigger", "\"auto\"");
+    let said = note.text("message").filter(|summary| !summary.is_empty());
+    let summary = said.or_else(|| {
+        let history: Vec<Members> = listed(note.some("replacement_history")?)?;
+        let texts = history.iter().filter_map(|item| Some(text_of(item.some("content")?)));
+        let texts: Vec<String> = texts.collect();
+        texts.into_iter().rev().find(|text| text.trim_start().starts_with(SUMMARY))
+    });
+    if let Some(summary) = summary {
+        body.add("summary", &quote(&summary));
     }
     body
 }
 
-fn output(item: &Members) -> Object {
+/// What came of something, and whether it failed.
+fn result(text: String, status: &str) -> Object {
     let mut body = Object::new();
-    if let Some(id) = item.some("call_id") {
-        body.add("call_id", id.get());
+    body.add("content", &quote(text.trim_end()));
+    if status == "declined" {
+        body.add("refused", "\"user\"");
     }
-    let Some(output) = item.some("output") else { return body };
-    // Older rollouts have the status beside the content.
-    let parts = Members::read(output.get()).ok();
-    let content = parts.as_ref().and_then(|parts| parts.some("content")).unwrap_or(output);
-    body.add("content", content.get());
-    if parts.is_some_and(|parts| parts.raw("success").is_some_and(|said| said.get() == "false")) {
+    if matches!(status, "declined" | "failed") {
         body.add("is_error", "true");
     }
     body
+}
+
+fn status(item: &Members) -> String {
+    let status = item.text("status").unwrap_or_default();
+    match item.raw("success").map(RawValue::get) {
+        Some("false") if status.is_empty() => "failed".to_owned(),
+        _ => status,
+    }
+}
+
+/// What it wrote: as one text, or in two.
+fn written(item: &Members) -> String {
+    let full = |name: &&str| item.text(name).filter(|text| !text.trim().is_empty());
+    let whole = ["aggregated_output", "formatted_output"].iter().find_map(full);
+    whole.unwrap_or_else(|| {
+        let both: Vec<String> = ["stdout", "stderr"].iter().filter_map(full).collect();
+        both.join("\n")
+    })
+}
+
+fn command(item: &Members) -> Option<(Object, Object)> {
+    let mut input = Object::new();
+    input.add("command", item.some("command")?.get());
+    if let Some(place) = item.text("cwd") {
+        input.add("workdir", &quote(place.strip_prefix("file://").unwrap_or(&place)));
+    }
+    let mut call = Object::new();
+    call.add("name", "\"exec_command\"");
+    call.add("input", &input.finish());
+    let status = status(item);
+    let mut result = result(written(item), &status);
+    if let Some(code) = item.some("exit_code").filter(|_| status != "declined") {
+        result.add("exit_code", code.get());
+    }
+    Some((call, result))
+}
+
+/// A change of files, in the form of `apply_patch`.
+fn patch(item: &Members) -> Option<(Object, Object)> {
+    let mut text = "*** Begin Patch\n".to_owned();
+    for (path, change) in Members::read(item.some("changes")?.get()).ok()?.pairs() {
+        let change = inner_of(change)?;
+        // Older rollouts have the kind as the name of its only member.
+        let named = change.pairs().next().filter(|_| change.raw("type").is_none());
+        let named = named.map(|(kind, inner)| Some((kind.to_owned(), inner_of(inner)?)));
+        let kind = || change.text("type").unwrap_or_default();
+        let (kind, change) = named.unwrap_or_else(|| Some((kind(), change.clone())))?;
+        let (mark, body) = match kind.as_str() {
+            "add" => {
+                let content = change.text("content").unwrap_or_default();
+                ("Add", content.lines().map(|line| format!("+{line}\n")).collect())
+            }
+            "delete" => ("Delete", String::new()),
+            _ => ("Update", change.text("unified_diff").unwrap_or_default()),
+        };
+        text.push_str(&format!("*** {mark} File: {path}\n"));
+        if let Some(to) = change.text("move_path") {
+            text.push_str(&format!("*** Move to: {to}\n"));
+        }
+        text.push_str(&body);
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    text.push_str("*** End Patch");
+    let mut call = Object::new();
+    call.add("name", "\"apply_patch\"");
+    call.add("input", &quote(&text));
+    let status = status(item);
+    let text = written(item);
+    Some((call, result(if text.is_empty() { status.clone() } else { text }, &status)))
+}
+
+/// A call of a tool of a server, or of the program around Codex.
+fn tool(item: &Members) -> Option<(Object, Object)> {
+    let called = inner(item, "invocation").unwrap_or_else(|| item.clone());
+    let mut call = Object::new();
+    call.add("name", called.some("tool")?.get());
+    if let Some(server) = called.some("server").or_else(|| called.some("namespace")) {
+        call.add("server", server.get());
+    }
+    call.add("input", called.some("arguments").map_or("{}", RawValue::get));
+    let given = inner(item, "result");
+    let given = given.map(|given| inner(&given, "Ok").unwrap_or(given)).unwrap_or_default();
+    let error = item.some("error").or_else(|| given.some("Err"));
+    let content = given.some("content").or_else(|| item.some("content_items"));
+    let says = |name: &str| given.raw(name).is_some_and(|said| said.get() == "true");
+    let status = status(item);
+    let mut result = Object::new();
+    let came = error.or(content).map(|came| came.get().to_owned());
+    result.add("content", &came.unwrap_or_else(|| quote(&status)));
+    if error.is_some() || status == "failed" || says("isError") || says("is_error") {
+        result.add("is_error", "true");
+    }
+    Some((call, result))
 }

@@ -29,6 +29,8 @@ use crate::{
 const RACES_MAX: u32 = 5;
 /// Room in a request besides the events.
 const BATCH_BYTES: usize = limits::BATCH_BYTES_MAX - (64 << 10);
+/// Metadata with the types of imported records that are not known.
+pub const UNKNOWN_KEY: &str = "import.unknown";
 /// A position that no session reaches.
 const NEVER: u64 = i64::MAX as u64;
 /// Events whose positions are remembered: a compaction may keep some of the latest.
@@ -61,6 +63,8 @@ pub(super) struct Delivery<'a> {
     title: Title,
     workspace: Option<String>,
     metadata: BTreeMap<String, String>,
+    /// What the session's metadata notes of this import, whatever the session was before.
+    noted: BTreeMap<String, String>,
     /// What hooks recorded of the session; looked up once.
     recorded: Option<Option<Recorded>>,
     /// Ids and positions of the latest events of lines.
@@ -71,6 +75,8 @@ pub(super) struct Delivery<'a> {
     compared: Option<(String, StoredLine, u64)>,
     /// Lines of the source, and the positions of the first and last event of each.
     places: Vec<(u64, u64, u64)>,
+    /// Whether the event of the title was made to name the transcript.
+    is_named: bool,
     /// The position that names the session, and the one that it was named by.
     title_at: (Option<u64>, Option<u64>),
     /// What was withdrawn before, when the session has lines.
@@ -133,11 +139,13 @@ impl<'a> Delivery<'a> {
             title: Title::Own(None),
             workspace: None,
             metadata: BTreeMap::new(),
+            noted: BTreeMap::new(),
             recorded: None,
             placed: VecDeque::new(),
             stored: None,
             compared: None,
             places: Vec::new(),
+            is_named: false,
             title_at: (None, None),
             rewound: None,
             times: None,
@@ -304,6 +312,22 @@ impl<'a> Delivery<'a> {
         Ok(done)
     }
 
+    /// Notes the types of records that are not known, as the session's metadata has room.
+    pub(super) fn note_unknown(&mut self, unknown: &BTreeMap<String, u64>) {
+        let mut text = String::new();
+        for (name, count) in unknown {
+            let one = format!("{count} {name}");
+            if text.chars().count() + one.chars().count() + 2 > limits::METADATA_VALUE_CHARS_MAX {
+                break;
+            }
+            let comma = if text.is_empty() { "" } else { ", " };
+            text.push_str(&format!("{comma}{one}"));
+        }
+        if !text.is_empty() {
+            self.noted.insert(UNKNOWN_KEY.to_owned(), text);
+        }
+    }
+
     /// Compares lines with those that the session has: which of the drafts are no lines, and what
     /// comes behind the last of these.
     async fn compare<'b>(
@@ -402,7 +426,8 @@ impl<'a> Delivery<'a> {
 
     /// After the last part: updates the metadata of a session that existed before.
     pub(super) async fn finish(&mut self) -> Result<(), ImportError> {
-        if self.shape.is_some() && (self.is_new || self.adding) {
+        self.tag(self.noted.clone()).await?;
+        if self.shape.is_some() && (self.is_new || self.adding && self.is_named) {
             self.name().await?;
         }
         if let Some((began, ended)) = self.times.filter(|_| self.shape.is_some()) {
@@ -544,7 +569,8 @@ impl<'a> Delivery<'a> {
     }
 
     /// The event that names the session from now on.
-    pub(super) fn entitle(&mut self, id: &str) {
+    pub(super) fn entitle(&mut self, id: &str, is_name: bool) {
+        self.is_named |= is_name;
         if !matches!(&self.title, Title::Of(of) if of == id) {
             self.title = Title::Of(id.to_owned());
             self.title_at.0 = self.position(id).filter(|_| self.is_new).or(self.title_at.0);

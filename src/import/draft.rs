@@ -51,6 +51,12 @@ pub enum Named {
 }
 
 impl Draft {
+    /// Its type.
+    pub(super) fn kind(&self) -> &str {
+        let (_, rest) = self.text.split_once("\"type\":\"").unwrap_or_default();
+        rest.split('"').next().unwrap_or_default()
+    }
+
     /// Counts what was removed from it, unless it counts already.
     pub(super) fn redacted(&mut self, report: &Report) {
         let counts =

@@ -10,6 +10,7 @@ use super::{
     members::listed,
     openai::About,
     records::{self, Next},
+    responses,
     transcript::Program,
 };
 use crate::{
@@ -299,7 +300,7 @@ impl<'a> Lines<'a> {
             let session = self.name_of(id)?;
             return Ok(Content::Conversation { session, about: About::object(&line), messages });
         }
-        if line.text("role").is_some() {
+        if line.text("role").is_some() || responses::is_item(&line) {
             return Ok(Content::Message(value));
         }
         if let Some(program) = Program::of(&line).filter(|_| foreign()) {

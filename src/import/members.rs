@@ -47,6 +47,11 @@ impl Members {
         self.raw(name).filter(|value| value.get() != "null")
     }
 
+    /// The names and values, in order.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), &**value))
+    }
+
     /// The object without the members of those names, as JSON text.
     #[must_use]
     pub fn without(&self, names: &[&str]) -> String {

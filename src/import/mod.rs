@@ -8,6 +8,7 @@ mod codex;
 mod deliver;
 mod draft;
 mod fitting;
+mod known;
 mod lines;
 mod members;
 mod merge;
@@ -16,6 +17,7 @@ mod queue;
 mod records;
 mod refusal;
 mod requests;
+mod responses;
 mod route;
 mod speech;
 mod stored;
@@ -23,12 +25,13 @@ pub mod tail;
 mod transcript;
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{BTreeMap, HashSet, VecDeque},
     io::BufRead,
 };
 
 use serde_json::{Value, value::RawValue};
 
+pub use deliver::UNKNOWN_KEY;
 pub use draft::{Draft, Named};
 pub use lines::{BadLine, First, LINE_BYTES_MAX};
 pub use members::Members;
@@ -42,6 +45,7 @@ use crate::{
 };
 use deliver::Delivery;
 use draft::{Name, event};
+use known::Understood;
 use lines::{Content, Item, Lines};
 use members::Object;
 
@@ -104,6 +108,8 @@ pub struct Report {
     pub kept_out: u64,
     /// Whether the last line was incomplete and left out: its writer had not finished it.
     pub torn: bool,
+    /// Records of no known type, kept whole: how many of each type.
+    pub unknown: BTreeMap<String, u64>,
     /// The session that held something else, and the alternative that holds the transcript.
     pub beside: Option<(SessionId, SessionId)>,
 }
@@ -231,6 +237,7 @@ struct Single<'a> {
     withheld: HashSet<String>,
     drafts: Vec<Sent>,
     bytes: usize,
+    understood: Understood,
     /// Whether the session's metadata names the transcript.
     described: bool,
     /// Whether a part was refused: later parts are skipped.
@@ -246,11 +253,26 @@ impl<'a> Run<'a> {
                 let mut delivery = Delivery::new(self.client, session);
                 let mut conversation = Conversation::new();
                 let mut drafts = about.drafts(&mut conversation);
-                drafts.extend(messages.iter().flat_map(|message| conversation.message(message)));
+                let mut understood = Understood::default();
+                for message in &messages {
+                    let made = conversation.message(message);
+                    let members = Members::read(message.get()).unwrap_or_default();
+                    understood.message(&members, &made);
+                    drafts.extend(made);
+                }
                 if let Some(problem) = drafts.iter().find_map(Draft::too_much) {
                     self.bad(line, problem);
                     return Ok(());
                 }
+                if let Some(problem) = understood.refusal() {
+                    self.report.skipped.push(BadLine::new(
+                        line,
+                        problem,
+                        Some(delivery.session().clone()),
+                    ));
+                    return Ok(());
+                }
+                self.count(&understood);
                 drafts.iter_mut().take(1).for_each(|first| first.redacted(&self.taken));
                 delivery.describe(about, &drafts);
                 let drafts: Vec<Sent> = drafts.into_iter().map(|draft| (line, draft)).collect();
@@ -268,10 +290,21 @@ impl<'a> Run<'a> {
                 }
             }
             Item::Good(Content::Message(message)) => {
-                self.collect(line, |conversation| conversation.message(&message)).await?;
+                let members = Members::read(message.get()).unwrap_or_default();
+                let make = |conversation: &mut Conversation, understood: &mut Understood| {
+                    let drafts = conversation.message(&message);
+                    understood.message(&members, &drafts);
+                    drafts
+                };
+                self.collect(line, make).await?;
             }
             Item::Good(Content::Event(event)) => {
-                self.collect(line, |conversation| vec![conversation.event(&event)]).await?;
+                let make = |conversation: &mut Conversation, understood: &mut Understood| {
+                    let draft = conversation.event(&event);
+                    understood.event(&event, &draft);
+                    vec![draft]
+                };
+                self.collect(line, make).await?;
             }
             Item::Good(Content::Entry(program, entry, text, before)) => {
                 let taken = std::mem::take(&mut self.taken);
@@ -345,6 +378,7 @@ impl<'a> Run<'a> {
         }
         transcript.note(line, number);
         let mut drafts = transcript.line(line, text, &before);
+        single.understood.line(program, line, &drafts);
         single.place = single.place.take().or_else(|| program.directory(line));
         if !self.may_record(&mut single, program, line, &drafts) {
             self.report.kept_out += 1;
@@ -416,11 +450,11 @@ impl<'a> Run<'a> {
     async fn collect(
         &mut self,
         line: u64,
-        draft: impl FnOnce(&mut Conversation) -> Vec<Draft>,
+        draft: impl FnOnce(&mut Conversation, &mut Understood) -> Vec<Draft>,
     ) -> Result<(), ImportError> {
         let mut single = self.single.take().unwrap_or_else(|| self.new_single());
         let mut conversation = single.conversation.clone();
-        let drafts = draft(&mut conversation);
+        let drafts = draft(&mut conversation, &mut single.understood);
         if let Some(problem) = drafts.iter().find_map(Draft::too_much) {
             self.bad(line, problem);
             self.single = Some(single);
@@ -458,6 +492,7 @@ impl<'a> Run<'a> {
             withheld: HashSet::new(),
             drafts: Vec::new(),
             bytes: 0,
+            understood: Understood::default(),
             described: false,
             refused: false,
         }
@@ -469,6 +504,11 @@ impl<'a> Run<'a> {
         let Some(mut single) = self.single.take_if(has_events) else { return Ok(()) };
         let drafts = std::mem::take(&mut single.drafts);
         single.bytes = 0;
+        if let Some(problem) = single.understood.refusal().filter(|_| !single.refused) {
+            let session = single.delivery.session().clone();
+            self.report.skipped.push(BadLine::new(1, problem, Some(session)));
+            single.refused = true;
+        }
         if let Some(transcript) = single.transcript.as_ref().filter(|_| !single.described) {
             let place = single.place.clone();
             let place = match self.around {
@@ -479,7 +519,7 @@ impl<'a> Run<'a> {
             single.described = true;
         }
         let title = single.transcript.as_ref().and_then(Transcript::title);
-        title.into_iter().for_each(|id| single.delivery.entitle(id));
+        title.into_iter().for_each(|(id, is_name)| single.delivery.entitle(id, is_name));
         if !single.refused {
             let line = drafts.first().map_or(1, |(line, _)| *line);
             let sent = self.send(&mut single.delivery, drafts).await;
@@ -523,9 +563,20 @@ impl<'a> Run<'a> {
         match &mut self.single {
             Some(single) if !single.refused && single.delivery.is_there() => {
                 self.report.sessions.push(single.delivery.session().clone());
-                single.delivery.finish().await
+                single.delivery.note_unknown(single.understood.unknown());
+                single.delivery.finish().await?;
+                let understood = std::mem::take(&mut single.understood);
+                self.count(&understood);
+                Ok(())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Counts records of no known type.
+    fn count(&mut self, understood: &Understood) {
+        for (name, count) in understood.unknown() {
+            *self.report.unknown.entry(name.clone()).or_default() += count;
         }
     }
 

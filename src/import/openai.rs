@@ -9,6 +9,7 @@ use super::{
     draft::{Draft, Name, Named, event},
     fitting,
     members::{Members, Object, joined, listed, meaning, quote},
+    responses,
     speech::{self, Image, Part},
     transcript::Program,
 };
@@ -235,7 +236,8 @@ fn bodies(message: &Members) -> Vec<(&'static str, Object)> {
             }
             bodies.extend(calls.into_iter().map(|body| (kinds::AGENT_TOOL_USE, body)));
         }
-        _ => {}
+        Some(_) => {}
+        None => bodies = responses::bodies(message),
     }
     bodies
 }

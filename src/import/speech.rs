@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 use super::members::{Members, Object, listed, quote};
 use crate::event::kinds;
 
-/// Whether an event is a subagent's, and so of another conversation.
+/// Whether an event is a subagent's, and so of another conversation, or what a call ran.
 pub(super) fn is_aside(event: &Members) -> bool {
-    event.some("session_thread_id").is_some()
+    ["session_thread_id", "within"].iter().any(|name| event.some(name).is_some())
 }
 
 /// What an event is in a conversation.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     claude::{Claude, says},
-    codex,
+    codex::Codex,
     draft::{Draft, event},
     members::{Members, Object, quote, text_of},
     queue,
@@ -125,6 +125,7 @@ pub fn since(
     let mut said = Said {
         program,
         claude: Claude::default(),
+        codex: Codex::default(),
         secrets,
         may_read,
         leaf: place.filter(|_| again.is_none()).and_then(|place| place.leaf.clone()),
@@ -147,7 +148,10 @@ pub fn since(
         read = bytes.len();
     }
     let bytes = from + read as u64;
-    let prompts = if said.is_branch { prompts(source, bytes, secrets)? } else { Vec::new() };
+    let prompts = match said.is_branch || said.codex.rolled_back() {
+        true => prompts(source, bytes, program, secrets)?,
+        false => Vec::new(),
+    };
     let place = Place { bytes, check: check(source, bytes)?, leaf: said.leaf, again };
     let events = said.events.into_iter().map(|(_, event)| event).collect();
     Ok(Tail { place, branch: said.branch, events, prompts })
@@ -157,21 +161,28 @@ pub fn since(
 fn prompts(
     source: &mut (impl Read + Seek),
     bytes: u64,
+    program: Program,
     secrets: &Recogniser,
 ) -> io::Result<Vec<(String, bool)>> {
     let from = bytes.saturating_sub(ROUTE_BYTES);
     source.seek(SeekFrom::Start(from))?;
     let mut text = Vec::new();
     source.take(bytes - from).read_to_end(&mut text)?;
-    let (mut route, mut prompts) = (Route::default(), Vec::new());
+    let (mut route, mut codex, mut prompts) = (Route::default(), Codex::default(), Vec::new());
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
         for text in records_of(line) {
             let Ok(line) = Members::read(&text) else { continue };
-            route.take(&line, number);
-            prompts.extend(Route::prompt(&line).map(|words| (number, words)));
+            let words = match program {
+                Program::ClaudeCode => {
+                    route.take(&line, number);
+                    Route::prompt(&line)
+                }
+                Program::Codex => codex.prompt(&line, number),
+            };
+            prompts.extend(words.map(|words| (number, words)));
         }
     }
-    let withdrawn = route.withdrawn();
+    let withdrawn = [route.withdrawn(), codex.withdrawn().to_vec()].concat();
     let is_gone = |at| withdrawn.iter().any(|(first, last)| (*first..=*last).contains(&at));
     // As hooks recorded them.
     let masked = |words: &str| secrets.masked(words).into_text();
@@ -231,6 +242,7 @@ impl Record {
 struct Said<'a> {
     program: Program,
     claude: Claude,
+    codex: Codex,
     secrets: &'a Recogniser,
     may_read: &'a MayRead<'a>,
     /// The last line of the conversation.
@@ -269,10 +281,11 @@ impl Said<'_> {
                 let kind = line.text("type").unwrap_or_default();
                 (self.claude.bodies(line), kind == "attachment" || kind == "queue-operation")
             }
-            Program::Codex => (codex::bodies(line), false),
+            Program::Codex => (self.codex.bodies(line), false),
         };
         let name = name_of_line(line, text).1;
         let is_claude = self.program == Program::ClaudeCode;
+        let is_note = line.text("type").as_deref() == Some("event_msg");
         let mut failed = false;
         for (part, (kind, body)) in bodies.into_iter().enumerate() {
             let body = Members::read(&body.finish()).unwrap_or_default();
@@ -291,16 +304,19 @@ impl Said<'_> {
             let event = self.masked(event(&name.part('.', part), kind, &whole.finish()), taken);
             let call = body.text("call_id").unwrap_or_default();
             match kind {
-                kinds::AGENT_TOOL_USE if is_claude => {
+                kinds::AGENT_TOOL_USE => {
                     self.calls.insert(call, event);
                 }
-                kinds::AGENT_TOOL_RESULT if is_claude => {
+                // Hooks report a call that succeeded, and none that a program of code mode made.
+                kinds::AGENT_TOOL_RESULT => {
                     let call = self.calls.remove(&call);
                     failed = says(&body, "is_error");
-                    if failed {
+                    if failed || body.raw("within").is_some() {
                         self.events.extend(call.into_iter().chain([event]));
                     }
                 }
+                // No hook reports the objective of a goal.
+                kinds::USER_MESSAGE if !is_claude && is_note => self.events.push(event),
                 kinds::AGENT_MESSAGE => self.events.push(event),
                 // What a person said with a refusal: a prompt is in blocks.
                 kinds::USER_MESSAGE if may_type || failed && body.text("content").is_some() => {

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::{
     claude::Claude,
-    codex,
+    codex::{self, Codex},
     draft::{Draft, Name, Named, event},
     fitting,
     members::{Members, Object, joined, meaning, quote},
@@ -44,6 +44,9 @@ impl Program {
 
     /// The program of a line that is not native.
     pub(super) fn of(line: &Members) -> Option<Self> {
+        if codex::is_legacy(line) {
+            return Some(Self::Codex);
+        }
         line.text("type")?;
         let has = |name: &&str| line.raw(name).is_some();
         if ["sessionId", "uuid", "leafUuid", "messageId"].iter().any(has) {
@@ -56,7 +59,7 @@ impl Program {
     pub(super) fn session(self, line: &Members) -> Option<String> {
         match self {
             Self::ClaudeCode => line.text("sessionId"),
-            Self::Codex => payload(line)?.text("id"),
+            Self::Codex => codex::session(line),
         }
     }
 
@@ -64,13 +67,9 @@ impl Program {
     pub(super) fn directory(self, line: &Members) -> Option<String> {
         match self {
             Self::ClaudeCode => line.text("cwd"),
-            Self::Codex => payload(line)?.text("cwd"),
+            Self::Codex => codex::directory(line),
         }
     }
-}
-
-fn payload(line: &Members) -> Option<Members> {
-    Members::read(line.some("payload")?.get()).ok()
 }
 
 /// The lines of one transcript, in order.
@@ -78,6 +77,7 @@ fn payload(line: &Members) -> Option<Members> {
 pub struct Transcript {
     program: Program,
     claude: Claude,
+    codex: Codex,
     /// How often each line was there.
     seen: HashMap<[u8; 12], u32>,
     recent: VecDeque<Recent>,
@@ -118,6 +118,7 @@ impl Transcript {
         Self {
             program,
             claude: Claude::default(),
+            codex: Codex::default(),
             seen: HashMap::new(),
             recent: VecDeque::new(),
             last: None,
@@ -183,22 +184,27 @@ impl Transcript {
 
     /// Notes where the next line stands in the conversation.
     pub(super) fn note(&mut self, line: &Members, number: u64) {
-        if self.program == Program::ClaudeCode {
-            self.route.take(line, number);
+        match self.program {
+            Program::ClaudeCode => self.route.take(line, number),
+            Program::Codex => self.codex.at_line(number),
         }
     }
 
     /// Lines that are no part of the conversation any more: first and last of each run.
     pub(super) fn withdrawn(&self) -> Vec<(u64, u64)> {
-        self.route.withdrawn()
+        match self.program {
+            Program::ClaudeCode => self.route.withdrawn(),
+            Program::Codex => self.codex.withdrawn().to_vec(),
+        }
     }
 
-    /// The event whose words name the transcript.
-    pub(super) fn title(&self) -> Option<&str> {
+    /// The event whose words name the transcript, and whether it was made to.
+    pub(super) fn title(&self) -> Option<(&str, bool)> {
         let Titles { given, made, summaries, prompt } = &self.titles;
         let own = summaries.iter().rev().find(|(leaf, _)| self.route.has(leaf));
         let own = own.map(|(_, id)| id);
-        given.as_ref().or(made.as_ref()).or(own).or(prompt.as_ref()).map(String::as_str)
+        let name = given.as_ref().or(made.as_ref()).or(own);
+        name.or(prompt.as_ref()).map(|id| (id.as_str(), name.is_some()))
     }
 
     /// The reports of requests that later lines do not change; at the end all of them.
@@ -275,7 +281,7 @@ impl Transcript {
         let id = self.name(line, text);
         let bodies = match self.program {
             Program::ClaudeCode => self.claude.bodies(line),
-            Program::Codex => codex::bodies(line),
+            Program::Codex => self.codex.bodies(line),
         };
         let apart = self.apart.take();
         let whole = |(kind, body): (&'static str, Object)| match &apart {
@@ -285,7 +291,7 @@ impl Transcript {
         let bodies: Vec<(&str, String)> = bodies.into_iter().map(whole).collect();
         let made = |first: usize, has_raw: bool| {
             let draft = |(part, (kind, body)): (usize, &(&str, String))| {
-                let mut whole = head(line);
+                let mut whole = self.head(line);
                 if part == 0 && has_raw {
                     whole.add("raw", text);
                     before.add(&mut whole);
@@ -308,6 +314,15 @@ impl Transcript {
         drafts
     }
 
+    /// Members of every event of a line, one without a time at the time of the line before it.
+    fn head(&self, line: &Members) -> Object {
+        let mut head = head(line);
+        if let Some(at) = self.codex.time_of(line) {
+            head.add("created_at", &quote(at));
+        }
+        head
+    }
+
     /// The id of a line. The session in it does not count, because a program that resumes a session
     /// in another file may repeat the line there.
     fn name(&mut self, line: &Members, text: &str) -> Name {
@@ -323,7 +338,7 @@ impl Transcript {
     /// A line stored without events: whole, or as a text in pieces when it is too large.
     fn entry(&self, line: &Members, text: &str, id: &Name, before: Before<'_>) -> Vec<Draft> {
         let head = || {
-            let mut body = head(line);
+            let mut body = self.head(line);
             body.add("raw_format", &quote(self.program.as_str()));
             body
         };

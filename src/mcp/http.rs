@@ -100,7 +100,8 @@ where
         .with_allowed_hosts(loopback.into_iter().chain(options.allowed_hosts))
         .with_allowed_origins(origins.chain(options.allowed_origins));
     config.cancellation_token = options.stop;
-    config.max_request_body_bytes = limits::MCP_CARRIER_BYTES_MAX;
+    // Arguments that became one text have twice the bytes at most.
+    config.max_request_body_bytes = 2 * limits::MCP_CARRIER_BYTES_MAX;
     let all = Arc::new(ConnectionTable::new());
     let open = move |tenant: Option<TenantId>| {
         let mut connections = LocalSessionManager::default();

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// What becomes of a message.
+/// A message that was judged.
 pub(super) enum Judged<M> {
     /// It is handed on, and its text.
     Message(M, String),
@@ -50,7 +50,7 @@ pub(super) fn judged<M: DeserializeOwned>(part: Part<'_>) -> Option<Judged<M>> {
     }
 }
 
-/// Why a message is refused.
+/// The reason for which a message is refused.
 fn problem(text: &str) -> Option<String> {
     if let Err(error) = json::values(text.as_bytes()) {
         return Some(error.to_string());

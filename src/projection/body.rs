@@ -39,6 +39,10 @@ pub(super) struct ToolBody<'a> {
     pub(super) is_error: Option<bool>,
     pub(super) refused: Option<IgnoredAny>,
     #[serde(borrow)]
+    pub(super) exit_code: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) cwd: Option<&'a RawValue>,
+    #[serde(borrow)]
     pub(super) cached: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) input: Option<&'a RawValue>,

@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 
 use super::{
     body::{self, ToolBody},
-    command::{Command, Touch},
+    command::{Command, PATCH, Touch},
     compact::compact,
     conversation::words,
     paths::placed,
-    report,
+    report::{self, Unrun},
     text::one_line,
     tools::{self, Does, Members},
 };
@@ -37,8 +37,6 @@ const READS_MAX: usize = 4;
 const PATH_CHARS_MAX: usize = 300;
 /// The name of a tool that neither a call nor its result names.
 const UNNAMED: &str = "(not named)";
-/// What a patch begins with.
-const PATCH: &str = "*** Begin Patch";
 /// Placeholders for a text that was removed.
 const PLACEHOLDERS: [&str; 5] = [
     "(in this log already)",
@@ -81,8 +79,8 @@ pub(super) struct Answer {
     pub(super) failed: bool,
     /// The exit code, when the result has one.
     pub(super) code: Option<i64>,
-    /// Whether a person or a rule did not let it happen.
-    pub(super) is_refusal: bool,
+    /// Why the tool returned nothing, where the call was refused or interrupted.
+    pub(super) unrun: Option<Unrun>,
 }
 
 impl Answer {
@@ -131,7 +129,7 @@ impl Calls {
         if kinds::is_call(kind) {
             let call: ToolBody<'_> = body::read(&event.body)?;
             let input = call.input;
-            self.root(call.raw);
+            self.root(&call);
             if self.open.len() == CALLS_MAX {
                 self.open.pop_front();
             }
@@ -213,7 +211,8 @@ impl Calls {
         let mut code = None;
         if call.does == Does::Runs {
             let (reported, output) = report::exit_code(&text);
-            code = reported.or_else(|| result.result.and_then(structured_code));
+            code = result.exit_code.and_then(|code| code.get().parse().ok()).or(reported);
+            code = code.or_else(|| result.result.and_then(structured_code));
             if let Some(id) = report::still_runs(&text).filter(|_| code.is_none()) {
                 self.begin(id, call.command.take());
                 call.files = Box::default();
@@ -221,14 +220,15 @@ impl Calls {
             text = output.unwrap_or(text);
         }
         let said = result.is_error.unwrap_or(false);
-        let is_refusal = result.refused.is_some() || report::is_refusal(&text);
+        let unrun = result.refused.map(|_| Unrun::Refused).or_else(|| Unrun::of(&text));
         let failed = match call.does {
             Does::Runs => code.is_some_and(|code| code != 0),
-            Does::Edits | Does::Changes | Does::Plan => report::says_failure(&text),
+            Does::Edits => report::says_failure(&text) || report::head_code(&text) > 0,
+            Does::Changes | Does::Plan => report::says_failure(&text),
             Does::Own | Does::Reads => false,
         };
-        let failed = failed || said || is_refusal;
-        ToolEvent::Result(call, Answer { position, text, failed, code, is_refusal })
+        let failed = failed || said || unrun.is_some();
+        ToolEvent::Result(call, Answer { position, text, failed, code, unrun })
     }
 
     /// Remembers a command that has not ended.
@@ -246,13 +246,14 @@ impl Calls {
     }
 
     /// Remembers the directory that the first event names.
-    fn root(&mut self, raw: Option<&RawValue>) {
+    fn root(&mut self, call: &ToolBody<'_>) {
         #[derive(Deserialize)]
         struct Raw {
             cwd: Option<String>,
         }
         if self.root.is_none() {
-            let cwd = raw.and_then(|raw| serde_json::from_str::<Raw>(raw.get()).ok()?.cwd);
+            let raw = || serde_json::from_str::<Raw>(call.raw?.get()).ok()?.cwd;
+            let cwd = call.cwd.and_then(tools::text).or_else(raw);
             self.root = cwd.map(|cwd| one_line(cwd.trim_end_matches('/'), PATH_CHARS_MAX).into());
         }
     }

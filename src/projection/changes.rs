@@ -10,6 +10,7 @@ use super::{
     calls::{Answer, Call},
     compact::compact,
     git,
+    report::Unrun,
     text::one_line,
     turns::{Ends, ends},
 };
@@ -89,14 +90,14 @@ impl Changes {
         });
     }
 
-    /// Folds its result.
+    /// Folds its result. A call that was refused changed nothing.
     pub(super) fn end(&mut self, call: &Call, answer: &Answer) {
         let Some(at) = self.effects.iter().rposition(|effect| effect.call == call.position) else {
             return;
         };
         let removed = self.effects.remove(at);
         // What was refused did not happen.
-        if let Some(mut effect) = removed.filter(|_| !answer.is_refusal) {
+        if let Some(mut effect) = removed.filter(|_| answer.unrun != Some(Unrun::Refused)) {
             effect.is_over = false;
             effect.position = answer.position;
             effect.result = compact(&answer.text, RESULT_CHARS_MAX).into();

@@ -31,6 +31,12 @@ const LONG_WRAPPERS: [[&str; 2]; 10] = [
     ["python", "-m"],
     ["python3", "-m"],
 ];
+/// Words of a shell before a command, and words that begin what runs none.
+const KEYWORDS: [&str; 9] = ["if", "then", "elif", "else", "while", "until", "do", "!", "{"];
+const NOT_RUN: [&str; 11] =
+    ["for", "case", "select", "function", "fi", "done", "esac", "in", "}", "[[", "]]"];
+/// How a patch begins.
+pub(super) const PATCH: &str = "*** Begin Patch";
 /// Programs that build; `cargo` and others above do too.
 const BUILDERS: [&str; 8] = ["tsc", "rustc", "cmake", "ninja", "gcc", "g++", "clang", "javac"];
 /// Programs whose exit code 1 only means that nothing was found, or that something differs.
@@ -168,11 +174,16 @@ const ASKED: [&str; 32] = [
 pub fn names(line: &str) -> Vec<String> {
     let text = line.get(..line.floor_char_boundary(BYTES_MAX)).unwrap_or_default();
     let mut found: Vec<String> = Vec::new();
+    // Editors are given a patch where a shell is given a command.
+    if text.trim_start().starts_with(PATCH) {
+        return found;
+    }
     for part in parts(text).0.iter().filter(|part| matters(part)) {
         let words = bare(&part.words);
         let program = program(words);
         let is_name = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
-        if program.is_empty() || program.starts_with('-') || !program.chars().all(is_name) {
+        let begins = program.starts_with(|c: char| c.is_ascii_alphanumeric() || "._".contains(c));
+        if !begins || !program.contains(char::is_alphanumeric) || !program.chars().all(is_name) {
             continue;
         }
         // Options before it have values of their own or none.
@@ -199,7 +210,8 @@ fn bare(words: &[String]) -> &[String] {
     let mut words = words;
     loop {
         words = match words {
-            [first, rest @ ..] if is_assignment(first) => rest,
+            [first, rest @ ..] if is_assignment(first) || KEYWORDS.contains(&&**first) => rest,
+            [first, ..] if NOT_RUN.contains(&&**first) => return &[],
             [first, number, rest @ ..]
                 if matches!(program(std::slice::from_ref(first)), "timeout" | "nice")
                     && number

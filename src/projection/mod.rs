@@ -126,6 +126,12 @@ impl Facts {
         Self { calls: calls::Calls::of(workspace), ..Self::default() }
     }
 
+    /// The workspace below which they name files.
+    #[must_use]
+    pub fn workspace(&self) -> Option<&str> {
+        self.calls.workspace()
+    }
+
     /// Begins a session that continues the one before it: its events follow, with positions from 0
     /// on. What was said before stands until they take it back.
     pub fn begin(&mut self, session: &str) {

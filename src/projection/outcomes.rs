@@ -5,10 +5,12 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::{
     body::{self, ToolBody},
     conversation::words,
+    report::Unrun,
     text::{clip, one_line},
     tools,
     turns::{Ends, ends},
@@ -22,6 +24,8 @@ const CALLS_MAX: usize = 256;
 /// Characters kept of a name and of a URL.
 const NAME_CHARS_MAX: usize = 80;
 const URL_CHARS_MAX: usize = 200;
+/// Bytes of a result without a status that may say that its call was refused.
+const UNRUN_BYTES_MAX: usize = 4 << 10;
 /// Most characters of a result that are searched for the error.
 const TEXT_CHARS_MAX: usize = 2_000;
 
@@ -247,7 +251,12 @@ impl Outcomes {
         let at = body::answered(open, result.id(), Some(tool))?;
         let call = self.calls.remove(at)?;
         let failed = result.is_error.unwrap_or(false);
-        let text = result.content.filter(|_| failed).map(words);
+        let is_short = |content: &&RawValue| content.get().len() <= UNRUN_BYTES_MAX;
+        let text = result.content.filter(|content| failed || is_short(content)).map(words);
+        if result.refused.is_some() || text.as_deref().and_then(Unrun::of).is_some() {
+            // The tool did not return: that says nothing of it.
+            return Some(());
+        }
         let trouble = failed.then(|| Trouble::of(&text.unwrap_or_default()));
         if self.latest.len() == OUTCOMES_MAX {
             self.latest.pop_front();

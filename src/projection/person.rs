@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::conversation::texts;
 
 /// Elements (`<name …>…</name>`) that programs write into messages.
-const ELEMENTS: [&str; 34] = [
+const ELEMENTS: [&str; 39] = [
     "system-reminder",
     "local-command-stdout",
     "local-command-stderr",
@@ -43,6 +43,11 @@ const ELEMENTS: [&str; 34] = [
     "hook_prompt",
     "skill",
     "skills_instructions",
+    "codex_internal_context",
+    "goal_context",
+    "recommended_plugins",
+    "user_shell_cmd",
+    "permissions_instructions",
     "sessionlog",
 ];
 

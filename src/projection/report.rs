@@ -44,8 +44,8 @@ const FAILURES: [&str; 9] = [
     "exception:",
     "traceback (most recent call last)",
 ];
-/// How a text begins of a call that a person did not let happen.
-const REFUSALS: [&str; 8] = [
+/// How a text begins of a call that was not let happen.
+const REFUSALS: [&str; 11] = [
     "Claude requested permissions to ",
     "Permission for this tool use was denied",
     "Permission for this action has been denied",
@@ -54,7 +54,13 @@ const REFUSALS: [&str; 8] = [
     "[Request interrupted by user",
     "rejected by user",
     "exec command rejected by user",
+    "patch rejected by user",
+    "user rejected MCP tool call",
+    "This action was rejected due to unacceptable risk",
 ];
+/// How a text begins of a call that ended without its result.
+const INTERRUPTIONS: [&str; 3] =
+    ["The call was interrupted", "aborted", "command aborted by user"];
 /// How a line begins that only a build that failed writes.
 const BROKEN_BUILDS: [&str; 7] = [
     "error: could not compile",
@@ -122,10 +128,29 @@ pub(super) fn still_runs(text: &str) -> Option<&str> {
     id.split(|c: char| !c.is_ascii_alphanumeric()).next()
 }
 
-/// Whether a text reports that a person refused the call.
-pub(super) fn is_refusal(text: &str) -> bool {
-    let text = text.trim_start();
-    REFUSALS.iter().any(|mark| text.starts_with(mark))
+/// Why a tool returned nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unrun {
+    /// The call was not let happen.
+    Refused,
+    /// It was stopped, or its turn ended: what it did is not known.
+    Interrupted,
+}
+
+impl Unrun {
+    /// What the text of a result reports of its call; `None` where the tool returned.
+    pub(super) fn of(text: &str) -> Option<Self> {
+        let text = text.trim_start();
+        // Codex writes first how long it took.
+        let timed = text.starts_with("Wall time").then(|| text.split_once('\n')).flatten();
+        let text = timed.map_or(text, |(_, rest)| rest);
+        let begins = |marks: &[&str]| marks.iter().any(|mark| text.starts_with(mark));
+        match (begins(&REFUSALS), begins(&INTERRUPTIONS)) {
+            (true, _) => Some(Self::Refused),
+            (_, true) => Some(Self::Interrupted),
+            _ => None,
+        }
+    }
 }
 
 /// What a shell answers when it answers JSON.
@@ -158,6 +183,13 @@ pub(super) fn exit_code(text: &str) -> (Option<i64>, Option<String>) {
     }
     let head = text.lines().take(HEAD_LINES);
     (head.chain(text.lines().rev().take(LAST_LINES)).find_map(code_of), None)
+}
+
+/// The exit code that a result begins with, before what the tool wrote; 0 without one.
+pub(super) fn head_code(text: &str) -> i64 {
+    let text = text.trim_start();
+    let head = if text.starts_with('{') { text } else { text.lines().next().unwrap_or_default() };
+    exit_code(head).0.unwrap_or(0)
 }
 
 fn code_of(line: &str) -> Option<i64> {

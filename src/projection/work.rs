@@ -128,7 +128,7 @@ impl Work {
         let Some(ToolEvent::Result(call, answer)) = calls.fold(last) else { return None };
         let (_, command) = call.command.as_deref()?;
         let output = report::plain(&answer.text);
-        if answer.is_refusal || !has_failed(command, &answer, &Report::of(&output)) {
+        if answer.unrun.is_some() || !has_failed(command, &answer, &Report::of(&output)) {
             return None;
         }
         let mut mended = self.mended().filter(|fact| fact.key == command.key);
@@ -147,7 +147,7 @@ impl Work {
             ToolEvent::Call(call, _) if changes(call) => self.changes.begin(call),
             ToolEvent::Call(..) => {}
             ToolEvent::Result(call, answer) => {
-                if !answer.is_refusal {
+                if answer.unrun.is_none() {
                     self.result(call, answer);
                 }
                 if changes(call) {

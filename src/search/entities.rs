@@ -231,13 +231,21 @@ const PRODUCTS: &str = " node.js next.js vue.js nuxt.js react.js express.js d3.j
 fn is_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let is_in = |list: &str, word: &str| !word.is_empty() && list.contains(&format!(" {word} "));
-    if is_in(PRODUCTS, name) || path.contains('@') {
+    if is_in(PRODUCTS, name) || path.contains('@') || is_transcript(name) {
         return false;
     }
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     is_in(FILES, name)
         || is_in(ENDINGS, ending)
         || path.contains('/') && is_in(ENDINGS_BELOW, ending)
+}
+
+/// Whether a name is that of an agent's own transcript, which is no file of the work.
+fn is_transcript(name: &str) -> bool {
+    let stem = name.strip_suffix(".jsonl").unwrap_or_default();
+    let id = stem.len().checked_sub(36).and_then(|at| stem.get(at..)).unwrap_or_default();
+    id.split('-').map(str::len).eq([8, 4, 4, 4, 12])
+        && id.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
 }
 
 /// A pattern that is compiled once.

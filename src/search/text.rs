@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Members that name something else, or that have no words.
-const NOT_READ: [&str; 13] = [
+const NOT_READ: [&str; 18] = [
     "id",
     "type",
     "raw",
@@ -24,6 +24,11 @@ const NOT_READ: [&str; 13] = [
     "signature",
     "redactions",
     "session_thread_id",
+    "within",
+    "cwd",
+    "transcript_path",
+    "agent_transcript_path",
+    "rollout_path",
     "uuid",
     "parent_uuid",
     "parentUuid",

@@ -451,7 +451,8 @@ impl Service {
             // The store's state may have changed in between: use the latest.
             *info = self.found(key, self.store.info(key).await)?;
         }
-        if kept.created_at != Some(info.created_at) {
+        let is_moved = kept.facts.workspace() != info.workspace.as_deref();
+        if kept.created_at != Some(info.created_at) || is_moved {
             if info.forked_from.is_some() {
                 // Before the first event is folded: what goes afterwards finds the facts.
                 self.note_writers(key, key).await?;

@@ -168,8 +168,8 @@ impl Service {
             .action("try again"))
     }
 
-    /// What is there already: items that say much the same, whether the item may be superseded, and
-    /// the tail.
+    /// Looks at what is there already: items that say much the same, whether the item may be
+    /// superseded, and the tail.
     async fn looked_at(
         &self,
         at: &SessionKey,
@@ -388,7 +388,8 @@ impl Service {
     }
 }
 
-/// Whether an item may be superseded, or why not; no reason where it is not known.
+/// Checks whether an item may be superseded; the error says why not, or nothing of one that is not
+/// known.
 fn replaceable(facts: &Facts, id: Option<&EventId>) -> Result<(), Option<String>> {
     let item = id.and_then(|id| facts.memory.get(id)).ok_or(None)?;
     Err(Some(match &item.state {

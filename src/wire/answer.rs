@@ -79,7 +79,7 @@ pub fn emitted(emitted: &Emitted) -> Vec<u8> {
     out
 }
 
-/// What to know of events that were kept: types that no view shows, where another was meant.
+/// Notices about events that were kept: types that no view shows, where another was meant.
 #[must_use]
 pub fn notices(events: &[Event]) -> Vec<String> {
     let mut notices: Vec<String> = Vec::new();

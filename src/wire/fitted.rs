@@ -17,7 +17,7 @@ const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 pub struct Misfit {
     /// Where it is: `limit`, `sources[2].step`.
     pub field: String,
-    /// What is expected there.
+    /// The form that is expected there.
     pub problem: String,
 }
 

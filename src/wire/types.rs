@@ -308,7 +308,7 @@ pub struct EmitAnswer {
     pub receipt: Receipt,
     /// Whether the batch was known already and nothing was written.
     pub repeated: bool,
-    /// What to know of the events, such as a type that no view shows.
+    /// Notices about the events, such as a type that no view shows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
 }
@@ -660,7 +660,7 @@ pub struct Owner {
     pub config_digest: String,
 }
 
-/// What a server is, and where things are.
+/// A server, and where its things are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Index {
     /// `sessionlog`.

@@ -116,6 +116,9 @@ mod newcomer;
 // Recorded text in documents that are made.
 #[cfg(feature = "cli")]
 mod quoted;
+// Rollouts of Codex, and forms that are not known.
+#[cfg(feature = "cli")]
+mod rollouts;
 // Transcripts of agents' programs, in and out.
 #[cfg(feature = "cli")]
 mod imported;

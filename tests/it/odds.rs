@@ -1,4 +1,4 @@
-//! What a person meets at the edges of the command line: places that are no store, flags with
+//! The edges of the command line, as a person meets them: places that are no store, flags with
 //! wrong values, settings that are misspelt, events that no view shows.
 
 use serde_json::{Value, json};

@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 use super::checks::{content_of, text_of};
 use crate::{
     event::Timestamp,
-    harness::{Counter as _, Tokenizer},
     projection::{Entity, Facts, Relation, text::clip},
     service::{
         Caller, Code, Service, ServiceResult,
@@ -19,8 +18,12 @@ use crate::{
     store::{Listing, Only, SessionInfo},
 };
 
-/// Saved sessions of a workspace that are looked at, the newest.
+/// Saved sessions of a workspace that are looked at, the newest; and bytes of what they show, after
+/// which no further one is.
 const SESSIONS_MAX: usize = 100;
+const BYTES_MAX: usize = 4 << 20;
+/// Bytes of a token, about.
+const TOKEN_BYTES: usize = 4;
 /// Characters of a content.
 const CONTENT_CHARS: usize = 2_000;
 /// Types of entities and of relations that saves show.
@@ -40,6 +43,10 @@ pub(super) struct Handed {
     pub(super) entities: Vec<Arc<Entity>>,
     /// Type and ends of each.
     links: Vec<([String; 3], Timestamp)>,
+    /// What the entities weigh.
+    pub(super) bytes: usize,
+    /// Whether older sessions were not looked at.
+    pub(super) is_cut: bool,
 }
 
 impl Service {
@@ -54,12 +61,19 @@ impl Service {
             ..Listing::default()
         };
         let mut handed = Handed::default();
-        for info in self.store.list(&caller.scope, listing).await?.sessions {
+        let listed = self.store.list(&caller.scope, listing).await?;
+        handed.is_cut = listed.next.is_some();
+        for info in listed.sessions {
+            if handed.bytes > BYTES_MAX {
+                handed.is_cut = true;
+                break;
+            }
             let of = |info: &SessionInfo, facts: &Facts| Handed::of(info, facts, workspace);
             match self.peek_facts(&info.key, of).await {
                 Ok(one) => {
                     handed.entities.extend(one.entities);
                     handed.links.extend(one.links);
+                    handed.bytes += one.bytes;
                 }
                 // What is gone or cannot be read shows nothing.
                 Err(error) if error.code.is_gone() || error.code == Code::SessionDamaged => {}
@@ -125,7 +139,7 @@ impl Handed {
                 json!({
                     "category": item.category, "content": clip(&item.content, CONTENT_CHARS),
                     "importance": item.importance, "session": session, "position": item.position.0,
-                    "token_count": Tokenizer::O200k.count(&clip(&item.content, CONTENT_CHARS)),
+                    "token_count": item.content.len().div_ceil(TOKEN_BYTES),
                 }),
             );
             made.link(info, of_item, &conversation, &id);
@@ -158,10 +172,12 @@ impl Handed {
             _ => Map::new(),
         };
         properties.retain(|_, value| !value.is_null());
+        let properties: Box<str> = text_of(&properties).into();
+        self.bytes += properties.len() + id.len();
         self.entities.push(Arc::new(Entity {
             kind: kind.into(),
             id: id.into(),
-            properties: text_of(&properties).into(),
+            properties,
             created_at: info.created_at,
             updated_at: info.updated_at,
             first: info.tail,

@@ -169,7 +169,7 @@ pub struct EntityPage {
     /// What the index lacks, and whether it is known what was written before; none when it was not
     /// asked.
     pub complete: Option<(Coverage, bool)>,
-    /// Whether sessions name more than is counted.
+    /// Whether sessions name more than is counted, or there are more saves than were looked at.
     pub limited: bool,
 }
 
@@ -264,16 +264,18 @@ impl Service {
             _ if !handed::ENTITIES.into_iter().any(is_asked) => handed::Handed::default(),
             _ => self.handed(caller, workspace).await?,
         };
+        let (handed_bytes, is_cut) = (handed.bytes, handed.is_cut);
         let mut handed = handed.entities;
         handed.retain(|entity| is_asked(&entity.kind));
         let (names, bytes) = looked.as_ref().map_or((0, 0), Looked::weight);
-        let bytes = bytes + sieve.weight::<EntityRow>(written.len() + handed.len() + names);
+        let rows = written.len() + handed.len() + names;
+        let bytes = bytes + handed_bytes + sieve.weight::<EntityRow>(rows);
         let _room = self.room(&caller.scope.tenant, bytes).await?;
         let found = match &looked {
             Some(looked) => self.seen(looked, kinds, None).await?,
             None => crate::search::NamedIn::default(),
         };
-        let limited = found.limited;
+        let limited = found.limited || is_cut;
         let of: Arc<str> = workspace.into();
         let mut page = self
             .computed(&caller.scope.tenant, move || {

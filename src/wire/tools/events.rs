@@ -47,7 +47,7 @@ pub(crate) struct EmitAnswer {
     repeated: bool,
     /// Chain value after the event.
     chain: String,
-    /// What to know of the event, such as that no view shows its type.
+    /// Notices about the event, such as that no view shows its type.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notices: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What is taken out of the graph of a workspace: over HTTP, by a tool and on the command line.
+//! Entities and relations that are taken out of the graph of a workspace: over HTTP, by a tool and on the command line.
 //! Queries show what holds; the notebook keeps what was.
 
 use serde_json::{Value, json};

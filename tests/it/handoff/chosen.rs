@@ -80,7 +80,7 @@ async fn items_and_a_state_that_are_not_given_are_counted_as_left_out() {
 async fn the_preservation_is_the_part_of_what_is_held_that_is_given() {
     over_every_engine(async |house| {
         saved(house, items(78, 7)).await;
-        let long = format!("Keep the harbour open. {}", "Each berth has a number. ".repeat(30));
+        let long = format!("Keep the harbour open. {}", "Each berth has a number. ".repeat(70));
         append(
             house,
             "one",

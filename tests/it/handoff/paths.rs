@@ -87,7 +87,32 @@ fn a_path_that_is_typed_belongs_to_the_working_directory() {
     let saved = run("shop/src", &save).json();
     assert_eq!(saved["files"], 1, "{saved}");
     assert!(saved["notices"][0].as_str().unwrap().contains("lib.py"), "{saved}");
-    let found = run("shop", &["--json", "handoff", "restore", "--look"]).json();
+    let found = run("shop", &["--json", "handoff", "restore"]).json();
     let file = &found["file_references"][0];
     assert_eq!((&file["path"], &file["status"]), (&json!("src/tax.py"), &json!("same")), "{found}");
+}
+
+#[test]
+fn a_file_of_a_worktree_is_one_of_the_workspace() {
+    let place = Place::new();
+    let own = place.path("shop/.git/worktrees/tree");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::create_dir_all(place.path("tree")).unwrap();
+    let own = own.canonicalize().unwrap();
+    let mark = place.path("tree").canonicalize().unwrap().join(".git");
+    std::fs::write(&mark, format!("gitdir: {}\n", own.display())).unwrap();
+    std::fs::write(own.join("commondir"), "../..\n").unwrap();
+    std::fs::write(own.join("gitdir"), format!("{}\n", mark.display())).unwrap();
+    place.write("tree/tax.py", "a");
+    let whole = std::fs::canonicalize(place.path("tree/tax.py")).unwrap().display().to_string();
+    let run = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.current_dir(place.path("tree"));
+        crate::program::ran(command.spawn().unwrap())
+    };
+    let saved = run(&["--json", "handoff", "save", "--file", &whole, "--context", "x"]).json();
+    assert_eq!((&saved["files"], saved.get("notices")), (&json!(1), None), "{saved}");
+    let found = run(&["--json", "handoff", "restore"]).json();
+    let file = &found["file_references"][0];
+    assert_eq!((&file["path"], &file["status"]), (&json!("tax.py"), &json!("same")), "{found}");
 }

@@ -271,3 +271,64 @@ fn the_words_of_codex_are_read_in_its_rollout() {
     let usage = place.run(&["view", SESSION, "usage", "--json"]).json();
     assert_eq!((&usage["requests"], &usage["cached_tokens"]), (&json!(1), &json!(30)), "{usage}");
 }
+
+#[test]
+fn failures_and_the_work_of_code_mode_are_read_in_the_rollout_of_codex_once() {
+    let place = Place::new();
+    let path = place.path("rollout-2.jsonl");
+    let line = |kind: &str, payload: Value| {
+        let line =
+            json!({ "timestamp": "2026-11-20T09:00:01.001Z", "type": kind, "payload": payload });
+        format!("{line}\n")
+    };
+    let item = |item: Value| line("response_item", item);
+    let call = |kind: &str, id: &str, name: &str, input: &str| {
+        item(
+            json!({ "type": kind, "call_id": id, "name": name, "input": input, "arguments": input }),
+        )
+    };
+    let patch = "*** Begin Patch\n*** Update File: src/hub.rs\n@@\n-a\n+b\n*** End Patch";
+    let ran = json!({ "type": "CommandExecution", "id": "exec-1", "status": "failed",
+        "command": ["sh", "-lc", "pytest -q"], "exit_code": 1,
+        "aggregated_output": "FAILED tests/test_hub.py::test_hub - assert 1 == 2\n1 failed" });
+    let mut text = line(
+        "event_msg",
+        json!({ "type": "thread_goal_updated", "goal": { "objective": "Mend the hub" } }),
+    );
+    text += &call("custom_tool_call", "p1", "apply_patch", patch);
+    text += &item(json!({ "type": "custom_tool_call_output", "call_id": "p1",
+        "output": "apply_patch verification failed: no such line" }));
+    text += &call("function_call", "r1", "shell", r#"{"command":["ls"]}"#);
+    text += &item(json!({ "type": "function_call_output", "call_id": "r1",
+        "output": "exec command rejected by user" }));
+    text += &call("custom_tool_call", "c1", "exec", "run()");
+    text += &line("event_msg", json!({ "type": "item_completed", "item": ran }));
+    text += &item(json!({ "type": "custom_tool_call_output", "call_id": "c1", "output": "done" }));
+    fs::write(&path, &text).unwrap();
+    let tell = |name: &str, mut more: Value| {
+        more["transcript_path"] = json!(path.to_str().unwrap());
+        quiet(&place, &codex(name, &more));
+    };
+    // The hook reports the call of the patch, and none of its result.
+    tell(
+        "PreToolUse",
+        json!({ "tool_name": "apply_patch", "tool_use_id": "p1", "tool_input": { "command": patch } }),
+    );
+    tell("Stop", json!({ "last_assistant_message": "Half done." }));
+    tell("Stop", json!({ "last_assistant_message": "Half done." }));
+    let events = place.events(SESSION);
+    let of = |kind: &str, id: &str| {
+        let is = |event: &&Value| event["type"] == kind && event["call_id"] == id;
+        events.iter().filter(is).count()
+    };
+    for id in ["p1", "r1", "exec-1"] {
+        let both = (of("agent.tool_use", id), of("agent.tool_result", id));
+        assert_eq!(both, (1, 1), "{id}: {events:?}");
+    }
+    let now = place.run(&["view", SESSION, "continuation", "--json"]).json();
+    assert_eq!(now["task"]["text"], "Mend the hub");
+    let failures = now["failures"].to_string();
+    assert!(failures.contains("test_hub") && !failures.contains("ls"), "{failures}");
+    assert!(!now["files"].to_string().contains("hub.rs"), "{now}");
+    assert!(!place.run(&["wake", SESSION]).out.contains("open call"));
+}

@@ -299,7 +299,7 @@ async fn the_log_is_asked_for_an_answer_over_http() {
     let figures = look(json!({"name": "search", "input": {"q": 2}, "tokens_max": 200})).await;
     assert_eq!(
         figures["remembered"],
-        json!({"count": 1, "tokens": 125, "tokens_max": 200, "trimmed": 1, "hits": 0})
+        json!({"count": 1, "tokens": 150, "tokens_max": 200, "trimmed": 1, "hits": 0})
     );
     let outputs = store.get("/v1/sessions/s/views/outputs?from_position=2").await;
     let outputs = outputs["outputs"].as_array().unwrap();

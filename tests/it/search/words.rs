@@ -1,4 +1,4 @@
-//! Which words of an event are looked up: what it says, and not by which its recorder knows it;
+//! Words of an event that are looked up: those that it says, and not by which its recorder knows it;
 //! words of one character; days of the person who asks.
 
 use serde_json::{Value, json};

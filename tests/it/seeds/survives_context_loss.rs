@@ -156,9 +156,10 @@ async fn a_research_session_survives_the_loss_of_its_context() {
         found["sources"].as_array().unwrap().iter().map(|source| &source["foundInStep"]).collect();
     assert_eq!(met, [4, 9]);
     let summary = found["summary"].as_str().unwrap();
-    for part in ["G (1929) leads", "archive two has G"] {
-        assert!(summary.contains(part), "{part}: {summary}");
-    }
+    assert!(summary.contains("G (1929) leads"), "{summary}");
+    assert!(
+        lines.iter().any(|line| line["oneLiner"].as_str().unwrap().contains("archive two has G"))
+    );
     assert_eq!(found["lastSteps"][0]["description"], "E misquotes G: the year is 1929");
     assert!(!summary.contains("1931"), "a superseded finding is no finding: {summary}");
 

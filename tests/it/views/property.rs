@@ -195,7 +195,10 @@ proptest! {
                 for tokens_max in [64, 300, 2_000] {
                     let (transforms, tokenizer) = (transforms.clone(), Tokenizer::O200k);
                     let (from, recalled) = (Position::ZERO, None);
-                    let plan = Plan { tokens_max, tokenizer, transforms, shape, from, recalled };
+                    let withdrawn = Withdrawn::default();
+                    let plan = Plan {
+                        tokens_max, tokenizer, transforms, shape, from, recalled, withdrawn,
+                    };
                     check(&events, at, &plan);
                 }
             }
