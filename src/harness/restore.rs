@@ -298,8 +298,8 @@ const PARTS: [Part; 20] = [
 type Likeness<'a> = &'a dyn Fn(&str) -> usize;
 
 /// What a session hands over, within a budget of tokens. `likeness` says of a text how alike it is
-/// to what is asked, from 0 to 1 000: a part of the priority of context items, and the worth of every
-/// item where they are ordered by it.
+/// to what is asked, from 0 to 1 000: a part of the priority of context items, and the worth of
+/// every item where they are ordered by it.
 #[must_use]
 pub fn restore(
     facts: &Facts,
@@ -360,8 +360,8 @@ fn has_code(facts: &Facts) -> bool {
         || facts.saved.items().iter().any(|item| &*item.category == "code")
 }
 
-/// What was found of the priority of each context item, by its place: its parts, and how alike it is
-/// to what is asked.
+/// The priority of each context item, by its place: its parts, and how alike it is to what is
+/// asked.
 type Judged = HashMap<usize, (Parts, usize)>;
 
 /// Judges the context items: their worth is their priority.

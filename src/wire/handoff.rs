@@ -211,8 +211,8 @@ pub struct ContextItem {
     /// The importance that it was saved with, or that of a higher mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub importance: Option<u8>,
-    /// Its score, from 0 to 100: importance, likeness to what is asked, recency, frequency, rarity of
-    /// its words, category, mark.
+    /// Its score, from 0 to 100: importance, likeness to what is asked, recency, frequency, rarity
+    /// of its words, category, mark.
     pub score: u64,
     /// How alike it is to what is asked, from 0 to 1, where the items are in the order of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -274,8 +274,8 @@ pub struct Preservation {
     pub held: u64,
     /// How many are in the answer, shortened or not.
     pub told: u64,
-    /// The part of them that is, from 0 to 1, rounded down: one that is shortened counts by the part
-    /// of its text that is given.
+    /// The part of them that is, from 0 to 1, rounded down: one that is shortened counts by the
+    /// part of its text that is given.
     pub share: f64,
 }
 
