@@ -592,8 +592,13 @@ impl<'a> Delivery<'a> {
     pub(super) fn withdrawn(&self, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let is_merged = self.recorded.iter().flatten().next().is_some();
         let before = self.before().filter(|_| is_merged).into_iter().flatten();
-        let before = before.map(|range| (range.from.0, range.to.0));
-        before.chain(self.ranges(runs)).collect()
+        let mut all: Vec<(u64, u64)> = before.map(|range| (range.from.0, range.to.0)).collect();
+        for range in self.ranges(runs) {
+            if !all.contains(&range) {
+                all.push(range);
+            }
+        }
+        all
     }
 
     fn before(&self) -> Option<&Vec<Range>> {
