@@ -85,7 +85,9 @@ fn a_private_span_is_in_no_file_whichever_way_it_came() {
         place.command(&["import", file.to_str().unwrap(), transcript.to_str().unwrap()]);
     ran(import.envs(variables.iter().copied()).spawn().unwrap()).ok();
     let events = place.events(SESSION);
-    let spans = events.iter().filter(|event| event.to_string().contains("[private]"));
+    // The lines that the import kept beside what hooks recorded have them, too.
+    let recorded = events.iter().filter(|event| event["origin"] != "import");
+    let spans = recorded.filter(|event| event.to_string().contains("[private]"));
     let counts: Vec<&Value> = spans.map(|event| &event["redactions"]["private"]).collect();
     assert_eq!(counts, [1, 1, 4, 1, 1], "{events:#?}");
     assert_eq!(events[0]["content"], "Before [private] after");
@@ -137,7 +139,7 @@ fn while_recording_is_paused_hooks_are_silent_and_nothing_of_that_time_is_read_l
     let events = place.events(SESSION);
     let said: Vec<&Value> =
         events.iter().map(|one| &one["content"]).filter(|text| text.is_string()).collect();
-    let expected = ["Begin", "Go on", "Read before the pause.", "Read after the pause.", "Done."];
+    let expected = ["Begin", "Read before the pause.", "Read after the pause.", "Go on", "Done."];
     assert_eq!(said, expected, "{events:#?}");
     let gap = events.iter().find(|one| one["type"] == "session.error").unwrap();
     assert_eq!(
