@@ -59,8 +59,7 @@ const REFUSALS: [&str; 11] = [
     "This action was rejected due to unacceptable risk",
 ];
 /// How a text begins of a call that ended without its result.
-const INTERRUPTIONS: [&str; 3] =
-    ["The call was interrupted", "aborted", "command aborted by user"];
+const INTERRUPTIONS: [&str; 3] = ["The call was interrupted", "aborted", "command aborted by user"];
 /// How a line begins that only a build that failed writes.
 const BROKEN_BUILDS: [&str; 7] = [
     "error: could not compile",
