@@ -193,9 +193,8 @@ impl Config {
         let base = file.as_deref().and_then(Path::parent).filter(|_| from_file);
         let given = |name: &str| one(name).and_then(|found| found.value.clone());
         let keys = KeySource::of(environment, path("key_file"), given("key_command"))?;
-        if url.is_empty() {
-            foreign::check_key(environment, keys.are_given())?;
-        }
+        // A server has a key of its own.
+        foreign::check_key(environment, keys.are_given() || !url.is_empty())?;
         let files_roots = roots(one("files_roots"), environment);
         Ok(Self {
             data_dir: place(&data_dir, base, environment),

@@ -37,8 +37,8 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
         || !wanted.tag.is_empty()
         || !wanted.state.is_empty();
     let tags = wanted.tag.into_iter().map(|(name, value)| format!("{name}={value}"));
-    let mut left = usize::try_from(limit).unwrap_or(usize::MAX);
-    let mut query = sessions::ListQuery {
+    let left = usize::try_from(limit).unwrap_or(usize::MAX);
+    let query = sessions::ListQuery {
         order: Some(wanted.order.as_str().to_owned()),
         sort: Some("updated".to_owned()),
         workspace: wanted.workspace,
@@ -58,26 +58,7 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
         Some(here) if has_sessions(client, &here).await? => Some(here),
         _ => None,
     };
-    let mut elsewhere = false;
-    let mut all = SessionList { data: Vec::new(), next_page: None };
-    loop {
-        query.limit = Some(if here.is_some() { PAGE } else { left.min(PAGE) });
-        let mut list = client.call::<sessions::List>(&Nowhere {}, &query, &()).await?;
-        if here.is_some() {
-            let count = list.data.len();
-            let is_here = |one: &Session| one.workspace.is_none() || one.workspace == here;
-            list.data.retain(is_here);
-            elsewhere |= list.data.len() < count;
-            list.data.truncate(left);
-        }
-        left = left.saturating_sub(list.data.len());
-        all.data.extend(list.data);
-        all.next_page = list.next_page;
-        if all.next_page.is_none() || left == 0 {
-            break;
-        }
-        query.page.clone_from(&all.next_page);
-    }
+    let (all, elsewhere) = pages(client, query.clone(), here.as_ref(), left).await?;
     if screen.json {
         return Ok(screen.print(&all)?);
     }
@@ -103,6 +84,35 @@ pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut S
         screen.note(format!("Sessions of {here}, and of no workspace: --all lists the others."));
     }
     Ok(())
+}
+
+/// So many sessions, all of them or those of a workspace and of none; and whether others were left
+/// out.
+async fn pages(
+    client: &Client,
+    mut query: sessions::ListQuery,
+    here: Option<&String>,
+    mut left: usize,
+) -> Outcome<(SessionList, bool)> {
+    let mut elsewhere = false;
+    let mut all = SessionList { data: Vec::new(), next_page: None };
+    loop {
+        query.limit = Some(if here.is_some() { PAGE } else { left.min(PAGE) });
+        let mut list = client.call::<sessions::List>(&Nowhere {}, &query, &()).await?;
+        if here.is_some() {
+            let count = list.data.len();
+            list.data.retain(|one| one.workspace.is_none() || one.workspace.as_ref() == here);
+            elsewhere |= list.data.len() < count;
+            list.data.truncate(left);
+        }
+        left = left.saturating_sub(list.data.len());
+        all.data.extend(list.data);
+        all.next_page = list.next_page;
+        if all.next_page.is_none() || left == 0 {
+            return Ok((all, elsewhere));
+        }
+        query.page.clone_from(&all.next_page);
+    }
 }
 
 /// Whether a workspace has sessions.

@@ -155,7 +155,7 @@ mod tests {
                 assert!(columns(line) <= width, "{width}: {} {line}", columns(line));
             }
             let all: String = lines.into_iter().map(|(_, line)| line + "\n").collect();
-            assert_eq!(all.contains(ids[0]), width >= 120, "{width}: {all}");
+            assert_eq!(all.contains(ids[0]), width >= 100, "{width}: {all}");
             assert_eq!(all.contains("SIZE"), width >= 140, "{width}: {all}");
             assert_eq!(all.contains("work\n") || all.contains("work  "), width >= 100, "{all}");
         }

@@ -157,7 +157,7 @@ pub(super) async fn add(
 
 /// Under the id and the time of its line, it is one message however many hooks report it.
 fn name_after(message: &mut Map<String, Value>, line: &Value) {
-    for name in ["id", "created_at"] {
+    for name in ["id", "created_at", "recorded_from"] {
         let member = line.get(name).map(|value| (name.to_owned(), value.clone()));
         message.extend(member);
     }

@@ -5,7 +5,7 @@
 //! prefix, whose end is found by bisection, and the session must end there too. The id of a native
 //! event or of a program's line depends on that event alone: each is stored or not by itself.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::json;
 
@@ -593,7 +593,7 @@ impl<'a> Delivery<'a> {
         let is_merged = self.recorded.iter().flatten().next().is_some();
         let before = self.before().filter(|_| is_merged).into_iter().flatten();
         let before = before.map(|range| (range.from.0, range.to.0));
-        before.chain(self.ranges(runs)).collect()
+        before.chain(self.ranges(runs)).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     fn before(&self) -> Option<&Vec<Range>> {

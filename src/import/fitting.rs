@@ -12,6 +12,8 @@ use crate::event::{json as text, limits};
 
 /// Bytes of a text that is taken for the bytes of a picture or a document.
 const DATA_BYTES: usize = 64 << 10;
+/// How the line begins that stands for a picture: it is no words of a person.
+const LEFT_OUT: &str = "[left out:";
 /// Bytes of a result that is kept beside its transcript, as far as an event has it.
 pub(super) const APART_BYTES: usize = 1 << 20;
 
@@ -66,13 +68,13 @@ fn without_data(value: &mut Value) {
                 let kind = source.get("media_type").and_then(Value::as_str);
                 (data.len() > DATA_BYTES).then(|| {
                     let kind = kind.map(str::to_owned).unwrap_or_else(|| data_kind(data));
-                    format!("({kind}, {} bytes in base64, left out here)", data.len())
+                    format!("{LEFT_OUT} {kind}, {} bytes in base64]", data.len())
                 })
             };
             let source = members.get("source").or_else(|| members.get("image_url"));
             let own = members.get("image_url").and_then(Value::as_str);
             let own = own.filter(|data| data.len() > DATA_BYTES);
-            let own = own.map(|data| format!("({}, left out here)", data_kind(data)));
+            let own = own.map(|data| format!("{LEFT_OUT} {}]", data_kind(data)));
             match source.and_then(of).or(own) {
                 Some(name) => *value = json!({ "type": "text", "text": name }),
                 None => members.values_mut().for_each(without_data),

@@ -84,8 +84,10 @@ impl Recorded {
 
     fn note(&mut self, event: &Value) {
         let text = |name: &str| event.get(name).and_then(Value::as_str);
-        let is_of_hook = text("id").is_some_and(|id| id.starts_with("hook_"))
-            || text("recorded_from") == Some("transcript");
+        // An event of a hook has the name of its line where the transcript has one; an import says
+        // of which form that is.
+        let is_of_hook = event.get("raw_format").is_none()
+            && text("id").is_some_and(|id| ["hook_", "line-"].iter().any(|is| id.starts_with(is)));
         let kind = text("type").and_then(|kind| KINDS.into_iter().find(|one| *one == kind));
         let Some(kind) = kind.filter(|_| is_of_hook) else { return };
         if let Some(is_call) = is_call(kind) {

@@ -82,7 +82,7 @@ mod tests {
         let one = r#"{"type":"user","uuid":"a","message":{"role":"user","content":"{\"x\""}}"#;
         let two = r#"{"type":"mode","sessionId":"s","n":123456789012345678901234567890}"#;
         let cut = &one[..one.len() - 1];
-        let inner = r#"{"type":"user","message":{"type":"text","uuid":"i"}"#;
+        let inner = r#"{"type":"user","message":{"type":"text","text":"i"}"#;
         for (line, expected) in [
             (format!("{one}{two}"), format!("record {}", one.len())),
             (format!("{one} \t{two}"), format!("record {}", one.len())),

@@ -67,7 +67,8 @@ impl Route {
     }
 
     /// What a line follows. A name that is not there says nothing: it follows the line before it,
-    /// as does a boundary, a summary, and the first line of another session.
+    /// as does a boundary, a summary, and the first line of another session. `null` is a name: of
+    /// what is before the first line.
     fn parent(&mut self, line: &Members) -> Option<usize> {
         let session = line.text("sessionId");
         let is_other = self.session.is_some() && session.is_some() && self.session != session;
@@ -75,6 +76,7 @@ impl Route {
         let before = self.nodes.len().checked_sub(1);
         let named = |name: &str| line.text(name).map(|uuid| self.named.get(&short(&uuid)).copied());
         let continues = is_other
+            || line.raw("parentUuid").is_none()
             || says(line, "isCompactSummary")
             || line.text("subtype").as_deref() == Some("compact_boundary");
         match named("parentUuid").or_else(|| named("logicalParentUuid")) {

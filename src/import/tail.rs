@@ -340,7 +340,8 @@ impl Said<'_> {
 
     /// Notes where a line of Claude Code stands; whether it may say something.
     fn follow(&mut self, line: &Members) -> bool {
-        if Route::prompt(line).is_some() && self.leaf.is_some() {
+        let is_known = self.leaf.is_some() && line.raw("parentUuid").is_some();
+        if is_known && Route::prompt(line).is_some() {
             self.is_branch |= line.text("parentUuid") != self.leaf;
         }
         self.leaf = line.text("uuid").or(self.leaf.take());

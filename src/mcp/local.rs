@@ -60,13 +60,13 @@ impl Local {
         if is_own {
             let place = self.worktree.as_deref().unwrap_or(Path::new(workspace));
             let roots = Roots::of(place, &self.files_roots);
-            self.from_worktree(asked, if camel { "fileReferences" } else { "file_references" });
+            self.place_files(asked, if camel { "fileReferences" } else { "file_references" });
             hash_files(asked, camel, &mut |path| seen(&roots, path));
         }
     }
 
     /// Names the files of its worktree as those of the workspace, of which they are.
-    fn from_worktree(&self, asked: &mut Value, list: &str) {
+    fn place_files(&self, asked: &mut Value, list: &str) {
         let Some(worktree) = &self.worktree else { return };
         let files = asked.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
         for path in files.filter_map(|file| file.get_mut("path")) {

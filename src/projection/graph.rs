@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_removed_is_there_no_more_and_an_entity_may_come_back_anew() {
+    fn removed_things_are_there_no_more_and_an_entity_may_come_back_anew() {
         let relation = json!({"relation_type": "USES", "from_id": "a", "to_id": "b"});
         let mut events = vec![
             entity("task", "a", json!({"n": 1})),

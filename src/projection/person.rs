@@ -64,7 +64,8 @@ const UNSAID: [&str; 7] = [
 ];
 
 /// How a text begins that a program wrote.
-const BEGINNINGS: [&str; 11] = [
+const BEGINNINGS: [&str; 12] = [
+    "[left out:",
     "This session is being continued from a previous conversation",
     "Another language model started to solve this problem",
     "You are performing a CONTEXT CHECKPOINT COMPACTION",

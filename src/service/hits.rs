@@ -230,6 +230,18 @@ impl Service {
         matches!(read, Err(StoreError::SessionDamaged { .. } | StoreError::Io { .. }))
     }
 
+    /// The record of a hit's session, asked for once; `None` when it is gone.
+    async fn looked_up(&self, key: &SessionKey, looked: &mut Looked) -> Option<SessionInfo> {
+        if !looked.infos.contains_key(&key.session) {
+            let info = match self.store.info(key).await {
+                Ok(info) => Some(self.titled(info).await),
+                Err(_) => None,
+            };
+            looked.infos.insert(key.session.clone(), info);
+        }
+        looked.infos.get(&key.session).and_then(Clone::clone)
+    }
+
     /// A hit with its text from the log, and a number that is the same for the same passage; `None`
     /// when the log does not serve it any more.
     pub(super) async fn shown(
@@ -243,16 +255,7 @@ impl Service {
     ) -> ServiceResult<Option<(u64, Hit)>> {
         let session = found.session.clone();
         let key = caller.key(&session);
-        if !looked.infos.contains_key(&session) {
-            let info = match self.store.info(&key).await {
-                Ok(info) => Some(self.titled(info).await),
-                Err(_) => None,
-            };
-            looked.infos.insert(session.clone(), info);
-        }
-        let Some(info) = looked.infos.get(&session).and_then(Clone::clone) else {
-            return Ok(None);
-        };
+        let Some(info) = self.looked_up(&key, looked).await else { return Ok(None) };
         let mut place = self.places.turn(&caller.scope.tenant, looked.place.take()).await?;
         let (from, to) = (found.position.0.saturating_sub(around), found.position.0 + 1 + around);
         let range = Range::new(Position(from), Position(to).min(info.tail));

@@ -131,9 +131,8 @@ impl Service {
             let meaning = if vector.is_some() { MeaningOf::Used } else { MeaningOf::Absent };
             Some((meaning, self.embedding.as_ref()?.behind(&caller.scope)))
         });
-        let place = self.places.ask(&caller.scope.tenant).await?;
-        let (place, workspaces) = self.meant_workspaces(&index, &query, place).await?;
-        result.workspaces = workspaces;
+        let mut place = self.places.ask(&caller.scope.tenant).await?;
+        (place, result.workspaces) = self.meant_workspaces(&index, &query, place).await?;
         let vector = vector.flatten();
         let spare = if query.needs_text() { VERIFIED_MAX } else { SPARE };
         let wanted = (skip + REPEATS * limit + spare).clamp(IN_ROW_MAX, RANKED_MAX);

@@ -203,12 +203,11 @@ if agent == "claude-code":
     calls = {event["call_id"]: event["name"] for event in second if event["type"] == "agent.tool_use"}
     results = {event["call_id"]: event for event in second if event["type"] == "agent.tool_result"}
     named = {name: results.get(call, {}) for call, name in calls.items()}
-    told("a write that the program refused is a failed call", named.get("Write", {}).get("is_error") is True, named)
+    told("an edit that the program refused is a failed call", named.get("Edit", {}).get("is_error") is True, named)
     told("a call without permission is closed", named.get("WebFetch", {}).get("is_error") is True, named)
-    told("and refused", named.get("WebFetch", {}).get("refused") == "rule", named)
+    told("and refused", named.get("WebFetch", {}).get("refused") in ("rule", "user"), named)
     told("each call once", len(calls) == len(named) == count(second, "agent.tool_use"), calls)
-    kinds = ["user.message", "agent.message", "agent.tool_use", "agent.tool_result"]
-    counts = [[[count(events, kind) for kind in kinds] for events in lives(name)] for name in ("before", "after")]
+    counts = [[said_by_kind(events) for events in lives(name)] for name in ("before", "after")]
     told("an import of the same transcripts says nothing twice", counts[0] == counts[1], counts)
     yard = {one["id"] for one in json.loads((directory / "yard.sessions").read_text())["data"]}
     told("and makes no other session", yard == set(lived), yard)

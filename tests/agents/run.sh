@@ -177,11 +177,11 @@ living_agent() {
     project=$work/$name/yard
     mkdir -p "$project"
     printf 'LEFT = 3\n' >"$project/gate.py"
-    script "$(step 1)" "say Swept." "$(step 1)" "own Write {\"file_path\": \"$project/gate.py\", \"content\": \"LEFT = 4\"}" \
+    script "$(step 1)" "say Swept." "$(step 1)" "own Edit {\"file_path\": \"$project/gate.py\", \"old_string\": \"RIGHT = 3\", \"new_string\": \"LEFT = 4\"}" \
         "own WebFetch {\"url\": \"http://127.0.0.1:9/gate\", \"prompt\": \"look\"}" "say Painted."
     printf '%s\n' "Sweep the yard" /clear "Paint the gate" |
         (cd "$project" && env -i PATH="$PATH" HOME="$home" LANG=C.UTF-8 "${shell[@]}" timeout 120 "$python" "$here/tests/agents/talk.py" \
-            "$claude" --allowedTools mcp__sessionlog Write) >"$work/$name/living" 2>"$work/$name/said" || fault "claude ended with $?"
+            "$claude" --allowedTools mcp__sessionlog Edit) >"$work/$name/living" 2>"$work/$name/said" || fault "claude ended with $?"
     living_events before
     alone "$program" --data-dir "$work/$name/data" import "$home"/.claude/projects/*yard*/*.jsonl >"$work/$name/imported" 2>&1 || fault "import"
     living_events after

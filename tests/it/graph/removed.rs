@@ -1,5 +1,5 @@
-//! Entities and relations that are taken out of the graph of a workspace: over HTTP, by a tool and on the command line.
-//! Queries show what holds; the notebook keeps what was.
+//! Entities and relations that are taken out of the graph of a workspace: over HTTP, by a tool and
+//! on the command line. Queries show what holds; the notebook keeps what was.
 
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ async fn a_removed_relation_or_entity_is_in_no_query_and_its_events_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_cannot_be_removed() {
+async fn a_removal_of_an_unknown_thing_is_refused() {
     over_every_engine(async |house| {
         for path in ["entities/thing/Ada", "relationships/rel_none"] {
             let refused = remove(house, path).await;

@@ -302,6 +302,8 @@ async fn annotations_say_what_a_call_does() {
             "save_skill" => json!({"name": "n", "description": "d", "body": "b"}),
             "save_session" => json!({"workspaceId": "w", "conversationContext": "c"}),
             "restore_session" => json!({"workspaceId": "w"}),
+            // It writes in no session.
+            "move_workspace" => continue,
             "delete_session" => {
                 assert_eq!(tool["annotations"]["destructiveHint"], true, "{tool}");
                 continue;

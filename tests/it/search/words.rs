@@ -1,5 +1,5 @@
-//! Words of an event that are looked up: those that it says, and not by which its recorder knows it;
-//! words of one character; days of the person who asks.
+//! Words of an event that are looked up: those that it says, and not those by which its recorder
+//! knows it; words of one character; days of the person who asks.
 
 use serde_json::{Value, json};
 
