@@ -118,6 +118,12 @@ pub(super) async fn add(
             said.push_back(text.to_owned());
         }
     }
+    // This hook reports its own call.
+    let is_own = |event: &Value| {
+        let of = of_call(event);
+        of.is_some() && delivery.events.iter().any(|own| of_call(own) == of)
+    };
+    tail.events.retain(|event| !is_own(event));
     if tail.events.iter().any(|event| of_call(event).is_some()) {
         // One that was rewritten is read from its beginning.
         let from = if is_again { 0 } else { known.note_at };
