@@ -118,10 +118,7 @@ pub(super) async fn add(
             said.push_back(text.to_owned());
         }
     }
-    if tail.events.iter().any(|event| of_call(event).is_some()) {
-        let calls = Calls::of(client, payload.session()).await?;
-        tail.events.retain_mut(|event| calls.lacks(event));
-    }
+    leave_calls(client, payload.session(), &delivery.events, &mut tail.events).await?;
     let mut own_line = None;
     tail.events.retain(|event| !known.has_prompt(event));
     tail.events.retain(|event| {
@@ -150,6 +147,25 @@ pub(super) async fn add(
         tail.events.extend(rewound(client, payload.session(), &tail.prompts).await?);
     }
     delivery.events.splice(0..0, tail.events);
+    Ok(())
+}
+
+/// Leaves the calls out that the log has, or that this hook reports itself.
+async fn leave_calls(
+    client: &Client,
+    session: &SessionId,
+    own: &[Value],
+    events: &mut Vec<Value>,
+) -> Result<(), String> {
+    let is_own = |event: &Value| {
+        let of = of_call(event);
+        of.is_some() && own.iter().any(|own| of_call(own) == of)
+    };
+    events.retain(|event| !is_own(event));
+    if events.iter().any(|event| of_call(event).is_some()) {
+        let calls = Calls::of(client, session).await?;
+        events.retain_mut(|event| calls.lacks(event));
+    }
     Ok(())
 }
 

@@ -173,7 +173,7 @@ impl Recorded {
 /// The event that keeps a line, of which nothing is read but by an export.
 fn whole(first: &Members, raw: &str, line: &[Sent]) -> Draft {
     let mut body = Object::new();
-    for name in ["created_at", "raw_format", "raw_before"] {
+    for name in ["created_at", "raw_format", "raw_before", "raw_joined", "redactions"] {
         first.some(name).into_iter().for_each(|value| body.add(name, value.get()));
     }
     body.add("raw", raw);

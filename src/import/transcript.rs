@@ -19,7 +19,7 @@ use crate::event::{Timestamp, kinds};
 /// Most latest lines whose events are remembered: a compaction may keep some of them.
 const RECENT_MAX: usize = 10_000;
 
-/// Requests of the model whose lines may go on, and summaries that may be of this transcript.
+/// Requests of the model whose lines may continue, and summaries that may be of this transcript.
 const OPEN_MAX: usize = 4;
 const SUMMARIES_MAX: usize = 100;
 
@@ -399,7 +399,9 @@ pub(super) fn report(program: Program, line: &Members) -> Option<Draft> {
 
 /// A short hash of a line, and its name by one. The session in the line does not count.
 pub(super) fn name_of_line(line: &Members, text: &str) -> ([u8; 12], Name) {
-    let meaning = meaning(&line.without(&["sessionId"])).unwrap_or_else(|| text.to_owned());
+    let rest = line.without(&["sessionId"]);
+    let meaning =
+        meaning(&rest).unwrap_or_else(|| if rest == "{}" { text.to_owned() } else { rest });
     let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 line of a transcript");
     hasher.update(meaning.as_bytes());
     let hash = hasher.finalize();

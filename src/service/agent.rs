@@ -132,8 +132,8 @@ impl Service {
         }
         let several = own.len() > 1;
         let last = own.into_iter().next().filter(|last| {
-            // Its process may be a host of several agents: a clear says that one was left, unless it
-            // was that of another.
+            // Its process may be a host of several agents: a clear says that one was left, unless
+            // it was that of another.
             let is_first = first.as_ref().is_some_and(|info| info.key.session == last.session);
             last.source == CLEAR && clears > ends || is_first || first.is_none() && !several
         });

@@ -117,7 +117,7 @@ fn views_understand_an_imported_session() {
     assert!(!window.contains("One mill is left.\"}],\"role\":\"assistant"), "a subagent's words");
     assert!(view("summary").to_string().contains("Plan a walk"));
     let listed = place.run(&["sessions", "--json"]).json().to_string();
-    assert!(listed.contains("Plan a walk past old machines"), "{listed}");
+    assert!(listed.contains("A walk past old machines"), "its summary names it: {listed}");
     assert!(listed.contains("/home/ada/ghent"), "{listed}");
 }
 
@@ -477,6 +477,11 @@ fn an_import_of_native_lines_and_of_messages_ends_at_a_full_batch_and_a_long_lin
         let long = line.replace('?', &"x".repeat(9_000_000));
         let (code, report) = imported(&place, &format!("{name}-long.jsonl"), &long, &[]);
         let bad = &report["bad_lines"][0];
+        if name == "messages" {
+            // A message is kept in pieces, with its words beside them.
+            assert_eq!((code, bad), (0, &Value::Null), "{report}");
+            continue;
+        }
         assert_eq!((code, &bad["line"], &report["sessions"]), (1, &json!(1), &json!(0)));
         assert!(bad["problem"].as_str().unwrap().contains("4194304 are allowed"), "{report}");
     }

@@ -133,7 +133,7 @@ fn a_conversation_with_a_large_picture_keeps_its_words_and_comes_back_as_it_was(
             let other = if format == "openai" { "anthropic" } else { "openai" };
             let other = place.run(&["export", "maps", "--format", other]).ok();
             assert!(other.contains("ferry is missing") && other.contains("I see"), "{format}");
-            assert!(place.run(&into).ok().contains("0 added"), "{format}");
+            assert!(place.run(&into).ok().contains("0 events added"), "{format}");
         }
     }
 }

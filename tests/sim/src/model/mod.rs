@@ -220,13 +220,12 @@ impl Model {
 fn pair(info: &mut SessionInfo, pairs: BTreeMap<String, Option<String>>) {
     for (name, value) in pairs {
         info.bytes += (name.len() + value.as_ref().map_or(0, String::len)) as u64;
-        let moved = value.clone().filter(|_| name == WORKSPACE_MOVED);
-        info.workspace = moved.or(info.workspace.take());
         match value {
             Some(value) => info.metadata.insert(name, value),
             None => info.metadata.remove(&name),
         };
     }
+    info.workspace = info.metadata.get(WORKSPACE_MOVED).cloned().or(info.workspace.take());
 }
 
 /// Why no caller may know of it any more.
@@ -358,8 +357,8 @@ impl Store for Model {
                     session.info.bytes += title.as_ref().map_or(0, String::len) as u64;
                     session.info.title = title;
                 }
-                let names: Vec<&str> = change.metadata.keys().map(|name| &**name).collect();
-                let at = if names == [WORKSPACE_MOVED] { Timestamp(0) } else { now };
+                let at =
+                    if change.metadata.keys().eq([WORKSPACE_MOVED]) { Timestamp(0) } else { now };
                 pair(&mut session.info, change.metadata);
                 match change.archive {
                     Some(true) => drop(session.info.archived_at.get_or_insert(now)),
