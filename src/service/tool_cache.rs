@@ -252,7 +252,7 @@ fn cut(event: &mut Event, name: &str, bytes_max: usize) {
     }
     let around = members.iter().map(|(name, value)| name.len() + value.get().len() + 4);
     let room = bytes_max.saturating_sub(around.sum::<usize>() + CUT_FRAME_BYTES);
-    let text = long.map(|long| words(long)).unwrap_or_default();
+    let text = long.map(words).unwrap_or_default();
     let text = harness::fit(&text, room).text;
     let value = match name {
         "input" => Value::from(text),
