@@ -195,7 +195,8 @@ fn unknown(name: String, source_name: String) -> ConfigError {
         .filter(|setting| !setting.is_hidden())
         .map(|setting| setting.name)
         .collect();
-    let meant = nearest(&name, known.iter().copied());
+    let bare = name.strip_prefix(PREFIX).unwrap_or(&name);
+    let meant = nearest(bare, known.iter().copied());
     let known = match meant {
         Some(meant) => format!("did you mean {meant}?"),
         None => format!("it has {}", known.join(", ")),

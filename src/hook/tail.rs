@@ -23,7 +23,7 @@ const NOTE: &str = "transcript";
 /// is read from its beginning.
 const EVENTS_FEW: usize = 64;
 const EVENTS_MAX: usize = 1_000;
-/// Calls and results of a turn that are compared.
+/// Latest calls and results that are compared.
 const CALLS_MAX: usize = 500;
 /// Messages that may be missing from a transcript.
 const UNREAD_MAX: usize = 8;
@@ -258,10 +258,9 @@ pub fn withhold(events: &mut [Value], withholds: &dyn Fn(&Value) -> bool) {
 struct Calls(Vec<Value>);
 
 impl Calls {
-    /// Those from a position on: the transcript says nothing of earlier ones.
-    async fn of(client: &Client, session: &SessionId, from: u64) -> Result<Self, String> {
+    async fn of(client: &Client, session: &SessionId) -> Result<Self, String> {
         const KINDS: [&str; 2] = [kinds::AGENT_TOOL_USE, kinds::AGENT_TOOL_RESULT];
-        match latest(client, session, &KINDS, from, CALLS_MAX).await {
+        match latest(client, session, &KINDS, 0, CALLS_MAX).await {
             Err(error) if error.code() == "session_not_found" => Ok(Self(Vec::new())),
             known => known.map(Self).map_err(|error| error.to_string()),
         }
@@ -284,9 +283,8 @@ impl Calls {
 
 /// What the log has of the transcript.
 struct Known {
-    /// The latest note, and where it is.
+    /// The latest note.
     note: Option<Value>,
-    note_at: u64,
     /// Messages, the newest first, and whether each is older than the note.
     events: Vec<(Value, bool)>,
     /// Whether no older event was left out.
@@ -304,7 +302,7 @@ impl Known {
             kinds::SESSION_STATUS_TERMINATED,
             kinds::TRANSCRIPT_ENTRY,
         ];
-        let mut known = Self { note: None, note_at: 0, events: Vec::new(), is_whole: true };
+        let mut known = Self { note: None, events: Vec::new(), is_whole: true };
         let newest = match latest(client, session, &KINDS, 0, limit).await {
             Err(error) if error.code() == "session_not_found" => return Ok(known),
             newest => newest.map_err(|error| error.to_string())?,
@@ -314,7 +312,6 @@ impl Known {
             let is_older = known.note.is_some();
             if let Some(note) = event.get(NOTE).filter(|note| note.is_object() && !is_older) {
                 known.note = Some(note.clone());
-                known.note_at = event.get("position").and_then(Value::as_u64).unwrap_or(0);
             }
             if is(&event, kinds::AGENT_MESSAGE) || is(&event, kinds::USER_MESSAGE) {
                 known.events.push((event, is_older));

@@ -171,7 +171,11 @@ fn decode<T: DeserializeOwned + JsonSchema>(text: &str) -> Result<T, Refusal> {
         }
         let schema = Value::Object(schema::input::<T>());
         if let Err(misfit) = fitted(text, &schema) {
-            return Refusal::invalid(&misfit.field, misfit.problem);
+            let member = misfit.field.split(['.', '[']).next().unwrap_or_default();
+            return match misfit.field == member {
+                true => Refusal::invalid(member, misfit.problem),
+                false => Refusal::invalid(member, format!("{}: {}", misfit.field, misfit.problem)),
+            };
         }
         let members: std::collections::BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(text).unwrap_or_default();

@@ -12,7 +12,7 @@ use super::house::Walled;
 use crate::program::Place;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_route_answers_without_a_credential_but_the_two_that_say_nothing() {
+async fn no_route_answers_without_a_credential_but_the_three_that_say_nothing_of_a_session() {
     let walled = Walled::plain().await;
     let document = walled.house.get("/openapi.json").await;
     assert_eq!(document.status, 401);
@@ -35,7 +35,7 @@ async fn no_route_answers_without_a_credential_but_the_two_that_say_nothing() {
             ] {
                 let reply = walled.house.call(&method, &path, &[(name, value)], None).await;
                 asked += 1;
-                if matches!(&*path, "/healthz" | "/readyz") {
+                if matches!(&*path, "/" | "/healthz" | "/readyz") {
                     assert_eq!(reply.status, 200, "{path}");
                     continue;
                 }

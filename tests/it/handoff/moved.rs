@@ -77,7 +77,7 @@ async fn a_moved_workspace_is_found_under_its_new_name_and_not_under_the_old_one
         }
         assert!(!remembered(house, STORE).await.contains("a cat"));
         assert_eq!(of("old").await["workspace"], "/work/bank");
-        for (to, status) in [("/work/bank", 400), ("", 400)] {
+        for (to, status) in [("/work/bank", 422), ("", 422)] {
             let answer = house.post(&format!("{BANK}/move"), &json!({"to": to})).await;
             assert_eq!(answer.status, status, "{to:?}: {}", answer.text);
         }

@@ -486,22 +486,22 @@ fn doctor_says_when_hooks_that_are_set_up_recorded_last_or_that_none_did() {
 #[test]
 fn doctor_notices_an_owner_of_another_build() {
     let place = Place::new();
-    place.run(&["append", "trip", "--create", "--type", "note"]);
+    // It does not leave when it is idle.
+    let server = place.serve();
     let program = place.path("another-sessionlog");
     std::fs::copy(env!("CARGO_BIN_EXE_sessionlog"), &program).unwrap();
     use std::io::Write as _;
     std::fs::OpenOptions::new().append(true).open(&program).unwrap().write_all(b"x").unwrap();
     let owner = |place: &Place| {
-        let child = place.program(program.to_str().unwrap(), &["doctor", "--json"]);
-        let mut child = child;
-        let found = crate::program::ran(child.spawn().unwrap()).json();
+        let mut doctor = place.program(program.to_str().unwrap(), &["doctor", "--json"]);
+        let found = crate::program::ran(doctor.spawn().unwrap()).json();
         let checks = found["checks"].as_array().unwrap().clone();
         checks.into_iter().find(|check| check["check"] == "owner").unwrap()
     };
-    super::quiet(&place, &super::claude("Stop", &json!({})));
     let found = owner(&place);
     assert_eq!(found["state"], "warn", "{found}");
     assert!(found["found"].to_string().contains("another build"), "{found}");
     let same = place.run(&["doctor", "--json"]).json();
     assert!(!same.to_string().contains("another build"), "{same}");
+    server.stop();
 }
