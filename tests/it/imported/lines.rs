@@ -1,5 +1,5 @@
-//! Files that writers damaged: what can be read is taken in its place, what cannot is named with its
-//! line, and what was taken comes back byte for byte.
+//! Files that writers damaged: what can be read is taken in its place, what cannot is named with
+//! its line, and what was taken comes back byte for byte.
 
 use std::fs;
 
