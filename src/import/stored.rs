@@ -63,7 +63,7 @@ impl Stored {
         client: &Client,
         session: &SessionId,
     ) -> Result<Option<StoredLine>, ClientError> {
-        // The events of a line may continue in the next part.
+        // The next part may have more events of a line.
         while self.read.len() < 2 {
             let Some(from) = self.next else { break };
             let request = Request::get(session_path(session, "/events"));

@@ -19,7 +19,7 @@ use crate::event::{Timestamp, kinds};
 /// Most latest lines whose events are remembered: a compaction may keep some of them.
 const RECENT_MAX: usize = 10_000;
 
-/// Requests of the model whose lines may continue, and summaries that may be of this transcript.
+/// Requests of the model that may have more lines, and summaries that may be of this transcript.
 const OPEN_MAX: usize = 4;
 const SUMMARIES_MAX: usize = 100;
 

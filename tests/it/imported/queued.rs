@@ -59,7 +59,7 @@ fn a_prompt_that_waited_is_an_instruction_at_its_place_and_only_once() {
 }
 
 #[test]
-fn a_prompt_that_was_delivered_or_taken_back_and_a_notice_become_no_second_message() {
+fn a_prompt_that_was_delivered_as_a_message_or_taken_back_is_no_second_one_and_a_notice_none() {
     let talk = at_work();
     for text in
         ["Then oil the hinges", "/model", "<task-notification>a job ended</task-notification>"]
