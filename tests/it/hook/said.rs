@@ -298,6 +298,17 @@ fn failures_and_the_work_of_code_mode_are_read_in_the_rollout_of_codex_once() {
         json!({ "type": "thread_goal_updated", "goal": { "objective": "Mend the hub" } }),
     );
     text += &call("custom_tool_call", "p1", "apply_patch", patch);
+    fs::write(&path, &text).unwrap();
+    let tell = |name: &str, mut more: Value| {
+        more["transcript_path"] = json!(path.to_str().unwrap());
+        quiet(&place, &codex(name, &more));
+    };
+    // A hook reports the call of the patch, and none its result.
+    let patched = json!({ "command": patch });
+    tell(
+        "PreToolUse",
+        json!({ "tool_name": "apply_patch", "tool_use_id": "p1", "tool_input": patched }),
+    );
     text += &item(json!({ "type": "custom_tool_call_output", "call_id": "p1",
         "output": "apply_patch verification failed: no such line" }));
     text += &call("function_call", "r1", "shell", r#"{"command":["ls"]}"#);
@@ -307,15 +318,6 @@ fn failures_and_the_work_of_code_mode_are_read_in_the_rollout_of_codex_once() {
     text += &line("event_msg", json!({ "type": "item_completed", "item": ran }));
     text += &item(json!({ "type": "custom_tool_call_output", "call_id": "c1", "output": "done" }));
     fs::write(&path, &text).unwrap();
-    let tell = |name: &str, mut more: Value| {
-        more["transcript_path"] = json!(path.to_str().unwrap());
-        quiet(&place, &codex(name, &more));
-    };
-    // The hook reports the call of the patch, and none of its result.
-    tell(
-        "PreToolUse",
-        json!({ "tool_name": "apply_patch", "tool_use_id": "p1", "tool_input": { "command": patch } }),
-    );
     tell("Stop", json!({ "last_assistant_message": "Half done." }));
     tell("Stop", json!({ "last_assistant_message": "Half done." }));
     let events = place.events(SESSION);

@@ -21,7 +21,9 @@ fn read(text: &str, program: Program, place: Option<&Place>) -> Tail {
 }
 
 fn said(tail: &Tail) -> Vec<String> {
-    tail.events.iter().filter_map(|event| member(event, "content")).collect()
+    let is_message =
+        |event: &&String| member(event, "type").is_some_and(|kind| kind.ends_with(".message"));
+    tail.events.iter().filter(is_message).filter_map(|event| member(event, "content")).collect()
 }
 
 fn member(event: &str, name: &str) -> Option<String> {
