@@ -168,10 +168,7 @@ impl Config {
             let number = typed(name, wanted, &|text| text.parse::<u64>().is_ok())?;
             Ok(number.parse::<u64>().unwrap_or_default())
         };
-        let tokens = |name: &str| {
-            let tokens = number(name, "a whole number, 0 for none")?;
-            Ok(usize::try_from(tokens).unwrap_or(usize::MAX))
-        };
+        let tokens = |name: &str| Ok(size(number(name, "a whole number, 0 for none")?));
         let store = store_options(&typed)?;
         let url = typed("url", "an address such as http://127.0.0.1:7717", &|text| {
             server(text).is_some()
@@ -280,6 +277,11 @@ fn gate(typed: &Typed<'_>, environment: &Environment) -> Result<Gate, ConfigErro
     Ok(Gate::new(record != "off", &exclude, home, file).unwrap_or_else(|_| Gate::closed()))
 }
 
+/// A number as one of this machine.
+fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
 /// A setting that is a duration, zero included.
 fn lasts(typed: &Typed<'_>, name: &str, example: &str) -> Result<Duration, ConfigError> {
     let wanted = format!("a duration such as {example}, or 0s");
@@ -384,7 +386,7 @@ fn store_options(typed: &Typed<'_>) -> Result<Options, ConfigError> {
         settle_after: duration(&settle).unwrap_or(SETTLE_AFTER_MIN),
         scrub_every: lasts(typed, "scrub_interval", "24h")?,
         lifetimes,
-        warm_bytes_max: usize::try_from(warm).unwrap_or(usize::MAX),
+        warm_bytes_max: size(warm),
         compression: compression != "off",
         ..Options::default()
     })

@@ -110,13 +110,14 @@ fn by_writer(item: &Members, content: &RawValue) -> (Option<String>, Option<Stri
     let kinds = kinds.unwrap_or_default();
     let is_paired = kinds.len() == blocks.len();
     let any = kinds.iter().any(|kind| kind.starts_with(OF_A_PERSON));
-    let is_person = |(at, block): (usize, &Box<RawValue>)| match kinds.get(at) {
+    let is_person = |(at, block): (usize, &str)| match kinds.get(at) {
         Some(kind) if is_paired && kind != "unknown" => kind.starts_with(OF_A_PERSON),
         // Kinds of another number of blocks say only whether a person wrote one of them.
         Some(_) if !is_paired && !any => false,
-        _ => is_typed(&list_of([block.get()])),
+        _ => is_typed(&list_of([block])),
     };
-    let said: Vec<bool> = blocks.iter().enumerate().map(is_person).collect();
+    let texts = blocks.iter().map(|block| block.get());
+    let said: Vec<bool> = texts.enumerate().map(is_person).collect();
     let those = |wanted: bool| {
         let of = blocks.iter().zip(&said).filter(|(_, is)| **is == wanted);
         let texts: Vec<&str> = of.map(|(block, _)| block.get()).collect();

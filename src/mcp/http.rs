@@ -216,8 +216,8 @@ async fn alone(answer: Response) -> Response {
         return StatusCode::BAD_GATEWAY.into_response();
     };
     let text = String::from_utf8_lossy(&bytes);
-    let data = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
-    let last = data.filter(|data| !data.is_empty()).next_back().unwrap_or_default();
+    let mut data = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
+    let last = data.rfind(|data| !data.is_empty()).unwrap_or_default();
     parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
     Response::from_parts(parts, Body::from(last.to_owned()))
 }

@@ -196,7 +196,7 @@ pub fn typed(content: &RawValue) -> String {
 /// A text without what a program wrote into it.
 pub fn said(text: &str) -> Cow<'_, str> {
     let has = |name: &&str| text.contains(&format!("<{name}"));
-    match UNSAID.iter().any(|name| has(name)) {
+    match UNSAID.iter().any(has) {
         true => Cow::Owned(without_elements(text, &UNSAID)),
         false => Cow::Borrowed(text),
     }

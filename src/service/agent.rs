@@ -38,9 +38,12 @@ struct Start {
     rank: Option<usize>,
 }
 
-/// Starts that were looked up: by the scope and the processes of the caller.
+/// Starts that were looked up, the scope and the processes of the caller.
+type Known = HashMap<(Scope, String), Arc<Vec<Start>>>;
+
+/// Starts that were looked up before.
 #[derive(Default)]
-pub(super) struct Agents(Mutex<HashMap<(Scope, String), Arc<Vec<Start>>>>);
+pub(super) struct Agents(Mutex<Known>);
 
 /// Metadata of a session with its last start: the processes, the time, how it began.
 fn name() -> String {
