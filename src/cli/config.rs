@@ -168,7 +168,7 @@ impl Config {
             let number = typed(name, wanted, &|text| text.parse::<u64>().is_ok())?;
             Ok(number.parse::<u64>().unwrap_or_default())
         };
-        let tokens = |name: &str| Ok(size(number(name, "a whole number, 0 for none")?));
+        let tokens = |name: &str| Ok(machine_size(number(name, "a whole number, 0 for none")?));
         let store = store_options(&typed)?;
         let url = typed("url", "an address such as http://127.0.0.1:7717", &|text| {
             server(text).is_some()
@@ -278,7 +278,7 @@ fn gate(typed: &Typed<'_>, environment: &Environment) -> Result<Gate, ConfigErro
 }
 
 /// A number as one of this machine.
-fn size(number: u64) -> usize {
+fn machine_size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
@@ -386,7 +386,7 @@ fn store_options(typed: &Typed<'_>) -> Result<Options, ConfigError> {
         settle_after: duration(&settle).unwrap_or(SETTLE_AFTER_MIN),
         scrub_every: lasts(typed, "scrub_interval", "24h")?,
         lifetimes,
-        warm_bytes_max: size(warm),
+        warm_bytes_max: machine_size(warm),
         compression: compression != "off",
         ..Options::default()
     })
