@@ -125,7 +125,7 @@ fn a_conversation_in_each_file_is_read_and_nothing_is_left_in_the_working_direct
     let talks = fs::read_to_string(set().join("talks.json")).unwrap();
     let talks: Value = serde_json::from_str(&talks).unwrap();
     let (directory, here) = (place.path().join("talks"), place.path().join("here"));
-    [&directory, &here].map(|path| fs::create_dir(path).unwrap());
+    [&directory, &here].into_iter().for_each(|path| fs::create_dir(path).unwrap());
     for (number, one) in (1..).zip(talks.as_array().unwrap()) {
         // The sessions are members of a conversation, or stand beside its questions.
         let mut one = one.clone();
