@@ -357,7 +357,10 @@ impl<'a> Delivery<'a> {
                         self.stored = None;
                         return Ok((others, drafts.get(place..).unwrap_or_default()));
                     }
-                    Some(line) if line.hash.as_ref().is_none_or(|known| *known == hash) => {
+                    Some(line)
+                        if line.hash.as_ref().is_none_or(|known| *known == hash)
+                            || is_of_resumed(&line.text, draft) =>
+                    {
                         (of.to_owned(), line, 0)
                     }
                     Some(_) => return Err(self.rewritten(*number)),
@@ -631,6 +634,20 @@ struct Appended {
 #[derive(serde::Deserialize)]
 struct Placed {
     position: u64,
+}
+
+/// Whether an event keeps a line that is the same but for the session in it: a resumed file repeats
+/// the first one as its own.
+fn is_of_resumed(stored: &str, draft: &Draft) -> bool {
+    let without_session = |text: &str| {
+        let line = Members::read(text).unwrap_or_default();
+        let sessions = [Program::ClaudeCode, Program::Codex].map(|program| program.session(&line));
+        let sessions = sessions.into_iter().flatten().filter(|session| !session.is_empty());
+        sessions.fold(text.to_owned(), |text, session| text.replace(&session, ""))
+    };
+    let event = Members::read(&draft.text).unwrap_or_default();
+    let own = event.some("raw").or_else(|| event.some("entry"));
+    own.is_some_and(|own| without_session(own.get()) == without_session(stored))
 }
 
 /// The hash of the line that an event is made of, or keeps.

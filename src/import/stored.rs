@@ -26,6 +26,8 @@ const LINES: [&str; 2] = ["line-", "raw-"];
 pub(super) struct StoredLine {
     /// The hash that names it; `None` where its words were taken away.
     pub(super) hash: Option<String>,
+    /// The line.
+    pub(super) text: String,
     /// The positions of its events: the first, and the last.
     pub(super) first: u64,
     pub(super) last: u64,
@@ -91,7 +93,12 @@ impl Stored {
         if event.raw("redacted").is_some() {
             if self.taken != of {
                 of.clone_into(&mut self.taken);
-                self.read.push_back(StoredLine { hash: None, first: at, last: at });
+                self.read.push_back(StoredLine {
+                    hash: None,
+                    text: String::new(),
+                    first: at,
+                    last: at,
+                });
             }
             return;
         }
@@ -103,7 +110,7 @@ impl Stored {
         if let Some((_, text)) = self.lines.take(event) {
             let line = Members::read(&text).unwrap_or_default();
             let hash = Some(name_of_line(&line, &text).1.hash);
-            self.read.push_back(StoredLine { hash, first, last: at });
+            self.read.push_back(StoredLine { hash, text, first, last: at });
             self.begun = None;
         } else if event.raw("raw_in").is_some() {
             self.begun = None;
