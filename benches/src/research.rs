@@ -135,7 +135,7 @@ impl Desk {
         let (owner, who) = (&OwnerInfo::default(), &Principal::local());
         let (service, caller) = (&self.service, &self.caller);
         let call = ToolCall { service, owner, caller, who, via: &via, key: None };
-        let answer = tools::call(call, tool, arguments).await;
+        let answer = tools::call(call, tool, arguments.to_string()).await;
         Ok(answer.map_err(|why| {
             io::Error::other(format!("{tool}: {} {}", why.code.as_str(), why.message))
         })?)

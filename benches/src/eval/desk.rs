@@ -75,6 +75,7 @@ impl Desk {
             transcripts: Box::new(|_, _| Ok(None)),
             directory: Some(PROJECT.to_owned()),
             home: None,
+            process: Vec::new(),
             wait: HOOK_WAIT,
             tokens_max: hook_tokens,
             // Sessions of other seeds are not what is evaluated.

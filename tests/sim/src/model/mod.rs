@@ -30,7 +30,7 @@ use sessionlog::{
     env::{Clock, Entropy},
     event::{
         Batch, BatchKey, Event, EventId, Fence, NewNote, Note, Position, Range, Scope, SessionHash,
-        SessionId, SessionKey, TenantId, Timestamp, UserId, WORKSPACE_MOVED, limits,
+        SessionId, SessionKey, TenantId, Timestamp, UserId, WORKSPACE_MOVED as MOVED, limits,
     },
     log::REDACTED,
 };
@@ -225,7 +225,7 @@ fn pair(info: &mut SessionInfo, pairs: BTreeMap<String, Option<String>>) {
             None => info.metadata.remove(&name),
         };
     }
-    info.workspace = info.metadata.get(WORKSPACE_MOVED).cloned().or(info.workspace.take());
+    info.workspace = info.metadata.get(MOVED).cloned().or(info.workspace.take());
 }
 
 /// Why no caller may know of it any more.
@@ -357,8 +357,7 @@ impl Store for Model {
                     session.info.bytes += title.as_ref().map_or(0, String::len) as u64;
                     session.info.title = title;
                 }
-                let at =
-                    if change.metadata.keys().eq([WORKSPACE_MOVED]) { Timestamp(0) } else { now };
+                let at = if change.metadata.keys().eq([MOVED]) { Timestamp(0) } else { now };
                 pair(&mut session.info, change.metadata);
                 match change.archive {
                     Some(true) => drop(session.info.archived_at.get_or_insert(now)),
