@@ -486,7 +486,7 @@ fn another_conversation_is_not_merged_into_a_session() {
 }
 
 #[test]
-fn a_conversation_that_does_not_fit_is_reported_by_its_line_and_the_others_are_imported() {
+fn a_message_that_is_too_large_or_too_deep_for_one_event_is_imported_and_exported_whole() {
     let place = Place::new();
     let title = |id: &str, title: &str| {
         let messages = [json!({ "role": "user", "content": "hi" })];
@@ -499,27 +499,27 @@ fn a_conversation_that_does_not_fit_is_reported_by_its_line_and_the_others_are_i
     let file = [
         title("long", &"t".repeat(600)),
         chat("large", "ann", &[&large]),
-        deep,
+        deep.clone(),
         chat("last", "ann", &["hi"]),
     ];
     place.write("chats", &file.join("\n"));
     let (code, report) = imported(&place, &["chats"]);
-    assert_eq!(code, 1, "{report}");
-    let bad: Vec<&Value> =
-        report["bad_lines"].as_array().unwrap().iter().map(|bad| &bad["line"]).collect();
-    assert_eq!(bad, [&json!(2), &json!(3)], "{report}");
+    assert_eq!((code, &report["bad_lines"]), (0, &json!([])), "{report}");
     assert_eq!(members(&place, "last", "content"), ["hi"]);
-    let back = place.run(&["export", "long", "--format", "openai"]).json();
-    assert_eq!(back["title"].as_str().unwrap().len(), 600);
-    // A message of its own line is left out alone.
+    let exported = |id: &str| place.run(&["export", id, "--format", "openai"]);
+    assert_eq!(exported("long").json()["title"].as_str().unwrap().len(), 600);
+    assert_eq!(exported("large").json()["messages"][0]["content"], json!(large));
+    assert_eq!(exported("deep").out.trim(), deep);
+    // A message of its own line comes back at its place.
     let message = |text: &str| json!({ "role": "user", "content": text }).to_string();
-    place.write("log", &[message("a"), message(&large), message("b")].join("\n"));
-    for added in [2, 0] {
+    let file = [message("a"), message(&large), message("b")].join("\n");
+    place.write("log", &file);
+    for (added, known) in [(6, 0), (0, 6)] {
         let (code, report) = imported(&place, &["log"]);
-        assert_eq!((code, &report["added"]), (1, &json!(added)), "{report}");
-        assert_eq!(report["bad_lines"][0]["line"], json!(2), "{report}");
+        let counts = (&report["added"], &report["known"]);
+        assert_eq!((code, counts), (0, (&json!(added), &json!(known))), "{report}");
     }
-    assert_eq!(members(&place, "log", "content"), ["a", "b"]);
+    assert_eq!(exported("log").out.lines().collect::<Vec<_>>().join("\n"), file);
 }
 
 #[test]

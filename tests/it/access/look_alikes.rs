@@ -27,7 +27,7 @@ const WORKSPACES: [(&str, &str); 7] = [
 ];
 
 /// Every operation of the published description that takes a workspace, but for those that make a
-/// session in it or name a relation by its id: method, path, body.
+/// session in it, name a relation by its id or move the workspace: method, path, body.
 const OPERATIONS: [(&str, &str, &str, &str); 16] = [
     ("listSessions", "GET", "/v1/sessions?workspace={w}", ""),
     ("getHistory", "GET", "/v1/history?workspace={w}", ""),
@@ -246,6 +246,25 @@ async fn a_part_of_a_name_is_for_a_word_of_the_query_which_widens_no_parameter()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_move_of_a_workspace_takes_nothing_of_those_that_look_alike() {
+    let house = House::plain().await;
+    settle(&house).await;
+    let (moved, own) = WORKSPACES[0];
+    let path = format!("/v1/workspaces/{}/move", escaped(moved));
+    let answer = house.post(&path, &json!({"to": "/elsewhere"})).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    for (name, word) in [&[("/elsewhere", own)][..], &WORKSPACES[1..]].concat() {
+        for (operation, method, path, body) in OPERATIONS.iter().take(11) {
+            let (path, body) = (of(path, (name, word)), of(body, (name, word)));
+            let (status, answer) = call(&house, method, &path, &body).await;
+            assert_eq!(status, 200, "{operation} {name}: {answer}");
+            assert_eq!(of_others(&answer, word), [""; 0], "{operation} {name}: {answer}");
+            assert!(answer.contains(word), "{operation} {name}: {answer}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_window_recalls_from_its_own_workspace_alone() {
     let house = House::plain().await;
     settle(&house).await;
@@ -293,7 +312,7 @@ fn every_published_verb_and_tool_with_a_workspace_is_asked() {
     }
     operations.sort_unstable();
     let mut asked: Vec<&str> = OPERATIONS.iter().map(|(id, ..)| *id).collect();
-    asked.extend(["createSession", "removeRelationship"]);
+    asked.extend(["createSession", "moveWorkspace", "removeRelationship"]);
     asked.sort_unstable();
     assert_eq!(operations, asked);
     let published: Value =
@@ -307,6 +326,7 @@ fn every_published_verb_and_tool_with_a_workspace_is_asked() {
         tools.filter(takes).map(|tool| tool["name"].as_str().unwrap()).collect();
     tools.sort_unstable();
     let mut asked: Vec<&str> = TOOLS.iter().map(|(tool, _)| *tool).collect();
+    asked.push("move_workspace");
     asked.sort_unstable();
     assert_eq!(tools, asked);
 }
