@@ -468,12 +468,12 @@ fn a_result_of_a_server_tool_that_reports_an_error_is_a_failed_one() {
     assert_eq!(failed, [&json!(true), &Value::Null]);
 }
 
-#[test]
-fn a_form_that_no_view_can_read_is_refused_by_its_name_and_nothing_is_kept() {
-    let place = Place::new();
-    let own = json!({"type": "gauge.read", "level": 3, "position": 0, "id": "g1",
-        "processed_at": "2026-11-20T09:00:00Z", "origin": "user"});
-    let forms: [(&str, &str, Vec<Value>); 10] = [
+/// A file of another program: its name, the name of its form, and its records.
+type Foreign = (&'static str, &'static str, Vec<Value>);
+
+/// Files of programs whose forms are known by name.
+fn foreign() -> Vec<Foreign> {
+    vec![
         (
             "copilot",
             "GitHub Copilot",
@@ -520,6 +520,15 @@ fn a_form_that_no_view_can_read_is_refused_by_its_name_and_nothing_is_kept() {
                 json!({"uuid": "2", "sessionId": "s", "type": "system", "subtype": "telemetry"}),
             ],
         ),
+    ]
+}
+
+#[test]
+fn a_form_that_no_view_can_read_is_refused_by_its_name_and_nothing_is_kept() {
+    let place = Place::new();
+    let own = json!({"type": "gauge.read", "level": 3, "position": 0, "id": "g1",
+        "processed_at": "2026-11-20T09:00:00Z", "origin": "user"});
+    let others: [Foreign; 4] = [
         (
             "unknown",
             "not known",
@@ -540,7 +549,7 @@ fn a_form_that_no_view_can_read_is_refused_by_its_name_and_nothing_is_kept() {
         ),
         ("gauge", "", vec![own]),
     ];
-    for (name, form, records) in forms {
+    for (name, form, records) in foreign().into_iter().chain(others) {
         let file = place.write(&format!("{name}.jsonl"), &lines_of(&records));
         let ran = place.run(&["import", "--json", file.to_str().unwrap()]);
         let report = lines(&ran.out).pop().unwrap();

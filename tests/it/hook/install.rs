@@ -490,8 +490,9 @@ fn doctor_notices_an_owner_of_another_build() {
     let server = place.serve();
     let program = place.path("another-sessionlog");
     std::fs::copy(env!("CARGO_BIN_EXE_sessionlog"), &program).unwrap();
-    use std::io::Write as _;
-    std::fs::OpenOptions::new().append(true).open(&program).unwrap().write_all(b"x").unwrap();
+    let mut other = std::fs::read(&program).unwrap();
+    other.push(b'x');
+    std::fs::write(&program, other).unwrap();
     let owner = |place: &Place| {
         let mut doctor = place.program(program.to_str().unwrap(), &["doctor", "--json"]);
         let found = crate::program::ran(doctor.spawn().unwrap()).json();

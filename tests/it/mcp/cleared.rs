@@ -1,7 +1,10 @@
 //! Agents that work in another session than their front end was started for: after `/clear`, after
 //! `/resume`, beside another agent in the same directory.
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use serde_json::{Value, json};
 use sessionlog::{event::SessionId, mcp::StdioOptions};
@@ -26,13 +29,16 @@ struct Yard {
     desk: Desk,
     server: Server,
     place: tempfile::TempDir,
+    /// Front ends that were opened.
+    opened: AtomicU32,
 }
 
 impl Yard {
     async fn new() -> Self {
         let desk = Desk::new();
         let server = Server::start(&desk).await;
-        Self { desk, server, place: tempfile::tempdir().unwrap() }
+        let (place, opened) = (tempfile::tempdir().unwrap(), AtomicU32::new(0));
+        Self { desk, server, place, opened }
     }
 
     fn directory(&self) -> PathBuf {
@@ -55,7 +61,8 @@ impl Yard {
 
     /// The front end that an agent's process starts, for the session that it has then.
     async fn tools(&self, process: &[&str], session: Option<&str>) -> Pipes {
-        let connection = format!("{process:?} {session:?} {:?}", std::time::Instant::now());
+        let count = self.opened.fetch_add(1, Ordering::Relaxed);
+        let connection = format!("{process:?} {session:?} {count}");
         let options = StdioOptions {
             session: session.map(|session| SessionId::new(session).unwrap()),
             process: process.iter().map(|name| (*name).to_owned()).collect(),
