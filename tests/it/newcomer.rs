@@ -25,7 +25,7 @@ fn an_import_names_the_sessions_it_went_into() {
     assert!(told.contains("2 sessions (one, two), 2 records: 2 events added, 0 known"), "{told}");
     let told = place.run(&["import", file, "--json"]).json();
     assert_eq!((&told["sessions"], &told["session_ids"]), (&json!(2), &json!(["one", "two"])));
-    let own = place.write("own.jsonl", &event("a.b", "c"));
+    let own = place.write("own.jsonl", &event("user.message", "c"));
     let told = place.run(&["import", own.to_str().unwrap()]).ok();
     assert!(told.contains("1 session (own), 1 record: 1 event added"), "{told}");
 }
