@@ -82,7 +82,7 @@ fn every_view_is_had_from_the_command_line_as_http_answers_it() {
     assert_eq!(place.run(&["view", "s", "step"]).code, 2);
     assert_eq!(place.run(&["view", "s", "summary", "--find", "red"]).code, 2);
     let refused = ["view", "s", "index", "--find", "?", "--json"];
-    assert_eq!(place.run(&refused).refused(1), "invalid_request");
+    assert_eq!(place.run(&refused).refused(2), "invalid_request");
 }
 
 #[test]
