@@ -122,7 +122,7 @@ pub struct GivenFile {
     pub position: Position,
 }
 
-/// How much of what a session holds is given: the classes of [`HELD`].
+/// How much of what a session holds is given: the classes of `HELD`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preserved {
     /// Items that stand.
