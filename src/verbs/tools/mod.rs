@@ -387,13 +387,13 @@ pub async fn call(call: ToolCall<'_>, name: &str, arguments: String) -> ServiceR
         }
         return Err(lacking.into());
     }
-    let asked = RefusedCall::of(name, &serde_json::from_str(&arguments).unwrap_or_default());
+    let asked = RefusedCall::of(name, &arguments);
     let key =
         call.key.map(|key| if tool.plain_key { key.clone() } else { keyed(key, name, &arguments) });
     let call = ToolCall { key: key.as_ref(), ..call };
     let is_audited = who.is_audited && tool.need.is_audited();
     let served = if is_audited {
-        audited(call, tool, arguments).await
+        audited(call, tool, arguments, asked.session().map(str::to_owned)).await
     } else {
         tool.serve(call, arguments).await
     };
@@ -409,11 +409,14 @@ pub async fn call(call: ToolCall<'_>, name: &str, arguments: String) -> ServiceR
 
 /// Carries out a call that goes into the audit log, as HTTP does it: to its end though its client
 /// leaves, and written down before it is answered.
-async fn audited(call: ToolCall<'_>, tool: &'static Tool, given: String) -> ServiceResult<String> {
+async fn audited(
+    call: ToolCall<'_>,
+    tool: &'static Tool,
+    given: String,
+    session: Option<String>,
+) -> ServiceResult<String> {
     let (service, owner, caller) = (call.service.clone(), call.owner.clone(), call.caller.clone());
     let (who, via, key) = (call.who.clone(), call.via.clone(), call.key.cloned());
-    let asked: Value = serde_json::from_str(&given).unwrap_or_default();
-    let session = asked.get("sessionId").and_then(Value::as_str).map(str::to_owned);
     let carried_out = tokio::spawn(async move {
         let (service, owner, caller, who, via) = (&service, &owner, &caller, &who, &via);
         let call = ToolCall { service, owner, caller, who, via, key: key.as_ref() };

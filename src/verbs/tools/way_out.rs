@@ -3,7 +3,9 @@
 //! step, the call reads that one. A session in it was named by the caller, or is of the caller's
 //! workspace.
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json, value::RawValue};
 
 use crate::service::{Candidate, Code, NextCall, ServiceError};
 
@@ -17,18 +19,34 @@ pub(super) struct RefusedCall {
     event: Option<String>,
 }
 
+/// The members of an object; none of what is no object.
+fn members(object: &str) -> BTreeMap<String, &RawValue> {
+    serde_json::from_str(object).unwrap_or_default()
+}
+
 impl RefusedCall {
-    pub(super) fn of(tool: &str, arguments: &Value) -> Self {
-        let member = |name: &str| arguments.get(name).filter(|value| !value.is_null()).cloned();
-        let event = arguments.pointer("/event/id").and_then(Value::as_str);
+    /// Reads these members alone: no tree is made of an event that is sent.
+    pub(super) fn of(tool: &str, arguments: &str) -> Self {
+        let arguments = members(arguments);
+        let member = |name: &str| {
+            let value: Value = serde_json::from_str(arguments.get(name)?.get()).ok()?;
+            Some(value).filter(|value| !value.is_null())
+        };
+        let event = arguments.get("event").map(|event| members(event.get()));
+        let id = event.as_ref().and_then(|event| event.get("id"));
         Self {
             tool: tool.to_owned(),
             session: member("sessionId"),
             step: member("stepNumber"),
             branch: member("branchId"),
-            if_position: arguments.get("ifPosition").and_then(Value::as_u64),
-            event: event.map(str::to_owned),
+            if_position: member("ifPosition").as_ref().and_then(Value::as_u64),
+            event: id.and_then(|id| serde_json::from_str(id.get()).ok()),
         }
+    }
+
+    /// The session that the call named.
+    pub(super) fn session(&self) -> Option<&str> {
+        self.session.as_ref()?.as_str()
     }
 
     /// A call about the same session.
