@@ -41,9 +41,9 @@ struct Start {
 /// Starts that were looked up, the scope and the processes of the caller.
 type Known = HashMap<(Scope, String), Arc<Vec<Start>>>;
 
-/// Starts that were looked up before.
+/// Starts that were looked up before, and how often some were forgotten.
 #[derive(Default)]
-pub(super) struct Agents(Mutex<Known>);
+pub(super) struct Agents(Mutex<(u64, Known)>);
 
 /// Metadata of a session with its last start: the processes, the time, how it began.
 fn name() -> String {
@@ -92,7 +92,9 @@ fn start(info: &SessionInfo, process: &[String]) -> Option<Start> {
 impl Agents {
     /// Forgets the starts of a scope: there is another one.
     pub(super) fn forget(&self, scope: &Scope) {
-        self.0.lock().retain(|(of, _), _| of != scope);
+        let mut all = self.0.lock();
+        all.0 += 1;
+        all.1.retain(|(of, _), _| of != scope);
     }
 }
 
@@ -147,9 +149,13 @@ impl Service {
     /// those of its directory; the latest first.
     async fn starts(&self, caller: &Caller, via: &Via) -> ServiceResult<Arc<Vec<Start>>> {
         let known = (caller.scope.clone(), format!("{:?} {:?}", via.process, via.workspaces()));
-        if let Some(starts) = self.agents.0.lock().get(&known) {
-            return Ok(Arc::clone(starts));
-        }
+        let forgotten = {
+            let all = self.agents.0.lock();
+            if let Some(starts) = all.1.get(&known) {
+                return Ok(Arc::clone(starts));
+            }
+            all.0
+        };
         let found = Arc::new(Mutex::from(Vec::new()));
         let (noted, process, workspaces) =
             (Arc::clone(&found), via.process.clone(), via.workspaces());
@@ -172,11 +178,14 @@ impl Service {
         starts.sort_by_key(|one| (one.rank.is_none(), Reverse(one.at)));
         starts.truncate(STARTS_MAX);
         let starts = Arc::new(starts);
-        let mut kept = self.agents.0.lock();
-        if kept.len() >= AGENTS_MAX {
-            kept.clear();
+        let mut all = self.agents.0.lock();
+        // A start that was stored meanwhile may be missing.
+        if all.0 == forgotten {
+            if all.1.len() >= AGENTS_MAX {
+                all.1.clear();
+            }
+            all.1.insert(known, Arc::clone(&starts));
         }
-        kept.insert(known, Arc::clone(&starts));
         Ok(starts)
     }
 }
