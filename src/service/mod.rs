@@ -195,7 +195,7 @@ impl Service {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let options = ResearchOptions::default();
-        let places = places::Places::new(Arc::clone(&clock), processors());
+        let places = places::Places::beside_serving(Arc::clone(&clock), processors());
         Self {
             store,
             clock,
