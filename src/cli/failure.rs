@@ -63,6 +63,8 @@ const FLAGS: [(&str, &[&str]); 9] = [
     ("tokens_max", &["--tokens-max", "--tokens", "--context-tokens"]),
     ("transforms[]", &["--transform"]),
     ("types[]", &["--types", "--type"]),
+    ("statuses[]", &["--state"]),
+    ("metadata[]", &["--tag"]),
     ("types", &["--type"]),
     ("kinds", &["--kind"]),
     ("wait_ms", &["--wait"]),
