@@ -59,7 +59,7 @@ const IN_OWN_WORDS: [(&str, &str); 3] = [
 ];
 
 /// Members of a request whose flags have other names.
-const FLAGS: [(&str, &[&str]); 9] = [
+const FLAGS: [(&str, &[&str]); 11] = [
     ("tokens_max", &["--tokens-max", "--tokens", "--context-tokens"]),
     ("transforms[]", &["--transform"]),
     ("types[]", &["--types", "--type"]),
