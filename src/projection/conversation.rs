@@ -6,7 +6,11 @@ use std::collections::{BTreeMap, VecDeque};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::text::{clip, one_line};
+use super::{
+    Marks, Word,
+    messages::Messages,
+    text::{clip, one_line},
+};
 use crate::event::{Event, EventType, Position, Timestamp, json, kinds};
 
 /// Types counted apart; further ones are counted together.
@@ -36,15 +40,6 @@ pub struct Line {
     pub at: Timestamp,
 }
 
-/// A message of the agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spoken {
-    /// Where.
-    pub position: Position,
-    /// The words, to 4 000 characters.
-    pub text: String,
-}
-
 /// The summary of a conversation.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
@@ -58,27 +53,32 @@ pub struct Conversation {
     pub last_answer: Option<Line>,
     /// The latest events with words, oldest first; none that only tells how a program ran.
     pub recent: VecDeque<Line>,
-    answers: VecDeque<Spoken>,
+    answers: Messages,
 }
 
 impl Conversation {
-    /// The latest messages of the agent itself, oldest first, each to 4 000 characters.
+    /// The latest messages of the agent itself, and those before them that were marked important,
+    /// oldest first, each to 4 000 characters.
     #[must_use]
-    pub fn answers(&self) -> &VecDeque<Spoken> {
-        &self.answers
+    pub fn answers(&self) -> &VecDeque<Word> {
+        self.answers.all()
     }
 
-    fn keep_answer(&mut self, position: Position, text: &str) {
+    /// Whether a message at a position may have been forgotten.
+    pub(super) fn may_lack(&self, position: Position) -> bool {
+        self.answers.may_lack(position)
+    }
+
+    fn keep_answer(&mut self, position: Position, text: &str, marks: &Marks) {
         let text = clip(text.trim(), ANSWER_CHARS_MAX);
-        if text.is_empty() {
-            return;
+        if !text.is_empty() {
+            let word = Word { position, text };
+            self.answers.add(word, (ANSWERS_MAX, ANSWERS_BYTES_MAX), marks);
         }
-        self.answers.push_back(Spoken { position, text });
-        keep_newest(&mut self.answers, ANSWERS_MAX, ANSWERS_BYTES_MAX, |word| word.text.len());
     }
 
     /// Folds one event in; returns the words of a message of the agent itself.
-    pub(super) fn fold(&mut self, event: &Event) -> Option<String> {
+    pub(super) fn fold(&mut self, event: &Event, marks: &Marks) -> Option<String> {
         self.events += 1;
         let counted = self.counts.len();
         match self.counts.get_mut(&event.kind) {
@@ -108,13 +108,12 @@ impl Conversation {
             keep_newest(&mut self.recent, RECENT_MAX, usize::MAX, |_| 1);
         }
         let answer = is_answer.then(|| answer_of(&event.body)).flatten()?;
-        self.keep_answer(event.position, &answer);
+        self.keep_answer(event.position, &answer, marks);
         Some(answer)
     }
 
     pub(super) fn weight(&self) -> usize {
-        let answers: usize = self.answers.iter().map(|word| word.text.len() + 40).sum();
-        (self.counts.len() + self.recent.len() + 3) * 400 + answers
+        (self.counts.len() + self.recent.len() + 3) * 400 + self.answers.weight()
     }
 }
 

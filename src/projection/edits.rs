@@ -2,6 +2,7 @@
 //! It must not keep a change.
 
 use super::{
+    Marks,
     calls::{Calls, ToolEvent},
     command::Touch,
     progress::Progress,
@@ -38,7 +39,7 @@ impl Edits {
     /// The changes that an event reports: a result that succeeded.
     pub fn fold(&mut self, event: &Event) -> Vec<Edit> {
         let tool_event = self.calls.fold(event);
-        self.progress.fold(event, tool_event.as_ref());
+        self.progress.fold(event, tool_event.as_ref(), &Marks::default());
         let Some(ToolEvent::Result(call, answer)) = tool_event.filter(succeeded) else {
             return Vec::new();
         };

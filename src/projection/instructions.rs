@@ -1,9 +1,12 @@
-//! The requests of a session's persons, in their own words: the newest whole, earlier ones in a
-//! line each. It must not decide which words are a person's; `person` does.
+//! The requests of a session's persons, in their own words: the newest whole, and those that were
+//! marked important; earlier ones in a line each. It must not decide which words are a person's;
+//! `person` does.
 
 use std::collections::VecDeque;
 
 use super::{
+    Marks, Word,
+    messages::Messages,
     person,
     text::{clip, one_line},
 };
@@ -18,15 +21,6 @@ const LINE_CHARS_MAX: usize = 120;
 /// Characters kept of the task.
 const TASK_CHARS_MAX: usize = 8_000;
 
-/// A message of a person.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
-    /// Where.
-    pub position: Position,
-    /// The words.
-    pub text: String,
-}
-
 /// What persons asked for. Answers that only agree ("ok", "go ahead") are left out, unless the
 /// session begins with one.
 #[derive(Clone, Debug, Default)]
@@ -34,18 +28,19 @@ pub struct Instructions {
     task: Option<Word>,
     /// Whether the task is an answer that only agrees: the first real one replaces it.
     task_is_trivial: bool,
-    whole: VecDeque<Word>,
+    whole: Messages,
     lines: VecDeque<Word>,
     count: u64,
 }
 
 impl Instructions {
-    /// The newest 64, oldest first, up to 2 000 characters each.
+    /// The newest 64, and those before them that were marked important, oldest first, up to 2 000
+    /// characters each.
     pub fn whole(&self) -> impl DoubleEndedIterator<Item = &Word> {
-        self.whole.iter()
+        self.whole.all().iter()
     }
 
-    /// Up to 1 000 before those, oldest first, in one line of up to 120 characters each.
+    /// Up to 1 000 others, oldest first, in one line of up to 120 characters each.
     pub fn lines(&self) -> impl DoubleEndedIterator<Item = &Word> {
         self.lines.iter()
     }
@@ -59,7 +54,7 @@ impl Instructions {
     /// How many there was no room for.
     #[must_use]
     pub fn forgotten(&self) -> u64 {
-        self.count - (self.whole.len() + self.lines.len()) as u64
+        self.count - (self.whole.all().len() + self.lines.len()) as u64
     }
 
     /// The first one, up to 8 000 characters.
@@ -67,8 +62,13 @@ impl Instructions {
         self.task.as_ref()
     }
 
+    /// Whether one at a position may be kept in a line, or forgotten.
+    pub(super) fn may_lack(&self, position: Position) -> bool {
+        self.whole.may_lack(position)
+    }
+
     /// Adds what a person typed.
-    pub(super) fn add(&mut self, position: Position, text: &str) {
+    pub(super) fn add(&mut self, position: Position, text: &str, marks: &Marks) {
         let trivial = person::is_trivial(text);
         if text.is_empty() || trivial && self.task.is_some() {
             return;
@@ -78,20 +78,19 @@ impl Instructions {
             self.task_is_trivial = trivial;
         }
         self.count += 1;
-        if self.whole.len() == WHOLE_MAX
-            && let Some(Word { position, text }) = self.whole.pop_front()
-        {
+        let word = Word { position, text: clip(text, WHOLE_CHARS_MAX) };
+        for Word { position, text } in self.whole.add(word, (WHOLE_MAX, usize::MAX), marks) {
             if self.lines.len() == LINES_MAX {
                 self.lines.pop_front();
             }
-            self.lines.push_back(Word { position, text: one_line(&text, LINE_CHARS_MAX) });
+            let text = one_line(&text, LINE_CHARS_MAX);
+            let place = self.lines.partition_point(|line| line.position < position);
+            self.lines.insert(place, Word { position, text });
         }
-        self.whole.push_back(Word { position, text: clip(text, WHOLE_CHARS_MAX) });
     }
 
     pub(super) fn weight(&self) -> usize {
-        let all = self.task.iter().chain(&self.whole);
-        all.map(|word| word.text.len() + size_of::<Word>()).sum::<usize>()
-            + self.lines.len() * (LINE_CHARS_MAX + size_of::<Word>())
+        let task = self.task.as_ref().map_or(0, |task| task.text.len() + size_of::<Word>());
+        task + self.whole.weight() + self.lines.len() * (LINE_CHARS_MAX + size_of::<Word>())
     }
 }

@@ -20,6 +20,7 @@ mod graph;
 mod instructions;
 mod marks;
 mod memory;
+mod messages;
 mod outcomes;
 mod paths;
 mod person;
@@ -51,9 +52,10 @@ pub use edits::{Edit, Edits};
 pub use findings::{Finding, Findings, Said, Signature};
 pub use found::{Findable, FoundSource};
 pub use graph::{ENTITIES_MAX, Entity, GRAPH_BYTES_MAX, Graph, RELATIONS_MAX, Relation};
-pub use instructions::{Instructions, Word};
+pub use instructions::Instructions;
 pub use marks::{Mark, MarkKind, Marks};
 pub use memory::{MemoryItem, MemoryItems, MemoryKind, MemoryState};
+pub use messages::Word;
 pub use outcomes::{OpenCall, Outcome, Outcomes, Trouble};
 pub use paths::placed;
 pub use person::{said, typed as typed_by_person};
@@ -150,7 +152,8 @@ impl Facts {
     }
 
     /// Empty facts that leave out what these found to be no part of the conversation any more,
-    /// where these have it: then all has to be folded anew.
+    /// where these have it, or keep messages that were marked once these had forgotten them: then
+    /// all has to be folded anew.
     #[must_use]
     pub fn again(&self) -> Option<Self> {
         let folded = self.line.len().max(1);
@@ -159,7 +162,11 @@ impl Facts {
             if place < folded { route.again() } else { route.clone() }
         };
         let routes = || self.routes.iter().enumerate().map(route).collect();
-        stale.then(|| Self { routes: routes(), ..Self::of(self.calls.workspace()) })
+        (stale || self.marks.are_late()).then(|| Self {
+            routes: routes(),
+            marks: self.marks.again(self.position),
+            ..Self::of(self.calls.workspace())
+        })
     }
 
     /// Begins the facts of a single session [again](Self::again), where that is needed; whether it
@@ -235,7 +242,11 @@ impl Facts {
         self.times = Some((first, event.processed_at));
         self.memory.fold(event);
         self.graph.fold(event);
-        self.marks.fold(event, base);
+        if let Some(marked) = self.marks.fold(event, base)
+            && (self.conversation.may_lack(marked) || self.progress.instructions().may_lack(marked))
+        {
+            self.marks.came_late(event.position);
+        }
         if self.route().fold(event, base) {
             // What a request took is spent, whatever became of its answer.
             return self.usage.fold(event);
@@ -249,7 +260,7 @@ impl Facts {
         let mut made = None;
         if !self.research.fold(event, &mut self.findings) {
             self.outcomes.fold(event);
-            if let Some(said) = self.conversation.fold(event) {
+            if let Some(said) = self.conversation.fold(event, &self.marks) {
                 self.findings.fold_message(event.position, &said);
             }
             let mut tool_event = self.calls.fold(event);
@@ -258,7 +269,7 @@ impl Facts {
                 made = phases::Made::of(tool_event);
             }
             self.work.fold_others(event);
-            self.progress.fold(event, tool_event.as_ref());
+            self.progress.fold(event, tool_event.as_ref(), &self.marks);
             self.compactions.fold(event);
             self.usage.fold(event);
             self.remembered.fold(event);

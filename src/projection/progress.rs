@@ -7,10 +7,10 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    asked, body,
+    Marks, Word, asked, body,
     calls::{Answer, Call, ToolEvent},
     conversation::{keep_newest, words},
-    instructions::{Instructions, Word},
+    instructions::Instructions,
     person,
     plans::{Plan, Plans},
     text::{clip, one_line},
@@ -135,30 +135,35 @@ impl Progress {
         self.next.iter()
     }
 
-    pub(super) fn fold(&mut self, event: &Event, tool_event: Option<&ToolEvent<'_>>) {
+    pub(super) fn fold(
+        &mut self,
+        event: &Event,
+        tool_event: Option<&ToolEvent<'_>>,
+        marks: &Marks,
+    ) {
         // A body that does not fit is ignored.
         let _ = match (event.kind.as_str(), tool_event) {
-            (kinds::USER_MESSAGE, _) => self.fold_word(event),
+            (kinds::USER_MESSAGE, _) => self.fold_word(event, marks),
             (kinds::PLAN_UPDATED, _) => self.plans.fold(event),
             (kinds::OUTCOME_RECORDED, _) => self.fold_outcome(event),
             (kinds::SESSION_THREAD_STATUS_IDLE, _) => self.fold_subagent(event),
-            (_, Some(tool_event)) => self.fold_tool(tool_event),
+            (_, Some(tool_event)) => self.fold_tool(tool_event, marks),
             _ => None,
         };
     }
 
-    fn fold_word(&mut self, event: &Event) -> Option<()> {
+    fn fold_word(&mut self, event: &Event, marks: &Marks) -> Option<()> {
         let said: SaidBody<'_> = body::read(&event.body)?;
         let is_claimed = matches!(event.origin, Origin::Model | Origin::Tool | Origin::Web);
         if said.session_thread_id.is_some() || is_claimed && self.has_heard {
             return None;
         }
         self.has_heard |= !is_claimed;
-        self.instructions.add(event.position, person::typed(said.content?).trim());
+        self.instructions.add(event.position, person::typed(said.content?).trim(), marks);
         Some(())
     }
 
-    fn fold_tool(&mut self, tool_event: &ToolEvent<'_>) -> Option<()> {
+    fn fold_tool(&mut self, tool_event: &ToolEvent<'_>, marks: &Marks) -> Option<()> {
         match tool_event {
             ToolEvent::Call(call, input) if call.does == Does::Plan && !call.is_aside => {
                 self.plans.call(call.position, &call.tool, (*input)?)
@@ -177,7 +182,7 @@ impl Progress {
                 _ if call.is_aside => self.fold_output(call, answer),
                 _ => match asked::answers(&call.tool, &answer.text) {
                     Some(said) => {
-                        self.instructions.add(answer.position, &said);
+                        self.instructions.add(answer.position, &said, marks);
                         Some(())
                     }
                     None => self.fold_output(call, answer),

@@ -96,13 +96,16 @@ impl Service {
         status::keep(&mut new.events);
         let starts = agent::keep(&mut new.events);
         let batch = new.events.clone();
-        let (mut info, mut appended) =
-            self.durable(self.store.create(&caller.scope, new)).await.map_err(unwritten)?;
+        if starts {
+            self.agents.storing(&caller.scope);
+        }
+        let created = self.durable(self.store.create(&caller.scope, new)).await.map_err(unwritten);
+        if starts {
+            self.agents.stored(&caller.scope, &created);
+        }
+        let (mut info, mut appended) = created?;
         if first {
             self.count(&appended, bytes);
-        }
-        if starts {
-            self.agents.forget(&caller.scope);
         }
         if !appended.repeated {
             self.mark_created(&info, &batch).await;

@@ -15,8 +15,8 @@ use crate::{
     service::{BoundBy, Code, RestoreCall, SaveCall, ServiceError, ServiceResult},
     wire::{
         handoff::{
-            Chain, MoveRequest, MovedAnswer, RestoreRequest, RestoredAnswer, SaveRequest,
-            SavedAnswer,
+            Chain, LooksAnswer, LooksRequest, MoveRequest, MovedAnswer, RestoreRequest,
+            RestoredAnswer, SaveRequest, SavedAnswer,
         },
         tools::handoff::{
             DeleteSession, GetSession, RestoreSession, SaveSession, SessionDeleted, SessionDetails,
@@ -27,6 +27,7 @@ use crate::{
 pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Save>();
     visit.verb::<RestoreWork>();
+    visit.verb::<RecordLooks>();
     visit.verb::<MoveWorkspace>();
     visit.verb::<GetChain>();
     visit.tool(Tool {
@@ -125,6 +126,37 @@ impl Serve for RestoreWork {
         let workspace = &call.params.workspace;
         let made = call.service.restore_work(&call.caller, workspace, asked).await?;
         Ok(RestoredAnswer::of(made, explain))
+    }
+}
+
+pub struct RecordLooks;
+
+impl Verb for RecordLooks {
+    const ROUTE: Route =
+        Route::post("/v1/workspaces/{workspace}/looks", "recordLooks", Need::WRITE);
+    const TAG: &'static str = "handoff";
+    const ABOUT: &'static str = "Records the looks of a front end at the files of a restore: in \
+                                 the session that continues the work, or in the notebook of the \
+                                 workspace.";
+    const ASKS: Asks = Asks::Body("The looks");
+    const KEY: Option<&'static str> = Some("A retry with the same key records once");
+    const FENCE: Fencing = Fencing::WhenHeld;
+    const ANSWERS: &'static str = "Where they were recorded, durable";
+    type Params = InWorkspace;
+    type Query = NoQuery;
+    type Body = LooksRequest;
+    type Answer = LooksAnswer;
+}
+
+impl Serve for RecordLooks {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<LooksAnswer> {
+        let session = named("session_id", call.body.session_id.as_deref())?;
+        let looks = call.body.looks.into_iter().map(Into::into).collect();
+        let (service, workspace) = (call.service, &call.params.workspace);
+        let asked = (session, looks);
+        let placed = service.record_looks(&call.caller, workspace, asked, call.key).await?;
+        let (session, position) = placed;
+        Ok(LooksAnswer { session: session.to_string(), position: position.0 })
     }
 }
 

@@ -12,6 +12,7 @@ mod merged;
 mod outcomes;
 mod private;
 mod refused;
+mod rollout;
 mod route;
 mod said;
 mod told;

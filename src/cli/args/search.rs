@@ -15,8 +15,8 @@ Examples:
   sessionlog search 'who:user deadline' --since 7d   what a person said of it this week
 
 In QUERY: \"exact text\" and +word must be there, -word must not, pre* is the beginning of a word;
-type:, session:, workspace:, who:, origin:, file:, url:, after: and before: filter. A day is one
-of this machine's time zone.")]
+type:, session:, workspace:, who:, origin:, file:, url:, after: and before: filter; day: and words
+like yesterday prefer a day. A day is one of this machine's time zone.")]
 pub(crate) struct Search {
     /// Words to look for
     #[arg(value_name = "QUERY", required = true, num_args = 1..)]

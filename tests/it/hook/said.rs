@@ -205,6 +205,40 @@ fn a_turn_of_many_words_is_read_in_parts() {
 }
 
 #[test]
+fn a_line_that_is_longer_than_a_hook_reads_is_named_once_and_those_behind_it_are_recorded() {
+    let agent = Agent::new();
+    agent.turn(1, "First word.", "Done.");
+    agent.stop("Done.");
+    let offset = fs::metadata(&agent.transcript).unwrap().len();
+    let long = json!({ "type": "text", "text": "x".repeat(9 << 20) });
+    let long = agent.line_of("msg_long", &long) + "\n";
+    // It is not whole yet, though it is long enough already.
+    let (begins, ends) = long.split_at(5 << 20);
+    agent.write(begins);
+    agent.tell("PreCompact", json!({ "trigger": "auto" }));
+    let named = || {
+        let events = agent.place.events(SESSION);
+        let errors = events.into_iter().filter(|event| event["type"] == "session.error");
+        errors.map(|event| event["error"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(named(), [json!(null); 0]);
+    agent.write(ends);
+    agent.says("msg_after", "Word behind it.");
+    for _ in 0..3 {
+        agent.tell("SessionEnd", json!({ "reason": "other" }));
+    }
+    assert_eq!(agent.said(), ["First word.", "Done.", "Word behind it."]);
+    let [error] = &named()[..] else { panic!("{:?}", named()) };
+    assert_eq!((&error["type"], &error["bytes"]), (&json!("line_skipped"), &json!(long.len())));
+    assert_eq!(error["at"], offset);
+    assert!(error["message"].as_str().unwrap().contains("import the transcript"), "{error}");
+    // What it names can be done.
+    agent.place.run(&["import", agent.transcript.to_str().unwrap()]).ok();
+    let written = fs::read_to_string(&agent.transcript).unwrap();
+    assert_eq!(agent.place.run(&["export", SESSION, "--format", "claude-code"]).ok(), written);
+}
+
+#[test]
 fn words_said_while_the_owner_was_away_are_recorded_when_it_is_back() {
     let agent = Agent::new();
     agent.turn(1, "First word.", "Done.");

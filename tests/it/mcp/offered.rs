@@ -108,6 +108,38 @@ fn named_in(text: &str) -> Vec<&'static str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_clause_with_an_id_or_a_recorded_text_like_a_tools_name_stays() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    let toolsets = vec![Toolset::Research];
+    let mut pipes = Pipes::open(&server.url("/"), StdioOptions { toolsets, ..named("research") });
+    pipes.ask_first(&initialize("2025-11-25")).await;
+    // Ids of sessions: the name of a tool, alone and within a longer one.
+    for id in ["list_sessions", "trip.list_sessions", "get_events-2", "my_trip"] {
+        desk.begin(id).await;
+        desk.ok("delete_session", json!({ "sessionId": id })).await;
+        let refused =
+            pipes.call("sequential_search", with(step(2), json!({"sessionId": id}))).await;
+        let action = &facts(&refused)["recoveryHint"]["action"];
+        let wanted = format!("`sessionlog restore {id}`");
+        assert!(action.as_str().unwrap_or_default().contains(&wanted), "{id}: {refused}");
+    }
+    // What was recorded, between quotes.
+    for gap in ["does list_sessions show it", "a; then \"save_session\"; b", "`get_events"] {
+        let id = gap.len().to_string();
+        desk.begin(&id).await;
+        let begun = with(step(1), json!({ "sessionId": id }));
+        pipes.call("sequential_search", with(begun.clone(), json!({ "knowledgeGap": gap }))).await;
+        let wrong = json!({ "stepNumber": 2, "closesGap": "another" });
+        let refused = pipes.call("sequential_search", with(begun, wrong)).await;
+        let action = &facts(&refused)["recoveryHint"]["action"];
+        let wanted = format!("g1 ({gap:?})");
+        assert!(action.as_str().unwrap_or_default().contains(&wanted), "{gap}: {refused}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_text_names_only_tools_that_its_client_is_offered() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
