@@ -3,9 +3,9 @@
 
 use super::{
     calls::{Calls, ToolEvent},
-    command::Touch,
     progress::Progress,
     text::one_line,
+    touch::Touch,
 };
 use crate::event::{Event, Position};
 
@@ -49,7 +49,7 @@ impl Edits {
             position: answer.position,
             path: path.clone(),
             how: match touch {
-                Touch::Changed => "changed",
+                Touch::Changed | Touch::Written => "changed",
                 Touch::Deleted => "deleted",
                 Touch::Reverted | Touch::Reset => "reverted",
                 Touch::Stashed => "stashed",

@@ -1,7 +1,7 @@
 //! The requests of a session's persons, in their own words: the newest whole, earlier ones in a
 //! line each. It must not decide which words are a person's; `person` does.
 
-use std::collections::VecDeque;
+use std::{borrow::Cow, collections::VecDeque};
 
 use super::{
     person,
@@ -21,10 +21,28 @@ const TASK_CHARS_MAX: usize = 8_000;
 /// A message of a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// Where.
+    /// Where it was said last.
     pub position: Position,
     /// The words.
     pub text: String,
+    /// How often.
+    pub times: u64,
+    /// Whether they put something else in the place of the task.
+    pub replaces: bool,
+    /// Whether it is known from the answer to a refused call alone, which the program's transcript
+    /// may repeat as a message.
+    is_echo: bool,
+}
+
+impl Word {
+    /// The words, with a count where they were said more than once.
+    #[must_use]
+    pub fn counted(&self) -> Cow<'_, str> {
+        match self.times {
+            0 | 1 => Cow::Borrowed(&self.text),
+            times => Cow::Owned(format!("{} ({times} times)", self.text)),
+        }
+    }
 }
 
 /// What persons asked for. Answers that only agree ("ok", "go ahead") are left out, unless the
@@ -62,6 +80,18 @@ impl Instructions {
         self.count - (self.whole.len() + self.lines.len()) as u64
     }
 
+    /// The newest request: the task, where there is no later one.
+    #[must_use]
+    pub fn current(&self) -> Option<&Word> {
+        self.whole.back().or(self.task.as_ref())
+    }
+
+    /// The newest request that put something else in the place of the task.
+    #[must_use]
+    pub fn replacement(&self) -> Option<&Word> {
+        self.whole.iter().rev().find(|word| word.replaces)
+    }
+
     /// The first one, up to 8 000 characters.
     pub(super) fn task(&self) -> Option<&Word> {
         self.task.as_ref()
@@ -69,24 +99,55 @@ impl Instructions {
 
     /// Adds what a person typed.
     pub(super) fn add(&mut self, position: Position, text: &str) {
+        self.say(position, text, false);
+    }
+
+    /// Adds what a person said to a call that was refused.
+    pub(super) fn refuse(&mut self, position: Position, text: &str) {
+        self.say(position, text, true);
+    }
+
+    fn say(&mut self, position: Position, text: &str, is_echo: bool) {
         let trivial = person::is_trivial(text);
-        if text.is_empty() || trivial && self.task.is_some() {
+        let says_nothing = text.is_empty() || person::is_bare_command(text);
+        if says_nothing || trivial && self.task.is_some() {
             return;
         }
+        let kept = clip(text, WHOLE_CHARS_MAX);
+        if let Some(at) = self.whole.iter().rposition(|word| word.text == kept)
+            && let Some(mut known) = self.whole.remove(at)
+        {
+            // The task stays where it was said first.
+            let is_task = self.task.as_ref().is_some_and(|task| task.position == known.position);
+            let again = u64::from(!known.is_echo && !is_echo);
+            known.times += again;
+            known.is_echo = false;
+            if is_task {
+                self.task.iter_mut().for_each(|task| task.times += again);
+                self.whole.insert(at, known);
+            } else {
+                known.position = position;
+                self.whole.push_back(known);
+            }
+            return;
+        }
+        let replaces = self.task.is_some() && !self.task_is_trivial && person::replaces(text);
+        let word = |text: String| Word { position, text, times: 1, replaces, is_echo };
         if self.task.is_none() || self.task_is_trivial {
-            self.task = Some(Word { position, text: clip(text, TASK_CHARS_MAX) });
+            self.task = Some(word(clip(text, TASK_CHARS_MAX)));
             self.task_is_trivial = trivial;
         }
         self.count += 1;
         if self.whole.len() == WHOLE_MAX
-            && let Some(Word { position, text }) = self.whole.pop_front()
+            && let Some(oldest) = self.whole.pop_front()
         {
             if self.lines.len() == LINES_MAX {
                 self.lines.pop_front();
             }
-            self.lines.push_back(Word { position, text: one_line(&text, LINE_CHARS_MAX) });
+            let text = one_line(&oldest.text, LINE_CHARS_MAX);
+            self.lines.push_back(Word { text, ..oldest });
         }
-        self.whole.push_back(Word { position, text: clip(text, WHOLE_CHARS_MAX) });
+        self.whole.push_back(word(kept));
     }
 
     pub(super) fn weight(&self) -> usize {
