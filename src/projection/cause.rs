@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_names_a_cause_is_told_from_its_frame() {
+    fn a_line_that_names_a_cause_is_known_by_its_form() {
         for (line, expected) in [
             ("E   assert 3 == 4", Some(Sure::Asserted)),
             ("src/a.ts(1,2): error TS2304: Cannot find name 'x'.", Some(Sure::Coded)),

@@ -47,8 +47,9 @@ const BAD: [&str; 11] = [
     "reject",
     "refus",
 ];
-const GOOD: [&str; 10] =
-    ["pass", "work", "succe", "fixed", "resolv", "green", "correct", "clean", "compil", "build"];
+const GOOD: [&str; 8] = ["pass", "works", "succe", "fixed", "resolv", "green", "correct", "clean"];
+/// Verbs of a build: it succeeds where one is said of it, and fails where one is denied.
+const BUILD: [&str; 4] = ["builds", "built", "compiles", "compiled"];
 const NEGATIONS: [&str; 12] = [
     "not", "no", "never", "cannot", "without", "don't", "doesn't", "didn't", "isn't", "can't",
     "won't", "aren't",
@@ -157,6 +158,7 @@ struct Sense {
     names: Vec<u16>,
     is_good: bool,
     is_bad: bool,
+    is_wrong: bool,
     is_hedged: bool,
     retracts: bool,
     concludes: bool,
@@ -170,9 +172,10 @@ struct Claim {
     position: Position,
     /// Its bytes in the message.
     range: Range<usize>,
-    /// The line that it is in.
-    line: Range<usize>,
     sense: Sense,
+    /// Subjects of the line that it is in, and of the first statement there.
+    line: Vec<u16>,
+    head: Vec<u16>,
     /// Words of persons before it.
     words: u64,
 }
@@ -197,10 +200,8 @@ impl Claims {
         let made = statements(position, text, self.words);
         let mut gone = Vec::new();
         for claim in made {
-            let by = &claim.sense;
-            if by.speaks_back() {
-                let (latest, own) = (&mut self.latest, claim.position);
-                take(latest, &mut gone, |old| by.takes_back(&old.sense) && old.position <= own);
+            if claim.sense.speaks_back() {
+                take(&mut self.latest, &mut gone, |old| claim.takes_back(old));
             }
             if self.latest.len() == CLAIMS_MAX {
                 self.latest.pop_front();
@@ -226,13 +227,13 @@ impl Claims {
         let latest = self.words - 1;
         let mut gone = Vec::new();
         take(&mut self.latest, &mut gone, |old| {
-            let shared = by.shared(&old.sense);
-            let answers = old.words == latest;
-            let refuses = answers && (objects || negates) && (old.sense.plans || shared >= 2);
-            old.words >= first
-                && (refuses && (shared >= 1 || objects && old.sense.plans)
-                    || is_only && old.sense.is_every && shared >= 1
-                    || negates && shared >= 3)
+            let of_head = old.head.iter().filter(|one| !old.sense.topics.contains(one));
+            let of_head = of_head.filter(|one| by.topics.contains(one)).count();
+            let shared = by.shared(&old.sense) + of_head;
+            let refuses = old.words == latest && (objects || negates);
+            let is_proposal = refuses && old.sense.plans && (objects || shared >= 1);
+            let is_every = is_only && old.sense.is_every && shared >= 1;
+            old.words >= first && (is_proposal || is_every || refuses && shared >= 2)
         });
         gone
     }
@@ -243,13 +244,13 @@ impl Claims {
         let latest = self.latest.back().map(|claim| claim.position);
         let words = self.words;
         take(&mut self.latest, &mut gone, |old| {
-            Some(old.position) == latest && old.words == words && old.sense.plans
+            Some(old.position) == latest && old.words + 1 >= words && old.sense.plans
         });
         gone
     }
 
     pub(super) fn weight(&self) -> usize {
-        self.latest.len() * (size_of::<Claim>() + 48)
+        self.latest.len() * (size_of::<Claim>() + 200)
     }
 }
 
@@ -285,20 +286,26 @@ impl Sense {
                 at -= count;
             }
         }
-        let mut is_negated = 0_u8;
-        let split = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '\''));
-        for word in lower.split(split).filter(|word| !word.is_empty()) {
-            if NEGATIONS.contains(&word) {
+        let (mut is_negated, mut was_bad) = (0_u8, false);
+        let split = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '\'' | '.'));
+        let words = lower.split(split).map(|word| word.trim_matches('.'));
+        for word in words.filter(|word| !word.is_empty()) {
+            if NEGATIONS.contains(&word) || was_bad && word == "to" {
                 is_negated = 3;
                 continue;
             }
             is_negated = is_negated.saturating_sub(1);
-            let is_one_of = |words: &[&str]| words.iter().any(|stem| word.starts_with(stem));
-            let (bad, good) = (is_one_of(&BAD), is_one_of(&GOOD));
+            let begins = |stems: &[&str]| stems.iter().any(|stem| word.starts_with(stem));
+            let of_build = word.starts_with("compil") || word.starts_with("buil");
+            let denied = is_negated > 0 && of_build;
+            let (bad, good) = (begins(&BAD), begins(&GOOD) || BUILD.contains(&word) || denied);
+            made.is_wrong |= begins(&WRONG) && is_negated == 0;
             made.is_bad |= bad && is_negated == 0 || good && is_negated > 0;
             made.is_good |= good && is_negated == 0 || bad && is_negated > 0;
-            if word.chars().count() > 2 && !STOP_WORDS.contains(word) && !bad {
-                let topic = hash(stem(word));
+            was_bad = bad;
+            let says_more = word.chars().count() > 2 && !STOP_WORDS.contains(word);
+            if says_more && (of_build || !bad && !good) {
+                let topic = hash(if of_build { "build" } else { stem(word) });
                 if word.contains(['_', '.']) || word.chars().any(|c| c.is_ascii_digit()) {
                     made.names.push(topic);
                 }
@@ -316,7 +323,8 @@ impl Sense {
 
     /// Whether it may take anything back.
     fn speaks_back(&self) -> bool {
-        !self.is_hedged && (self.retracts || self.concludes || self.is_good != self.is_bad)
+        let is_mended = self.is_good && !self.is_bad;
+        !self.is_hedged && (self.retracts || self.concludes || is_mended)
     }
 
     /// How many subjects both have.
@@ -336,14 +344,20 @@ impl Sense {
             }
         }
     }
+}
 
+impl Claim {
     /// Whether this, said later, takes the other back.
-    fn takes_back(&self, other: &Self) -> bool {
-        let is_opposite = self.is_good && !self.is_bad && other.is_bad && !other.is_good
-            || self.is_bad && !self.is_good && other.is_good && !other.is_bad;
-        let is_replaced = other.is_hedged && (self.retracts || self.concludes);
-        (is_opposite || is_replaced) && self.is_of(other, 2)
-            || self.retracts && is_opposite && self.is_of(other, 1)
+    fn takes_back(&self, old: &Self) -> bool {
+        let (by, other) = (&self.sense, &old.sense);
+        let is_mended = by.is_good && !by.is_bad && other.is_bad && !other.is_good;
+        let is_reversed = by.retracts
+            && ((by.is_bad || by.is_wrong) && other.is_good || by.is_good && other.is_wrong);
+        let is_replaced = other.is_hedged && (by.retracts || by.concludes);
+        let of_line = || self.line.iter().filter(|one| other.topics.contains(one)).count();
+        is_mended && by.is_of(other, 2)
+            || is_reversed && by.is_of(other, 1)
+            || is_replaced && of_line() >= 2
     }
 }
 
@@ -369,7 +383,7 @@ fn hash(word: &str) -> u16 {
 
 /// The statements of a message.
 fn statements(position: Position, text: &str, words: u64) -> Vec<Claim> {
-    let mut made = Vec::new();
+    let (mut made, mut lines) = (Vec::new(), Vec::new());
     let end = text.floor_char_boundary(TEXT_BYTES_MAX);
     let (mut at, mut begin_of_line) = (0, 0);
     while at < end && made.len() < OF_MESSAGE_MAX {
@@ -380,23 +394,24 @@ fn statements(position: Position, text: &str, words: u64) -> Vec<Claim> {
         let from = at + sentence.find(trimmed).unwrap_or_default();
         at += length;
         if !trimmed.is_empty() {
-            let sense = Sense::of(trimmed);
-            let line = begin_of_line..at;
-            made.push(Claim { position, range: from..from + trimmed.len(), line, sense, words });
+            let (sense, range) = (Sense::of(trimmed), from..from + trimmed.len());
+            lines.push(begin_of_line);
+            let (line, head) = (Vec::new(), Vec::new());
+            made.push(Claim { position, range, sense, line, head, words });
         }
         if sentence.ends_with('\n') {
             begin_of_line = at;
         }
     }
-    // A sentence of a list's item is of the subject of the item, as well.
-    let lines: Vec<(Range<usize>, Vec<u16>)> =
-        made.iter().map(|claim| (claim.line.clone(), claim.sense.topics.clone())).collect();
-    for claim in &mut made {
-        let of_line = lines.iter().filter(|(line, _)| line.start == claim.line.start);
-        claim.sense.topics.extend(of_line.flat_map(|(_, topics)| topics));
-        claim.sense.topics.sort_unstable();
-        claim.sense.topics.dedup();
-        claim.sense.topics.truncate(2 * TOPICS_MAX);
+    for at in 0..made.len() {
+        let is_of_line = |other: &usize| lines.get(*other) == lines.get(at);
+        let of_line: Vec<usize> = (0..made.len()).filter(is_of_line).collect();
+        let topics = |at: &usize| made.get(*at).map(|one| one.sense.topics.clone());
+        let line = of_line.iter().filter_map(topics).flatten().take(2 * TOPICS_MAX).collect();
+        let head = of_line.first().and_then(topics).unwrap_or_default();
+        if let Some(claim) = made.get_mut(at) {
+            (claim.line, claim.head) = (line, head);
+        }
     }
     made
 }
@@ -409,15 +424,18 @@ mod tests {
     fn taken(agent: &[&str], last: &str, is_person: bool) -> Vec<String> {
         let mut claims = Claims::default();
         claims.hear("Do it");
-        for (at, text) in agent.iter().enumerate() {
-            claims.fold_message(Position(at as u64), text);
+        for (at, text) in (0..).zip(agent) {
+            claims.fold_message(Position(at), text);
         }
         let gone = match is_person {
             true => claims.hear(last),
             false => claims.fold_message(Position(9), last),
         };
-        let text = |one: &TakenBack| agent[one.position.0 as usize][one.range.clone()].to_owned();
-        gone.iter().map(text).collect()
+        let text = |one: &TakenBack| {
+            let (_, text) = (0..).zip(agent).find(|(at, _)| Position(*at) == one.position)?;
+            text.get(one.range.clone()).map(str::to_owned)
+        };
+        gone.iter().filter_map(text).collect()
     }
 
     #[test]

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::{
     claims::TakenBack,
     sentences::end_of_sentence,
-    small_talk::is_small_talk,
+    small_talk::is_courtesy,
     text::{clip, one_line},
 };
 use crate::event::{Event, EventType, Position, Timestamp, json, kinds};
@@ -32,7 +32,7 @@ const ANSWERS_MAX: usize = 64;
 const ANSWERS_BYTES_MAX: usize = 24 << 10;
 const ANSWER_CHARS_MAX: usize = 4_000;
 /// The mark before a statement that no longer holds.
-const WITHDRAWN: &str = "(withdrawn later) ";
+const WITHDRAWN: &str = "(no longer holds) ";
 
 /// An event in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl Conversation {
         let answer = is_message.then(|| answer_of(&event.body)).flatten();
         let answer = answer.map(|answer| answer.trim().to_owned());
         // A message of courtesies answers nothing.
-        let answer = answer.filter(|answer| !is_all_small_talk(answer));
+        let answer = answer.filter(|answer| !is_all_courtesy(answer));
         let is_answer = is_message && answer.is_some();
         let chars = if is_answer { SAID_CHARS_MAX } else { LINE_CHARS_MAX };
         let mut line = Line {
@@ -212,12 +212,12 @@ struct Answer<'a> {
     session_thread_id: Option<serde::de::IgnoredAny>,
 }
 
-/// Whether every sentence of a message is small talk or narration.
-fn is_all_small_talk(text: &str) -> bool {
+/// Whether every sentence of a message is a courtesy or narration.
+fn is_all_courtesy(text: &str) -> bool {
     let mut rest = text;
     while !rest.is_empty() {
         let (sentence, after) = rest.split_at(end_of_sentence(rest, rest.len()));
-        if !sentence.trim().is_empty() && !is_small_talk(sentence.trim()) {
+        if !sentence.trim().is_empty() && !is_courtesy(sentence.trim()) {
             return false;
         }
         rest = after;

@@ -150,7 +150,7 @@ impl Failures {
     }
 
     /// Folds the end of a call of the session's own agent.
-    pub(super) fn goes_on(&mut self) {
+    pub(super) fn continues(&mut self) {
         let [results, _] = &mut self.counts;
         *results += 1;
         self.settle();

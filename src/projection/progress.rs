@@ -177,9 +177,10 @@ impl Progress {
                 Does::Own => None,
                 _ if call.is_aside => self.fold_output(call, answer),
                 _ if answer.unrun == Some(Unrun::Refused) => {
-                    let said = report::said_by_person(&answer.text)?;
-                    self.instructions.refuse(answer.position, said);
-                    Some(())
+                    if let Some(said) = report::said_by_person(&answer.text) {
+                        self.instructions.refuse(answer.position, said);
+                    }
+                    self.fold_output(call, answer)
                 }
                 _ => match asked::answers(&call.tool, &answer.text) {
                     Some(said) => {

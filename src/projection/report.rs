@@ -254,6 +254,8 @@ pub(super) struct Report<'a> {
     /// The first and the last line that says something, and how many there are.
     first: &'a str,
     last: &'a str,
+    /// The first line that only reports an error, for where no other line says anything.
+    aside: &'a str,
     spoken: usize,
     /// Whether the next line is part of the reason: that ends with a colon.
     is_open: bool,
@@ -376,6 +378,9 @@ impl<'a> Report<'a> {
             self.reason(sure, line.strip_prefix("E ").unwrap_or(line));
         }
         if cause::is_aside(line) || code_of(line).is_some() {
+            if self.aside.is_empty() && (line.starts_with("error") || line.starts_with("make")) {
+                self.aside = line;
+            }
             return;
         }
         if self.spoken == 0 {
@@ -509,7 +514,11 @@ impl<'a> Report<'a> {
                 None => reason.to_owned(),
             });
         }
-        let line = if self.spoken <= LINES_OF_ONE_MAX { self.first } else { self.last };
+        let line = match self.spoken {
+            0 => self.aside,
+            1..=LINES_OF_ONE_MAX => self.first,
+            _ => self.last,
+        };
         (self.failing.is_empty() && !line.is_empty()).then(|| line.to_owned())
     }
 

@@ -226,6 +226,32 @@ pub(super) fn is_small_talk(sentence: &str) -> bool {
         || OPENINGS.iter().any(|opening| is_word(opening))
 }
 
+/// Whether a sentence is a courtesy or narration: one that asks or offers something is none.
+pub(super) fn is_courtesy(sentence: &str) -> bool {
+    const COURTESIES: [&str; 16] = [
+        "you're welcome",
+        "thank",
+        "have a ",
+        "feel free",
+        "if you have any",
+        "if there's anything",
+        "if there is anything",
+        "if you need any",
+        "is there anything else",
+        "no problem",
+        "no worries",
+        "i'm here to help",
+        "let me know if",
+        "please let me know if",
+        "don't hesitate",
+        "take care",
+    ];
+    let lower = sentence.trim().replace('\u{2019}', "'").to_lowercase();
+    let is_polite = COURTESIES.iter().any(|begin| lower.starts_with(begin));
+    let is_polite = is_polite || lower.contains("feel free");
+    is_polite && !lower.contains(|c: char| c.is_numeric()) || narrates(sentence)
+}
+
 /// Whether a sentence only narrates: "Now let me look at the parser.", "I run the tests again.",
 /// "Perfect!".
 fn narrates(sentence: &str) -> bool {

@@ -159,7 +159,7 @@ impl Work {
                     self.changes.end(call, answer);
                 }
                 if !call.is_aside && !matches!(call.does, Does::Plan | Does::Own) {
-                    self.failures.goes_on();
+                    self.failures.continues();
                 }
             }
         }

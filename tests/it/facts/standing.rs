@@ -678,7 +678,7 @@ fn a_statement_that_was_taken_back_is_no_finding_and_is_marked_where_it_is_quote
         for gone in ["The mill does not compile", "The header applies to error paths"] {
             assert!(!view["findings"].to_string().contains(gone), "{program}: {view}");
             let messages = view["messages"].to_string();
-            let is_marked = messages.contains(&format!("(withdrawn later) {gone}"));
+            let is_marked = messages.contains(&format!("(no longer holds) {gone}"));
             assert!(is_marked || !messages.contains(gone), "{program}: {view}");
         }
         assert!(view.to_string().contains("The mill compiles with the stash"), "{program}: {view}");
@@ -686,7 +686,7 @@ fn a_statement_that_was_taken_back_is_no_finding_and_is_marked_where_it_is_quote
 }
 
 #[test]
-fn what_takes_changes_back_and_what_searches_are_no_changes() {
+fn commands_that_take_changes_back_and_tools_that_search_are_no_changes() {
     let place = Place::new();
     let steps = [
         Run("git checkout -- src/mill.rs && git restore src/quay.rs", "", 0),
