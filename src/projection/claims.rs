@@ -34,19 +34,9 @@ const STOP: &str = " the and for that this with from have has had are was were w
     like think know actually really maybe perhaps instead rather however so if as at by in of on \
     or to is be we i it a an no yes ok okay good great perfect right well sure wait oh suggest \
     suggests seems means mean way thing things case issue problem change changes code file files ";
-const BAD: [&str; 11] = [
-    "fail",
-    "error",
-    "broken",
-    "break",
-    "wrong",
-    "conflict",
-    "crash",
-    "incorrect",
-    "invalid",
-    "reject",
-    "refus",
-];
+const BAD: [&str; 6] = ["fail", "error", "broken", "break", "conflict", "crash"];
+/// Verdicts, which stand when something is mended.
+const WRONG: [&str; 4] = ["wrong", "incorrect", "mistak", "invalid"];
 const GOOD: [&str; 8] = ["pass", "works", "succe", "fixed", "resolv", "green", "correct", "clean"];
 /// Verbs of a build: it succeeds where one is said of it, and fails where one is denied.
 const BUILD: [&str; 4] = ["builds", "built", "compiles", "compiled"];
@@ -54,21 +44,17 @@ const NEGATIONS: [&str; 12] = [
     "not", "no", "never", "cannot", "without", "don't", "doesn't", "didn't", "isn't", "can't",
     "won't", "aren't",
 ];
-const HEDGES: [&str; 14] = [
+const HEDGES: [&str; 10] = [
     "might ",
     "maybe ",
     "perhaps ",
     "possibly ",
     "probably ",
     "suggests ",
-    "i think ",
     "could be ",
-    "seems ",
-    "seem to ",
     "somehow",
     "i suspect ",
     "presumably ",
-    "likely ",
 ];
 const RETRACTIONS: [&str; 18] = [
     "turns out",

@@ -450,9 +450,11 @@ pub(super) fn failed_run(command: &Command, answer: &Answer, report: &Report<'_>
             .or_else(|| last(&|_| true));
     }
     // Without a status, or behind that of another program.
+    // The line of an exit code is the result's own where that has the same.
+    let says_error = report.says_error || report.says_code && answer.code == Some(0);
     let is_open = |run: &Run| run.hides_code || answer.code.is_none() && !answer.succeeded;
     let by_output = |run: &Run| run.hides_code || answer.code.is_none();
     last(&|run| tests(run) && by_output(run) && breaks_tests)
         .or_else(|| last(&|run| builds(run) && by_output(run) && report.breaks_build()))
-        .or_else(|| last(&|run| is_open(run) && report.says_error && !tests(run)))
+        .or_else(|| last(&|run| is_open(run) && says_error && !tests(run)))
 }

@@ -265,6 +265,8 @@ pub(super) struct Report<'a> {
     pub(super) says_error: bool,
     /// The same, of a compiler that places its errors: `a.go:6:2: …`.
     says_placed: bool,
+    /// Whether a line has the exit code of a command that failed: the result's own, or another's.
+    pub(super) says_code: bool,
 }
 
 impl<'a> Report<'a> {
@@ -368,7 +370,8 @@ impl<'a> Report<'a> {
         self.says_failed |= counts_failures(line);
         self.says_passed |= line == "OK" || line.starts_with("ok ") || line.contains("passed");
         self.says_broken |= BROKEN_BUILDS.iter().any(|mark| line.starts_with(mark));
-        self.says_error |= cause::is_mark(line) || code_of(line).is_some_and(|code| code != 0);
+        self.says_error |= cause::is_mark(line);
+        self.says_code |= code_of(line).is_some_and(|code| code != 0);
         self.says_placed |= cause::is_placed(line);
         let Some(line) = cause::spoken(line) else { return };
         if std::mem::take(&mut self.is_open) {

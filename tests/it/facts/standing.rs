@@ -654,7 +654,7 @@ fn narration_and_courtesies_are_no_findings_and_no_answer() {
     steps.push(Agent("You're welcome! If anything comes up, feel free to reach out."));
     for program in PROGRAMS {
         let view = continued(&place, program, program, &steps);
-        let text = format!("{}{}", view["findings"], view["messages"]);
+        let text = view.to_string();
         assert!(text.contains("wired to the quay"), "{program}: {view}");
         for said in narrated.iter().chain(&["welcome"]) {
             assert!(!text.contains(said), "{program}: {said}: {view}");
@@ -675,11 +675,10 @@ fn a_statement_that_was_taken_back_is_no_finding_and_is_marked_where_it_is_quote
     ];
     for program in PROGRAMS {
         let view = continued(&place, program, program, &steps);
+        let text = view.to_string();
         for gone in ["The mill does not compile", "The header applies to error paths"] {
-            assert!(!view["findings"].to_string().contains(gone), "{program}: {view}");
-            let messages = view["messages"].to_string();
-            let is_marked = messages.contains(&format!("(no longer holds) {gone}"));
-            assert!(is_marked || !messages.contains(gone), "{program}: {view}");
+            let marked = text.matches(&format!("(no longer holds) {gone}")).count();
+            assert_eq!(text.matches(gone).count(), marked, "{program}: {gone}: {view}");
         }
         assert!(view.to_string().contains("The mill compiles with the stash"), "{program}: {view}");
     }
