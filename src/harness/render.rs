@@ -235,11 +235,11 @@ impl Known<'_> {
         match class {
             Class::Instruction => {
                 let word = progress.instructions().whole().nth(place)?;
-                said(&word.text, Some(word.position), TEXT_BYTES)
+                said(&word.counted(), Some(word.position), TEXT_BYTES)
             }
             Class::OlderInstruction => {
                 let word = progress.instructions().lines().nth(place)?;
-                said(&word.text, Some(word.position), TEXT_BYTES)
+                said(&word.counted(), Some(word.position), TEXT_BYTES)
             }
             Class::Task => {
                 let task = progress.task()?;
@@ -249,7 +249,7 @@ impl Known<'_> {
             Class::Summary => said(&facts.research.summary()?.text, None, 2 * TEXT_BYTES),
             Class::Answer => {
                 let answer = facts.conversation.answers().get(place)?;
-                said(&answer.text, Some(answer.position), ANSWER_BYTES)
+                said(&answer.marked(), Some(answer.position), ANSWER_BYTES)
             }
             Class::Event => {
                 let line = facts.conversation.recent.get(place)?;

@@ -4,9 +4,9 @@
 use super::{
     Marks,
     calls::{Calls, ToolEvent},
-    command::Touch,
     progress::Progress,
     text::one_line,
+    touch::Touch,
 };
 use crate::event::{Event, Position};
 
@@ -50,7 +50,7 @@ impl Edits {
             position: answer.position,
             path: path.clone(),
             how: match touch {
-                Touch::Changed => "changed",
+                Touch::Changed | Touch::Written => "changed",
                 Touch::Deleted => "deleted",
                 Touch::Reverted | Touch::Reset => "reverted",
                 Touch::Stashed => "stashed",

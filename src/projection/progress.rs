@@ -13,6 +13,7 @@ use super::{
     instructions::Instructions,
     person,
     plans::{Plan, Plans},
+    report::{self, Unrun},
     text::{clip, one_line},
     tools::Does,
 };
@@ -41,8 +42,8 @@ pub struct Output {
     pub is_error: bool,
     /// The files that it shows, relative to the session's directory when below it.
     pub reads: Box<[Box<str>]>,
-    /// The command that it is of, as runs of it are compared.
-    pub(super) command: Option<u64>,
+    /// The simple commands that it is of, as runs of them are compared.
+    pub(super) commands: Box<[u64]>,
 }
 
 /// How far the work is.
@@ -180,6 +181,12 @@ impl Progress {
                 Does::Edits if !answer.failed => None,
                 Does::Own => None,
                 _ if call.is_aside => self.fold_output(call, answer),
+                _ if answer.unrun == Some(Unrun::Refused) => {
+                    if let Some(said) = report::said_by_person(&answer.text) {
+                        self.instructions.refuse(answer.position, said, marks);
+                    }
+                    self.fold_output(call, answer)
+                }
                 _ => match asked::answers(&call.tool, &answer.text) {
                     Some(said) => {
                         self.instructions.add(answer.position, &said, marks);
@@ -220,7 +227,11 @@ impl Progress {
             text: clip(&answer.text, RESULT_CHARS_MAX),
             is_error: answer.failed,
             reads: call.reads.clone(),
-            command: call.command.as_deref().map(|(_, command)| command.key),
+            commands: call
+                .command
+                .iter()
+                .flat_map(|of| of.1.runs.iter().map(|run| run.key))
+                .collect(),
         });
         keep_newest(&mut self.outputs, RESULTS_MAX, RESULTS_BYTES_MAX, |one| one.text.len());
         Some(())

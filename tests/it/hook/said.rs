@@ -102,8 +102,9 @@ fn words_of_an_agent_between_calls_are_recorded_once_and_in_the_continuation() {
     agent.turn(1, GERMAN, "Done.");
     agent.stop("Done.");
     assert_eq!(agent.said(), [GERMAN, "Done."]);
-    let messages = agent.view("continuation")["messages"].to_string();
-    assert!(messages.contains("cp1252"), "{messages}");
+    let view = agent.view("continuation");
+    // "Done." answers nothing: what was said before it is the answer.
+    assert!(view["answer"].to_string().contains("cp1252"), "{view}");
     let usage = agent.view("usage");
     assert_eq!((&usage["requests"], &usage["output_tokens"]), (&json!(2), &json!(10)), "{usage}");
     // The next turn, a compaction and the end each add what is new.
