@@ -48,6 +48,7 @@ mod room;
 mod saving;
 mod search;
 mod sessions;
+mod shown;
 mod slice;
 mod sources;
 mod status;
