@@ -21,6 +21,7 @@ mod facts;
 mod find;
 mod flow;
 mod fork;
+mod given;
 mod graph;
 mod history;
 mod hits;
