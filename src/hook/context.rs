@@ -29,6 +29,22 @@ const NEWS: [&str; 12] = [
     kinds::USER_DEFINE_OUTCOME,
 ];
 
+/// What a model is given.
+pub(super) struct Given {
+    /// All of it, as the model gets it.
+    pub(super) text: String,
+    /// The position up to which it has the session then.
+    pub(super) until: Option<u64>,
+    /// The event that says which passages of other sessions are in it.
+    pub(super) paged_in: Option<Value>,
+}
+
+impl Given {
+    pub(super) fn new(text: String, until: Option<u64>) -> Self {
+        Self { text, until, paged_in: None }
+    }
+}
+
 /// The context that a session is in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Context {
@@ -111,27 +127,27 @@ impl Context {
         Ok(news)
     }
 
-    /// Records that the context is given something, before it is; whether this hook is the first.
+    /// Records that the context is given a text, before it is; whether this hook is the first.
     pub(super) async fn claim(
         &self,
         client: &Client,
         session: &SessionId,
         what: &str,
-        until: Option<u64>,
-        paged_in: Option<Value>,
+        given: &Given,
     ) -> bool {
+        let Given { text, until, paged_in } = given;
         // The same for two hooks of one start: the store takes the first.
-        let given = self.given.map_or_else(String::new, |given| format!("-{given}"));
+        let before = self.given.map_or_else(String::new, |given| format!("-{given}"));
         let mut event = json!({
-            "id": format!("hook_context-{}{given}", self.begin), "type": kinds::CONTEXT_INJECTED,
-            "what": what, "begin": self.begin,
+            "id": format!("hook_context-{}{before}", self.begin), "type": kinds::CONTEXT_INJECTED,
+            "what": what, "begin": self.begin, "text": text,
         });
         if let (Some(until), Some(members)) = (until, event.as_object_mut()) {
             members.insert("until".to_owned(), json!(until));
         }
-        let paged_in = paged_in.map(|mut paged| {
+        let paged_in = paged_in.clone().map(|mut paged| {
             if let Some(members) = paged.as_object_mut() {
-                let id = format!("hook_recall-{}{given}", self.begin);
+                let id = format!("hook_recall-{}{before}", self.begin);
                 members.insert("id".to_owned(), json!(id));
             }
             paged

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Payload,
-    context::Context,
+    context::{Context, Given},
     recall::{paged_in, recalled},
 };
 use crate::{
@@ -87,7 +87,7 @@ pub(super) async fn recover(
         _ => return Ok(None),
     };
     let mut tokens = tokens_max.clamp(TOKENS_MIN, CHARS_MAX / 2);
-    let Given { text, until, paged_in } = loop {
+    let given = loop {
         let made = match what {
             "news" => news(client, session, &context, tokens).await?,
             "continuation" => {
@@ -102,23 +102,8 @@ pub(super) async fn recover(
         }
         tokens = (tokens * 2 / 3).max(TOKENS_MIN);
     };
-    let is_first = context.claim(client, session, what, until, paged_in).await;
-    Ok(is_first.then_some(text))
-}
-
-/// What the model is given.
-struct Given {
-    text: String,
-    /// The position up to which it has the session then.
-    until: Option<u64>,
-    /// The event that says which passages of other sessions are in it.
-    paged_in: Option<Value>,
-}
-
-impl Given {
-    fn new(text: String, until: Option<u64>) -> Self {
-        Self { text, until, paged_in: None }
-    }
+    let is_first = context.claim(client, session, what, &given).await;
+    Ok(is_first.then_some(given.text))
 }
 
 type Made = Option<Given>;

@@ -10,7 +10,7 @@ use jiff::{
     tz::TimeZone,
 };
 
-use super::terms::terms;
+use super::terms::parts;
 use crate::event::Timestamp;
 
 const MONTHS: [&str; 12] = [
@@ -230,7 +230,7 @@ pub(super) fn find(text: &str, at: Timestamp) -> Vec<Found> {
 
 fn find_on(text: &str, now: Date) -> Vec<Found> {
     let mut ranges = Vec::new();
-    terms(text, |term| {
+    parts(text, |term| {
         if !term.whole {
             ranges.push(term.range.clone());
         }

@@ -493,7 +493,8 @@ impl<'a, 'p> Scope<'a, 'p> {
             for (at, window) in windows.enumerate() {
                 let near = if order == Order::Score { near(window) } else { 0.0 };
                 let [_, _, words, ..] = *window;
-                if !(every || words > 0.0 || near > 0.0) {
+                // What stands beside a match is shown with it, and is none.
+                if !(every || words > 0.0) {
                     continue;
                 }
                 let held = held.get(at).map_or(0, |held| usize::from(*held));

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use super::{Caller, Code, Service, ServiceResult, agent, line::SAVED, status};
+use super::{Caller, Code, Service, ServiceResult, agent, given, line::SAVED, status};
 use crate::{
     event::{
         Batch, Event, EventType, NewEvent, Origin, Position, Range, SessionId, SessionKey, kinds,
@@ -67,6 +67,7 @@ impl Service {
     ) -> ServiceResult<Appended> {
         let adds = adds(&batch);
         status::keep(&mut batch);
+        given::keep(&mut batch);
         let starts = agent::keep(&mut batch);
         if starts {
             self.agents.storing(&caller.scope);

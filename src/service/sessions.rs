@@ -10,6 +10,7 @@ use super::{
     agent,
     directory::dates,
     error::check_count,
+    given,
     notebook::{is_notebook, refuse_reserved},
     page, status,
     store_error::unwritten,
@@ -94,6 +95,7 @@ impl Service {
         let room = bytes + new.text_bytes();
         self.room_for(&caller.scope.tenant, 1, records, room).await?;
         status::keep(&mut new.events);
+        given::keep(&mut new.events);
         let starts = agent::keep(&mut new.events);
         let batch = new.events.clone();
         if starts {

@@ -6,6 +6,7 @@ pub mod answered;
 mod events;
 mod given;
 mod install;
+mod kept;
 mod made;
 mod masked;
 mod merged;

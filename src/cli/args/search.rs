@@ -48,7 +48,7 @@ pub(crate) struct Search {
     /// Also archived sessions
     #[arg(long)]
     pub(crate) archived: bool,
-    /// Events to show on either side of each hit
+    /// Events to show on either side of each hit; default 1, with --json 0
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=5))]
     pub(crate) around: Option<u64>,
     /// Maximum number of hits; default 10
