@@ -21,6 +21,7 @@ use crate::{
     verbs::{
         InWorkspace, NoQuery,
         handoff::{ChainQuery, GetChain, RestoreWork, Save},
+        views::FormatQuery,
     },
     wire::handoff::{NewFile, RestoreRequest, RestoredAnswer, SaveRequest, saved_texts},
 };
@@ -118,7 +119,7 @@ async fn restore(
         explain: wanted.explain,
     };
     let local = connect::local(settings.0, settings.1)?;
-    let found = client.call::<RestoreWork>(&place, &NoQuery {}, &asked).await?;
+    let found = client.call::<RestoreWork>(&place, &FormatQuery::default(), &asked).await?;
     let mut tree = serde_json::to_value(&found).map_err(std::io::Error::from)?;
     let is_own = is_own(&place.workspace, settings.1);
     local.look(client, is_own, &mut tree, false).await?;

@@ -1,7 +1,10 @@
 //! VIEWS: facts rendered for a reader under a budget. Pure functions: no I/O, no clock, no failure,
 //! the same facts give the same view. It must not depend on the wire form of a view.
 
+mod asked;
+mod brief;
 mod budget;
+mod called;
 mod continuation;
 mod coverage;
 mod cursor;
@@ -9,6 +12,7 @@ mod diff;
 mod gather;
 mod lists;
 mod message;
+mod narration;
 mod outcomes;
 mod overview;
 mod phases;
@@ -17,6 +21,7 @@ pub mod quote;
 mod recall;
 mod render;
 mod restore;
+mod results;
 mod said;
 pub mod select;
 mod squeeze;
@@ -40,7 +45,7 @@ pub use message::{Message, Messages, Part, Role};
 pub use outcomes::{OutcomesView, PatternLine, ProviderLine};
 pub use overview::{
     FULL_STEPS_MAX, LeftOutLine, More, Overview, TalkView, beyond_overview, explained, goal,
-    overview,
+    overview, overview_in_text, overview_in_tokens,
 };
 pub use phases::{Level, Levelled, Named, PhaseView, levelled};
 pub use priority::Parts;

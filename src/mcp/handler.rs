@@ -220,7 +220,14 @@ impl ServerHandler for Handler {
             }
         };
         match answered {
-            Ok((text, value)) => {
+            Ok((text, mut value)) => {
+                // What is one text for a model, too, is given as that.
+                let brief = tool.brief.and_then(|name| value.get_mut(name)).map(Value::take);
+                let brief = brief.as_ref().and_then(Value::as_str);
+                let text = brief.map_or(text, |brief| format!("{NOTICE}\n\n{brief}"));
+                if let (Some(name), Some(answer)) = (tool.brief, value.as_object_mut()) {
+                    answer.remove(name);
+                }
                 let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
                 result.structured_content = Some(value);
                 Ok(result.into())

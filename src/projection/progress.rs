@@ -41,6 +41,8 @@ pub struct Output {
     pub is_error: bool,
     /// The files that it shows, relative to the session's directory when below it.
     pub reads: Box<[Box<str>]>,
+    /// Whether it is of a subagent's call.
+    pub is_aside: bool,
     /// The command that it is of, as runs of it are compared.
     pub(super) command: Option<u64>,
 }
@@ -215,6 +217,7 @@ impl Progress {
             text: clip(&answer.text, RESULT_CHARS_MAX),
             is_error: answer.failed,
             reads: call.reads.clone(),
+            is_aside: call.is_aside,
             command: call.command.as_deref().map(|(_, command)| command.key),
         });
         keep_newest(&mut self.outputs, RESULTS_MAX, RESULTS_BYTES_MAX, |one| one.text.len());

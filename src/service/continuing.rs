@@ -92,8 +92,9 @@ impl Service {
         self.bind(caller, via, &session);
         // The ids and marks around the view are part of the answer.
         let room = tokens_max.saturating_sub(AROUND_TOKENS).max(CONTINUATION_TOKENS_MIN);
-        let look = move |_: &SessionInfo, facts: &Facts| {
-            harness::continuation(facts, room, Tokenizer::Claude, false)
+        let look = move |info: &SessionInfo, facts: &Facts| {
+            let name = info.key.session.as_str();
+            harness::continuation(facts, name, room, Tokenizer::O200k, false)
         };
         let continues = stand_in.as_ref().map(|(key, _)| key.session.clone());
         let shown = stand_in.map_or(key, |(key, _)| key);

@@ -171,7 +171,10 @@ impl Service {
             }
             (None, None) => {
                 let room = bytes_max.saturating_sub(session.as_str().len());
-                let view = move |facts: &Facts| harness::overview(facts, false, room);
+                let name = key.session.to_string();
+                let view = move |facts: &Facts| {
+                    harness::overview_in_text(facts, &name, room, false)
+                };
                 Recovered::Overview(Box::new(self.look(&key, at, view).await?))
             }
         };

@@ -67,6 +67,8 @@ pub struct RestoreCall {
     pub algorithm: Option<String>,
     /// Whether only to look: nothing is written.
     pub only_look: bool,
+    /// Whether the text has all that is given, for a reader of nothing else.
+    pub is_text: bool,
     /// Whether to say why each item was chosen.
     pub explain: bool,
     /// A retry with the same key answers the same.
@@ -199,7 +201,7 @@ impl Service {
         };
         let look = move |facts: &Facts| {
             let likeness = likeness(facts, &wanted);
-            let restored = harness::restore(facts, &asked, Tokenizer::Claude, &likeness);
+            let restored = harness::restore(facts, &asked, Tokenizer::O200k, &likeness);
             (restored, facts.reached())
         };
         match choice.at.filter(|at| *at < info.tail) {
@@ -554,6 +556,7 @@ fn asked(workspace: &str, call: &RestoreCall, usual: &RestoreOptions) -> Service
         workspace: workspace.to_owned(),
         explain: call.explain,
         continues: !call.only_look,
+        is_text: call.is_text,
     })
 }
 

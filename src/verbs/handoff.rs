@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, Fencing, InWorkspace, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit, session_id,
+    Asks, Fencing, InWorkspace, Media, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit, session_id,
     tools::{Camel, ServeTool, Tool, ToolCall, Toolset, renamed},
+    views::{FormatQuery, TEXT_TOO, is_text},
 };
 use crate::{
     event::SessionId,
@@ -43,6 +44,7 @@ pub(super) fn each(visit: &mut impl Visit) {
     });
     visit.tool(Tool {
         repeatable: true,
+        brief: Some("context"),
         ..Tool::own::<RestoreSession>(
             "restore_session",
             "Restore a session",
@@ -110,10 +112,15 @@ impl Verb for RestoreWork {
     const KEY: Option<&'static str> = Some("A retry with the same key answers the same session");
     const FENCE: Fencing = Fencing::WhenHeld;
     const ANSWERS: &'static str = "What is known of the work, and the session that continues it";
+    const GIVES: &'static [Media] = TEXT_TOO;
     type Params = InWorkspace;
-    type Query = NoQuery;
+    type Query = FormatQuery;
     type Body = RestoreRequest;
     type Answer = RestoredAnswer;
+
+    fn text(answer: &RestoredAnswer) -> Option<&str> {
+        answer.text.as_deref()
+    }
 }
 
 impl Serve for RestoreWork {
@@ -121,10 +128,12 @@ impl Serve for RestoreWork {
         let session = named("session_id", call.body.session_id.as_deref())?;
         let successor = named("successor_id", call.body.successor_id.as_deref())?;
         let explain = call.body.explain;
-        let asked = RestoreCall { session, successor, key: call.key, ..call.body.into() };
+        let is_text = is_text(call.query.format.as_deref())?;
+        let asked = RestoreCall { session, successor, key: call.key, is_text, ..call.body.into() };
         let workspace = &call.params.workspace;
         let made = call.service.restore_work(&call.caller, workspace, asked).await?;
-        Ok(RestoredAnswer::of(made, explain))
+        let answer = RestoredAnswer::of(made, explain);
+        Ok(RestoredAnswer { text: is_text.then(|| answer.context.clone()), ..answer })
     }
 }
 
@@ -266,7 +275,8 @@ impl ServeTool for RestoreSession {
         }
         let explain = self.explain.unwrap_or_default();
         let key = call.key.cloned();
-        let asked = RestoreCall { session, successor, key, ..self.into_request().into() };
+        let asked =
+            RestoreCall { session, successor, key, is_text: true, ..self.into_request().into() };
         let made = call.service.restore_work(caller, &workspace, asked).await;
         let made = made.map_err(in_tool)?;
         if let Some(session) = &made.session {

@@ -194,6 +194,7 @@ impl From<RestoreRequest> for RestoreCall {
             algorithm: asked.algorithm,
             only_look: asked.create == Some(false),
             explain: asked.explain,
+            is_text: false,
             key: None,
         }
     }
@@ -304,8 +305,9 @@ pub struct RestoredAnswer {
     /// Where it was saved last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_at: Option<u64>,
-    /// What is known of the work, as a text; beside it, and not in it, are the context items, the
-    /// files and the state of the workspace.
+    /// What is known of the work, as a text in Markdown; beside it, and not in it, are the context
+    /// items, the files and the state of the workspace.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub context: String,
     /// Context items, the ones that matter most first.
     pub context_items: Vec<ContextItem>,
@@ -332,6 +334,9 @@ pub struct RestoredAnswer {
     pub notices: Vec<String>,
     /// Always `untrusted-external-content`: the recorded texts are data.
     pub trust: String,
+    /// The text alone, when asked for: the answer then is that text.
+    #[serde(skip)]
+    pub text: Option<String>,
 }
 
 impl RestoredAnswer {
@@ -366,6 +371,7 @@ impl RestoredAnswer {
             why: given.why.into_iter().map(Into::into).collect(),
             notices: made.notices,
             trust: TRUST.to_owned(),
+            text: None,
         }
     }
 }

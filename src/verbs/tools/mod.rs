@@ -104,6 +104,9 @@ pub struct Tool {
     /// one, or they are stored as events and compared. What is redacted of events must not be known
     /// by a digest.
     pub plain_key: bool,
+    /// The member of its answer that is all of it as one text in Markdown: a model is given that,
+    /// and the other members are its structured content.
+    pub brief: Option<&'static str>,
     pub(super) input: fn() -> Map<String, Value>,
     pub(super) output: fn() -> Map<String, Value>,
     pub(super) carry_out: ServeFn,
@@ -148,6 +151,7 @@ impl Tool {
             repeatable: matches!(need, Need::Grant(Grant::Read)),
             carries: false,
             plain_key: false,
+            brief: None,
             input: schema::input::<T>,
             output: schema::output::<T::Answer>,
             carry_out: serve::<T>,
@@ -165,6 +169,7 @@ impl Tool {
             repeatable: matches!(V::ROUTE.need, Need::Grant(Grant::Read)),
             carries: false,
             plain_key: true,
+            brief: None,
             input: derived::input::<V>,
             output: derived::output::<V>,
             carry_out: derived::serve::<V>,
