@@ -204,13 +204,8 @@ impl Service {
             let restored = harness::restore(facts, &asked, Tokenizer::O200k, &likeness);
             (restored, facts.reached())
         };
-        match choice.at.filter(|at| *at < info.tail) {
-            Some(at) => {
-                let facts = self.line_facts_at(&info.key, at).await?;
-                self.viewed(&caller.scope.tenant, facts.weight(), move || look(&facts)).await
-            }
-            None => self.view_line(&info.key, look).await,
-        }
+        let at = choice.at.filter(|at| *at < info.tail);
+        self.look_over_line(&info.key, at, look).await
     }
 
     /// The sessions that a session of a workspace continues and those that continue it, the first
@@ -341,7 +336,7 @@ impl Service {
 
     /// The session that continues another: the caller's own, or a new one unless there is one
     /// without work; with what the caller should know of it.
-    async fn successor(
+    pub(super) async fn successor(
         &self,
         caller: &Caller,
         before: &SessionInfo,

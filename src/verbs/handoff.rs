@@ -13,11 +13,11 @@ use super::{
 };
 use crate::{
     event::SessionId,
-    service::{BoundBy, Code, RestoreCall, SaveCall, ServiceError, ServiceResult},
+    service::{BoundBy, Code, RestoreCall, SaveCall, ServiceError, ServiceResult, StartCall},
     wire::{
         handoff::{
             Chain, MoveRequest, MovedAnswer, RestoreRequest, RestoredAnswer, SaveRequest,
-            SavedAnswer,
+            SavedAnswer, StartRequest, StartedAnswer,
         },
         tools::handoff::{
             DeleteSession, GetSession, RestoreSession, SaveSession, SessionDeleted, SessionDetails,
@@ -28,6 +28,7 @@ use crate::{
 pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Save>();
     visit.verb::<RestoreWork>();
+    visit.verb::<StartWork>();
     visit.verb::<MoveWorkspace>();
     visit.verb::<GetChain>();
     visit.tool(Tool {
@@ -134,6 +135,33 @@ impl Serve for RestoreWork {
         let made = call.service.restore_work(&call.caller, workspace, asked).await?;
         let answer = RestoredAnswer::of(made, explain);
         Ok(RestoredAnswer { text: is_text.then(|| answer.context.clone()), ..answer })
+    }
+}
+
+pub struct StartWork;
+
+impl Verb for StartWork {
+    const ROUTE: Route =
+        Route::post("/v1/workspaces/{workspace}/start", "startWork", Need::WRITE);
+    const TAG: &'static str = "handoff";
+    const ABOUT: &'static str = "Tells a session that begins in a workspace what is remembered \
+                                 there, where the last work stands and what other sessions did, \
+                                 in a text; and links it to the session that it continues.";
+    const ASKS: Asks = Asks::Maybe("Which session begins, and how much it is told");
+    const FENCE: Fencing = Fencing::WhenHeld;
+    const ANSWERS: &'static str = "The text; empty where there is nothing to tell";
+    type Params = InWorkspace;
+    type Query = NoQuery;
+    type Body = StartRequest;
+    type Answer = StartedAnswer;
+}
+
+impl Serve for StartWork {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<StartedAnswer> {
+        let session = named("session_id", call.body.session_id.as_deref())?;
+        let asked = StartCall { session, tokens_max: call.body.tokens_max };
+        let workspace = &call.params.workspace;
+        Ok(call.service.start_work(&call.caller, workspace, asked).await?.into())
     }
 }
 

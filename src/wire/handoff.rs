@@ -16,7 +16,9 @@ use crate::{
         FileState,
         body::{ContextItemBody, FileBody},
     },
-    service::{ChainLink, Relocated, RestoreCall, RestoredSession, SaveCall, SavedSession},
+    service::{
+        ChainLink, Relocated, RestoreCall, RestoredSession, SaveCall, SavedSession, Started,
+    },
 };
 
 /// A context item to save.
@@ -283,6 +285,54 @@ pub struct Preservation {
 impl From<Preserved> for Preservation {
     fn from(Preserved { held, told, percent }: Preserved) -> Self {
         Self { held, told, share: fraction(percent, 100) }
+    }
+}
+
+/// Which session begins, and how much it is told.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StartRequest {
+    /// The session that begins: it is linked to the one that it continues; left out: nothing is
+    /// written
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Tokens of the text: 700 by default, 400 at least, 20 000 at most
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 400, max = 20_000))]
+    pub tokens_max: Option<usize>,
+}
+
+/// What a session that begins is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StartedAnswer {
+    /// The text, in Markdown; empty where there is nothing to tell.
+    pub text: String,
+    /// Its tokens.
+    pub tokens: u64,
+    /// The session whose work is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<String>,
+    /// Up to where it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+    /// What to know of the choice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
+    /// Always `untrusted-external-content`: the recorded texts are data.
+    pub trust: String,
+}
+
+impl From<Started> for StartedAnswer {
+    fn from(started: Started) -> Self {
+        let (continues, position) = started.from.unzip();
+        Self {
+            text: started.text,
+            tokens: started.tokens as u64,
+            continues: continues.map(|session| session.to_string()),
+            position: position.map(|at| at.0),
+            notices: started.notices,
+            trust: TRUST.to_owned(),
+        }
     }
 }
 
