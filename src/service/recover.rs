@@ -171,11 +171,15 @@ impl Service {
             }
             (None, None) => {
                 let room = bytes_max.saturating_sub(session.as_str().len());
+                let view = move |facts: &Facts| harness::overview(facts, false, room);
+                let mut view = self.look(&key, at, view).await?;
+                // Read as a text, it goes on from the sessions before it.
                 let name = key.session.to_string();
-                let view = move |facts: &Facts| {
-                    harness::overview_in_text(facts, &name, room, false)
+                let text = move |facts: &Facts| {
+                    harness::overview_in_text(facts, &name, room, false).text
                 };
-                Recovered::Overview(Box::new(self.look(&key, at, view).await?))
+                view.text = self.look_over_line(&key, at, text).await?;
+                Recovered::Overview(Box::new(view))
             }
         };
         self.bind(caller, via, &session);

@@ -3,6 +3,8 @@
 //! session that is named continues the one whose work it is told. It must not choose what of a
 //! session is told: harness does.
 
+use std::collections::BTreeMap;
+
 use super::{
     Caller, Code, MemoryPlace, MemoryQuery, Past, Service, ServiceError, ServiceResult,
     line::is_beside,
@@ -77,7 +79,7 @@ impl Service {
         let mut started = Started::default();
         let (last, mut start) =
             self.work_before(caller, workspace, call.session.as_ref(), &mut started.notices).await?;
-        start.remembered = self.standing(caller, workspace).await?;
+        start.remembered = self.lasting(caller, workspace).await?;
         if let Some(past) = &last {
             let room = start.room_for_last(tokens_max, Tokenizer::O200k);
             let room = room.max(CONTINUATION_TOKENS_MIN);
@@ -103,7 +105,8 @@ impl Service {
             let body = RestoredBody {
                 from: PlaceBody { session: from.to_string(), position: position.0 },
                 tokens_max: tokens_max as u64,
-                ..RestoredBody::default()
+                chosen: Vec::new(),
+                weights: BTreeMap::new(),
             };
             let restore = RestoreCall { successor: Some(own.clone()), ..RestoreCall::default() };
             let (_, notice) = self
@@ -164,7 +167,7 @@ impl Service {
     }
 
     /// What the workspace keeps: the most important first, then the newest.
-    async fn standing(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<MemoryItem>> {
+    async fn lasting(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<MemoryItem>> {
         let query = MemoryQuery { limit: Some(ITEMS_MAX), ..MemoryQuery::default() };
         let place = MemoryPlace::Workspace(workspace.to_owned());
         let page = match self.memory(caller, &place, query).await {
