@@ -12,7 +12,7 @@ use super::{
     titles,
 };
 use crate::{
-    client::{Client, ClientError},
+    client::{Client, ClientError, Request},
     event::SessionId,
     verbs::{InSession, NoQuery, Nowhere, retention, sessions, views},
     wire::{
@@ -25,6 +25,8 @@ use crate::{
 const PAGE: usize = 1_000;
 /// Characters of a title where no terminal bounds it.
 const TITLE_CHARS: usize = 120;
+/// Tokens of where a session stands, as `show` says it.
+const SHOWN_TOKENS: usize = 1_000;
 
 pub(super) async fn list(client: &Client, wanted: args::Sessions, screen: &mut Screen) -> Outcome {
     let limit = wanted.limit.unwrap_or(u64::MAX);
@@ -215,11 +217,14 @@ pub(super) async fn show(client: &Client, wanted: &args::Show, screen: &mut Scre
         paper.say(Tone::Plain, &format!("{name:<13} "), &line);
     }
     // A damaged session has no view; the rest is shown.
-    let query = views::SummaryQuery::default();
-    let view = client.call::<views::Summary>(&place, &query, &());
+    let query = views::IndexQuery {
+        tokens_max: Some(SHOWN_TOKENS),
+        format: Some("text".to_owned()),
+        ..views::IndexQuery::default()
+    };
+    let view = client.text(Request::of::<views::Index>(&place, &query, &()));
     if let (false, Ok(view)) = (wanted.lineage, view.await) {
-        let title = session.title.as_deref().unwrap_or_default();
-        readable::show(id.as_str(), title, &tree(&view)?, &mut paper);
+        paper.brief(&view);
     }
     Ok(screen.lines(paper.lines())?)
 }

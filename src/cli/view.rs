@@ -24,7 +24,10 @@ pub(super) async fn show(client: &Client, wanted: args::View, screen: &mut Scree
         return Err(Failure::Usage("--find goes with the view `index` alone".to_owned()));
     }
     let (which, session) = (wanted.which, wanted.session);
-    let body = fetch(client, which, &session, wanted.step, |request| {
+    let is_brief = matches!(which, args::WhichView::Index | args::WhichView::Continuation);
+    let is_part = wanted.find.is_some() || wanted.cursor.is_some() || wanted.explain;
+    let is_brief = is_brief && !is_part && !screen.json;
+    let add = |request: Request| {
         let request = request
             .query_opt("from", wanted.from)
             .query_opt("recall", wanted.recall.map(args::Recall::as_str))
@@ -34,10 +37,27 @@ pub(super) async fn show(client: &Client, wanted: args::View, screen: &mut Scree
             .query_opt("cursor", wanted.cursor)
             .query_opt("level", wanted.level)
             .query_opt("explain", wanted.explain.then_some("true"))
-            .query_opt("find", wanted.find);
+            .query_opt("find", wanted.find)
+            .query_opt("format", is_brief.then_some("text"));
         planned(request, wanted.plan)
-    });
-    let body = body.await?;
+    };
+    if is_brief {
+        let place = InSession { session: session.clone() };
+        let request = match which {
+            args::WhichView::Index => {
+                Request::of::<views::Index>(&place, &views::IndexQuery::default(), &())
+            }
+            _ => {
+                let query = views::ContinuationQuery::default();
+                Request::of::<views::Continuation>(&place, &query, &())
+            }
+        };
+        let text = client.text(add(request)).await?;
+        let mut paper = Paper::new(screen.columns(), screen.times());
+        paper.brief(&text);
+        return Ok(screen.lines(paper.lines())?);
+    }
+    let body = fetch(client, which, &session, wanted.step, add).await?;
     if screen.json {
         return Ok(screen.answer(&body)?);
     }

@@ -3,11 +3,12 @@
 //! whose budget is tokens. It must not cost more for a longer session.
 
 use super::{
+    brief::{Brief, Made, heading},
     gather::Known,
     render::{LeftOut, PlanView, Quote, ResultView, Why},
-    select::{Class, Form, Item, Price, Recipe, Row, row, select, shape},
+    select::{Class, Recipe, Row, Share, row, shape},
     step::StepView,
-    tokens::{Counter, Tokenizer},
+    tokens::Tokenizer,
 };
 use crate::{event::Position, projection::Facts};
 
@@ -16,18 +17,6 @@ pub const CONTINUATION_TOKENS: usize = 2_000;
 /// The least a continuation is built for.
 pub const CONTINUATION_TOKENS_MIN: usize = 400;
 
-/// Tokens of the names, numbers and marks that every answer has.
-const FRAME_TOKENS: usize = 70;
-/// Tokens of a class's name and brackets, and of the count of its items left out.
-const CLASS_TOKENS: usize = 11;
-/// Tokens around a line of a list, a quote, a step of the plan, a step, a result.
-const LINE_TOKENS: usize = 2;
-const QUOTE_TOKENS: usize = 18;
-const PLAN_TOKENS: usize = 12;
-const STEP_TOKENS: usize = 50;
-const RESULT_TOKENS: usize = 36;
-/// Tokens of the position of a later change.
-const CHANGED_TOKENS: usize = 16;
 /// Upper bound of the bytes of a token: bounds how many items are offered.
 const TOKEN_BYTES: usize = 4;
 
@@ -35,6 +24,7 @@ const TOKEN_BYTES: usize = 4;
 const CONTINUATION: Recipe<'static> = Recipe {
     newest: &[Class::Answer, Class::Result],
     newest_percent: 25,
+    shares: &[Share { name: "changes", classes: &[&[Class::File, Class::Change]], percent: 20 }],
     ..Recipe::new(&ROWS, 68)
 };
 
@@ -120,7 +110,9 @@ pub struct Continuation {
     pub why: Vec<Why>,
     /// The view covers everything before this position.
     pub position: Position,
-    /// Its cost in tokens, at most.
+    /// All of it as one text in Markdown.
+    pub text: String,
+    /// Tokens of that text.
     pub tokens: usize,
     /// The budget.
     pub tokens_max: usize,
@@ -128,27 +120,22 @@ pub struct Continuation {
     pub truncated: bool,
 }
 
-/// The continuation within a budget of tokens; with `explain` also why each item was chosen.
+/// The continuation of a session within a budget of tokens; with `explain` also why each item was
+/// chosen.
 #[must_use]
 pub fn continuation(
     facts: &Facts,
+    session: &str,
     tokens_max: usize,
     tokenizer: Tokenizer,
     explain: bool,
 ) -> Continuation {
     let mut known = Known::gather(facts, &CONTINUATION, tokens_max * TOKEN_BYTES);
-    let has = |class: Class| known.items.iter().any(|item| item.class == class);
-    let classes: Vec<Class> = CONTINUATION.rows.iter().map(|row| row.class).collect();
-    let present = classes.iter().filter(|class| has(**class)).count();
-    let current = known.plan_current().map_or(0, |name| tokenizer.count(&name) + 4);
-    let frame = FRAME_TOKENS + present * CLASS_TOKENS + current;
-    let budget = tokens_max.saturating_sub(frame);
     known.without_lines_of_last_steps();
-    let items = std::mem::take(&mut known.items);
-    let mut price = Tokens { known: &known, tokenizer };
-    let chosen = select(&items, &CONTINUATION, budget, &mut price);
-    known.items = items;
-    let left_out = known.left_out(&chosen, &classes);
+    let known = known;
+    let head = heading(facts, session, None);
+    let Made { chosen, left_out, text, tokens } =
+        Brief::new(&known, tokenizer, head).make(&CONTINUATION, tokens_max, 0);
     let lines = |class| known.lines(&chosen, class);
     let (mut task, mut goal) =
         (known.quotes(&chosen, Class::Task).pop(), known.quotes(&chosen, Class::Goal).pop());
@@ -190,56 +177,10 @@ pub fn continuation(
         messages,
         why: if explain { known.why(&chosen) } else { Vec::new() },
         position: facts.position,
-        tokens: frame + (budget - chosen.left),
+        text,
+        tokens,
         tokens_max,
         truncated: chosen.is_cut || is_short || !left_out.is_empty(),
         left_out,
-    }
-}
-
-/// What items cost as members of an answer in JSON.
-struct Tokens<'k, 'f> {
-    known: &'k Known<'f>,
-    tokenizer: Tokenizer,
-}
-
-impl Tokens<'_, '_> {
-    /// What a text costs as a JSON string.
-    fn text(&self, text: &str) -> usize {
-        self.tokenizer.count(&serde_json::Value::from(text).to_string())
-    }
-
-    fn step(&self, step: &StepView) -> usize {
-        let rejected: usize = step.rejected.iter().map(|one| LINE_TOKENS + self.text(one)).sum();
-        let reasoning = step.reasoning.as_deref().map_or(0, |text| 4 + self.text(text));
-        let reasoning = reasoning + step.branch_id.as_deref().map_or(0, |name| 4 + self.text(name));
-        STEP_TOKENS + self.text(&step.description) + reasoning + rejected
-    }
-}
-
-impl Price for Tokens<'_, '_> {
-    fn price(&mut self, item: &Item, form: Form) -> usize {
-        let (known, class, at) = (self.known, item.class, item.place);
-        let tokens = match class {
-            Class::LastStep => known.last_step(at, form).map(|step| self.step(&step)),
-            Class::Plan | Class::PlanDone => known
-                .plan_step(at, form)
-                .map(|step| PLAN_TOKENS + self.text(&step.text) + self.text(&step.state)),
-            Class::Result => known.result(at, form).map(|one| {
-                let changed = one.changed_at.map_or(0, |_| CHANGED_TOKENS);
-                let tool = RESULT_TOKENS + changed + self.text(&one.tool);
-                tool + self.text(&one.input) + self.text(&one.text)
-            }),
-            Class::Task
-            | Class::Goal
-            | Class::Answer
-            | Class::Instruction
-            | Class::OlderInstruction => {
-                let quote = known.quote(class, at, form);
-                quote.map(|quote| QUOTE_TOKENS + self.text(&quote.cut.text))
-            }
-            _ => Some(LINE_TOKENS + self.text(&known.line(class, at, form))),
-        };
-        tokens.unwrap_or_default()
     }
 }

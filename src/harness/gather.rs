@@ -2,9 +2,12 @@
 //! long the session is. It must not decide what is shown: recipes and `select` do.
 
 use super::{
+    asked::within,
     budget::Cut,
+    narration,
     outcomes::{PatternLine, ProviderLine, patterns, providers},
     priority::{TASK, important, is_marked},
+    results::Names,
     select::{Class, Form, Item, Recipe, Row},
 };
 use crate::{
@@ -44,6 +47,8 @@ pub(super) const ANSWER_BYTES: usize = 1_500;
 const IN_VAIN_PERCENT: usize = 30;
 /// Worth of an item that is not judged by its words.
 const WORTH: usize = 500;
+/// Names that recur in a result and that add to its worth.
+const RECURRING_MAX: usize = 6;
 
 /// The facts of a session as items.
 pub(super) struct Known<'a> {
@@ -55,8 +60,13 @@ pub(super) struct Known<'a> {
     pub(super) providers: Vec<ProviderLine>,
     pub(super) counts: Vec<(String, u64)>,
     pub(super) next: Vec<&'a str>,
+    /// What results are judged by, in a view that shows any.
+    pub(super) names: Names,
     /// Characters of a line.
     pub(super) line_chars: usize,
+    /// Bytes that sentences which bind may take of a person's message, beyond its form: a quarter of
+    /// the budget.
+    bound_bytes: usize,
     /// Bytes of a step in its shortest form; 0 for a line.
     pub(super) step_bytes: usize,
     /// Steps, the newest, that have no line because they are shown whole.
@@ -77,10 +87,15 @@ impl<'a> Known<'a> {
             providers: Vec::new(),
             counts: Vec::new(),
             next: next(facts, recipe),
+            names: Names::default(),
             line_chars,
+            bound_bytes: bytes / 4,
             step_bytes: if has_steps { line_chars * STEP_BYTES_OF_CHAR + WORD_BYTES } else { 0 },
             lines_hidden: 0,
         };
+        if recipe.rows.iter().any(|row| row.class == Class::Result) {
+            known.names = Names::of(facts);
+        }
         for row in recipe.rows {
             known.add(row.class, recipe, bytes);
         }
@@ -133,8 +148,12 @@ impl<'a> Known<'a> {
             Class::Tried => self.said(class, progress.tried().map(String::len)),
             Class::Failed => self.said(class, progress.failed().map(String::len)),
             Class::Result => {
-                let outputs: Vec<_> = progress.outputs().map(|one| one.position).collect();
-                self.equal(class, 2 * LINE_CHARS_MAX, outputs);
+                for (place, one) in progress.outputs().enumerate().filter(|(_, one)| !one.is_aside) {
+                    let recurring = self.names.in_text(&one.text) + self.names.in_text(&one.input);
+                    let worth = WORTH / 2 + WORTH / 4 * recurring.min(RECURRING_MAX);
+                    let at = self.at(class, place, one.position);
+                    self.item(Item { worth, bytes: 2 * LINE_CHARS_MAX, ..at });
+                }
             }
             Class::Answer => {
                 let answers = facts.conversation.answers();
@@ -142,7 +161,8 @@ impl<'a> Known<'a> {
                 let first = if recipe.newest.contains(&class) { 0 } else { last };
                 for (place, one) in answers.iter().enumerate() {
                     let at = self.at(class, place, one.position);
-                    if place >= first || at.mark.is_some() {
+                    let says = place == last || !narration::without(&one.text).is_empty();
+                    if says && (place >= first || at.mark.is_some()) {
                         self.item(Item { bytes: LINE_CHARS_MAX, ..at });
                     }
                 }
@@ -215,8 +235,11 @@ impl<'a> Known<'a> {
             _ => Vec::new(),
         };
         for (place, word) in words {
-            // The first of them is the task.
-            if task.is_none_or(|task| task.position != word.position) {
+            // The first of them is the task; of equal ones the latest is shown.
+            let is_task = task.is_some_and(|task| task.position == word.position);
+            let later = || progress.instructions().whole().rev();
+            let later = || later().take_while(|other| other.position > word.position);
+            if !is_task && !later().any(|other| other.text == word.text) {
                 self.text(class, place, &word.text, word.position);
             }
         }
@@ -224,7 +247,9 @@ impl<'a> Known<'a> {
 
     fn findings(&mut self) {
         for (place, one) in self.facts.findings.found().iter().enumerate() {
-            self.judged(place, one);
+            if !narration::is_narration(&one.text) {
+                self.judged(place, one);
+            }
         }
     }
 
@@ -440,6 +465,31 @@ impl<'a> Known<'a> {
     /// A text in a form: its first line, its beginning and end within `bytes_max`, or all of it.
     pub(super) fn formed(&self, text: &str, form: Form, bytes_max: usize) -> Cut {
         formed(text, form, bytes_max, self.line_chars)
+    }
+
+    /// A person's words in a form: every sentence that binds stays, within a quarter of the budget.
+    pub(super) fn bounded(&self, text: &str, form: Form, bytes_max: usize) -> Cut {
+        match form {
+            Form::Line => {
+                let cut = within(text, self.line_chars, self.bound_bytes.min(bytes_max));
+                Cut { text: one_line(&cut.text, usize::MAX), ..cut }
+            }
+            Form::Short => within(text, bytes_max, self.bound_bytes),
+            Form::Part(bytes) => within(text, bytes_max.max(bytes as usize), self.bound_bytes),
+            _ => Cut { text: text.to_owned(), truncated: false },
+        }
+    }
+
+    /// How often a person said the same, as far as it is kept.
+    pub(super) fn times(&self, class: Class, place: usize) -> u64 {
+        let progress = &self.facts.progress;
+        let said = match class {
+            Class::Task => progress.task(),
+            Class::Instruction => progress.instructions().whole().nth(place),
+            Class::OlderInstruction => progress.instructions().lines().nth(place),
+            _ => None,
+        };
+        said.map_or(1, |said| said.times)
     }
 
     /// The step of a plan at that place, in a form.

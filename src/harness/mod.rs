@@ -1,7 +1,10 @@
 //! VIEWS: facts rendered for a reader under a budget. Pure functions: no I/O, no clock, no failure,
 //! the same facts give the same view. It must not depend on the wire form of a view.
 
+mod asked;
+mod brief;
 mod budget;
+mod called;
 mod continuation;
 mod coverage;
 mod cursor;
@@ -9,6 +12,7 @@ mod diff;
 mod gather;
 mod lists;
 mod message;
+mod narration;
 mod outcomes;
 mod overview;
 mod phases;
@@ -17,9 +21,11 @@ pub mod quote;
 mod recall;
 mod render;
 mod restore;
+mod results;
 mod said;
 pub mod select;
 mod squeeze;
+mod start;
 mod step;
 mod summary;
 mod tokens;
@@ -40,7 +46,7 @@ pub use message::{Message, Messages, Part, Role};
 pub use outcomes::{OutcomesView, PatternLine, ProviderLine};
 pub use overview::{
     FULL_STEPS_MAX, LeftOutLine, More, Overview, TalkView, beyond_overview, explained, goal,
-    overview,
+    overview, overview_in_text, overview_in_tokens,
 };
 pub use phases::{Level, Levelled, Named, PhaseView, levelled};
 pub use priority::Parts;
@@ -52,6 +58,7 @@ pub use restore::{
 };
 pub use said::{Block, Call, Image, READ_TYPES, ToolResult};
 pub use select::{By, Form};
+pub use start::{Earlier, Start, has_work, outcome};
 pub use step::{StepPlace, StepView, page};
 pub use summary::{summary, summary_in_lines};
 pub use tokens::{Counter, Tokenizer};

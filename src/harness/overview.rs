@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use super::{
+    brief::{Brief, Made, heading},
     budget::{ANSWER_BYTES_MIN, Cut, json_bytes},
     cursor::Cursor,
     gather::Known,
@@ -14,9 +15,10 @@ use super::{
     },
     outcomes::{OutcomesView, PatternLine, ProviderLine},
     render::{LeftOut, PlanView, Quote, Why},
-    select::{Class, Form, Item, Price, Recipe, Row, Selection, row, select, shape},
+    select::{Class, Form, Item, Price, Recipe, Row, Selection, Share, row, select, shape},
     step::StepView,
     summary::{Section, head, sections},
+    tokens::Tokenizer,
 };
 use crate::{
     event::{Position, Timestamp},
@@ -34,6 +36,8 @@ const CLASS_BYTES: usize = 24;
 const CURSOR_BYTES: usize = 28;
 /// Classes that are listed with a cursor.
 const LISTED: [Class; 4] = [Class::StepLine, Class::Gap, Class::Source, Class::Rejection];
+/// Upper bound of the bytes of a token: bounds how many items are offered.
+const TOKEN_BYTES: usize = 4;
 /// Bytes of a quote's position and mark.
 const QUOTE_BYTES: usize = 48;
 
@@ -90,6 +94,41 @@ const fn small<const COUNT: usize>(mut rows: [Row; COUNT]) -> [Row; COUNT] {
     }
     rows
 }
+
+/// The same within a budget of tokens, which is spent on what was said last: no bookkeeping.
+const IN_TOKENS: Recipe<'static> = Recipe {
+    newest: &[Class::Answer, Class::Result],
+    newest_percent: 25,
+    shares: &[Share { name: "changes", classes: &[&[Class::File, Class::Change]], percent: 20 }],
+    ..Recipe::new(
+        &[
+            shape(Class::Task, 1, 0),
+            shape(Class::Goal, 1, 0),
+            row(Class::Next, 3, 900),
+            shape(Class::LastStep, 3, 0).grows_last(),
+            shape(Class::Gap, 12, 1_400),
+            row(Class::Plan, 40, 800),
+            row(Class::Instruction, 64, 500),
+            row(Class::Summary, 1, 0),
+            row(Class::Failure, 8, 1_500),
+            shape(Class::StepLine, 40, 110).in_order().grows_last(),
+            shape(Class::Source, 5, 900).grows_last(),
+            row(Class::Change, 8, 1_600),
+            row(Class::Failed, 0, 1_000),
+            row(Class::Result, 1, 400),
+            row(Class::File, 0, 900),
+            row(Class::Finding, 0, 1_000),
+            row(Class::Rejection, 3, 1_000),
+            row(Class::Done, 8, 700),
+            row(Class::Tried, 0, 400),
+            row(Class::Answer, 1, 700),
+            row(Class::Branch, 0, 400),
+            row(Class::OlderInstruction, 0, 300),
+            row(Class::PlanDone, 0, 150),
+        ],
+        75,
+    )
+};
 
 /// The summary on the level of steps: no lists, and the sentences of the last steps as well.
 const SUMMARY: Recipe<'static> = Recipe::new(
@@ -237,6 +276,8 @@ pub struct Overview {
     pub why: Vec<Why>,
     /// Whether anything was left out or cut.
     pub truncated: bool,
+    /// All of it as one text in Markdown, where that was asked for.
+    pub text: Option<String>,
 }
 
 /// The overview of a session within a budget of bytes. A full view leaves the summary out.
@@ -249,6 +290,37 @@ pub fn overview(facts: &Facts, full: bool, bytes_max: usize) -> Overview {
 #[must_use]
 pub fn explained(facts: &Facts, full: bool, bytes_max: usize, explain: bool) -> Overview {
     made(facts, recipe_of(full, bytes_max), bytes_max, explain)
+}
+
+/// The overview of a session within a budget of tokens, with its text.
+#[must_use]
+pub fn overview_in_tokens(
+    facts: &Facts,
+    session: &str,
+    tokens_max: usize,
+    explain: bool,
+) -> Overview {
+    let known = Known::gather(facts, &IN_TOKENS, tokens_max * TOKEN_BYTES);
+    let brief = Brief::new(&known, Tokenizer::O200k, heading(facts, session, None));
+    let Made { chosen, text, .. } = brief.make(&IN_TOKENS, tokens_max, 0);
+    let why = if explain { known.why(&chosen) } else { Vec::new() };
+    let summary = summary_beside(&known, &chosen, false);
+    Overview { why, summary, text: Some(text), ..assembled(&known, &chosen, &IN_TOKENS) }
+}
+
+/// The overview within a budget of bytes, with its text.
+#[must_use]
+pub fn overview_in_text(facts: &Facts, session: &str, bytes_max: usize, explain: bool) -> Overview {
+    let recipe = recipe_of(false, bytes_max);
+    let budget = bytes_max.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
+    let (known, chosen) = chosen(facts, recipe, budget);
+    let classes: Vec<Class> = recipe.rows.iter().map(|row| row.class).collect();
+    let left_out = known.left_out(&chosen, &classes);
+    let brief = Brief::new(&known, Tokenizer::O200k, heading(facts, session, None));
+    let text = Some(brief.text(&chosen, &left_out));
+    let why = if explain { known.why(&chosen) } else { Vec::new() };
+    let summary = summary_beside(&known, &chosen, false);
+    Overview { why, summary, text, ..assembled(&known, &chosen, recipe) }
 }
 
 fn recipe_of(full: bool, bytes_max: usize) -> &'static Recipe<'static> {
@@ -423,6 +495,7 @@ fn assembled(known: &Known<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> Over
         why: Vec::new(),
         left_out,
         truncated,
+        text: None,
     }
 }
 
@@ -435,6 +508,7 @@ fn summary_beside(known: &Known<'_>, chosen: &Selection, with_latest: bool) -> S
         Section::list("Failed", &[Class::Failed]),
         Section::list("Done", &[Class::Done]),
         Section::list("Tried", &[Class::Tried]),
+        Section::list("Results of tools", &[Class::Result]),
     ];
     sections(known, chosen, &head(known.facts, with_latest), &beside)
 }

@@ -101,6 +101,45 @@ pub fn fenced(text: &str) -> String {
     in_fence("", &plain(text))
 }
 
+/// A recorded text as an item of a text for a model, whose headings and items begin lines: it stays
+/// as it was written, but for what begins a part of a document, and all lines but the first are
+/// indented. Links, pictures and HTML within a line are left as they are.
+#[must_use]
+pub fn item(text: &str) -> String {
+    let text = plain(text);
+    let mut made = String::with_capacity(text.len() + 16);
+    let mut lines = text.split('\n');
+    while let Some(line) = lines.next() {
+        match Opening::of(line) {
+            Some(opening) => {
+                let code = lines.by_ref().take_while(|line| !opening.ends_at(line));
+                let code: Vec<&str> = code.map(|line| opening.without_indent(line)).collect();
+                let fence = in_fence(opening.language, &code.join("\n"));
+                // A block of code begins a line of its own.
+                made.push_str(if made.is_empty() { "\n" } else { "" });
+                made.push_str(&fence);
+            }
+            None => {
+                let (before, text) = line.split_at(start(line));
+                made.push_str(before);
+                if begins_part(text) {
+                    made.push('\\');
+                }
+                made.push_str(text);
+            }
+        }
+        made.push('\n');
+    }
+    made.pop();
+    made.replace('\n', "\n  ")
+}
+
+/// Whether a line of text begins a heading, a rule, a definition, a table or HTML.
+fn begins_part(text: &str) -> bool {
+    let is_rule = !text.is_empty() && text.chars().all(|c| c.is_whitespace() || RULES.contains(c));
+    is_rule || text.starts_with(['#', ':', '<', '|']) || text.starts_with('[') && text.contains("]:")
+}
+
 /// A recorded text in a plain text with headings and items at the beginning of lines: all lines but
 /// the first are indented.
 #[must_use]

@@ -5,15 +5,17 @@ use std::collections::HashMap;
 
 use super::{
     budget::Cut,
+    called::called,
     cursor::{Cursor, List},
     gather::{ANSWER_BYTES, Known, TEXT_BYTES, bytes_of},
     lists::index_line,
+    narration,
     select::{Chosen, Class, Form, Item, Selection, why},
     step::{StepPlace, StepView, brief},
 };
 use crate::{
     event::Position,
-    projection::{CommandFact, Effect, FileFact, FileState, PlanStep, Said, text::one_line},
+    projection::{CommandFact, Effect, FileFact, FileState, Output, PlanStep, Said, text::one_line},
 };
 
 /// Bytes of a step that is shown whole at most.
@@ -183,6 +185,10 @@ impl Known<'_> {
                 .nth(place)
                 .map(|one| self.formed(&one.line, form, INPUT_BYTES).text),
             Class::File => facts.work.files().nth(place).map(|one| file(self, one)),
+            Class::Result => self.result(place, form).map(|one| {
+                let failed = if one.is_error { "failed: " } else { "" };
+                format!("{} -> {failed}{}", called(&one.tool, &one.input), one.text)
+            }),
             Class::Change => facts.work.effects().nth(place).map(|one| change(self, one, form)),
             _ => self.quote(class, place, form).map(|quote| quote.cut.text),
         };
@@ -232,24 +238,33 @@ impl Known<'_> {
         let said = |text: &str, position: Option<Position>, bytes_max: usize| {
             Some(Quote { cut: self.formed(text, form, bytes_max), position })
         };
+        let typed = |text: &str, position: Position, bytes_max: usize| {
+            let cut = self.bounded(text, form, bytes_max);
+            Some(Quote { cut, position: Some(position) })
+        };
         match class {
             Class::Instruction => {
                 let word = progress.instructions().whole().nth(place)?;
-                said(&word.counted(), Some(word.position), TEXT_BYTES)
+                typed(&word.text, word.position, TEXT_BYTES)
             }
             Class::OlderInstruction => {
                 let word = progress.instructions().lines().nth(place)?;
-                said(&word.counted(), Some(word.position), TEXT_BYTES)
+                typed(&word.text, word.position, TEXT_BYTES)
             }
             Class::Task => {
                 let task = progress.task()?;
-                said(&task.text, Some(task.position), 2 * TEXT_BYTES)
+                typed(&task.text, task.position, 2 * TEXT_BYTES)
             }
             Class::Goal => said(facts.research.goal()?, None, 2 * TEXT_BYTES),
             Class::Summary => said(&facts.research.summary()?.text, None, 2 * TEXT_BYTES),
             Class::Answer => {
-                let answer = facts.conversation.answers().get(place)?;
-                said(&answer.marked(), Some(answer.position), ANSWER_BYTES)
+                let answers = facts.conversation.answers();
+                let answer = answers.get(place)?;
+                let is_last = place + 1 == answers.len();
+                let marked = answer.marked();
+                let told = (!is_last).then(|| narration::without(&marked));
+                let text = told.as_deref().unwrap_or(&marked);
+                said(text, Some(answer.position), ANSWER_BYTES)
             }
             Class::Event => {
                 let line = facts.conversation.recent.get(place)?;
@@ -274,7 +289,7 @@ impl Known<'_> {
     pub(super) fn result(&self, place: usize, form: Form) -> Option<ResultView> {
         let output = self.facts.progress.outputs().nth(place)?;
         let input = self.formed(&output.input, form, INPUT_BYTES);
-        let text = self.formed(&output.text, form, TEXT_BYTES);
+        let text = self.outcome(output, form);
         let files = self.facts.work.files().filter(|file| file.last > output.position);
         let changed = files.filter(|file| output.reads.contains(&file.path)).map(|file| file.last);
         Some(ResultView {
@@ -286,6 +301,29 @@ impl Known<'_> {
             is_error: output.is_error,
             changed_at: changed.max(),
         })
+    }
+
+    /// What a result says: all of it where it is short or its form is long, else its useful line. Of
+    /// a file that can be read again, and that is not asked about, its size.
+    fn outcome(&self, output: &Output, form: Form) -> Cut {
+        let text = output.text.trim();
+        if self.names.is_file_elsewhere(output) {
+            let text = format!("{} lines", text.lines().count());
+            return Cut { text, truncated: true };
+        }
+        let is_line = match form {
+            Form::Line => text.len() > self.line_chars || text.contains('\n'),
+            Form::Short => text.len() > TEXT_BYTES,
+            Form::Part(_) | Form::Bare | Form::Squeezed | Form::Whole => false,
+        };
+        match form {
+            _ if is_line => {
+                let text = one_line(self.names.useful_line(text), 2 * self.line_chars);
+                Cut { text, truncated: true }
+            }
+            Form::Part(_) => self.formed(text, form, TEXT_BYTES),
+            _ => Cut { text: text.to_owned(), truncated: false },
+        }
     }
 
     /// The plan as far as its steps were chosen.

@@ -2,27 +2,22 @@
 //! the workspace, together within one budget of tokens. A recipe over [`select`]. It must not give
 //! one thing twice, or state as current what was taken back.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, HashMap},
-    fmt::Write as _,
-};
+use std::{cmp::Reverse, collections::HashMap, fmt::Write as _};
+
+use serde_json::json;
 
 use super::{
-    gather::{ANSWER_BYTES, Known, TEXT_BYTES, is_same_file},
+    brief::{Brief, Made, heading},
+    gather::{Known, is_same_file},
     priority::{Parts, importance, judged},
     quote,
     render::{LeftOut, Why},
-    select::{
-        By, Chosen, Class, Form, Item, MARK_MAX, Price, Recipe, Row, Selection, Share, row, select,
-        shape,
-    },
-    squeeze,
+    select::{By, Chosen, Class, Form, Item, MARK_MAX, Recipe, Row, Selection, Share, row, shape},
     tokens::{Counter, Tokenizer},
 };
 use crate::{
     event::{EventId, Position, pace},
-    projection::{Facts, FileReference, FileState, text::one_line},
+    projection::{Facts, FileReference, FileState},
 };
 
 /// Default tokens of what is handed over.
@@ -38,29 +33,12 @@ pub const CONTEXT_ITEMS_MAX: usize = 50;
 
 /// Steps that it takes to compare an item with what is wanted.
 const COMPARE_STEPS: usize = 16;
-/// Tokens of the names, numbers and marks that every answer has.
-const FRAME_TOKENS: usize = 270;
-/// Tokens of a heading, and of the count of the items of a class that are left out.
-const CLASS_TOKENS: usize = 18;
-/// Tokens around a line of the text; of the names and numbers of a context item and of a file,
-/// beside their texts; and of the name of a text that not every file has.
-const LINE_TOKENS: usize = 3;
-const ITEM_TOKENS: usize = 36;
-const FILE_TOKENS: usize = 26;
-const NAME_TOKENS: usize = 6;
-/// Tokens of how alike a context item is to what is asked.
-const SIMILARITY_TOKENS: usize = 10;
 /// Most of the budget that the state of the workspace may have: a quarter.
 const STATE_PART: usize = 4;
 /// Upper bound of the bytes of a token: bounds how many items are offered.
 const TOKEN_BYTES: usize = 4;
-/// Characters of the name of a workspace.
-const WORKSPACE_CHARS_MAX: usize = 120;
 /// Sessions before it that are named.
 const EARLIER_MAX: usize = 12;
-/// Attempts to come below the budget.
-const ATTEMPTS_MAX: usize = 4;
-
 /// What is asked of a session.
 #[derive(Clone, Debug)]
 pub struct Asked {
@@ -82,6 +60,8 @@ pub struct Asked {
     pub explain: bool,
     /// Whether the work continues where this is given.
     pub continues: bool,
+    /// Whether the text has context items, files and the state, too, for a reader of nothing else.
+    pub is_text: bool,
 }
 
 /// A context item as it is given.
@@ -267,33 +247,6 @@ const ROWS: [Row; 27] = [
     row(Class::StepLine, 0, 60).in_order(),
 ];
 
-/// A part of the text: classes under a heading.
-struct Part(&'static str, &'static [Class]);
-
-/// The parts of the text, in the order of reading.
-const PARTS: [Part; 20] = [
-    Part("Task", &[Class::Task]),
-    Part("Goal", &[Class::Goal]),
-    Part("The user said, oldest first", &[Class::OlderInstruction, Class::Instruction]),
-    Part("Where the work stood, in the words of that session", &[Class::Summary]),
-    Part("The conversation, as that session saved it", &[Class::Context]),
-    Part("Plan", &[Class::PlanDone, Class::Plan]),
-    Part("Next", &[Class::Next]),
-    Part("Still failing", &[Class::Failure]),
-    Part("Failed before, runs now", &[Class::Mended]),
-    Part("Changed, besides files", &[Class::Change]),
-    Part("Open questions", &[Class::Gap]),
-    Part("Did not work", &[Class::Failed]),
-    Part("Ruled out", &[Class::Rejection]),
-    Part("Done", &[Class::Done]),
-    Part("Tried", &[Class::Tried]),
-    Part("Found", &[Class::Finding]),
-    Part("Steps of the research", &[Class::Branch, Class::StepLine, Class::LastStep]),
-    Part("Sources", &[Class::Source]),
-    Part("Results of tools", &[Class::Result]),
-    Part("The agent said", &[Class::Answer]),
-];
-
 /// Says of a text how alike it is to what is asked, from 0 to 1 000.
 type Likeness<'a> = &'a dyn Fn(&str) -> usize;
 
@@ -325,31 +278,44 @@ pub fn restore(
     }
     keep_best(&mut known, asked);
     known.without_lines_of_last_steps();
-    let count = |text: &str| tokenizer.count(&serde_json::Value::from(text).to_string());
+    let known = known;
     let state = facts.saved.state().map(|state| state.text.to_string());
-    let state = state.filter(|text| count(text) <= asked.tokens_max / STATE_PART);
-    let present: BTreeSet<Class> = known.items.iter().map(|item| item.class).collect();
-    let head = head(facts, asked);
-    let frame = FRAME_TOKENS
-        + count(&head)
-        + state.as_deref().map_or(0, count)
-        + present.len() * CLASS_TOKENS;
-    let mut budget = asked.tokens_max.saturating_sub(frame);
+    let state = state.filter(|text| tokenizer.count(text) <= asked.tokens_max / STATE_PART);
     let is_left = facts.saved.state().is_some() && state.is_none();
-    let (known, compress, by) = (&known, asked.compress, asked.by);
-    let view = View { known, shares, tokenizer, compress, by, head, judged, saved, is_left };
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        let chosen = select(&known.items, &recipe, budget, &mut view.price());
-        let made = view.given(&chosen, asked, &recipe, state.clone());
-        // A share has what it has: the frame is of none.
-        match made.tokens.checked_sub(asked.tokens_max) {
-            Some(over) if over > 0 && attempts < ATTEMPTS_MAX => {
-                budget = budget.saturating_sub(over + LINE_TOKENS);
-            }
-            _ => return made,
+    let (mut head, mut spent) = (head(facts, asked), 0);
+    match &state {
+        Some(state) if asked.is_text => {
+            let block = quote::fenced(state);
+            let _ = write!(head, "\n\nState of the workspace, as it was saved:\n{block}");
         }
+        state => spent = state.as_deref().map_or(0, |state| tokenizer.count(state)),
+    }
+    let members = Members { known: &known, asked, tokenizer, judged: &judged };
+    let beside = |item: &Item, form: Form| members.cost(item, form);
+    let mut brief = Brief::new(&known, tokenizer, head);
+    brief.is_whole = !asked.compress;
+    brief.beside = if asked.is_text { None } else { Some(&beside) };
+    let Made { chosen, mut left_out, text, tokens } =
+        brief.make(&recipe, asked.tokens_max, spent);
+    if is_left {
+        left_out.push(LeftOut { class: "workspace_state", count: 1, cursor: None });
+    }
+    let spent = |share: &Share| {
+        let own = chosen.chosen.iter().filter(|one| share.has(one.item.class));
+        Spent { name: share.name, percent: share.percent, tokens: own.map(|one| one.cost).sum() }
+    };
+    Restored {
+        preserved: preserved(&brief, &chosen, saved),
+        shares: shares.iter().map(spent).collect(),
+        chosen: chosen.chosen.iter().map(taken).collect(),
+        why: if asked.explain { known.why(&chosen) } else { Vec::new() },
+        context: text,
+        items: members.items(&chosen, &brief),
+        files: members.files(&chosen),
+        state,
+        left_out,
+        tokens,
+        tokens_max: asked.tokens_max,
     }
 }
 
@@ -392,15 +358,13 @@ fn keep_important(known: &mut Known<'_>, threshold: u8) {
 
 /// Sets as the worth of each item how alike it is to what is asked.
 fn compare(known: &mut Known<'_>, found: &Judged, tokenizer: Tokenizer, likeness: Likeness<'_>) {
-    let (head, judged, by) = (String::new(), Judged::new(), By::Vector);
-    let (shares, compress, saved, is_left) = (&[][..], true, 0, false);
-    let view = View { known, shares, tokenizer, compress, by, head, judged, saved, is_left };
+    let brief = Brief::new(known, tokenizer, String::new());
     let worth = |item: &Item| {
         if let (Class::ContextItem, Some((_, alike))) = (item.class, found.get(&item.place)) {
             return *alike;
         }
         pace::steps(COMPARE_STEPS);
-        likeness(&view.text(item.class, item.place, Form::Short))
+        likeness(&brief.line(item.class, item.place, Form::Short))
     };
     let worths: Vec<usize> = known.items.iter().map(worth).collect();
     for (item, worth) in known.items.iter_mut().zip(worths) {
@@ -428,119 +392,39 @@ fn worth_by(item: &Item, by: By) -> usize {
     if by == By::Recency { item.recency } else { item.worth }
 }
 
-/// The facts as they are given.
-struct View<'k, 'f> {
-    known: &'k Known<'f>,
-    shares: &'k [Share],
+/// What is given beside the text: context items and files.
+struct Members<'a, 'f> {
+    known: &'a Known<'f>,
+    asked: &'a Asked,
     tokenizer: Tokenizer,
-    compress: bool,
-    by: By,
-    head: String,
-    judged: Judged,
-    /// Context items that stand, whether they are important enough or not.
-    saved: u64,
-    /// Whether there is a state of the workspace and no room for it.
-    is_left: bool,
+    judged: &'a Judged,
 }
 
-impl View<'_, '_> {
-    fn price(&self) -> impl Price {
-        Tokens { view: self, memo: BTreeMap::new() }
-    }
-
-    /// What a text costs as a part of a JSON string.
-    fn count(&self, text: &str) -> usize {
-        self.tokenizer.count(&serde_json::Value::from(text).to_string())
-    }
-
-    /// The form in which a chosen item is given.
-    fn form(&self, form: Form) -> Form {
-        if self.compress { form } else { Form::Whole }
-    }
-
-    /// The text of an item, with where it is: no line of it looks like a heading or another item.
-    fn text(&self, class: Class, place: usize, form: Form) -> String {
-        let text = self.said(class, place, form);
-        // A context item is a member of its own.
-        if class == Class::ContextItem { text } else { quote::hanging(&text) }
-    }
-
-    fn said(&self, class: Class, place: usize, form: Form) -> String {
-        let (known, form) = (self.known, self.form(form));
-        let at = |position: Option<Position>| position.map(|at| known.place(at));
-        match class {
-            Class::Task | Class::Instruction | Class::OlderInstruction => {
-                let Some(quote) = known.quote(class, place, form) else { return String::new() };
-                let at = at(quote.position).map(|at| format!(" ({at})")).unwrap_or_default();
-                quote.cut.text + &at
-            }
-            Class::Answer => {
-                let Some(quote) = known.quote(class, place, form) else { return String::new() };
-                let at = at(quote.position).map(|at| format!("{at} ")).unwrap_or_default();
-                at + &quote.cut.text
-            }
-            Class::Plan | Class::PlanDone => {
-                let step = known.plan_step(place, form);
-                step.map(|step| format!("[{}] {}", step.state, step.text)).unwrap_or_default()
-            }
-            Class::LastStep => self.step(place, form),
-            Class::Result => self.result(place, form),
-            Class::Context => {
-                let said = self.known.facts.saved.context();
-                said.map(|said| self.squeezed(&said.text, "", form)).unwrap_or_default()
+impl Members<'_, '_> {
+    /// What an item costs as a member of an answer; `None` of one that is in the text.
+    fn cost(&self, item: &Item, form: Form) -> Option<usize> {
+        let member = match item.class {
+            Class::File | Class::Reference => {
+                let file = self.file(item.class, item.place)?;
+                let at = file.position.0;
+                json!({
+                    "path": file.path, "hash": file.hash, "modified_at": file.modified_at,
+                    "change": file.change.map(|_| "changed"), "changed_at": at, "position": at,
+                })
             }
             Class::ContextItem => {
-                let item = self.known.facts.saved.items().get(place);
-                item.map(|item| self.squeezed(&item.content, &item.category, form))
-                    .unwrap_or_default()
+                let brief = Brief::new(self.known, self.tokenizer, String::new());
+                let saved = self.known.facts.saved.items().get(item.place)?;
+                let name = saved.name.as_deref().unwrap_or_else(|| saved.id.as_str());
+                json!({
+                    "id": name, "category": &*saved.category, "form": form.as_str(),
+                    "content": brief.content(item.place, form), "importance": 5, "priority": 5.5,
+                    "similarity": (self.asked.by == By::Vector).then_some(0.5),
+                })
             }
-            _ => known.line(class, place, form),
-        }
-    }
-
-    fn step(&self, place: usize, form: Form) -> String {
-        let Some(step) = self.known.last_step(place, form) else { return String::new() };
-        let mut text = format!("[{}", step.number);
-        if let Some(branch) = &step.branch_id {
-            let _ = write!(text, "@{branch}");
-        }
-        let _ = write!(text, "] {} ({})", step.description, self.known.place(step.position));
-        if let Some(reasoning) = &step.reasoning {
-            let _ = write!(text, " Because: {reasoning}");
-        }
-        if !step.rejected.is_empty() {
-            let _ = write!(text, " Ruled out: {}", step.rejected.join("; "));
-        }
-        text
-    }
-
-    fn result(&self, place: usize, form: Form) -> String {
-        let Some(one) = self.known.result(place, form) else { return String::new() };
-        let place = self.known.place(one.position);
-        let failed = if one.is_error { ", failed" } else { "" };
-        let changed = one.changed_at.map(|at| self.known.place(at));
-        let changed = changed.map(|at| format!(", the file changed later {at}"));
-        let (tool, input, text) = (&one.tool, &one.input, &one.text);
-        format!("{tool} {input} ({place}{failed}{}): {text}", changed.unwrap_or_default())
-    }
-
-    /// A saved text in a form.
-    fn squeezed(&self, text: &str, category: &str, form: Form) -> String {
-        let bytes = if category.is_empty() { ANSWER_BYTES } else { TEXT_BYTES };
-        let squeezed = |text: &str| squeeze::whitespace(text).unwrap_or_else(|| text.to_owned());
-        match form {
-            Form::Whole => text.to_owned(),
-            Form::Squeezed => squeezed(text),
-            // What is shortened further is shortened from what is left.
-            Form::Line | Form::Short | Form::Part(_) | Form::Bare => {
-                let bare = match category {
-                    "code" => squeeze::comments_of(text),
-                    _ => squeeze::fenced_comments(text),
-                };
-                let text = squeezed(bare.as_deref().unwrap_or(text));
-                self.known.formed(&text, form, bytes).text
-            }
-        }
+            _ => return None,
+        };
+        Some(self.tokenizer.count(&member.to_string()))
     }
 
     fn file(&self, class: Class, place: usize) -> Option<GivenFile> {
@@ -565,145 +449,24 @@ impl View<'_, '_> {
         Some(GivenFile { change, position: made.position.max(file.last), ..made })
     }
 
-    fn cost(&self, item: &Item, form: Form) -> usize {
-        match item.class {
-            Class::File | Class::Reference => self.file(item.class, item.place).map_or(0, |file| {
-                let texts = [file.hash.as_ref(), file.modified_at.as_ref()].into_iter().flatten();
-                let texts = texts.map(|one| NAME_TOKENS + self.count(one)).sum::<usize>();
-                FILE_TOKENS + self.count(&file.path) + texts
-            }),
-            Class::ContextItem => {
-                let saved = self.known.facts.saved.items().get(item.place);
-                let named = saved.map_or(0, |one| {
-                    let name = one.name.as_deref().unwrap_or_else(|| one.id.as_str());
-                    self.count(name) + self.count(&one.category)
-                });
-                let similar = if self.by == By::Vector { SIMILARITY_TOKENS } else { 0 };
-                let text = self.text(item.class, item.place, form);
-                ITEM_TOKENS + similar + named + self.count(&text)
-            }
-            class => LINE_TOKENS + self.count(&self.text(class, item.place, form)),
-        }
-    }
-
-    /// The text of what was chosen.
-    fn context(&self, chosen: &Selection, left_out: &[LeftOut]) -> String {
-        let mut text = self.head.clone();
-        for Part(heading, classes) in &PARTS {
-            let of_class = |class: &Class| {
-                let chosen = self.known.in_order(chosen, *class).into_iter();
-                let text = |(place, form): (usize, Form)| self.text(*class, place, form);
-                chosen.map(text).collect::<Vec<String>>()
-            };
-            let lines: Vec<String> = classes.iter().flat_map(of_class).collect();
-            if lines.is_empty() {
-                continue;
-            }
-            text.push('\n');
-            text.push_str(heading);
-            if *heading == "Plan"
-                && let Some(plan) = self.known.plan_view(chosen)
-            {
-                let _ = write!(text, ", {} of {} done", plan.done, plan.total);
-            }
-            if let ([line], [Class::Task | Class::Goal | Class::Summary | Class::Context]) =
-                (lines.as_slice(), classes)
-            {
-                let _ = write!(text, ": {line}");
-                continue;
-            }
-            text.push(':');
-            lines.iter().for_each(|line| {
-                let _ = write!(text, "\n- {line}");
-            });
-        }
-        if !left_out.is_empty() {
-            let parts: Vec<String> =
-                left_out.iter().map(|one| format!("{} {}", one.count, one.class)).collect();
-            let _ = write!(text, "\nNot shown: {}.", parts.join(", "));
-        }
-        text
-    }
-
-    fn given(
-        &self,
-        chosen: &Selection,
-        asked: &Asked,
-        recipe: &Recipe<'_>,
-        state: Option<String>,
-    ) -> Restored {
-        let known = self.known;
-        let classes: Vec<Class> = recipe.rows.iter().map(|row| row.class).collect();
-        let mut left_out = known.left_out(chosen, &classes);
-        if self.is_left {
-            left_out.push(LeftOut { class: "workspace_state", count: 1, cursor: None });
-        }
-        let context = self.context(chosen, &left_out);
-        let items: Vec<GivenItem> = self.items(chosen);
+    /// The chosen files, the one named or changed last first.
+    fn files(&self, chosen: &Selection) -> Vec<GivenFile> {
         let places = chosen.chosen.iter().map(|one| (one.item.class, one.item.place));
         let mut files: Vec<GivenFile> = places
             .filter(|(class, _)| matches!(class, Class::File | Class::Reference))
             .filter_map(|(class, place)| self.file(class, place))
             .collect();
         files.sort_by_key(|file| Reverse(file.position));
-        let of_lists = chosen.chosen.iter().filter(|one| {
-            matches!(one.item.class, Class::File | Class::Reference | Class::ContextItem)
-        });
-        let lists: usize = of_lists.map(|one| self.cost(&one.item, one.form)).sum();
-        let left = left_out.len() * CLASS_TOKENS / 2;
-        let state_tokens = state.as_deref().map_or(0, |text| self.count(text));
-        let tokens = FRAME_TOKENS + self.count(&context) + lists + left + state_tokens;
-        let spent = |share: &Share| {
-            let own = chosen.chosen.iter().filter(|one| share.has(one.item.class));
-            let tokens = own.map(|one| one.cost).sum();
-            Spent { name: share.name, percent: share.percent, tokens }
-        };
-        Restored {
-            preserved: self.preserved(chosen),
-            shares: self.shares.iter().map(spent).collect(),
-            chosen: chosen.chosen.iter().map(taken).collect(),
-            why: if asked.explain { known.why(chosen) } else { Vec::new() },
-            context,
-            items,
-            files,
-            state,
-            left_out,
-            tokens,
-            tokens_max: asked.tokens_max,
-        }
-    }
-
-    /// How much of what the session holds is given.
-    fn preserved(&self, chosen: &Selection) -> Preserved {
-        let held = |class: &Class| match class {
-            Class::ContextItem => self.saved + self.known.forgotten(*class),
-            class => self.known.total(*class),
-        };
-        let held: u64 = HELD.iter().map(held).sum();
-        let given: Vec<&Chosen> =
-            chosen.chosen.iter().filter(|one| HELD.contains(&one.item.class)).collect();
-        let parts: u64 = given.iter().map(|one| self.part(one)).sum();
-        // A session that holds nothing lost nothing.
-        let percent = (parts / 10).checked_div(held).unwrap_or(100);
-        Preserved { held, told: given.len() as u64, percent }
-    }
-
-    /// The part of an item's text that is given, of 1 000. White space is no part of it.
-    fn part(&self, one: &Chosen) -> u64 {
-        let bytes = |form: Form| {
-            let text = self.said(one.item.class, one.item.place, form);
-            text.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() as u64
-        };
-        (1_000 * bytes(one.form)).checked_div(bytes(Form::Whole)).unwrap_or(1_000).min(1_000)
+        files
     }
 
     /// The chosen context items, the ones that matter most first.
-    fn items(&self, chosen: &Selection) -> Vec<GivenItem> {
+    fn items(&self, chosen: &Selection, brief: &Brief<'_, '_>) -> Vec<GivenItem> {
         let facts = self.known.facts;
         let given = chosen.chosen.iter().filter(|one| one.item.class == Class::ContextItem);
         let mut given: Vec<&Chosen> = given.collect();
         given.sort_by_key(|one| {
-            Reverse((is_first(&one.item), worth_by(&one.item, self.by), one.item.place))
+            Reverse((is_first(&one.item), worth_by(&one.item, self.asked.by), one.item.place))
         });
         let given = given.into_iter().filter_map(|one| {
             let saved = facts.saved.items().get(one.item.place)?;
@@ -712,16 +475,40 @@ impl View<'_, '_> {
                 id: saved.id.clone(),
                 name: saved.name.as_deref().map(str::to_owned),
                 category: saved.category.to_string(),
-                content: self.text(Class::ContextItem, one.item.place, one.form),
-                form: self.form(one.form),
+                content: brief.content(one.item.place, one.form),
+                form: brief.form(one.form),
                 importance: importance(saved, one.item.mark),
                 parts,
-                similarity: (self.by == By::Vector).then_some(alike),
-                tokens: self.cost(&one.item, one.form),
+                similarity: (self.asked.by == By::Vector).then_some(alike),
+                tokens: one.cost,
             })
         });
         given.collect()
     }
+}
+
+/// How much of what the session holds is given; `saved` context items stand.
+fn preserved(brief: &Brief<'_, '_>, chosen: &Selection, saved: u64) -> Preserved {
+    let held = |class: &Class| match class {
+        Class::ContextItem => saved + brief.known.forgotten(*class),
+        class => brief.known.total(*class),
+    };
+    let held: u64 = HELD.iter().map(held).sum();
+    let given: Vec<&Chosen> =
+        chosen.chosen.iter().filter(|one| HELD.contains(&one.item.class)).collect();
+    let parts: u64 = given.iter().map(|one| part(brief, one)).sum();
+    // A session that holds nothing lost nothing.
+    let percent = (parts / 10).checked_div(held).unwrap_or(100);
+    Preserved { held, told: given.len() as u64, percent }
+}
+
+/// The part of an item's text that is given, of 1 000. White space is no part of it.
+fn part(brief: &Brief<'_, '_>, one: &Chosen) -> u64 {
+    let bytes = |form: Form| {
+        let text = brief.line(one.item.class, one.item.place, form);
+        text.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() as u64
+    };
+    (1_000 * bytes(one.form)).checked_div(bytes(Form::Whole)).unwrap_or(1_000).min(1_000)
 }
 
 fn taken(one: &Chosen) -> Taken {
@@ -733,44 +520,18 @@ fn taken(one: &Chosen) -> Taken {
     Taken { id, score: one.score as u64, form: one.form }
 }
 
-/// What items cost in an answer in JSON.
-struct Tokens<'v, 'k, 'f> {
-    view: &'v View<'k, 'f>,
-    memo: BTreeMap<(Class, usize, Form), usize>,
-}
-
-impl Price for Tokens<'_, '_, '_> {
-    fn price(&mut self, item: &Item, form: Form) -> usize {
-        let form = self.view.form(form);
-        let key = (item.class, item.place, form);
-        *self.memo.entry(key).or_insert_with(|| self.view.cost(item, form))
-    }
-}
-
 /// The head of what is handed over: which session it is, and how positions are named.
 fn head(facts: &Facts, asked: &Asked) -> String {
-    let (session, workspace) = (&asked.session, one_line(&asked.workspace, WORKSPACE_CHARS_MAX));
-    let events = facts.reached();
-    let earlier: Vec<String> = facts
-        .earlier()
-        .take(EARLIER_MAX)
-        .map(|(number, session)| format!("S{number} is session {session}"))
-        .collect();
-    let earlier = match earlier.is_empty() {
-        true => String::new(),
-        false => format!(" Before it: {}; S1@n is position n of S1.", earlier.join(", ")),
-    };
-    let written = facts.times.map(|(_, last)| format!(", the last one {last}"));
-    let which = format!(
-        "The work of session {session} ({workspace}; {events} events{})",
-        written.unwrap_or_default()
-    );
-    let (how, held) = match asked.continues {
-        true => (
-            "continues here. This is how it stood",
-            "; the user's words hold, the rest is a record",
-        ),
-        false => ("stood like this", ""),
-    };
-    format!("{which} {how}. @n is its position n{held}.{earlier}")
+    let mut head = heading(facts, &asked.session, Some(&asked.workspace));
+    let earlier = facts.earlier().take(EARLIER_MAX);
+    let earlier: Vec<String> =
+        earlier.map(|(number, session)| format!("S{number} is session {session}")).collect();
+    if !earlier.is_empty() {
+        let earlier = earlier.join(", ");
+        let _ = write!(head, "\nBefore it: {earlier}; S1@n is position n of S1.");
+    }
+    if asked.continues {
+        head.push_str("\nThe work continues here; the user's words hold, the rest is a record.");
+    }
+    head
 }

@@ -31,7 +31,7 @@ const PART_BYTES_MAX: u32 = 1 << 20;
 const REPEATS_MAX: u8 = 2;
 
 /// The kind of an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// The user's first request.
     Task,
@@ -130,6 +130,12 @@ impl Class {
     /// Whether a whole item may be shown with less white space and without comments.
     fn has_squeezed(self) -> bool {
         matches!(self, Self::ContextItem | Self::Context)
+    }
+
+    /// Whether as much of it may be shown as there is room for.
+    fn has_parts(self) -> bool {
+        let said = [Self::Task, Self::Instruction, Self::Summary, Self::Answer, Self::Result];
+        self.has_squeezed() || said.contains(&self)
     }
 
     /// Whether its short form is another one than the whole.
@@ -723,7 +729,7 @@ impl Choice<'_> {
 
     /// Gives a chosen text that is cut as many bytes as the purse has room for.
     fn stretch(&mut self, at: usize, purse: &mut Purse) {
-        let is_cut = |one: &Chosen| one.form < Form::Bare && one.item.class.has_squeezed();
+        let is_cut = |one: &Chosen| one.form < Form::Bare && one.item.class.has_parts();
         let Some(one) = self.made.chosen.get(at).copied().filter(is_cut) else { return };
         if purse.left() < LEAST {
             return;

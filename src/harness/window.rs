@@ -44,6 +44,10 @@ const INPUT_BYTES_MAX: usize = 80;
 const BYTES_OF_A_STEP: usize = 256;
 /// Units among which the task is searched.
 const HEAD_UNITS_MAX: usize = 8;
+/// Part of the room that the beginning of the conversation has, with the task: one in so many.
+const HEAD_PART: usize = 5;
+/// Tokens from which on a unit that is too large is shown in part.
+const PART_TOKENS_MIN: usize = 48;
 
 /// What a window is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -308,8 +312,8 @@ struct Chosen {
     whole: bool,
 }
 
-/// The task and the newest units within `room` tokens; with `slack`, up to so many percent of it
-/// are left free for a beginning that moves seldom.
+/// The task, what follows it within a fifth of the room, and the newest units within `room` tokens;
+/// with `slack`, up to so many percent of it are left free for a beginning that moves seldom.
 fn choose(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usize) -> Chosen {
     let costs: Vec<usize> = all.iter().map(|unit| prices.unit(unit)).collect();
     let total: usize = costs.iter().sum();
@@ -326,16 +330,28 @@ fn choose(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usize) ->
     for (unit, cost) in all.into_iter().zip(head_costs) {
         chosen.take(unit, *cost, head_room, prices);
     }
+    let mut begun = 0;
+    for cost in rest_costs {
+        if chosen.tokens + cost > room / HEAD_PART {
+            break;
+        }
+        chosen.tokens += cost;
+        begun += 1;
+    }
+    let mut rest = rest;
+    let after = rest.split_off(begun);
+    chosen.units.extend(rest);
+    let rest = after;
+    let rest_costs = rest_costs.get(begun..).unwrap_or_default();
     let room = room.saturating_sub(chosen.tokens);
     let (start, spent) = newest(&rest, rest_costs, room, slack);
     let mut rest = rest.into_iter().skip(start.saturating_sub(1));
     if start > 0
         && let Some(unit) = rest.next()
     {
-        // A unit that is too large for the rest is shown in part, when the rest is large, or when
-        // nothing else is shown.
+        // A unit that is too large for the rest is shown in part.
         let left = room - spent;
-        if spent == 0 || slack == 0 && left * 4 >= room {
+        if spent == 0 || slack == 0 && left >= PART_TOKENS_MIN {
             let spent_before = chosen.tokens;
             chosen.take(unit, usize::MAX, spent_before + left, prices);
         }

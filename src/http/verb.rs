@@ -63,13 +63,19 @@ async fn handle<V: Serve>(State(server): Shared, request: Request) -> Result<Res
     let call = VerbCall::<V> { service, owner, caller, who: &who, key, params, query, body };
     let refused = |error| Refusal::from(error).of_invalid(V::INVALID_STATUS);
     let answer = V::serve(call).await.map_err(refused)?;
-    let text = serde_json::to_vec(&answer).expect("an answer is JSON and memory takes it");
+    let (text, media) = match V::text(&answer) {
+        Some(text) => (text.as_bytes().to_vec(), "text/markdown; charset=utf-8"),
+        None => {
+            let text = serde_json::to_vec(&answer);
+            (text.expect("an answer is JSON and memory takes it"), "application/json")
+        }
+    };
     let text = match held {
         Some(held) => held.answer(text),
         None => Bytes::from(text),
     };
     let status = StatusCode::from_u16(V::STATUS).expect("a declared status is one");
-    Ok((status, [(CONTENT_TYPE, "application/json")], text).into_response())
+    Ok((status, [(CONTENT_TYPE, media)], text).into_response())
 }
 
 /// The name of a path's first parameter.

@@ -72,6 +72,8 @@ const TEXT_CLIENTS: [&str; 2] = ["claude-code", "codex-mcp-client"];
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 /// The member of an answer that is its text for models.
 const TEXT: &str = "text";
+/// The member that a restored session is told in, which programs read, too.
+const CONTEXT: &str = "context";
 /// Methods with parameters that must be there.
 const SERVED: [&str; 4] = ["initialize", "tools/call", "resources/read", "prompts/get"];
 /// Header of a connection on HTTP, for revisions that have connections.
@@ -168,7 +170,10 @@ impl Handler {
         self.remember(name, via, &value);
         match value.as_object_mut().and_then(|members| members.shift_remove(TEXT)) {
             Some(Value::String(said)) => Ok((said, value)),
-            _ => Ok((text, value)),
+            _ => match value.get(CONTEXT).and_then(Value::as_str) {
+                Some(said) => Ok((format!("{NOTICE}\n\n{said}"), value)),
+                None => Ok((text, value)),
+            },
         }
     }
 

@@ -42,6 +42,8 @@ pub struct Output {
     pub is_error: bool,
     /// The files that it shows, relative to the session's directory when below it.
     pub reads: Box<[Box<str>]>,
+    /// Whether it is of a subagent's call.
+    pub is_aside: bool,
     /// The simple commands that it is of, as runs of them are compared.
     pub(super) commands: Box<[u64]>,
 }
@@ -227,6 +229,7 @@ impl Progress {
             text: clip(&answer.text, RESULT_CHARS_MAX),
             is_error: answer.failed,
             reads: call.reads.clone(),
+            is_aside: call.is_aside,
             commands: call
                 .command
                 .iter()

@@ -67,6 +67,8 @@ pub struct RestoreCall {
     pub algorithm: Option<String>,
     /// Whether only to look: nothing is written.
     pub only_look: bool,
+    /// Whether the text has all that is given, for a reader of nothing else.
+    pub is_text: bool,
     /// Whether to say why each item was chosen.
     pub explain: bool,
     /// A retry with the same key answers the same.
@@ -236,16 +238,11 @@ impl Service {
         };
         let look = move |facts: &Facts| {
             let likeness = likeness(facts, &wanted);
-            let restored = harness::restore(facts, &asked, Tokenizer::Claude, &likeness);
+            let restored = harness::restore(facts, &asked, Tokenizer::O200k, &likeness);
             (restored, facts.reached())
         };
-        match choice.at.filter(|at| *at < info.tail) {
-            Some(at) => {
-                let facts = self.line_facts_at(&info.key, at).await?;
-                self.viewed(&caller.scope.tenant, facts.weight(), move || look(&facts)).await
-            }
-            None => self.view_line(&info.key, look).await,
-        }
+        let at = choice.at.filter(|at| *at < info.tail);
+        self.look_over_line(&info.key, at, look).await
     }
 
     /// The sessions that a session of a workspace continues and those that continue it, the first
@@ -376,7 +373,7 @@ impl Service {
 
     /// The session that continues another: the caller's own, or a new one unless there is one
     /// without work; with what the caller should know of it.
-    async fn successor(
+    pub(super) async fn successor(
         &self,
         caller: &Caller,
         before: &SessionInfo,
@@ -591,6 +588,7 @@ fn asked(workspace: &str, call: &RestoreCall, usual: &RestoreOptions) -> Service
         workspace: workspace.to_owned(),
         explain: call.explain,
         continues: !call.only_look,
+        is_text: call.is_text,
     })
 }
 

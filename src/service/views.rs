@@ -60,8 +60,8 @@ impl Service {
         self.look(&key, at, look).await
     }
 
-    /// The overview of a session; with `tokens_max`, of about so many tokens at most; with
-    /// `explain`, why each item is shown.
+    /// The overview of a session; with `tokens_max`, of so many tokens of its text at most; with
+    /// `explain`, why each item is shown; and as one text, where that is asked for.
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
@@ -71,10 +71,17 @@ impl Service {
         session: &SessionId,
         at: Option<&Point>,
         tokens_max: Option<usize>,
-        explain: bool,
+        (explain, is_text): (bool, bool),
     ) -> ServiceResult<Overview> {
-        let bytes_max = self.view_bytes(tokens_max)?;
-        let look = move |facts: &Facts| harness::explained(facts, false, bytes_max, explain);
+        let (bytes_max, name) = (self.view_bytes(tokens_max)?, session.to_string());
+        let look = move |facts: &Facts| match tokens_max {
+            Some(tokens) => {
+                let tokens = tokens.min(VIEW_TOKENS_MAX);
+                harness::overview_in_tokens(facts, &name, tokens, explain)
+            }
+            None if is_text => harness::overview_in_text(facts, &name, bytes_max, explain),
+            None => harness::explained(facts, false, bytes_max, explain),
+        };
         self.look_at(caller, session, at, look).await
     }
 
@@ -135,7 +142,8 @@ impl Service {
         }
     }
 
-    /// What an agent needs to continue a session.
+    /// What an agent needs to continue a session, of what the sessions before it in its line say,
+    /// too.
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
@@ -148,10 +156,16 @@ impl Service {
         explain: bool,
     ) -> ServiceResult<Continuation> {
         let tokens_max = continuation_budget(tokens_max)?;
+        let name = session.to_string();
         let look = move |facts: &Facts| {
-            harness::continuation(facts, tokens_max, Tokenizer::Claude, explain)
+            harness::continuation(facts, &name, tokens_max, Tokenizer::O200k, explain)
         };
-        self.look_at(caller, session, at, look).await
+        let key = caller.key(session);
+        let at = match at {
+            Some(_) => Some(self.as_of(&key, at).await?),
+            None => None,
+        };
+        self.look_over_line(&key, at, look).await
     }
 
     /// How full the context window is, by what the harness reports.

@@ -197,7 +197,8 @@ impl Service {
         }
     }
 
-    /// The first events, up to the first message of a person that was not withdrawn.
+    /// The first events, up to the first message of a person that was not withdrawn, and those behind
+    /// it, as far as their calls have results.
     async fn head(
         &self,
         key: &SessionKey,
@@ -224,7 +225,18 @@ impl Service {
         }
         let said = events.iter().position(|event| event.kind.as_str() == kinds::USER_MESSAGE);
         let told = |event: &&Event| event.kind.as_str() == kinds::SYSTEM_MESSAGE;
-        let end = said.map_or_else(|| events.iter().take_while(told).count(), |at| at + 1);
+        let mut end = said.map_or_else(|| events.iter().take_while(told).count(), |at| at + 1);
+        let mut open = 0_usize;
+        for (at, event) in events.iter().enumerate().skip(end) {
+            match event.kind.as_str() {
+                kind if kinds::is_call(kind) => open += 1,
+                kind if kinds::is_result(kind) => open = open.saturating_sub(1),
+                _ => {}
+            }
+            if open == 0 && said.is_some() {
+                end = at + 1;
+            }
+        }
         events.truncate(end);
         Ok(events)
     }

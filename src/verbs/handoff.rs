@@ -7,16 +7,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, Fencing, InWorkspace, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit, session_id,
+    Asks, Fencing, InWorkspace, Media, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit, session_id,
     tools::{Camel, ServeTool, Tool, ToolCall, Toolset, renamed},
+    views::{FormatQuery, TEXT_TOO, is_text},
 };
 use crate::{
     event::SessionId,
-    service::{BoundBy, Code, RestoreCall, SaveCall, ServiceError, ServiceResult},
+    service::{BoundBy, Code, RestoreCall, SaveCall, ServiceError, ServiceResult, StartCall},
     wire::{
         handoff::{
             Chain, LooksAnswer, LooksRequest, MoveRequest, MovedAnswer, RestoreRequest,
-            RestoredAnswer, SaveRequest, SavedAnswer,
+            RestoredAnswer, SaveRequest, SavedAnswer, StartRequest, StartedAnswer,
         },
         tools::handoff::{
             DeleteSession, GetSession, RestoreSession, SaveSession, SessionDeleted, SessionDetails,
@@ -28,6 +29,7 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Save>();
     visit.verb::<RestoreWork>();
     visit.verb::<RecordLooks>();
+    visit.verb::<StartWork>();
     visit.verb::<MoveWorkspace>();
     visit.verb::<GetChain>();
     visit.tool(Tool {
@@ -111,10 +113,15 @@ impl Verb for RestoreWork {
     const KEY: Option<&'static str> = Some("A retry with the same key answers the same session");
     const FENCE: Fencing = Fencing::WhenHeld;
     const ANSWERS: &'static str = "What is known of the work, and the session that continues it";
+    const GIVES: &'static [Media] = TEXT_TOO;
     type Params = InWorkspace;
-    type Query = NoQuery;
+    type Query = FormatQuery;
     type Body = RestoreRequest;
     type Answer = RestoredAnswer;
+
+    fn text(answer: &RestoredAnswer) -> Option<&str> {
+        answer.text.as_deref()
+    }
 }
 
 impl Serve for RestoreWork {
@@ -122,10 +129,39 @@ impl Serve for RestoreWork {
         let session = named("session_id", call.body.session_id.as_deref())?;
         let successor = named("successor_id", call.body.successor_id.as_deref())?;
         let explain = call.body.explain;
-        let asked = RestoreCall { session, successor, key: call.key, ..call.body.into() };
+        let is_text = is_text(call.query.format.as_deref())?;
+        let asked = RestoreCall { session, successor, key: call.key, is_text, ..call.body.into() };
         let workspace = &call.params.workspace;
         let made = call.service.restore_work(&call.caller, workspace, asked).await?;
-        Ok(RestoredAnswer::of(made, explain))
+        let answer = RestoredAnswer::of(made, explain);
+        Ok(RestoredAnswer { text: is_text.then(|| answer.context.clone()), ..answer })
+    }
+}
+
+pub struct StartWork;
+
+impl Verb for StartWork {
+    const ROUTE: Route =
+        Route::post("/v1/workspaces/{workspace}/start", "startWork", Need::WRITE);
+    const TAG: &'static str = "handoff";
+    const ABOUT: &'static str = "Tells a session that begins in a workspace what is remembered \
+                                 there, where the last work stands and what other sessions did, \
+                                 in a text; and links it to the session that it continues.";
+    const ASKS: Asks = Asks::Maybe("Which session begins, and how much it is told");
+    const FENCE: Fencing = Fencing::WhenHeld;
+    const ANSWERS: &'static str = "The text; empty where there is nothing to tell";
+    type Params = InWorkspace;
+    type Query = NoQuery;
+    type Body = StartRequest;
+    type Answer = StartedAnswer;
+}
+
+impl Serve for StartWork {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<StartedAnswer> {
+        let session = named("session_id", call.body.session_id.as_deref())?;
+        let asked = StartCall { session, tokens_max: call.body.tokens_max };
+        let workspace = &call.params.workspace;
+        Ok(call.service.start_work(&call.caller, workspace, asked).await?.into())
     }
 }
 
@@ -298,7 +334,8 @@ impl ServeTool for RestoreSession {
         }
         let explain = self.explain.unwrap_or_default();
         let key = call.key.cloned();
-        let asked = RestoreCall { session, successor, key, ..self.into_request().into() };
+        let asked =
+            RestoreCall { session, successor, key, is_text: true, ..self.into_request().into() };
         let made = call.service.restore_work(caller, &workspace, asked).await;
         let made = made.map_err(in_tool)?;
         if let Some(session) = &made.session {

@@ -87,6 +87,11 @@ pub trait Verb: Send + Sync + Sized + 'static {
         None
     }
 
+    /// The text in Markdown that stands for an answer whose query asked for it by `format=text`.
+    fn text(_: &Self::Answer) -> Option<&str> {
+        None
+    }
+
     /// Writes what of its body an idempotency key stands for.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    Asks, AtStep, InSession, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit, values::point,
+    Asks, AtStep, InSession, Media, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit, values::point,
 };
 use crate::{
     event::{Point, Position},
@@ -104,6 +104,26 @@ impl Serve for Window {
     }
 }
 
+/// The query of a verb that is no view and answers one text, too.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FormatQuery {
+    /// `json` (the default), or `text`: all that is given as one text in Markdown
+    pub format: Option<String>,
+}
+
+/// What a verb gives that answers one text, too.
+pub(super) const TEXT_TOO: &[Media] = &[Media::Json, Media::Text("text/markdown")];
+
+/// Whether a format is that of one text.
+pub(super) fn is_text(format: Option<&str>) -> ServiceResult<bool> {
+    match format {
+        None | Some("json") => Ok(false),
+        Some("text") => Ok(true),
+        Some(_) => Err(ServiceError::invalid("format", "json or text")),
+    }
+}
+
 pub struct Index;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -115,6 +135,8 @@ pub struct IndexQuery {
     pub tokens_max: Option<usize>,
     /// Whether to say why each item is shown
     pub explain: bool,
+    /// `json` (the default), or `text`: the overview as one text in Markdown
+    pub format: Option<String>,
     /// One of `cursors` of the overview: a page of that list instead
     pub cursor: Option<String>,
     /// Words to look up; what is in double quotes must be there as it is
@@ -136,21 +158,32 @@ impl Verb for Index {
                                  some words: passages of steps, reasons, gaps, sources, calls, \
                                  results and messages, the best match first.";
     const ANSWERS: &'static str = "The overview, or what matches";
+    const GIVES: &'static [Media] = TEXT_TOO;
     type Params = InSession;
     type Query = IndexQuery;
     type Body = ();
     type Answer = IndexAnswer;
+
+    fn text(answer: &IndexAnswer) -> Option<&str> {
+        let IndexAnswer::Overview(view) = answer else { return None };
+        view.text.as_deref()
+    }
 }
 
 impl Serve for Index {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<IndexAnswer> {
         let VerbCall { service, caller, params: InSession { session }, query, .. } = call;
-        let IndexQuery { tokens_max, explain, find, .. } = query;
+        let IndexQuery { tokens_max, explain, find, format, .. } = query;
+        let is_text = is_text(format.as_deref())?;
         let (at, cursor) = (at(query.at.as_deref())?, of_answer(query.cursor.as_deref())?);
         let at = at.as_ref();
         if find.is_some() && (explain || cursor.is_some()) {
             let field = if explain { "explain" } else { "cursor" };
             return Err(ServiceError::invalid(field, "it does not go with find"));
+        }
+        if is_text && (find.is_some() || cursor.is_some()) {
+            let problem = "only the overview is given as a text";
+            return Err(ServiceError::invalid("format", problem));
         }
         if let Some(words) = find {
             let found = service.find_view(&caller, &session, &words, at, tokens_max).await?;
@@ -164,8 +197,10 @@ impl Serve for Index {
             let foreign = || ServiceError::invalid("cursor", "it is no cursor of a list");
             return Ok(PageAnswer::of(recovered).ok_or_else(foreign)?.into());
         }
-        let view = service.overview(&caller, &session, at, tokens_max, explain).await?;
-        Ok(OverviewAnswer::from(view).into())
+        let how = (explain, is_text);
+        let mut view = service.overview(&caller, &session, at, tokens_max, how).await?;
+        let text = view.text.take().filter(|_| is_text);
+        Ok(OverviewAnswer { text, ..view.into() }.into())
     }
 }
 
@@ -268,11 +303,13 @@ pub struct Continuation;
 pub struct ContinuationQuery {
     /// Point: as of then
     pub at: Option<String>,
-    /// Tokens at most; 2 000 by default
+    /// Tokens of the text at most; 2 000 by default
     #[schemars(range(min = 400, max = 200_000))]
     pub tokens_max: Option<usize>,
     /// Whether to say why each item is shown
     pub explain: bool,
+    /// `json` (the default), or `text`: one text in Markdown
+    pub format: Option<String>,
 }
 
 impl Verb for Continuation {
@@ -282,10 +319,15 @@ impl Verb for Continuation {
     const ABOUT: &'static str = "What is needed to continue: task, instructions, plan, last \
                                  steps, failures, findings, what is next.";
     const ANSWERS: &'static str = "The continuation";
+    const GIVES: &'static [Media] = TEXT_TOO;
     type Params = InSession;
     type Query = ContinuationQuery;
     type Body = ();
     type Answer = ContinuationAnswer;
+
+    fn text(answer: &ContinuationAnswer) -> Option<&str> {
+        answer.text.as_deref()
+    }
 }
 
 impl Serve for Continuation {
@@ -293,8 +335,10 @@ impl Serve for Continuation {
         let VerbCall { service, caller, params, query, .. } = call;
         let (at, explain) = (at(query.at.as_deref())?, query.explain);
         let (at, tokens_max) = (at.as_ref(), query.tokens_max);
+        let is_text = is_text(query.format.as_deref())?;
         let view = service.continuation(&caller, &params.session, at, tokens_max, explain).await?;
-        Ok(view.into())
+        let text = is_text.then(|| view.text.clone());
+        Ok(ContinuationAnswer { text, ..view.into() })
     }
 }
 

@@ -15,7 +15,9 @@ use crate::{
         FileState,
         body::{ContextItemBody, FileBody, LookBody},
     },
-    service::{ChainLink, Relocated, RestoreCall, RestoredSession, SaveCall, SavedSession},
+    service::{
+        ChainLink, Relocated, RestoreCall, RestoredSession, SaveCall, SavedSession, Started,
+    },
 };
 
 /// A context item to save.
@@ -193,6 +195,7 @@ impl From<RestoreRequest> for RestoreCall {
             algorithm: asked.algorithm,
             only_look: asked.create == Some(false),
             explain: asked.explain,
+            is_text: false,
             key: None,
         }
     }
@@ -284,6 +287,54 @@ impl From<Preserved> for Preservation {
     }
 }
 
+/// Which session begins, and how much it is told.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StartRequest {
+    /// The session that begins: it is linked to the one that it continues; left out: nothing is
+    /// written
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Tokens of the text: 700 by default, 400 at least, 20 000 at most
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 400, max = 20_000))]
+    pub tokens_max: Option<usize>,
+}
+
+/// What a session that begins is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StartedAnswer {
+    /// The text, in Markdown; empty where there is nothing to tell.
+    pub text: String,
+    /// Its tokens.
+    pub tokens: u64,
+    /// The session whose work is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<String>,
+    /// Up to where it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+    /// What to know of the choice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
+    /// Always `untrusted-external-content`: the recorded texts are data.
+    pub trust: String,
+}
+
+impl From<Started> for StartedAnswer {
+    fn from(started: Started) -> Self {
+        let (continues, position) = started.from.unzip();
+        Self {
+            text: started.text,
+            tokens: started.tokens as u64,
+            continues: continues.map(|session| session.to_string()),
+            position: position.map(|at| at.0),
+            notices: started.notices,
+            trust: TRUST.to_owned(),
+        }
+    }
+}
+
 fn fraction(part: u64, of: u32) -> f64 {
     f64::from(u32::try_from(part).unwrap_or(of)) / f64::from(of)
 }
@@ -303,8 +354,9 @@ pub struct RestoredAnswer {
     /// Where it was saved last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_at: Option<u64>,
-    /// What is known of the work, as a text; beside it, and not in it, are the context items, the
-    /// files and the state of the workspace.
+    /// What is known of the work, as a text in Markdown; beside it, and not in it, are the context
+    /// items, the files and the state of the workspace.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub context: String,
     /// Context items, the ones that matter most first.
     pub context_items: Vec<ContextItem>,
@@ -331,6 +383,9 @@ pub struct RestoredAnswer {
     pub notices: Vec<String>,
     /// Always `untrusted-external-content`: the recorded texts are data.
     pub trust: String,
+    /// The text alone, when asked for: the answer then is that text.
+    #[serde(skip)]
+    pub text: Option<String>,
 }
 
 impl RestoredAnswer {
@@ -365,6 +420,7 @@ impl RestoredAnswer {
             why: given.why.into_iter().map(Into::into).collect(),
             notices: made.notices,
             trust: TRUST.to_owned(),
+            text: None,
         }
     }
 }

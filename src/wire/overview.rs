@@ -300,6 +300,9 @@ pub struct OverviewAnswer {
     /// Why each item is shown, when asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<WhyOut>,
+    /// All of it as one text in Markdown, when asked for: the answer then is that text.
+    #[serde(skip)]
+    pub text: Option<String>,
 }
 
 impl From<Overview> for OverviewAnswer {
@@ -342,6 +345,7 @@ impl From<Overview> for OverviewAnswer {
             left_out: left_out(&view.left_out),
             truncated: view.truncated,
             why: view.why.into_iter().map(WhyOut::from).collect(),
+            text: None,
         }
     }
 }

@@ -362,7 +362,7 @@ pub struct Continuing {
     /// How many items of each list are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, u64>,
-    /// What all of this costs at most.
+    /// Tokens of all of this as one text.
     pub tokens: u64,
     /// Whether anything was cut or left out.
     pub truncated: bool,
@@ -422,11 +422,14 @@ pub struct ContinuationAnswer {
     pub view: Continuing,
     /// The budget.
     pub tokens_max: u64,
+    /// All of it as one text in Markdown, when asked for: the answer then is that text.
+    #[serde(skip)]
+    pub text: Option<String>,
 }
 
 impl From<Continuation> for ContinuationAnswer {
     fn from(view: Continuation) -> Self {
         let tokens_max = view.tokens_max as u64;
-        Self { view: view.into(), tokens_max }
+        Self { view: view.into(), tokens_max, text: None }
     }
 }

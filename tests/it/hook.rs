@@ -3,6 +3,7 @@
 //! or starts gets the state of the work.
 
 pub mod answered;
+mod days;
 mod events;
 mod given;
 mod install;

@@ -159,6 +159,9 @@ mod access;
 // Folds of real work.
 #[cfg(feature = "cli")]
 mod facts;
+// The one text that says where a session stands.
+#[cfg(feature = "cli")]
+mod brief;
 // Views of a session within a budget.
 #[cfg(feature = "cli")]
 mod views;

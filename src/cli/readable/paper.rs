@@ -65,6 +65,20 @@ impl Paper {
         self.say(Tone::Plain, "  - ", text);
     }
 
+    /// A text in Markdown as a server gives it: its headings strong, all else as it stands.
+    pub(in crate::cli) fn brief(&mut self, text: &str) {
+        for line in text.trim_end().lines() {
+            let is_heading = line.starts_with("# ") || line.ends_with(':') && !line.starts_with(' ');
+            let tone = if is_heading { Tone::Strong } else { Tone::Plain };
+            let indent = line.len() - line.trim_start_matches([' ', '-']).len();
+            let (lead, text) = line.split_at(indent);
+            match text {
+                "" => self.lines.push((tone, String::new())),
+                text => self.say(tone, lead, text),
+            }
+        }
+    }
+
     /// A command to be copied: on one line, however long it is.
     pub(in crate::cli) fn command(&mut self, lead: &str, text: &str) {
         self.lines.push((Tone::Faint, format!("{lead}{}", printable(text))));

@@ -87,6 +87,8 @@ pub(crate) struct ContinueAnswer {
     checkpoint: Option<String>,
     trust: &'static str,
     notice: &'static str,
+    /// All of it as one text in Markdown.
+    text: String,
 }
 
 impl ContinueAnswer {
@@ -98,6 +100,7 @@ impl ContinueAnswer {
             continues: continued.continues.map(|session| session.to_string()),
             tokens_max: continued.continuation.tokens_max as u64,
             checkpoint: continued.checkpoint,
+            text: format!("{NOTICE}\n\n{}", continued.continuation.text),
             view: continued.continuation.into(),
             paged_out: range.map(|range| PagedOut { from: range.from.0, to: range.to.0 }),
             trust: TRUST,

@@ -1,0 +1,96 @@
+//! A person's words, shortened: the beginning, the end, and every sentence between them that binds
+//! whoever does the work. It must not judge what is asked.
+
+use super::budget::Cut;
+use crate::projection::{
+    sentences::end_of_sentence,
+    text::{ELLIPSIS, shortened},
+};
+
+/// Bytes in which the end of a sentence is looked for, and of a sentence that can bind: a longer
+/// one is no sentence, but code or a log.
+const SENTENCE_BYTES: usize = 600;
+/// Words of a sentence that binds.
+const BINDING: [&str; 11] = [
+    "must", "mustn't", "never", "only", "exactly", "always", "not", "don't", "dont", "cannot",
+    "can't",
+];
+
+/// Whether a sentence says what must be or must not be done.
+#[must_use]
+fn binds(sentence: &str) -> bool {
+    let words = sentence.split(|c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '\u{2019}'));
+    let is_binding = |word: &str| {
+        let word = word.to_lowercase().replace('\u{2019}', "'");
+        BINDING.contains(&word.as_str())
+    };
+    sentence.len() <= SENTENCE_BYTES && words.filter(|word| word.len() <= 12).any(is_binding)
+}
+
+/// The words within about `bytes_max` bytes, and beyond these the sentences that bind within
+/// `bound_max` bytes.
+#[must_use]
+pub(super) fn within(text: &str, bytes_max: usize, bound_max: usize) -> Cut {
+    if text.len() <= bytes_max {
+        return Cut { text: text.to_owned(), truncated: false };
+    }
+    let mut sentences = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (sentence, after) = rest.split_at(end_of_sentence(rest, SENTENCE_BYTES));
+        sentences.push(sentence);
+        rest = after;
+    }
+    let mut kept = vec![false; sentences.len()];
+    let mut keep = |order: &mut dyn Iterator<Item = usize>, room: usize| {
+        let mut left = room;
+        for at in order {
+            let bytes = sentences.get(at).map_or(0, |sentence| sentence.len());
+            let Some(rest) = left.checked_sub(bytes) else { break };
+            left = rest;
+            if let Some(place) = kept.get_mut(at) {
+                *place = true;
+            }
+        }
+    };
+    keep(&mut (0..sentences.len()), bytes_max - bytes_max / 3);
+    keep(&mut (0..sentences.len()).rev(), bytes_max / 3);
+    let binding = sentences.iter().enumerate().filter(|(_, sentence)| binds(sentence));
+    let binding: Vec<usize> = binding.map(|(at, _)| at).collect();
+    keep(&mut binding.into_iter(), bound_max);
+    let (mut made, mut is_gap) = (String::new(), false);
+    for (at, (sentence, kept)) in sentences.iter().zip(&kept).enumerate() {
+        if *kept {
+            made.push_str(sentence);
+        } else if at == 0 {
+            // The beginning says what it is about, however long its sentence is.
+            let end = sentence.floor_char_boundary((bytes_max * 2 / 3).min(sentence.len()));
+            made.push_str(shortened(sentence, end).trim_end_matches(ELLIPSIS));
+            made.push_str("… ");
+        } else if !is_gap && !made.ends_with("… ") {
+            made.truncate(made.trim_end().len());
+            made.push_str(" … ");
+        }
+        is_gap = !kept;
+    }
+    Cut { text: made.trim_end().to_owned(), truncated: true }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_that_binds_is_whole_however_short_the_rest_is() {
+        let long = "It says a lot about the weather. ".repeat(20);
+        let text = format!("Build it. {long}Never touch core.rs! {long}Do NOT commit. {long}Thanks.");
+        let cut = within(&text, 120, 400);
+        for part in ["Build it.", "Never touch core.rs!", "Do NOT commit.", "Thanks."] {
+            assert!(cut.text.contains(part), "{part}: {}", cut.text);
+        }
+        assert!(cut.truncated && cut.text.len() < 300, "{}", cut.text);
+        assert_eq!(within("short", 120, 0), Cut { text: "short".to_owned(), truncated: false });
+        let one = "word ".repeat(200);
+        assert!(within(&one, 100, 0).text.len() < 110);
+    }
+}

@@ -1,0 +1,424 @@
+//! The brief: the chosen items of a session as one text in Markdown, for a model or a person that
+//! has nothing else. Every interface gives this text. An item costs the tokens of its line here, so
+//! that a budget is spent on what is read. No recorded text makes a heading, a section or an item
+//! of it, or ends a block of code. It must not choose: recipes and `select` do.
+
+use std::{cell::RefCell, collections::HashMap, fmt::Write as _};
+
+use super::{
+    called::called,
+    gather::{ANSWER_BYTES, Known, TEXT_BYTES},
+    quote,
+    render::LeftOut,
+    select::{Class, Form, Item, Price, Recipe, Selection, select},
+    squeeze,
+    tokens::{Counter, Tokenizer},
+};
+use crate::projection::{Effect, Facts, FileFact, FileState, Said, text::one_line};
+
+/// Attempts to come close to the budget, and the share of it that is close, in percent.
+const ATTEMPTS_MAX: usize = 6;
+const CLOSE_PERCENT: usize = 97;
+/// Characters of the name of a workspace.
+const WORKSPACE_CHARS_MAX: usize = 120;
+/// Characters of a time that are shown: to the minute.
+const TIME_CHARS: usize = 16;
+
+/// A part of the text: classes under a heading.
+struct Part {
+    heading: &'static str,
+    classes: &'static [Class],
+    /// Whether it is a list, or one text behind the heading.
+    is_list: bool,
+}
+
+const fn list(heading: &'static str, classes: &'static [Class]) -> Part {
+    Part { heading, classes, is_list: true }
+}
+
+const fn one(heading: &'static str, classes: &'static [Class]) -> Part {
+    Part { heading, classes, is_list: false }
+}
+
+/// The parts of the text, in the order of reading.
+const PARTS: [Part; 21] = [
+    one("Task", &[Class::Task]),
+    one("Goal", &[Class::Goal]),
+    list(
+        "Your user also said (oldest first; these hold)",
+        &[Class::OlderInstruction, Class::Instruction],
+    ),
+    one("Where the work stood, in the words of that session", &[Class::Summary]),
+    one("The conversation, as that session saved it", &[Class::Context]),
+    list("Plan", &[Class::Plan, Class::PlanDone]),
+    list("Next", &[Class::Next]),
+    list("Still failing", &[Class::Failure]),
+    list("Failed before, runs now", &[Class::Mended]),
+    list("Changed", &[Class::File, Class::Change]),
+    list("Saved", &[Class::ContextItem]),
+    list("Files that were named", &[Class::Reference]),
+    list("Open questions", &[Class::Gap]),
+    list("Did not work", &[Class::Failed]),
+    list("Ruled out", &[Class::Rejection]),
+    list("Done", &[Class::Done]),
+    list("Tried", &[Class::Tried]),
+    list("Known", &[Class::Finding]),
+    list("Steps of the research", &[Class::Branch, Class::StepLine, Class::LastStep]),
+    list("Sources", &[Class::Source]),
+    list("Last, oldest first", &[Class::Answer, Class::Result]),
+];
+
+/// The facts of a session as they are written.
+pub(super) struct Brief<'k, 'f> {
+    pub(super) known: &'k Known<'f>,
+    pub(super) tokenizer: Tokenizer,
+    /// The first lines.
+    pub(super) head: String,
+    /// Whether texts are given whole or not at all.
+    pub(super) is_whole: bool,
+    /// What a class costs that is given beside the text and is no part of it.
+    pub(super) beside: Option<&'k dyn Fn(&Item, Form) -> Option<usize>>,
+    memo: RefCell<HashMap<(Class, usize, Form), usize>>,
+}
+
+/// A text within its budget.
+pub(super) struct Made {
+    pub(super) chosen: Selection,
+    pub(super) left_out: Vec<LeftOut>,
+    pub(super) text: String,
+    /// Of the text and what is given beside it.
+    pub(super) tokens: usize,
+}
+
+impl<'k, 'f> Brief<'k, 'f> {
+    pub(super) fn new(known: &'k Known<'f>, tokenizer: Tokenizer, head: String) -> Self {
+        let memo = RefCell::default();
+        Self { known, tokenizer, head, is_whole: false, beside: None, memo }
+    }
+
+    /// Chooses items by a recipe and writes them, within a budget of tokens, of which so many are
+    /// spent already. A budget that leaves something out is spent.
+    pub(super) fn make(&self, recipe: &Recipe<'_>, tokens_max: usize, spent: usize) -> Made {
+        let classes: Vec<Class> = recipe.rows.iter().map(|row| row.class).collect();
+        let items = &self.known.items;
+        let is_there =
+            |part: &&Part| items.iter().any(|item| part.classes.contains(&item.class));
+        let headings = PARTS.iter().filter(is_there).map(|part| 3 + self.count(part.heading));
+        let frame = spent + self.count(&self.head) + headings.sum::<usize>();
+        let mut budget = tokens_max.saturating_sub(frame);
+        let mut best: Option<Made> = None;
+        for attempt in 1.. {
+            let mut price = self;
+            let chosen = select(items, recipe, budget, &mut price);
+            let left_out = self.known.left_out(&chosen, &classes);
+            let text = self.text(&chosen, &left_out);
+            let of_members = chosen.chosen.iter().filter_map(|one| self.member(&one.item, one.form));
+            let tokens = spent + self.count(&text) + of_members.sum::<usize>();
+            let is_all = left_out.is_empty() && !chosen.is_cut;
+            let made = Made { chosen, left_out, text, tokens };
+            if tokens > tokens_max {
+                let over = tokens - tokens_max;
+                let is_last = budget == 0 || best.is_none() && attempt > 2 * ATTEMPTS_MAX;
+                budget = budget.saturating_sub(if attempt > 2 { over + budget / 8 } else { over });
+                match best {
+                    Some(best) if attempt >= ATTEMPTS_MAX => return best,
+                    None if is_last => return made,
+                    _ => continue,
+                }
+            }
+            let is_close = is_all || tokens * 100 >= tokens_max * CLOSE_PERCENT;
+            let is_better = best.as_ref().is_none_or(|best| best.tokens < tokens);
+            if is_close || attempt >= ATTEMPTS_MAX || !is_better {
+                return if is_better { made } else { best.unwrap_or(made) };
+            }
+            budget += tokens_max - tokens;
+            best = Some(made);
+        }
+        unreachable!("an attempt is the last")
+    }
+
+    fn count(&self, text: &str) -> usize {
+        self.tokenizer.count(text)
+    }
+
+    /// What an item costs as a member beside the text, if it is one.
+    fn member(&self, item: &Item, form: Form) -> Option<usize> {
+        self.beside.and_then(|beside| beside(item, self.form(form)))
+    }
+
+    /// The form in which a chosen item is written.
+    pub(super) fn form(&self, form: Form) -> Form {
+        if self.is_whole { Form::Whole } else { form }
+    }
+
+    fn cost(&self, item: &Item, form: Form) -> usize {
+        let form = self.form(form);
+        let key = (item.class, item.place, form);
+        if let Some(known) = self.memo.borrow().get(&key) {
+            return *known;
+        }
+        let cost = self.member(item, form).unwrap_or_else(|| {
+            // The mark of the item and the end of its line.
+            2 + self.count(&self.line(item.class, item.place, form))
+        });
+        self.memo.borrow_mut().insert(key, cost);
+        cost
+    }
+
+    /// The line of an item, without its mark; its further lines are indented.
+    pub(super) fn line(&self, class: Class, place: usize, form: Form) -> String {
+        let (known, form) = (self.known, self.form(form));
+        let (facts, research) = (known.facts, &known.facts.research);
+        let said = match class {
+            Class::Task
+            | Class::Goal
+            | Class::Summary
+            | Class::Instruction
+            | Class::OlderInstruction => self.words(class, place, form),
+            Class::Answer => {
+                let quote = known.quote(class, place, form);
+                quote.map(|quote| format!("agent: {}", quote.cut.text)).unwrap_or_default()
+            }
+            Class::Plan | Class::PlanDone => return self.step_of_plan(place, form),
+            Class::LastStep => self.step(place, form),
+            Class::Result => return self.result(place, form),
+            Class::Context => {
+                let said = facts.saved.context();
+                said.map(|said| self.squeezed(&said.text, "", form)).unwrap_or_default()
+            }
+            Class::ContextItem => {
+                let item = facts.saved.items().get(place);
+                let content = item.map(|one| self.squeezed(&one.content, &one.category, form));
+                let name = item.and_then(|one| one.name.as_deref());
+                let name = name.map(|name| format!("{}: ", one_line(name, 80))).unwrap_or_default();
+                name + &content.unwrap_or_default()
+            }
+            Class::Reference => {
+                let file = facts.saved.files().get(place);
+                file.map(|file| file.path.to_string()).unwrap_or_default()
+            }
+            Class::File => facts.work.files().nth(place).map(file).unwrap_or_default(),
+            Class::Change => {
+                let change = facts.work.effects().nth(place);
+                change.map(|change| self.change(change, form)).unwrap_or_default()
+            }
+            Class::Failure => {
+                let failing = facts.work.failing().nth(place);
+                let line = failing.map(|one| {
+                    let line = known.formed(&one.line, form, TEXT_BYTES).text;
+                    let error = known.formed(&one.error, form, TEXT_BYTES).text;
+                    let error = if error.is_empty() { "failed".to_owned() } else { error };
+                    let times = match one.failures {
+                        0 | 1 => String::new(),
+                        times => format!(" ({times} times)"),
+                    };
+                    format!("$ {line} -> {error}{times}")
+                });
+                line.unwrap_or_default()
+            }
+            Class::Finding => match facts.findings.found().get(place) {
+                Some(one) if matches!(one.said, Said::At(_)) => one.text.to_string(),
+                _ => known.line(class, place, form),
+            },
+            Class::Branch => research.branches().get(place).map_or_else(String::new, |branch| {
+                let from = branch.from.map(|from| format!(" from step {from}"));
+                let from = from.unwrap_or_default();
+                format!("branch {}{from}, last step {}", branch.id, branch.last)
+            }),
+            _ => known.line(class, place, form),
+        };
+        quote::item(&said)
+    }
+
+    /// A person's or the caller's words; where they are cut, with their position.
+    fn words(&self, class: Class, place: usize, form: Form) -> String {
+        let Some(quote) = self.known.quote(class, place, form) else { return String::new() };
+        let times = match self.known.times(class, place) {
+            0 | 1 => String::new(),
+            times => format!(" ({times} times)"),
+        };
+        let at = quote.position.filter(|_| quote.cut.truncated);
+        let at = at.map(|at| format!(" ({})", self.known.place(at))).unwrap_or_default();
+        let count = self.known.facts.progress.instructions().whole().count();
+        let is_current = class == Class::Instruction && place + 1 == count;
+        let current = if is_current { " <- the current request" } else { "" };
+        format!("{}{times}{at}{current}", quote.cut.text)
+    }
+
+    fn step_of_plan(&self, place: usize, form: Form) -> String {
+        let Some(step) = self.known.plan_step(place, form) else { return String::new() };
+        let mark = if step.is_done() { "[x]" } else { "[ ]" };
+        let state = match step.state.as_str() {
+            "" | "pending" | "open" | "todo" => String::new(),
+            _ if step.is_done() => String::new(),
+            state => format!(" ({})", one_line(state, 40).replace('_', " ")),
+        };
+        format!("{mark} {}{state}", quote::item(&step.text))
+    }
+
+    fn step(&self, place: usize, form: Form) -> String {
+        let Some(step) = self.known.last_step(place, form) else { return String::new() };
+        let mut text = format!("[{}", step.number);
+        if let Some(branch) = &step.branch_id {
+            let _ = write!(text, "@{branch}");
+        }
+        let _ = write!(text, "] {}", step.description);
+        if let Some(reasoning) = &step.reasoning {
+            let _ = write!(text, " Because: {reasoning}");
+        }
+        if !step.rejected.is_empty() {
+            let _ = write!(text, " Ruled out: {}", step.rejected.join("; "));
+        }
+        text
+    }
+
+    /// A call and its outcome; more than a line of it is a block of code.
+    fn result(&self, place: usize, form: Form) -> String {
+        let Some(one) = self.known.result(place, form) else { return String::new() };
+        let failed = if one.is_error { " failed:" } else { "" };
+        let changed = one.changed_at.map_or("", |_| " (the file changed since)");
+        let call = quote::item(&one_line(&called(&one.tool, &one.input), usize::MAX));
+        let text = one.text.trim_end();
+        if text.contains('\n') {
+            let block = quote::fenced(text).replace('\n', "\n  ");
+            return format!("{call} ->{failed}{changed}\n  {block}");
+        }
+        format!("{call} ->{failed} {}{changed}", quote::item(text.trim()))
+    }
+
+    fn change(&self, one: &Effect, form: Form) -> String {
+        let result = match form {
+            Form::Line => one_line(&one.result, 120),
+            _ => one.result.to_string(),
+        };
+        let outcome = match (one.failed, result.is_empty()) {
+            (false, true) => String::new(),
+            (true, true) => " -> failed".to_owned(),
+            (true, false) => format!(" -> failed: {result}"),
+            (false, false) => format!(" -> {result}"),
+        };
+        format!("{}{outcome}", called(&one.tool, &one.input))
+    }
+
+    /// A saved text in a form.
+    fn squeezed(&self, text: &str, category: &str, form: Form) -> String {
+        let bytes = if category.is_empty() { ANSWER_BYTES } else { TEXT_BYTES };
+        let squeezed = |text: &str| squeeze::whitespace(text).unwrap_or_else(|| text.to_owned());
+        match form {
+            Form::Whole => text.to_owned(),
+            Form::Squeezed => squeezed(text),
+            // What is shortened further is shortened from what is left.
+            Form::Line | Form::Short | Form::Part(_) | Form::Bare => {
+                let bare = match category {
+                    "code" => squeeze::comments_of(text),
+                    _ => squeeze::fenced_comments(text),
+                };
+                let text = squeezed(bare.as_deref().unwrap_or(text));
+                self.known.formed(&text, form, bytes).text
+            }
+        }
+    }
+
+    /// The content of a context item, in a form, as a member beside the text.
+    pub(super) fn content(&self, place: usize, form: Form) -> String {
+        let item = self.known.facts.saved.items().get(place);
+        let text = item.map(|one| self.squeezed(&one.content, &one.category, self.form(form)));
+        text.unwrap_or_default()
+    }
+
+    /// The text of what was chosen.
+    pub(super) fn text(&self, chosen: &Selection, left_out: &[LeftOut]) -> String {
+        let mut text = self.head.clone();
+        for part in &PARTS {
+            let mut lines = self.lines(part, chosen);
+            let Some(first) = lines.first() else { continue };
+            if !part.is_list {
+                let _ = write!(text, "\n\n**{}.** {first}", part.heading);
+                continue;
+            }
+            let plan = part.classes.contains(&Class::Plan);
+            let plan = plan.then(|| self.known.plan_view(chosen)).flatten();
+            match plan {
+                Some(plan) => {
+                    let _ = write!(text, "\n\nPlan, {} of {} done:", plan.done, plan.total);
+                }
+                None => {
+                    let _ = write!(text, "\n\n{}:", part.heading);
+                }
+            }
+            for line in lines.drain(..) {
+                let _ = write!(text, "\n- {line}");
+            }
+        }
+        if !left_out.is_empty() {
+            let parts: Vec<String> =
+                left_out.iter().map(|one| format!("{} {}", one.count, one.class)).collect();
+            let _ = write!(text, "\n\nNot shown: {}.", parts.join(", "));
+        }
+        text.push('\n');
+        text
+    }
+
+    /// The lines of a part, in the order of reading.
+    fn lines(&self, part: &Part, chosen: &Selection) -> Vec<String> {
+        let in_text = |class: Class, place: usize| {
+            let is_it = |item: &&Item| (item.class, item.place) == (class, place);
+            let item = self.known.items.iter().find(is_it);
+            item.is_none_or(|item| self.member(item, Form::Line).is_none())
+        };
+        let mut all: Vec<(Class, usize, Form)> = Vec::new();
+        for class in part.classes {
+            let of_class = self.known.in_order(chosen, *class).into_iter();
+            let of_class = of_class.filter(|(place, _)| in_text(*class, *place));
+            all.extend(of_class.map(|(place, form)| (*class, place, form)));
+        }
+        match part.classes {
+            [Class::Plan, ..] => all.sort_by_key(|(_, place, _)| *place),
+            [Class::Answer, ..] => all.sort_by_key(|(class, place, _)| {
+                let items = self.known.items.iter();
+                let item = items.filter(|item| (item.class, item.place) == (*class, *place));
+                item.map(|item| item.position).next()
+            }),
+            _ => {}
+        }
+        let (files, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(class, ..)| *class == Class::File);
+        let line = |(class, place, form): (Class, usize, Form)| self.line(class, place, form);
+        let files: Vec<String> = files.into_iter().map(line).collect();
+        let files = (!files.is_empty()).then(|| format!("files: {}", files.join(", ")));
+        files.into_iter().chain(others.into_iter().map(line)).collect()
+    }
+}
+
+impl Price for &Brief<'_, '_> {
+    fn price(&mut self, item: &Item, form: Form) -> usize {
+        self.cost(item, form)
+    }
+}
+
+/// A file that was changed, and what took that back.
+fn file(file: &FileFact) -> String {
+    let path = one_line(&file.path, usize::MAX);
+    match file.state {
+        FileState::Changed => path,
+        FileState::Reverted => format!("{path} (reverted)"),
+        FileState::Stashed => format!("{path} (stashed)"),
+        FileState::Deleted => format!("{path} (deleted)"),
+    }
+}
+
+/// The first line of a brief: which session it is of, where and when.
+#[must_use]
+pub(super) fn heading(facts: &Facts, session: &str, workspace: Option<&str>) -> String {
+    let (events, last) = (facts.reached().0, facts.times.map(|(_, last)| last));
+    let workspace = workspace.or(facts.workspace());
+    let workspace = workspace.map(|name| format!(", {}", one_line(name, WORKSPACE_CHARS_MAX)));
+    let last = last.map(|at| at.to_string().chars().take(TIME_CHARS).collect::<String>());
+    let last = last.map(|at| format!(", last worked on {} UTC", at.replace('T', " ")));
+    let which = format!(
+        "session {session}{}, {events} events{}",
+        workspace.unwrap_or_default(),
+        last.unwrap_or_default()
+    );
+    format!("# Where the work stands ({})", quote::inline(&which).replace('\\', ""))
+}

@@ -1,0 +1,109 @@
+//! A call of a tool as a reader writes it: `$ command`, `tool argument name=argument`. It must not
+//! judge the call, nor shorten it.
+
+use serde_json::{Map, Value};
+
+use crate::projection::text::{ELLIPSIS, one_line};
+
+/// Arguments that hold a command, and those that only describe the call to a person.
+const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
+const ABOUT: [&str; 6] =
+    ["description", "timeout", "timeout_ms", "justification", "yield_time_ms", "max_output_tokens"];
+/// What may close an input that is cut.
+const ENDS: [&str; 5] = ["\"}", "}", "\"]}", "]}", "\"}]}"];
+/// Arguments of a call that are named, and characters of each.
+const ARGUMENTS_MAX: usize = 6;
+const ARGUMENT_CHARS_MAX: usize = 160;
+
+/// The call of a tool with an input: JSON in a line, which may be cut, or a command.
+#[must_use]
+pub(super) fn called(tool: &str, input: &str) -> String {
+    let input = input.trim();
+    if !input.starts_with(['{', '[', '"']) {
+        return match (tool, input) {
+            ("git", "commit") => "$ git commit".to_owned(),
+            (_, "") => tool.to_owned(),
+            _ if is_shell(tool) => format!("$ {input}"),
+            _ => format!("{tool} {input}"),
+        };
+    }
+    let (cut, is_cut) = match input.strip_suffix(ELLIPSIS) {
+        Some(cut) => (cut, true),
+        None => (input, false),
+    };
+    let mark = if is_cut { "…" } else { "" };
+    match members(cut) {
+        Some(members) => {
+            let command = COMMANDS.iter().find_map(|name| command(members.get(*name)?));
+            match command {
+                Some(command) => format!("$ {}{mark}", one_line(&command, usize::MAX)),
+                None => format!("{tool}{}{mark}", arguments(&members)),
+            }
+        }
+        None => format!("{tool} {}{mark}", cut.replace(['{', '}', '"'], "").trim()),
+    }
+}
+
+fn is_shell(tool: &str) -> bool {
+    let tool = tool.to_lowercase();
+    ["bash", "shell", "sh", "exec", "exec_command", "local_shell", "terminal", "run"]
+        .iter()
+        .any(|name| tool == *name || tool.ends_with(&format!("_{name}")))
+}
+
+/// The members of an input, as far as they are there.
+fn members(input: &str) -> Option<Map<String, Value>> {
+    let read = |text: &str| serde_json::from_str::<Map<String, Value>>(text).ok();
+    let cut = input.trim_end_matches('\\');
+    read(input).or_else(|| ENDS.iter().find_map(|end| read(&format!("{cut}{end}"))))
+}
+
+fn command(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        // A shell and its option lead a command that is a list.
+        Value::Array(words) => {
+            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+            let script = match words.as_slice() {
+                [_, option, script] if option.starts_with('-') => (*script).to_owned(),
+                words => words.join(" "),
+            };
+            (!script.is_empty()).then_some(script)
+        }
+        _ => None,
+    }
+}
+
+fn arguments(members: &Map<String, Value>) -> String {
+    let told = members.iter().filter(|(name, value)| !ABOUT.contains(&&***name) && !value.is_null());
+    let told = told.take(ARGUMENTS_MAX).enumerate().map(|(at, (name, value))| {
+        let value = match value {
+            Value::String(text) => one_line(text, ARGUMENT_CHARS_MAX),
+            value => one_line(&value.to_string().replace('"', ""), ARGUMENT_CHARS_MAX),
+        };
+        if at == 0 { format!(" {value}") } else { format!(" {name}={value}") }
+    });
+    told.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_written_without_json() {
+        for (tool, input, expected) in [
+            ("Bash", r#"{"command":"ls -la","description":"look"}"#, "$ ls -la"),
+            ("shell", r#"{"command":["bash","-lc","rg \"a b\""]}"#, "$ rg \"a b\""),
+            ("Bash", r#"{"command":"cat <<'E'\nx…"#, "$ cat <<'E' x…"),
+            ("Read", r#"{"file_path":"/a/b.rs","offset":10}"#, "Read /a/b.rs offset=10"),
+            ("book", r#"{"id":"AB12","seats":["1A","2B"]}"#, "book AB12 seats=[1A,2B]"),
+            ("git", "commit", "$ git commit"),
+            ("Bash", "git push", "$ git push"),
+            ("look", "", "look"),
+            ("odd", r#"{"a":{"b":{"c":[1,{"#, "odd a:b:c:[1,"),
+        ] {
+            assert_eq!(called(tool, input), expected, "{tool} {input}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What a result of a tool says to the work at hand: the names and numbers that recur in the current
+//! request, the plan and open failures; and its one useful line. It must not choose a result.
+
+use std::collections::HashSet;
+
+use super::recall::wanted;
+use crate::projection::{Facts, Output};
+
+/// Names that are looked for, and bytes of the texts that have them.
+const NAMES_MAX: usize = 400;
+const TEXT_BYTES_MAX: usize = 4_000;
+/// Characters of a name at least, and of a word that counts as one without a digit or a sign.
+const NAME_CHARS_MIN: usize = 4;
+/// Names of a result that count.
+const COUNTED_MAX: usize = 6;
+/// Words of a line that says how something ended.
+const OUTCOMES: [&str; 16] = [
+    "error", "fail", "panic", "exception", "passed", "not found", "no such", "denied", "refused",
+    "cannot", "expected", "traceback", "warning", "success", "created", "usage",
+];
+/// What a useful line has, beside words.
+const LETTERS_MIN: usize = 4;
+
+/// The names and numbers of what is wanted.
+#[derive(Default)]
+pub(super) struct Names(HashSet<String>);
+
+impl Names {
+    /// Those of the latest request, the task, the plan and open failures.
+    pub(super) fn of(facts: &Facts) -> Self {
+        let plan = facts.progress.plan().into_iter().flat_map(|plan| &plan.steps);
+        let plan = plan.filter(|step| !step.is_done()).map(|step| step.text.as_str());
+        let failing = facts.work.failing().rev().take(8);
+        let failing = failing.flat_map(|one| [&*one.line, &*one.error]);
+        let texts = wanted(facts).into_iter().flatten().chain(plan).chain(failing);
+        let all = texts.flat_map(|text| names(beginning(text)));
+        Self(all.take(NAMES_MAX).map(str::to_lowercase).collect())
+    }
+
+    /// How many different ones a text has, up to 6.
+    pub(super) fn in_text(&self, text: &str) -> usize {
+        let mut seen: Vec<&str> = Vec::new();
+        for name in names(beginning(text)) {
+            if seen.len() < COUNTED_MAX
+                && !seen.contains(&name)
+                && self.0.contains(&name.to_lowercase())
+            {
+                seen.push(name);
+            }
+        }
+        seen.len()
+    }
+
+    /// Whether a result only shows a file that can be read again and that is not asked about.
+    pub(super) fn is_file_elsewhere(&self, output: &Output) -> bool {
+        let is_asked = |path: &str| {
+            let name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
+            self.0.contains(&name) || self.0.contains(&path.to_lowercase())
+        };
+        !output.is_error && !output.reads.is_empty() && !output.reads.iter().any(|one| is_asked(one))
+    }
+
+    /// The line of a result that says most.
+    pub(super) fn useful_line<'t>(&self, text: &'t str) -> &'t str {
+        let lines = beginning(text).lines().map(str::trim);
+        let lines: Vec<&str> = lines.filter(|line| has_words(line)).collect();
+        let last = lines.len().saturating_sub(1);
+        let rank = |(at, line): &(usize, &&str)| {
+            let lower = line.to_lowercase();
+            let ends = OUTCOMES.iter().any(|word| lower.contains(word));
+            let place = usize::from(*at == last) * 2 + usize::from(*at == 0);
+            (3 * usize::from(ends) + 2 * self.in_text(line) + place, *at)
+        };
+        lines.iter().enumerate().max_by_key(rank).map_or("", |(_, line)| line)
+    }
+}
+
+/// The first kilobytes of a text.
+fn beginning(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default()
+}
+
+/// Whether a line says something: no rule, no closing tag, no bracket alone.
+fn has_words(line: &str) -> bool {
+    let letters = line.chars().filter(|c| c.is_alphanumeric()).count();
+    letters >= LETTERS_MIN && !line.starts_with("</")
+}
+
+/// Names and numbers of a text: words with a digit or a sign within them, or a capital behind the
+/// first letter.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    let ends = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-'));
+    let words = text.split(ends).map(|word| word.trim_matches(['.', '-', '/', '_']));
+    words.filter(|word| {
+        let is_mark = |c: char| c.is_numeric() || matches!(c, '_' | '.' | '/');
+        let has_mark = word.contains(is_mark);
+        let has_capital = word.chars().skip(1).any(char::is_uppercase);
+        word.len() >= NAME_CHARS_MIN && (has_mark || has_capital)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_useful_line_names_the_outcome_or_what_is_wanted() {
+        let names = Names(["ab12.rs".to_owned()].into());
+        assert_eq!(names.useful_line("=====\ncollected 4 items\nE  error: 9 != 10\n</x>"), "E  error: 9 != 10");
+        assert_eq!(names.useful_line("one two\nsee AB12.rs\nthree"), "see AB12.rs");
+        assert_eq!(names.useful_line("first line\nlast line"), "last line");
+        assert_eq!(names.useful_line("\n--\n"), "");
+    }
+}
