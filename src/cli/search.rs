@@ -59,7 +59,7 @@ pub(super) async fn run(client: &Client, wanted: args::Search, screen: &mut Scre
     found.hits.iter().for_each(|hit| tell(hit, &mut paper));
     screen.lines(paper.lines())?;
     if found.hits.is_empty() {
-        screen.note("No event has a word of this query, or the filters leave it out.");
+        screen.note("Nothing matches. No event has a word of it, or the filters leave it out.");
     }
     if found.next_page.is_some() {
         screen.note("There is more: --limit N shows up to 100.");
