@@ -137,7 +137,9 @@ pub fn item(text: &str) -> String {
 /// Whether a line of text begins a heading, a rule, a definition, a table or HTML.
 fn begins_part(text: &str) -> bool {
     let is_rule = !text.is_empty() && text.chars().all(|c| c.is_whitespace() || RULES.contains(c));
-    is_rule || text.starts_with(['#', ':', '<', '|']) || text.starts_with('[') && text.contains("]:")
+    is_rule
+        || text.starts_with(['#', ':', '<', '|'])
+        || text.starts_with('[') && text.contains("]:")
 }
 
 /// A recorded text in a plain text with headings and items at the beginning of lines: all lines but

@@ -30,7 +30,10 @@ use crate::{
     event::SessionId,
     service::{Remembered, Via},
     verbs::tools::{self, Toolset},
-    wire::tools::{Failure, NOTICE, via},
+    wire::{
+        framed,
+        tools::{Failure, NOTICE, via},
+    },
 };
 
 /// Instructions that a model receives before its first call; one part for each offered toolset.
@@ -222,12 +225,11 @@ impl ServerHandler for Handler {
         match answered {
             Ok((text, mut value)) => {
                 // What is one text for a model, too, is given as that.
-                let brief = tool.brief.and_then(|name| value.get_mut(name)).map(Value::take);
-                let brief = brief.as_ref().and_then(Value::as_str);
-                let text = brief.map_or(text, |brief| format!("{NOTICE}\n\n{brief}"));
-                if let (Some(name), Some(answer)) = (tool.brief, value.as_object_mut()) {
-                    answer.remove(name);
-                }
+                let brief = tool.brief.and_then(|name| value.get(name)?.as_str().map(str::to_owned));
+                let brief = brief.as_deref();
+                let text = brief.map_or(text, |brief| framed(NOTICE, brief, ""));
+                // The structured content has the members that the text is of.
+                value.as_object_mut().and_then(|answer| answer.remove(tools::BRIEF));
                 let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
                 result.structured_content = Some(value);
                 Ok(result.into())

@@ -3,7 +3,7 @@
 
 use super::{
     Need, Visit,
-    tools::{ServeTool, Tool, ToolCall, Toolset, point, renamed},
+    tools::{BRIEF, ServeTool, Tool, ToolCall, Toolset, point, renamed},
 };
 use crate::{
     projection::body::SourceBody,
@@ -34,7 +34,7 @@ pub(super) fn each(visit: &mut impl Visit) {
         )
     });
     visit.tool(Tool {
-        brief: Some("text"),
+        brief: Some(BRIEF),
         ..Tool::own::<GetResearchSession>(
             "get_research_session",
             "Recover a session",
@@ -74,7 +74,7 @@ pub(super) fn of_bindings(visit: &mut impl Visit) {
     });
     visit.tool(Tool {
         repeatable: true,
-        brief: Some("text"),
+        brief: Some(BRIEF),
         ..Tool::own::<ContinueSession>(
             "continue_session",
             "Continue a session",

@@ -104,8 +104,8 @@ pub struct Tool {
     /// one, or they are stored as events and compared. What is redacted of events must not be known
     /// by a digest.
     pub plain_key: bool,
-    /// The member of its answer that is all of it as one text in Markdown: a model is given that,
-    /// and the other members are its structured content.
+    /// The member of its answer that is all of it as one text in Markdown, which a model is given;
+    /// the other members are its structured content.
     pub brief: Option<&'static str>,
     pub(super) input: fn() -> Map<String, Value>,
     pub(super) output: fn() -> Map<String, Value>,
@@ -307,6 +307,9 @@ pub fn carries(request: &[u8]) -> bool {
     let called = serde_json::from_slice::<Request>(request);
     called.is_ok_and(|request| tool(&request.params.name).is_some_and(|tool| tool.carries))
 }
+
+/// The member of an answer that is nothing but its text for a model.
+pub const BRIEF: &str = "text";
 
 /// The one argument of a request from [`with_text`]: the text of those that were sent.
 pub const TEXT: &str = "sessionlog/arguments";

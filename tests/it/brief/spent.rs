@@ -8,7 +8,8 @@ use crate::http::house::over_every_engine;
 
 /// Work of many words: requests, results of a few kilobytes, messages, changes.
 fn work() -> Vec<Value> {
-    let mut events = vec![said("user.message", "Mend the tax of each shop, and never touch stock.")];
+    let mut events =
+        vec![said("user.message", "Mend the tax of each shop, and never touch stock.")];
     for n in 0..60 {
         let line = format!("shop {n} pays {} cents for item A{}\n", n * 37, n * 11);
         events.extend(ran(n, &format!("shop check {n}"), &line.repeat(n % 7 * 9 + 1), n % 9 == 4));
@@ -51,19 +52,20 @@ async fn a_budget_of_nothing_or_of_millions_is_refused_or_capped() {
         session(house, "much", &work()).await;
         for view in ["continuation", "index"] {
             for tokens in ["0", "-1", "many", "99999999999999999999999"] {
-                let path = format!("/v1/sessions/much/views/{view}?format=text&tokens_max={tokens}");
+                let path =
+                    format!("/v1/sessions/much/views/{view}?format=text&tokens_max={tokens}");
                 let reply = house.get(&path).await;
-                assert_eq!(reply.status, 400, "{view} {tokens}: {}", reply.text);
+                assert_eq!(reply.code(), "invalid_request", "{view} {tokens}: {}", reply.text);
                 assert!(reply.text.contains("tokens_max"), "{}", reply.text);
             }
         }
         let path = "/v1/sessions/much/views/continuation?format=text&tokens_max=10000000";
-        assert_eq!(house.get(path).await.status, 400);
+        assert_eq!(house.get(path).await.code(), "invalid_request");
         let text = restored(house, "much", 10_000_000).await;
         assert!(!text.contains("\nNot shown: "), "{text}");
         let asked = json!({"session_id": "much", "create": false, "tokens_max": 0});
         let refused = house.post("/v1/workspaces/%2Fw/restore?format=text", &asked).await;
-        assert_eq!(refused.status, 400, "{}", refused.text);
+        assert_eq!(refused.code(), "invalid_request", "{}", refused.text);
     })
     .await;
 }

@@ -70,8 +70,11 @@ impl Door {
             let (_, facts) = text.split_once("\n\n").unwrap();
             return Err(serde_json::from_str::<Value>(facts).unwrap()["error"].take());
         }
-        let told: Value = serde_json::from_str(text).unwrap();
-        assert_eq!(told, result["structuredContent"], "the same twice");
+        let told = result["structuredContent"].clone();
+        if !text.contains("\n<sessionlog trust=") {
+            let text: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(text, told, "the same twice");
+        }
         Ok(told)
     }
 
