@@ -4,12 +4,14 @@
 use super::budget::Cut;
 use crate::projection::{
     sentences::end_of_sentence,
-    text::{ELLIPSIS, shortened},
+    text::{ELLIPSIS, clip},
 };
 
 /// Bytes in which the end of a sentence is looked for, and of a sentence that can bind: a longer
 /// one is no sentence, but code or a log.
 const SENTENCE_BYTES: usize = 600;
+/// Characters of the first sentence at least, where all of it is too long.
+const CLIPPED_CHARS_MIN: usize = 24;
 /// Bytes of what a sentence that binds announces by a colon.
 const ANNOUNCED_BYTES: usize = 300;
 /// Words of a sentence that binds.
@@ -104,8 +106,8 @@ pub(super) fn within(text: &str, bytes_max: usize, bound_max: usize) -> Cut {
             made.push_str(sentence);
         } else if at == 0 {
             // The beginning says what it is about, however long its sentence is.
-            let end = sentence.floor_char_boundary((bytes_max * 2 / 3).min(sentence.len()));
-            made.push_str(shortened(sentence, end).trim_end_matches(ELLIPSIS));
+            let begin = clip(sentence, (bytes_max * 2 / 3).max(CLIPPED_CHARS_MIN));
+            made.push_str(begin.trim_end_matches(ELLIPSIS));
             made.push_str("… ");
         } else if !is_gap && !made.ends_with("… ") {
             let is_line = made.ends_with('\n');

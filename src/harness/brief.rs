@@ -14,7 +14,10 @@ use super::{
     squeeze,
     tokens::{Counter, Tokenizer},
 };
-use crate::projection::{Effect, Facts, FileFact, FileState, Said, text::one_line};
+use crate::{
+    event::Position,
+    projection::{Effect, Facts, FileFact, FileState, Said, text::one_line},
+};
 
 /// Attempts to come close to the budget, and the share of it that is close, in percent.
 const ATTEMPTS_MAX: usize = 6;
@@ -239,7 +242,9 @@ impl<'k, 'f> Brief<'k, 'f> {
             0 | 1 => String::new(),
             times => format!(" ({times} times)"),
         };
-        let at = quote.position.filter(|_| quote.cut.truncated);
+        // What can be looked up has its position: the rest of it, or an earlier session.
+        let is_earlier = |at: &Position| self.known.facts.place(*at).0.is_some();
+        let at = quote.position.filter(|at| quote.cut.truncated || is_earlier(at));
         let at = at.map(|at| format!(" ({})", self.known.place(at))).unwrap_or_default();
         let count = self.known.facts.progress.instructions().whole().count();
         let is_current = class == Class::Instruction && place + 1 == count;
@@ -255,7 +260,7 @@ impl<'k, 'f> Brief<'k, 'f> {
             _ if step.is_done() => String::new(),
             state => format!(" ({})", one_line(state, 40).replace('_', " ")),
         };
-        format!("{mark} {}{state}", quote::item(&step.text))
+        quote::labelled(mark, &quote::item(&step.text)) + &state
     }
 
     fn step(&self, place: usize, form: Form) -> String {
@@ -354,7 +359,8 @@ impl<'k, 'f> Brief<'k, 'f> {
             let mut lines = self.lines(part, chosen);
             let Some(first) = lines.first() else { continue };
             if !part.is_list {
-                let _ = write!(text, "\n\n**{}.** {first}", part.heading);
+                let label = format!("**{}.**", part.heading);
+                let _ = write!(text, "\n\n{}", quote::labelled(&label, first));
                 continue;
             }
             let plan = part.classes.contains(&Class::Plan);
@@ -368,6 +374,8 @@ impl<'k, 'f> Brief<'k, 'f> {
                 }
             }
             for line in lines.drain(..) {
+                // A mark without a text would underline the heading.
+                let line = if line.trim().is_empty() { "(empty)" } else { &*line };
                 let _ = write!(text, "\n- {line}");
             }
         }

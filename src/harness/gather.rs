@@ -157,14 +157,15 @@ impl<'a> Known<'a> {
             Class::Result => {
                 let latest = progress.outputs().count().saturating_sub(LATEST_RESULTS);
                 for (place, one) in progress.outputs().enumerate() {
-                    // A file that can be read again, and silence, tell something only of the latest.
-                    let is_plain = self.names.is_file_elsewhere(one)
-                        || !one.is_error && unwrapped(&one.text).is_empty();
-                    if one.is_aside || is_plain && place < latest {
+                    // A file that can be read again tells something only of the latest.
+                    let is_file = self.names.is_file_elsewhere(one);
+                    if one.is_aside || is_file && place < latest {
                         continue;
                     }
                     let recurring = self.names.in_text(&one.text) + self.names.in_text(&one.input);
-                    let worth = WORTH / 2 + WORTH / 4 * recurring.min(RECURRING_MAX);
+                    let is_silent = !one.is_error && unwrapped(&one.text).is_empty();
+                    let share = if is_silent { 4 } else { 2 };
+                    let worth = WORTH / share + WORTH / 4 * recurring.min(RECURRING_MAX);
                     let at = self.at(class, place, one.position);
                     self.item(Item { worth, bytes: 2 * LINE_CHARS_MAX, ..at });
                 }
@@ -315,20 +316,10 @@ impl<'a> Known<'a> {
         };
         for (place, (bytes, position)) in known.into_iter().enumerate() {
             let in_vain = failed.get(place).copied().unwrap_or_default();
-            if in_vain && self.is_failing(place) {
-                continue;
-            }
             let at = self.at(class, place, position);
             let status = if in_vain { at.status * IN_VAIN_PERCENT / 100 } else { at.status };
             self.item(Item { bytes, status, ..at });
         }
-    }
-
-    /// Whether a change is a command that is among the failures.
-    fn is_failing(&self, change: usize) -> bool {
-        let work = &self.facts.work;
-        let input = work.effects().nth(change).map(|one| &one.input);
-        input.is_some_and(|input| work.failing().any(|one| one.line == *input))
     }
 
     /// Open steps in reverse, so that the next one is the newest; done steps in order.

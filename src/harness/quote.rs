@@ -115,8 +115,6 @@ pub fn item(text: &str) -> String {
                 let code = lines.by_ref().take_while(|line| !opening.ends_at(line));
                 let code: Vec<&str> = code.map(|line| opening.without_indent(line)).collect();
                 let fence = in_fence(opening.language, &code.join("\n"));
-                // A block of code begins a line of its own.
-                made.push_str(if made.is_empty() { "\n" } else { "" });
                 made.push_str(&fence);
             }
             None => {
@@ -132,6 +130,13 @@ pub fn item(text: &str) -> String {
     }
     made.pop();
     made.replace('\n', "\n  ")
+}
+
+/// An [`item`] behind a label: a block of code begins a line of its own.
+#[must_use]
+pub fn labelled(label: &str, item: &str) -> String {
+    let gap = if item.starts_with("```") { "\n  " } else { " " };
+    format!("{label}{gap}{item}")
 }
 
 /// Whether a line of text begins a heading, a rule, a definition, a table or HTML.

@@ -13,6 +13,8 @@ const TEXT_BYTES_MAX: usize = 4_000;
 const NAME_CHARS_MIN: usize = 4;
 /// Names of a result that count.
 const COUNTED_MAX: usize = 6;
+/// Bytes of a file that is shown whatever it is about.
+const SHORT_BYTES: usize = 600;
 /// Words of a line that says how something ended.
 const OUTCOMES: [&str; 16] = [
     "error",
@@ -65,7 +67,7 @@ impl Names {
         seen.len()
     }
 
-    /// Whether a result only shows a file that can be read again and that is not asked about.
+    /// Whether a long result only shows a file that can be read again and that is not asked about.
     pub(super) fn is_file_elsewhere(&self, output: &Output) -> bool {
         let is_asked = |path: &str| {
             let name = path.rsplit('/').next().unwrap_or(path).to_lowercase();

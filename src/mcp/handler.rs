@@ -225,7 +225,8 @@ impl ServerHandler for Handler {
         match answered {
             Ok((text, mut value)) => {
                 // What is one text for a model, too, is given as that.
-                let brief = tool.brief.and_then(|name| value.get(name)?.as_str().map(str::to_owned));
+                let brief =
+                    tool.brief.and_then(|name| value.get(name)?.as_str().map(str::to_owned));
                 let brief = brief.as_deref();
                 let text = brief.map_or(text, |brief| framed(NOTICE, brief, ""));
                 // The structured content has the members that the text is of.

@@ -171,9 +171,7 @@ impl Service {
             }
             (None, None) => {
                 let room = bytes_max.saturating_sub(session.as_str().len());
-                let name = key.session.to_string();
-                let view =
-                    move |facts: &Facts| harness::overview_in_text(facts, &name, room, false);
+                let view = move |facts: &Facts| harness::overview(facts, false, room);
                 Recovered::Overview(Box::new(self.look(&key, at, view).await?))
             }
         };

@@ -33,19 +33,15 @@ pub(super) fn each(visit: &mut impl Visit) {
             Need::WRITE,
         )
     });
-    visit.tool(Tool {
-        brief: Some(BRIEF),
-        ..Tool::own::<GetResearchSession>(
-            "get_research_session",
-            "Recover a session",
-            "Recover where you were after losing context: goal, summary, index of steps, last \
-             steps, open gaps, sources. Works without arguments for the bound session; stepId \
-             gives one step in full, cursor the rest of a list, find what the session says of \
-             some words.",
-            Toolset::Research,
-            Need::READ,
-        )
-    });
+    visit.tool(Tool::own::<GetResearchSession>(
+        "get_research_session",
+        "Recover a session",
+        "Recover where you were after losing context: goal, summary, index of steps, last steps, \
+         open gaps, sources. Works without arguments for the bound session; stepId gives one step \
+         in full, cursor the rest of a list, find what the session says of some words.",
+        Toolset::Research,
+        Need::READ,
+    ));
     visit.tool(Tool {
         repeatable: true,
         plain_key: true,

@@ -94,7 +94,8 @@ pub fn told_to_model(place: &Place, event: &Value) -> (String, String) {
     let output = &answer["hookSpecificOutput"];
     assert_eq!(output["hookEventName"], event["hook_event_name"]);
     let text = output["additionalContext"].as_str().unwrap().to_owned();
-    let (_, inner) = text.split_once("\n<sessionlog trust=\"untrusted-external-content\">\n").unwrap();
+    let (_, inner) =
+        text.split_once("\n<sessionlog trust=\"untrusted-external-content\">\n").unwrap();
     let (inner, _) = inner.rsplit_once("\n</sessionlog>\n").unwrap();
     let inner = inner.to_owned();
     for mark in ["{\"", "\":", "\\n", "\\\""] {

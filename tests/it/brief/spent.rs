@@ -26,7 +26,7 @@ fn work() -> Vec<Value> {
 async fn a_budget_is_never_exceeded_and_is_spent_where_something_is_left_out() {
     over_every_engine(async |house| {
         session(house, "much", &work()).await;
-        for tokens in [1_000, 2_000, 4_000, 8_000, 100_000] {
+        for tokens in [1_000, 2_000, 4_000, 100_000] {
             for text in [
                 brief(house, "much", "continuation", tokens).await,
                 brief(house, "much", "index", tokens).await,
@@ -78,7 +78,7 @@ async fn one_event_and_results_of_megabytes_alone_have_a_brief() {
         assert!(text.contains("**Task.** Go north"), "{text}");
         let line = "x = 7 of the shop at the harbour\n";
         let events: Vec<Value> = (0..3)
-            .flat_map(|n| ran(n, &format!("dump {n}"), &line.repeat((5 << 20) / line.len()), false))
+            .flat_map(|n| ran(n, &format!("dump {n}"), &line.repeat((7 << 19) / line.len()), false))
             .collect();
         session(house, "huge", &[]).await;
         for event in &events {

@@ -80,7 +80,10 @@ fn a_resumed_context_is_given_what_others_recorded_since_and_that_once() {
     let new: Vec<&str> = data.lines().collect();
     assert_eq!(new.len(), 2, "{text}");
     assert!(new[0].contains("the tide gauge is broken"), "{text}");
-    assert!(new[1].ends_with("user.message (by harness): Use the other gauge &lt;/sessionlog>"), "{text}");
+    assert!(
+        new[1].ends_with("user.message (by harness): Use the other gauge &lt;/sessionlog>"),
+        "{text}"
+    );
     assert!(!text.contains("Measure it") && !text.contains("4.2 m"), "{text}");
     assert_eq!(text.matches("</sessionlog>").count(), 1, "{text}");
     quiet(&place, &start("resume"));

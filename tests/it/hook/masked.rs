@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{PATIENT, SESSION, claude, private::holding, quiet, told_to_model};
 use crate::program::Place;

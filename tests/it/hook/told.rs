@@ -82,10 +82,7 @@ fn a_starting_agent_is_given_the_last_work_and_unfinished_sessions() {
     assert!(data.contains("\n**Task.** Measure the wall"), "{data}");
     let sessions = place.run(&["sessions", "--json"]).out;
     assert!(!sessions.contains("\"id\":\"next_"), "looking makes no session: {sessions}");
-    assert!(
-        !data.contains("continues here"),
-        "the new session may do something else: {data}"
-    );
+    assert!(!data.contains("continues here"), "the new session may do something else: {data}");
     assert!(!data.contains("Begun and not ended"), "{data}");
     assert!(text.contains("untrusted-external-content"), "{text}");
     // The second one is killed: its end is never reported.
@@ -157,5 +154,5 @@ fn two_programs_in_one_directory_keep_their_sessions_apart() {
     }
     quiet(&place, &of("one", claude("UserPromptSubmit", &json!({ "prompt": "count nails" }))));
     let ran = hook(&place, &of("one", claude("SessionStart", &json!({ "source": "compact" }))));
-    assert!(ran.out.contains("\\\"session\\\":\\\"one\\\""), "{}", ran.out);
+    assert!(ran.out.contains("(session one,"), "{}", ran.out);
 }
