@@ -73,9 +73,9 @@ impl Names {
             let name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
             self.0.contains(&name) || self.0.contains(&path.to_lowercase())
         };
-        !output.is_error
-            && !output.reads.is_empty()
-            && !output.reads.iter().any(|one| is_asked(one))
+        let is_long = output.text.len() > SHORT_BYTES;
+        let is_file = !output.is_error && !output.reads.is_empty();
+        is_long && is_file && !output.reads.iter().any(|one| is_asked(one))
     }
 
     /// The line of a result that says most.
