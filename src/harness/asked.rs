@@ -1,5 +1,5 @@
 //! A person's words, shortened: the beginning, the end, and every sentence between them that binds
-//! whoever does the work. It must not judge what is asked.
+//! the agent. It must not judge what is asked.
 
 use super::budget::Cut;
 use crate::projection::{

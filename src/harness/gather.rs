@@ -68,8 +68,8 @@ pub(super) struct Known<'a> {
     pub(super) names: Names,
     /// Characters of a line.
     pub(super) line_chars: usize,
-    /// Bytes that sentences which bind may take of a person's message, beyond its form: a quarter of
-    /// the budget.
+    /// Bytes that sentences which bind may take of a person's message, beyond its form: a quarter
+    /// of the budget.
     bound_bytes: usize,
     /// Bytes of a result at most.
     pub(super) result_bytes: usize,

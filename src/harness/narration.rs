@@ -1,5 +1,5 @@
-//! Narration: sentences of an agent that say what it is about to do, or applaud. A reader who goes
-//! on with the work learns nothing from them. It must not judge whether a sentence is true.
+//! Narration: sentences of an agent that say what it is about to do, or applaud. A reader who
+//! continues the work learns nothing from them. It must not judge whether a sentence is true.
 
 use crate::projection::sentences::end_of_sentence;
 
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_a_message_says_stays_as_it_was() {
+    fn a_message_without_its_narration_keeps_all_else() {
         let text = "Perfect! The cause is in a.rs.\nLet me fix it:\n```\nLet me out\n```\nDone.";
         assert_eq!(without(text), "The cause is in a.rs.\n```\nLet me out\n```");
         let decided = "Let me keep the interface and implement it for both agents.";

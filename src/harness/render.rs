@@ -305,8 +305,8 @@ impl Known<'_> {
         })
     }
 
-    /// What a result says: all of it where it is short or its form is long, else its useful line. Of
-    /// a file that can be read again, and that is not asked about, its size.
+    /// The text of a result: all of it where it is short or its form is long, else its useful
+    /// line; of a file that can be read again, and that is not asked about, its size.
     fn outcome(&self, output: &Output, form: Form) -> Cut {
         let text = unwrapped(&output.text);
         if self.names.is_file_elsewhere(output) {

@@ -1,5 +1,5 @@
-//! What a result of a tool says to the work at hand: the names and numbers that recur in the current
-//! request, the plan and open failures; and its one useful line. It must not choose a result.
+//! What a result of a tool says to the work at hand: the names and numbers that recur in the
+//! current request, the plan and open failures; and its one useful line. It must not choose.
 
 use std::collections::HashSet;
 

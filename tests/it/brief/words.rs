@@ -6,7 +6,7 @@ use super::{brief, ran, restored, said, session};
 use crate::http::house::over_every_engine;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_word_of_a_person_is_told_once_with_its_count_and_the_last_is_the_current_one() {
+async fn equal_messages_of_a_person_are_one_with_a_count_and_the_last_one_is_current() {
     over_every_engine(async |house| {
         let mut events = vec![said("user.message", "Count the shops")];
         for n in 0..12 {
