@@ -142,7 +142,7 @@ async fn restore(
 
 /// What is given, as a text to read or to put before a model.
 fn tell(found: &RestoredAnswer, paper: &mut Paper) {
-    paper.say(Tone::Plain, "", found.context.trim());
+    paper.brief(&found.context);
     if !found.context_items.is_empty() {
         paper.heading("Context items:");
     }

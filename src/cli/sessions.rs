@@ -224,7 +224,10 @@ pub(super) async fn show(client: &Client, wanted: &args::Show, screen: &mut Scre
     };
     let view = client.text(Request::of::<views::Index>(&place, &query, &()));
     if let (false, Ok(view)) = (wanted.lineage, view.await) {
-        paper.brief(&view);
+        // A task that equals the title is shown once.
+        let title = session.title.as_deref().unwrap_or_default();
+        let task = format!("\n**Task.** {title}\n");
+        paper.brief(&view.replacen(&task, "", 1));
     }
     Ok(screen.lines(paper.lines())?)
 }

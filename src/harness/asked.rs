@@ -1,15 +1,19 @@
 //! A person's words, shortened: the beginning, the end, and every sentence between them that binds
-//! whoever does the work. It must not judge what is asked.
+//! the agent. It must not judge what is asked.
 
 use super::budget::Cut;
 use crate::projection::{
     sentences::end_of_sentence,
-    text::{ELLIPSIS, shortened},
+    text::{ELLIPSIS, clip},
 };
 
 /// Bytes in which the end of a sentence is looked for, and of a sentence that can bind: a longer
 /// one is no sentence, but code or a log.
 const SENTENCE_BYTES: usize = 600;
+/// Characters of the first sentence at least, where all of it is too long.
+const CLIPPED_CHARS_MIN: usize = 24;
+/// Bytes of what a sentence that binds announces by a colon.
+const ANNOUNCED_BYTES: usize = 300;
 /// Words of a sentence that binds.
 const BINDING: [&str; 11] = [
     "must", "mustn't", "never", "only", "exactly", "always", "not", "don't", "dont", "cannot",
@@ -25,6 +29,45 @@ fn binds(sentence: &str) -> bool {
         BINDING.contains(&word.as_str())
     };
     sentence.len() <= SENTENCE_BYTES && words.filter(|word| word.len() <= 12).any(is_binding)
+}
+
+/// The places of the sentences that bind; one that ends in a colon with what it announces.
+fn binding(sentences: &[&str]) -> Vec<usize> {
+    let mut places = Vec::new();
+    for (at, _) in sentences.iter().enumerate().filter(|(_, sentence)| binds(sentence)) {
+        places.push(at);
+        let is_open = sentences.get(at).is_some_and(|sentence| sentence.trim_end().ends_with(':'));
+        let mut left = if is_open { ANNOUNCED_BYTES } else { 0 };
+        for (next, sentence) in sentences.iter().enumerate().skip(at + 1) {
+            let is_end = sentence.trim().is_empty() && next > at + 2;
+            let Some(rest) = left.checked_sub(sentence.len()).filter(|_| !is_end) else { break };
+            left = rest;
+            places.push(next);
+        }
+    }
+    places.dedup();
+    places
+}
+
+/// Keeps the marks of a block of code of which something is kept.
+fn close_blocks(sentences: &[&str], kept: &mut [bool]) {
+    let is_fence = |sentence: &str| sentence.trim_start().starts_with("```");
+    let mut open: Option<usize> = None;
+    for at in 0..sentences.len() {
+        if !sentences.get(at).is_some_and(|sentence| is_fence(sentence)) {
+            continue;
+        }
+        let Some(begin) = open.take() else {
+            open = Some(at);
+            continue;
+        };
+        let is_any = kept.get(begin + 1..at).is_some_and(|inside| inside.contains(&true));
+        for place in [begin, at] {
+            if let Some(kept) = kept.get_mut(place) {
+                *kept = is_any;
+            }
+        }
+    }
 }
 
 /// The words within about `bytes_max` bytes, and beyond these the sentences that bind within
@@ -55,21 +98,21 @@ pub(super) fn within(text: &str, bytes_max: usize, bound_max: usize) -> Cut {
     };
     keep(&mut (0..sentences.len()), bytes_max - bytes_max / 3);
     keep(&mut (0..sentences.len()).rev(), bytes_max / 3);
-    let binding = sentences.iter().enumerate().filter(|(_, sentence)| binds(sentence));
-    let binding: Vec<usize> = binding.map(|(at, _)| at).collect();
-    keep(&mut binding.into_iter(), bound_max);
+    keep(&mut binding(&sentences).into_iter(), bound_max);
+    close_blocks(&sentences, &mut kept);
     let (mut made, mut is_gap) = (String::new(), false);
     for (at, (sentence, kept)) in sentences.iter().zip(&kept).enumerate() {
         if *kept {
             made.push_str(sentence);
         } else if at == 0 {
             // The beginning says what it is about, however long its sentence is.
-            let end = sentence.floor_char_boundary((bytes_max * 2 / 3).min(sentence.len()));
-            made.push_str(shortened(sentence, end).trim_end_matches(ELLIPSIS));
+            let begin = clip(sentence, (bytes_max * 2 / 3).max(CLIPPED_CHARS_MIN));
+            made.push_str(begin.trim_end_matches(ELLIPSIS));
             made.push_str("… ");
         } else if !is_gap && !made.ends_with("… ") {
+            let is_line = made.ends_with('\n');
             made.truncate(made.trim_end().len());
-            made.push_str(" … ");
+            made.push_str(if is_line { "\n…\n" } else { " … " });
         }
         is_gap = !kept;
     }
@@ -83,7 +126,8 @@ mod tests {
     #[test]
     fn a_sentence_that_binds_is_whole_however_short_the_rest_is() {
         let long = "It says a lot about the weather. ".repeat(20);
-        let text = format!("Build it. {long}Never touch core.rs! {long}Do NOT commit. {long}Thanks.");
+        let text =
+            format!("Build it. {long}Never touch core.rs! {long}Do NOT commit. {long}Thanks.");
         let cut = within(&text, 120, 400);
         for part in ["Build it.", "Never touch core.rs!", "Do NOT commit.", "Thanks."] {
             assert!(cut.text.contains(part), "{part}: {}", cut.text);

@@ -14,11 +14,16 @@ use super::{
     squeeze,
     tokens::{Counter, Tokenizer},
 };
-use crate::projection::{Effect, Facts, FileFact, FileState, Said, text::one_line};
+use crate::{
+    event::Position,
+    projection::{Effect, Facts, FileFact, FileState, Said, text::one_line},
+};
 
 /// Attempts to come close to the budget, and the share of it that is close, in percent.
 const ATTEMPTS_MAX: usize = 6;
 const CLOSE_PERCENT: usize = 97;
+/// Characters of a command that changed something or failed.
+const COMMAND_CHARS_MAX: usize = 160;
 /// Characters of the name of a workspace.
 const WORKSPACE_CHARS_MAX: usize = 120;
 /// Characters of a time that are shown: to the minute.
@@ -49,11 +54,11 @@ const PARTS: [Part; 21] = [
         &[Class::OlderInstruction, Class::Instruction],
     ),
     one("Where the work stood, in the words of that session", &[Class::Summary]),
-    one("The conversation, as that session saved it", &[Class::Context]),
+    one("The conversation before, as its client summed it up", &[Class::Context]),
     list("Plan", &[Class::Plan, Class::PlanDone]),
     list("Next", &[Class::Next]),
     list("Still failing", &[Class::Failure]),
-    list("Failed before, runs now", &[Class::Mended]),
+    list("Runs again", &[Class::Mended]),
     list("Changed", &[Class::File, Class::Change]),
     list("Saved", &[Class::ContextItem]),
     list("Files that were named", &[Class::Reference]),
@@ -101,8 +106,7 @@ impl<'k, 'f> Brief<'k, 'f> {
     pub(super) fn make(&self, recipe: &Recipe<'_>, tokens_max: usize, spent: usize) -> Made {
         let classes: Vec<Class> = recipe.rows.iter().map(|row| row.class).collect();
         let items = &self.known.items;
-        let is_there =
-            |part: &&Part| items.iter().any(|item| part.classes.contains(&item.class));
+        let is_there = |part: &&Part| items.iter().any(|item| part.classes.contains(&item.class));
         let headings = PARTS.iter().filter(is_there).map(|part| 3 + self.count(part.heading));
         let frame = spent + self.count(&self.head) + headings.sum::<usize>();
         let mut budget = tokens_max.saturating_sub(frame);
@@ -112,7 +116,8 @@ impl<'k, 'f> Brief<'k, 'f> {
             let chosen = select(items, recipe, budget, &mut price);
             let left_out = self.known.left_out(&chosen, &classes);
             let text = self.text(&chosen, &left_out);
-            let of_members = chosen.chosen.iter().filter_map(|one| self.member(&one.item, one.form));
+            let of_members =
+                chosen.chosen.iter().filter_map(|one| self.member(&one.item, one.form));
             let tokens = spent + self.count(&text) + of_members.sum::<usize>();
             let is_all = left_out.is_empty() && !chosen.is_cut;
             let made = Made { chosen, left_out, text, tokens };
@@ -183,8 +188,8 @@ impl<'k, 'f> Brief<'k, 'f> {
             Class::LastStep => self.step(place, form),
             Class::Result => return self.result(place, form),
             Class::Context => {
-                let said = facts.saved.context();
-                said.map(|said| self.squeezed(&said.text, "", form)).unwrap_or_default()
+                let said = known.saved_words();
+                said.map(|(text, _)| self.summed_up(text, form)).unwrap_or_default()
             }
             Class::ContextItem => {
                 let item = facts.saved.items().get(place);
@@ -205,7 +210,7 @@ impl<'k, 'f> Brief<'k, 'f> {
             Class::Failure => {
                 let failing = facts.work.failing().nth(place);
                 let line = failing.map(|one| {
-                    let line = known.formed(&one.line, form, TEXT_BYTES).text;
+                    let line = one_line(&one.line, COMMAND_CHARS_MAX);
                     let error = known.formed(&one.error, form, TEXT_BYTES).text;
                     let error = if error.is_empty() { "failed".to_owned() } else { error };
                     let times = match one.failures {
@@ -237,7 +242,9 @@ impl<'k, 'f> Brief<'k, 'f> {
             0 | 1 => String::new(),
             times => format!(" ({times} times)"),
         };
-        let at = quote.position.filter(|_| quote.cut.truncated);
+        // What can be looked up has its position: the rest of it, or an earlier session.
+        let is_earlier = |at: &Position| self.known.facts.place(*at).0.is_some();
+        let at = quote.position.filter(|at| quote.cut.truncated || is_earlier(at));
         let at = at.map(|at| format!(" ({})", self.known.place(at))).unwrap_or_default();
         let count = self.known.facts.progress.instructions().whole().count();
         let is_current = class == Class::Instruction && place + 1 == count;
@@ -253,7 +260,7 @@ impl<'k, 'f> Brief<'k, 'f> {
             _ if step.is_done() => String::new(),
             state => format!(" ({})", one_line(state, 40).replace('_', " ")),
         };
-        format!("{mark} {}{state}", quote::item(&step.text))
+        quote::labelled(mark, &quote::item(&step.text)) + &state
     }
 
     fn step(&self, place: usize, form: Form) -> String {
@@ -283,11 +290,15 @@ impl<'k, 'f> Brief<'k, 'f> {
             let block = quote::fenced(text).replace('\n', "\n  ");
             return format!("{call} ->{failed}{changed}\n  {block}");
         }
-        format!("{call} ->{failed} {}{changed}", quote::item(text.trim()))
+        let text = if text.is_empty() { "(nothing)" } else { text.trim() };
+        format!("{call} ->{failed} {}{changed}", quote::item(text))
     }
 
     fn change(&self, one: &Effect, form: Form) -> String {
+        // What a command prints says less than what a service answers.
+        let is_command = !one.input.starts_with('{') && &*one.tool != "git";
         let result = match form {
+            _ if is_command => one_line(&one.result, 100),
             Form::Line => one_line(&one.result, 120),
             _ => one.result.to_string(),
         };
@@ -297,7 +308,22 @@ impl<'k, 'f> Brief<'k, 'f> {
             (true, false) => format!(" -> failed: {result}"),
             (false, false) => format!(" -> {result}"),
         };
-        format!("{}{outcome}", called(&one.tool, &one.input))
+        let call = called(&one.tool, &one.input);
+        // The ids and amounts that a service was given are no part that can be spared.
+        let call = if is_command { one_line(&call, COMMAND_CHARS_MAX) } else { call };
+        format!("{call}{outcome}")
+    }
+
+    /// What the client says of the conversation; what binds stays.
+    fn summed_up(&self, text: &str, form: Form) -> String {
+        match form {
+            Form::Line | Form::Short | Form::Part(_) => {
+                let squeezed = squeeze::whitespace(text);
+                let text = squeezed.as_deref().unwrap_or(text);
+                self.known.bounded(text, form, ANSWER_BYTES).text
+            }
+            _ => self.squeezed(text, "", form),
+        }
     }
 
     /// A saved text in a form.
@@ -333,7 +359,8 @@ impl<'k, 'f> Brief<'k, 'f> {
             let mut lines = self.lines(part, chosen);
             let Some(first) = lines.first() else { continue };
             if !part.is_list {
-                let _ = write!(text, "\n\n**{}.** {first}", part.heading);
+                let label = format!("**{}.**", part.heading);
+                let _ = write!(text, "\n\n{}", quote::labelled(&label, first));
                 continue;
             }
             let plan = part.classes.contains(&Class::Plan);
@@ -347,6 +374,8 @@ impl<'k, 'f> Brief<'k, 'f> {
                 }
             }
             for line in lines.drain(..) {
+                // A mark without a text would underline the heading.
+                let line = if line.trim().is_empty() { "(empty)" } else { &*line };
                 let _ = write!(text, "\n- {line}");
             }
         }

@@ -9,6 +9,10 @@ use crate::projection::text::{ELLIPSIS, one_line};
 const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
 const ABOUT: [&str; 6] =
     ["description", "timeout", "timeout_ms", "justification", "yield_time_ms", "max_output_tokens"];
+/// Arguments that say what a call is about, and those that hold the text of an edit.
+const SUBJECTS: [&str; 7] =
+    ["file_path", "notebook_path", "path", "pattern", "query", "url", "subagent_type"];
+const TEXTS: [&str; 4] = ["old_string", "new_string", "content", "new_source"];
 /// What may close an input that is cut.
 const ENDS: [&str; 5] = ["\"}", "}", "\"]}", "]}", "\"}]}"];
 /// Arguments of a call that are named, and characters of each.
@@ -75,7 +79,15 @@ fn command(value: &Value) -> Option<String> {
 }
 
 fn arguments(members: &Map<String, Value>) -> String {
-    let told = members.iter().filter(|(name, value)| !ABOUT.contains(&&***name) && !value.is_null());
+    let subject = SUBJECTS.iter().find_map(|name| members.get_key_value(*name));
+    let is_edit = members.contains_key("file_path");
+    let others = members.iter().filter(|(name, value)| {
+        let is_subject = subject.is_some_and(|(subject, _)| subject == *name);
+        let is_text = is_edit && TEXTS.contains(&&***name);
+        let is_off = value.is_null() || *value == &Value::Bool(false);
+        !(is_subject || is_text || is_off || ABOUT.contains(&&***name))
+    });
+    let told = subject.into_iter().chain(others);
     let told = told.take(ARGUMENTS_MAX).enumerate().map(|(at, (name, value))| {
         let value = match value {
             Value::String(text) => one_line(text, ARGUMENT_CHARS_MAX),
@@ -98,6 +110,8 @@ mod tests {
             ("Bash", r#"{"command":"cat <<'E'\nx…"#, "$ cat <<'E' x…"),
             ("Read", r#"{"file_path":"/a/b.rs","offset":10}"#, "Read /a/b.rs offset=10"),
             ("book", r#"{"id":"AB12","seats":["1A","2B"]}"#, "book AB12 seats=[1A,2B]"),
+            ("Edit", r#"{"replace_all":false,"file_path":"/a","old_string":"x"}"#, "Edit /a"),
+            ("Grep", r#"{"n":true,"pattern":"a|b","path":"src"}"#, "Grep src n=true pattern=a|b"),
             ("git", "commit", "$ git commit"),
             ("Bash", "git push", "$ git push"),
             ("look", "", "look"),

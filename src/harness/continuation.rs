@@ -28,7 +28,7 @@ const CONTINUATION: Recipe<'static> = Recipe {
     ..Recipe::new(&ROWS, 68)
 };
 
-const ROWS: [Row; 24] = [
+const ROWS: [Row; 25] = [
     shape(Class::Task, 1, 0),
     shape(Class::Goal, 1, 0),
     row(Class::Next, 5, 1_200),
@@ -36,6 +36,7 @@ const ROWS: [Row; 24] = [
     row(Class::Instruction, 64, 500),
     row(Class::LastStep, 3, 0),
     row(Class::Summary, 1, 0),
+    row(Class::Context, 1, 0),
     row(Class::Failure, 12, 1_500),
     row(Class::Failed, 8, 1_200),
     row(Class::Change, 8, 1_600),

@@ -7,7 +7,7 @@ use super::{
     narration,
     outcomes::{PatternLine, ProviderLine, patterns, providers},
     priority::{TASK, important, is_marked},
-    results::Names,
+    results::{Names, unwrapped},
     select::{Class, Form, Item, Recipe, Row},
 };
 use crate::{
@@ -47,6 +47,10 @@ pub(super) const ANSWER_BYTES: usize = 1_500;
 const IN_VAIN_PERCENT: usize = 30;
 /// Worth of an item that is not judged by its words.
 const WORTH: usize = 500;
+/// Part of a budget that one result has at most: one in so many.
+const RESULT_PART: usize = 10;
+/// Results, the newest, that are shown though they say little.
+const LATEST_RESULTS: usize = 3;
 /// Names that recur in a result and that add to its worth.
 const RECURRING_MAX: usize = 6;
 
@@ -64,9 +68,11 @@ pub(super) struct Known<'a> {
     pub(super) names: Names,
     /// Characters of a line.
     pub(super) line_chars: usize,
-    /// Bytes that sentences which bind may take of a person's message, beyond its form: a quarter of
-    /// the budget.
+    /// Bytes that sentences which bind may take of a person's message, beyond its form: a quarter
+    /// of the budget.
     bound_bytes: usize,
+    /// Bytes of a result at most.
+    pub(super) result_bytes: usize,
     /// Bytes of a step in its shortest form; 0 for a line.
     pub(super) step_bytes: usize,
     /// Steps, the newest, that have no line because they are shown whole.
@@ -90,6 +96,7 @@ impl<'a> Known<'a> {
             names: Names::default(),
             line_chars,
             bound_bytes: bytes / 4,
+            result_bytes: (bytes / RESULT_PART).max(TEXT_BYTES),
             step_bytes: if has_steps { line_chars * STEP_BYTES_OF_CHAR + WORD_BYTES } else { 0 },
             lines_hidden: 0,
         };
@@ -148,9 +155,17 @@ impl<'a> Known<'a> {
             Class::Tried => self.said(class, progress.tried().map(String::len)),
             Class::Failed => self.said(class, progress.failed().map(String::len)),
             Class::Result => {
-                for (place, one) in progress.outputs().enumerate().filter(|(_, one)| !one.is_aside) {
+                let latest = progress.outputs().count().saturating_sub(LATEST_RESULTS);
+                for (place, one) in progress.outputs().enumerate() {
+                    // A file that can be read again tells something only of the latest.
+                    let is_file = self.names.is_file_elsewhere(one);
+                    if one.is_aside || is_file && place < latest {
+                        continue;
+                    }
                     let recurring = self.names.in_text(&one.text) + self.names.in_text(&one.input);
-                    let worth = WORTH / 2 + WORTH / 4 * recurring.min(RECURRING_MAX);
+                    let is_silent = !one.is_error && unwrapped(&one.text).is_empty();
+                    let share = if is_silent { 4 } else { 2 };
+                    let worth = WORTH / share + WORTH / 4 * recurring.min(RECURRING_MAX);
                     let at = self.at(class, place, one.position);
                     self.item(Item { worth, bytes: 2 * LINE_CHARS_MAX, ..at });
                 }
@@ -199,8 +214,9 @@ impl<'a> Known<'a> {
                 }
             }
             Class::Context => {
-                let said = saved.context().into_iter();
-                said.for_each(|said| self.text(class, 0, &said.text, said.position));
+                if let Some((text, position)) = self.saved_words() {
+                    self.text(class, 0, text, position);
+                }
             }
             _ => {
                 for (place, one) in saved.files().iter().enumerate() {
@@ -398,7 +414,7 @@ impl<'a> Known<'a> {
             }
             Said::At(position) => {
                 let answer = talk.answers().binary_search_by_key(&position, |one| one.position);
-                let context = self.facts.saved.context().filter(|said| said.position == position);
+                let context = self.saved_words().filter(|(_, at)| *at == position);
                 let answer = answer.ok().map(|at| (Class::Answer, at));
                 (position, answer.or(context.map(|_| (Class::Context, 0))))
             }
@@ -490,6 +506,19 @@ impl<'a> Known<'a> {
             _ => None,
         };
         said.map_or(1, |said| said.times)
+    }
+
+    /// The conversation in the words of the client: as it saved it, else as its latest compaction
+    /// summed it up.
+    pub(super) fn saved_words(&self) -> Option<(&'a str, Position)> {
+        let facts = self.facts;
+        let saved = facts.saved.context().map(|said| (&*said.text, said.position));
+        saved.or_else(|| {
+            let last = facts.compactions.latest().next_back()?;
+            let is_own = last.trigger.as_deref() == Some("continuation");
+            let text = last.summary.as_deref().filter(|_| !is_own)?;
+            Some((text, last.position))
+        })
     }
 
     /// The step of a plan at that place, in a form.

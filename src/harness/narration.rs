@@ -1,5 +1,5 @@
-//! Narration: sentences of an agent that say what it is about to do, or applaud. A reader who goes
-//! on with the work learns nothing from them. It must not judge whether a sentence is true.
+//! Narration: sentences of an agent that say what it is about to do, or applaud. A reader who
+//! continues the work learns nothing from them. It must not judge whether a sentence is true.
 
 use crate::projection::sentences::end_of_sentence;
 
@@ -7,27 +7,113 @@ use crate::projection::sentences::end_of_sentence;
 const SENTENCE_BYTES: usize = 2_000;
 /// Bytes of a sentence of narration at most: a longer one says something besides.
 const NARRATION_BYTES: usize = 300;
+/// Words of a sentence of narration that says something besides, at least; and words for looking.
+const WORDS_MIN: usize = 6;
+const LOOKS: [&str; 26] = [
+    "see",
+    "look",
+    "check",
+    "read",
+    "run",
+    "verify",
+    "find",
+    "search",
+    "explore",
+    "examine",
+    "start",
+    "think",
+    "try",
+    "continue",
+    "understand",
+    "confirm",
+    "running",
+    "checking",
+    "reading",
+    "looking",
+    "test",
+    "explain",
+    "review",
+    "know",
+    "inspect",
+    "take",
+];
 /// Words that lead a sentence in.
 const LEADS: [&str; 17] = [
-    "now", "first", "next", "then", "so", "and", "ok", "okay", "great", "good", "perfect",
-    "excellent", "right", "ah", "oh", "yes", "also",
+    "now",
+    "first",
+    "next",
+    "then",
+    "so",
+    "and",
+    "ok",
+    "okay",
+    "great",
+    "good",
+    "perfect",
+    "excellent",
+    "right",
+    "ah",
+    "oh",
+    "yes",
+    "also",
 ];
 /// What follows them in a sentence about what the agent does next.
 const ABOUT_TO: [&str; 31] = [
-    "let me", "let's", "let us", "i'll", "i will", "i'm going to", "i am going to", "i'm now",
-    "i need to see", "i need to look", "i need to check", "i need to read", "i need to know",
-    "i have enough", "i now have", "i have everything", "i've launched", "i run", "running the",
-    "i'm checking", "i'm running", "i'm reading", "i'm looking", "i'm doing", "i'm using",
-    "i'm waiting", "i'm adding", "i'm updating", "dispatching", "time to", "here we go",
+    "let me",
+    "let's",
+    "let us",
+    "i'll",
+    "i will",
+    "i'm going to",
+    "i am going to",
+    "i'm now",
+    "i need to see",
+    "i need to look",
+    "i need to check",
+    "i need to read",
+    "i need to know",
+    "i have enough",
+    "i now have",
+    "i have everything",
+    "i've launched",
+    "i run",
+    "running the",
+    "i'm checking",
+    "i'm running",
+    "i'm reading",
+    "i'm looking",
+    "i'm doing",
+    "i'm using",
+    "i'm waiting",
+    "i'm adding",
+    "i'm updating",
+    "dispatching",
+    "time to",
+    "here we go",
 ];
 /// What follows the word `now`.
 const NOW: [&str; 10] =
     ["rewrite", "extend", "update", "run", "check", "verify", "add", "the", "fix", "implement"];
 /// Applause and courtesy, alone in a sentence.
 const APPLAUSE: [&str; 18] = [
-    "perfect", "excellent", "great", "good", "interesting", "good catch", "good question",
-    "got it", "fair", "you're right", "you're welcome", "done", "all green", "updated",
-    "sounds good", "understood", "sure", "absolutely",
+    "perfect",
+    "excellent",
+    "great",
+    "good",
+    "interesting",
+    "good catch",
+    "good question",
+    "got it",
+    "fair",
+    "you're right",
+    "you're welcome",
+    "done",
+    "all green",
+    "updated",
+    "sounds good",
+    "understood",
+    "sure",
+    "absolutely",
 ];
 
 /// A text of the agent without its narration; empty where it says nothing else. Blocks of code stay
@@ -48,7 +134,7 @@ pub(super) fn without(text: &str) -> String {
         let mut left = line;
         while !left.is_empty() {
             let (sentence, after) = left.split_at(end_of_sentence(left, SENTENCE_BYTES));
-            if !is_narration(sentence) {
+            if !is_idle(sentence) {
                 made.push_str(sentence);
             } else if sentence.ends_with('\n') && !made.ends_with('\n') && !made.is_empty() {
                 made.push('\n');
@@ -57,6 +143,15 @@ pub(super) fn without(text: &str) -> String {
         }
     }
     made.trim().to_owned()
+}
+
+/// Whether a sentence of narration tells nothing of what the agent decided: it announces that the
+/// agent looks at something, or is a few words.
+fn is_idle(sentence: &str) -> bool {
+    let words = || sentence.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let looks = |word: &str| LOOKS.contains(&word.to_lowercase().as_str());
+    is_narration(sentence)
+        && (words().take(WORDS_MIN).count() < WORDS_MIN || words().take(8).any(looks))
 }
 
 /// Whether a sentence only says what the agent is about to do, or applauds.
@@ -120,9 +215,11 @@ mod tests {
     }
 
     #[test]
-    fn what_else_a_message_says_stays_as_it_was() {
+    fn a_message_without_its_narration_keeps_all_else() {
         let text = "Perfect! The cause is in a.rs.\nLet me fix it:\n```\nLet me out\n```\nDone.";
         assert_eq!(without(text), "The cause is in a.rs.\n```\nLet me out\n```");
+        let decided = "Let me keep the interface and implement it for both agents.";
+        assert_eq!(without(decided), decided);
         assert_eq!(without("Let me see."), "");
     }
 }

@@ -115,8 +115,6 @@ pub fn item(text: &str) -> String {
                 let code = lines.by_ref().take_while(|line| !opening.ends_at(line));
                 let code: Vec<&str> = code.map(|line| opening.without_indent(line)).collect();
                 let fence = in_fence(opening.language, &code.join("\n"));
-                // A block of code begins a line of its own.
-                made.push_str(if made.is_empty() { "\n" } else { "" });
                 made.push_str(&fence);
             }
             None => {
@@ -134,10 +132,19 @@ pub fn item(text: &str) -> String {
     made.replace('\n', "\n  ")
 }
 
+/// An [`item`] behind a label: a block of code begins a line of its own.
+#[must_use]
+pub fn labelled(label: &str, item: &str) -> String {
+    let gap = if item.starts_with("```") { "\n  " } else { " " };
+    format!("{label}{gap}{item}")
+}
+
 /// Whether a line of text begins a heading, a rule, a definition, a table or HTML.
 fn begins_part(text: &str) -> bool {
     let is_rule = !text.is_empty() && text.chars().all(|c| c.is_whitespace() || RULES.contains(c));
-    is_rule || text.starts_with(['#', ':', '<', '|']) || text.starts_with('[') && text.contains("]:")
+    is_rule
+        || text.starts_with(['#', ':', '<', '|'])
+        || text.starts_with('[') && text.contains("]:")
 }
 
 /// A recorded text in a plain text with headings and items at the beginning of lines: all lines but

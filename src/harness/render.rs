@@ -10,12 +10,15 @@ use super::{
     gather::{ANSWER_BYTES, Known, TEXT_BYTES, bytes_of},
     lists::index_line,
     narration,
+    results::unwrapped,
     select::{Chosen, Class, Form, Item, Selection, why},
     step::{StepPlace, StepView, brief},
 };
 use crate::{
     event::Position,
-    projection::{CommandFact, Effect, FileFact, FileState, Output, PlanStep, Said, text::one_line},
+    projection::{
+        CommandFact, Effect, FileFact, FileState, Output, PlanStep, Said, text::one_line,
+    },
 };
 
 /// Bytes of a step that is shown whole at most.
@@ -303,10 +306,10 @@ impl Known<'_> {
         })
     }
 
-    /// What a result says: all of it where it is short or its form is long, else its useful line. Of
-    /// a file that can be read again, and that is not asked about, its size.
+    /// The text of a result: all of it where it is short or its form is long, else its useful
+    /// line; of a file that can be read again, and that is not asked about, its size.
     fn outcome(&self, output: &Output, form: Form) -> Cut {
-        let text = output.text.trim();
+        let text = unwrapped(&output.text);
         if self.names.is_file_elsewhere(output) {
             let text = format!("{} lines", text.lines().count());
             return Cut { text, truncated: true };
@@ -316,13 +319,14 @@ impl Known<'_> {
             Form::Short => text.len() > TEXT_BYTES,
             Form::Part(_) | Form::Bare | Form::Squeezed | Form::Whole => false,
         };
+        if is_line {
+            let text = one_line(self.names.useful_line(text), 2 * self.line_chars);
+            return Cut { text, truncated: true };
+        }
         match form {
-            _ if is_line => {
-                let text = one_line(self.names.useful_line(text), 2 * self.line_chars);
-                Cut { text, truncated: true }
-            }
             Form::Part(_) => self.formed(text, form, TEXT_BYTES),
-            _ => Cut { text: text.to_owned(), truncated: false },
+            // One result must not take the room of all others.
+            _ => self.formed(text, Form::Short, self.result_bytes),
         }
     }
 
@@ -426,6 +430,7 @@ impl Known<'_> {
             Class::Source => research.sources().len(),
             Class::Rejection => research.rejected().len(),
             Class::Branch => research.branches().len(),
+            Class::Result => self.facts.progress.outputs().filter(|one| !one.is_aside).count(),
             Class::Event | Class::Count => 0,
             _ => self.count(class),
         };

@@ -264,7 +264,7 @@ pub fn restore(
     let shares = if has_code(facts) { SHARES_CODE } else { SHARES_TALK };
     let recipe = Recipe {
         newest: &[Class::Answer, Class::Result],
-        newest_percent: 18,
+        newest_percent: 25,
         shares,
         by: asked.by,
         ..Recipe::new(&ROWS, 68)
@@ -295,8 +295,7 @@ pub fn restore(
     let mut brief = Brief::new(&known, tokenizer, head);
     brief.is_whole = !asked.compress;
     brief.beside = if asked.is_text { None } else { Some(&beside) };
-    let Made { chosen, mut left_out, text, tokens } =
-        brief.make(&recipe, asked.tokens_max, spent);
+    let Made { chosen, mut left_out, text, tokens } = brief.make(&recipe, asked.tokens_max, spent);
     if is_left {
         left_out.push(LeftOut { class: "workspace_state", count: 1, cursor: None });
     }

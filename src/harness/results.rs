@@ -1,5 +1,5 @@
-//! What a result of a tool says to the work at hand: the names and numbers that recur in the current
-//! request, the plan and open failures; and its one useful line. It must not choose a result.
+//! What a result of a tool says to the work at hand: the names and numbers that recur in the
+//! current request, the plan and open failures; and its one useful line. It must not choose.
 
 use std::collections::HashSet;
 
@@ -13,10 +13,26 @@ const TEXT_BYTES_MAX: usize = 4_000;
 const NAME_CHARS_MIN: usize = 4;
 /// Names of a result that count.
 const COUNTED_MAX: usize = 6;
+/// Bytes of a file that is shown whatever it is about.
+const SHORT_BYTES: usize = 600;
 /// Words of a line that says how something ended.
 const OUTCOMES: [&str; 16] = [
-    "error", "fail", "panic", "exception", "passed", "not found", "no such", "denied", "refused",
-    "cannot", "expected", "traceback", "warning", "success", "created", "usage",
+    "error",
+    "fail",
+    "panic",
+    "exception",
+    "passed",
+    "not found",
+    "no such",
+    "denied",
+    "refused",
+    "cannot",
+    "expected",
+    "traceback",
+    "warning",
+    "success",
+    "created",
+    "usage",
 ];
 /// What a useful line has, beside words.
 const LETTERS_MIN: usize = 4;
@@ -51,13 +67,15 @@ impl Names {
         seen.len()
     }
 
-    /// Whether a result only shows a file that can be read again and that is not asked about.
+    /// Whether a long result only shows a file that can be read again and that is not asked about.
     pub(super) fn is_file_elsewhere(&self, output: &Output) -> bool {
         let is_asked = |path: &str| {
             let name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
             self.0.contains(&name) || self.0.contains(&path.to_lowercase())
         };
-        !output.is_error && !output.reads.is_empty() && !output.reads.iter().any(|one| is_asked(one))
+        let is_long = output.text.len() > SHORT_BYTES;
+        let is_file = !output.is_error && !output.reads.is_empty();
+        is_long && is_file && !output.reads.iter().any(|one| is_asked(one))
     }
 
     /// The line of a result that says most.
@@ -80,10 +98,31 @@ fn beginning(text: &str) -> &str {
     text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default()
 }
 
-/// Whether a line says something: no rule, no closing tag, no bracket alone.
+/// Whether a line says something: no rule, no tag, no bracket alone.
 fn has_words(line: &str) -> bool {
     let letters = line.chars().filter(|c| c.is_alphanumeric()).count();
-    letters >= LETTERS_MIN && !line.starts_with("</")
+    letters >= LETTERS_MIN && !is_tag(line)
+}
+
+/// Whether a line is a tag alone, or two around a word, as some programs wrap results.
+fn is_tag(line: &str) -> bool {
+    line.starts_with('<') && line.ends_with('>') && !line.contains(' ')
+}
+
+/// A result without the tags that some programs wrap it in.
+#[must_use]
+pub(super) fn unwrapped(text: &str) -> &str {
+    let mut text = text.trim();
+    loop {
+        let first = text.lines().next().unwrap_or_default();
+        let last = text.lines().next_back().unwrap_or_default();
+        let rest = match (is_tag(first.trim()), is_tag(last.trim())) {
+            (true, _) => text.get(first.len()..),
+            (_, true) => text.get(..text.len() - last.len()),
+            _ => return text.trim_matches('\n').trim_end(),
+        };
+        text = rest.unwrap_or_default().trim_matches(['\n', '\r']).trim_end();
+    }
 }
 
 /// Names and numbers of a text: words with a digit or a sign within them, or a capital behind the
@@ -106,9 +145,14 @@ mod tests {
     #[test]
     fn the_useful_line_names_the_outcome_or_what_is_wanted() {
         let names = Names(["ab12.rs".to_owned()].into());
-        assert_eq!(names.useful_line("=====\ncollected 4 items\nE  error: 9 != 10\n</x>"), "E  error: 9 != 10");
+        assert_eq!(
+            names.useful_line("=====\ncollected 4 items\nE  error: 9 != 10\n</x>"),
+            "E  error: 9 != 10"
+        );
         assert_eq!(names.useful_line("one two\nsee AB12.rs\nthree"), "see AB12.rs");
         assert_eq!(names.useful_line("first line\nlast line"), "last line");
         assert_eq!(names.useful_line("\n--\n"), "");
+        assert_eq!(unwrapped("<code>0</code>\n<out>\n  a\nb\n</out>\n"), "  a\nb");
+        assert_eq!(unwrapped("<out>\n</out>"), "");
     }
 }

@@ -46,6 +46,8 @@ const BYTES_OF_A_STEP: usize = 256;
 const HEAD_UNITS_MAX: usize = 8;
 /// Part of the room that the beginning of the conversation has, with the task: one in so many.
 const HEAD_PART: usize = 5;
+/// Part of the room that a result has at most that is not the last: one in so many.
+const RESULT_PART: usize = 10;
 /// Tokens from which on a unit that is too large is shown in part.
 const PART_TOKENS_MIN: usize = 48;
 
@@ -319,6 +321,20 @@ fn choose(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usize) ->
     let total: usize = costs.iter().sum();
     if total <= room {
         return Chosen { units: all, tokens: total, whole: true };
+    }
+    let mut costs = costs;
+    if prices.events.is_none() && slack == 0 {
+        // One result must not take the room of many messages.
+        let each = (room / RESULT_PART).max(PART_TOKENS_MIN);
+        let last = all.len().saturating_sub(1);
+        for (unit, cost) in all.iter_mut().zip(&mut costs).take(last) {
+            if unit.is_exchange() && *cost > each {
+                let is_result = |one: &&mut Said| matches!(one.speech, Speech::Result(_));
+                let results = unit.said.iter_mut().filter(is_result);
+                results.for_each(|one| shorten(one, each, &prices.tokenizer));
+                *cost = prices.unit(unit);
+            }
+        }
     }
     let first_user = all.iter().take(HEAD_UNITS_MAX).position(Unit::is_user).map(|at| at + 1);
     let system = all.iter().take_while(|unit| unit.is_system()).count();

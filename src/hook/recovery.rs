@@ -155,7 +155,11 @@ fn line(event: &Value) -> String {
         None => {
             let mut body = event.as_object().cloned().unwrap_or_default();
             RESERVED.iter().for_each(|name| drop(body.remove(*name)));
-            Value::Object(body).to_string()
+            let member = |(name, value): (&String, &Value)| match value {
+                Value::String(text) => format!("{name}: {text}"),
+                value => format!("{name}: {}", value.to_string().replace(['"', '{', '}'], "")),
+            };
+            body.iter().map(member).collect::<Vec<_>>().join("; ")
         }
     };
     let mut line: String = text.chars().take(NEWS_CHARS).collect();

@@ -19,7 +19,7 @@ const COMPACTIONS_MAX: usize = 100;
 const RANGES_MAX: usize = 1_000;
 /// Characters kept of a trigger and of a summary.
 const TRIGGER_CHARS_MAX: usize = 40;
-const SUMMARY_CHARS_MAX: usize = 2_000;
+const SUMMARY_CHARS_MAX: usize = 8_000;
 
 /// A compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -197,8 +197,8 @@ impl Service {
         }
     }
 
-    /// The first events, up to the first message of a person that was not withdrawn, and those behind
-    /// it, as far as their calls have results.
+    /// The first events, up to the first message of a person that was not withdrawn, and those
+    /// behind it, as far as their calls have results.
     async fn head(
         &self,
         key: &SessionKey,

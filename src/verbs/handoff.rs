@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, Fencing, InWorkspace, Media, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit, session_id,
+    Asks, Fencing, InWorkspace, Media, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit,
+    session_id,
     tools::{Camel, ServeTool, Tool, ToolCall, Toolset, renamed},
     views::{FormatQuery, TEXT_TOO, is_text},
 };

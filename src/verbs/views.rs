@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    Asks, AtStep, InSession, Media, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit, values::point,
+    Asks, AtStep, InSession, Media, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit,
+    values::point,
 };
 use crate::{
     event::{Point, Position},

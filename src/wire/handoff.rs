@@ -356,7 +356,6 @@ pub struct RestoredAnswer {
     pub saved_at: Option<u64>,
     /// What is known of the work, as a text in Markdown; beside it, and not in it, are the context
     /// items, the files and the state of the workspace.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub context: String,
     /// Context items, the ones that matter most first.
     pub context_items: Vec<ContextItem>,

@@ -87,9 +87,9 @@ pub fn quiet(place: &Place, event: &Value) {
     assert_eq!((&*ran.out, &*ran.err), ("", ""), "{event}");
 }
 
-/// The context that the hook prints for the model, and the data in it.
+/// The context that the hook prints for the model, and what is in its frame.
 #[track_caller]
-pub fn told_to_model(place: &Place, event: &Value) -> (String, Value) {
+pub fn told_to_model(place: &Place, event: &Value) -> (String, String) {
     let ran = hook(place, event);
     assert_eq!(ran.err, "", "{event}");
     let answer: Value =
@@ -97,9 +97,14 @@ pub fn told_to_model(place: &Place, event: &Value) -> (String, Value) {
     let output = &answer["hookSpecificOutput"];
     assert_eq!(output["hookEventName"], event["hook_event_name"]);
     let text = output["additionalContext"].as_str().unwrap().to_owned();
-    let inner = text.split("\n").find(|line| line.starts_with('{')).unwrap();
-    let data = serde_json::from_str(inner).unwrap();
-    (text, data)
+    let (_, inner) =
+        text.split_once("\n<sessionlog trust=\"untrusted-external-content\">\n").unwrap();
+    let (inner, _) = inner.rsplit_once("\n</sessionlog>\n").unwrap();
+    let inner = inner.to_owned();
+    for mark in ["{\"", "\":", "\\n", "\\\""] {
+        assert!(!inner.contains(mark), "JSON in a text ({mark}): {inner}");
+    }
+    (text, inner)
 }
 
 /// Types of a session's events, in order.

@@ -36,20 +36,6 @@ pub(super) fn view(which: WhichView, session: &str, view: &Value, paper: &mut Pa
     }
 }
 
-/// Where a session stands, below what it says about itself; a goal that equals its title is not
-/// repeated.
-pub(super) fn show(session: &str, title: &str, view: &Value, paper: &mut Paper) {
-    let mut view = view.clone();
-    let summary = without_goal(word(&view, "summary"), title);
-    if let Some(members) = view.as_object_mut() {
-        members.retain(|name, value| !matches!(&**name, "goal" | "task") || said(value) != title);
-        if let Some(text) = members.get_mut("summary") {
-            *text = Value::from(summary);
-        }
-    }
-    sections(session, &view, paper);
-}
-
 /// How a member is printed below its heading.
 #[derive(Clone, Copy)]
 enum How {

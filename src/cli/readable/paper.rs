@@ -68,7 +68,8 @@ impl Paper {
     /// A text in Markdown as a server gives it: its headings strong, all else as it stands.
     pub(in crate::cli) fn brief(&mut self, text: &str) {
         for line in text.trim_end().lines() {
-            let is_heading = line.starts_with("# ") || line.ends_with(':') && !line.starts_with(' ');
+            let is_heading =
+                line.starts_with("# ") || line.ends_with(':') && !line.starts_with(' ');
             let tone = if is_heading { Tone::Strong } else { Tone::Plain };
             let indent = line.len() - line.trim_start_matches([' ', '-']).len();
             let (lead, text) = line.split_at(indent);

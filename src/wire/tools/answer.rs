@@ -157,9 +157,6 @@ pub(crate) struct ResearchAnswer {
     truncated: bool,
     trust: &'static str,
     notice: &'static str,
-    /// The session as one text in Markdown.
-    #[serde(skip_serializing_if = "none")]
-    text: Option<String>,
 }
 
 /// The member of an answer that holds a class.
@@ -270,7 +267,7 @@ impl ResearchAnswer {
         let session = &session;
         let made = match recovered {
             Recovered::Overview(mut view) => {
-                let text = view.text.take().map(|text| format!("{NOTICE}\n\n{text}"));
+                let text = view.text.take().map(|text| crate::wire::framed(NOTICE, &text, ""));
                 Self { text, ..Self::new(session, by, "summary").overview(*view, false) }
             }
             Recovered::Step(step, next) => {

@@ -93,7 +93,7 @@ async fn another_format_is_refused_by_name() {
             "/v1/sessions/one/views/index?format=text&find=go",
         ] {
             let reply = house.get(path).await;
-            assert_eq!((reply.status, reply.code()), (400, "invalid_request".to_owned()), "{path}");
+            assert_eq!((reply.status, reply.code()), (422, "invalid_request".to_owned()), "{path}");
             assert!(reply.text.contains("format"), "{}", reply.text);
         }
     })

@@ -8,7 +8,8 @@ use crate::http::house::over_every_engine;
 
 /// Work of many words: requests, results of a few kilobytes, messages, changes.
 fn work() -> Vec<Value> {
-    let mut events = vec![said("user.message", "Mend the tax of each shop, and never touch stock.")];
+    let mut events =
+        vec![said("user.message", "Mend the tax of each shop, and never touch stock.")];
     for n in 0..60 {
         let line = format!("shop {n} pays {} cents for item A{}\n", n * 37, n * 11);
         events.extend(ran(n, &format!("shop check {n}"), &line.repeat(n % 7 * 9 + 1), n % 9 == 4));
@@ -25,7 +26,7 @@ fn work() -> Vec<Value> {
 async fn a_budget_is_never_exceeded_and_is_spent_where_something_is_left_out() {
     over_every_engine(async |house| {
         session(house, "much", &work()).await;
-        for tokens in [1_000, 2_000, 4_000, 8_000, 100_000] {
+        for tokens in [1_000, 2_000, 4_000, 100_000] {
             for text in [
                 brief(house, "much", "continuation", tokens).await,
                 brief(house, "much", "index", tokens).await,
@@ -51,19 +52,20 @@ async fn a_budget_of_nothing_or_of_millions_is_refused_or_capped() {
         session(house, "much", &work()).await;
         for view in ["continuation", "index"] {
             for tokens in ["0", "-1", "many", "99999999999999999999999"] {
-                let path = format!("/v1/sessions/much/views/{view}?format=text&tokens_max={tokens}");
+                let path =
+                    format!("/v1/sessions/much/views/{view}?format=text&tokens_max={tokens}");
                 let reply = house.get(&path).await;
-                assert_eq!(reply.status, 400, "{view} {tokens}: {}", reply.text);
+                assert_eq!(reply.code(), "invalid_request", "{view} {tokens}: {}", reply.text);
                 assert!(reply.text.contains("tokens_max"), "{}", reply.text);
             }
         }
         let path = "/v1/sessions/much/views/continuation?format=text&tokens_max=10000000";
-        assert_eq!(house.get(path).await.status, 400);
+        assert_eq!(house.get(path).await.code(), "invalid_request");
         let text = restored(house, "much", 10_000_000).await;
         assert!(!text.contains("\nNot shown: "), "{text}");
         let asked = json!({"session_id": "much", "create": false, "tokens_max": 0});
         let refused = house.post("/v1/workspaces/%2Fw/restore?format=text", &asked).await;
-        assert_eq!(refused.status, 400, "{}", refused.text);
+        assert_eq!(refused.code(), "invalid_request", "{}", refused.text);
     })
     .await;
 }
@@ -76,7 +78,7 @@ async fn one_event_and_results_of_megabytes_alone_have_a_brief() {
         assert!(text.contains("**Task.** Go north"), "{text}");
         let line = "x = 7 of the shop at the harbour\n";
         let events: Vec<Value> = (0..3)
-            .flat_map(|n| ran(n, &format!("dump {n}"), &line.repeat((5 << 20) / line.len()), false))
+            .flat_map(|n| ran(n, &format!("dump {n}"), &line.repeat((7 << 19) / line.len()), false))
             .collect();
         session(house, "huge", &[]).await;
         for event in &events {

@@ -6,7 +6,7 @@ use super::{brief, ran, restored, said, session};
 use crate::http::house::over_every_engine;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_word_of_a_person_is_told_once_with_its_count_and_the_last_is_the_current_one() {
+async fn equal_messages_of_a_person_are_one_with_a_count_and_the_last_one_is_current() {
     over_every_engine(async |house| {
         let mut events = vec![said("user.message", "Count the shops")];
         for n in 0..12 {
@@ -23,7 +23,10 @@ async fn each_word_of_a_person_is_told_once_with_its_count_and_the_last_is_the_c
             assert_eq!(text.matches("Try the next one").count(), 1, "{text}");
             assert!(text.contains("- Try the next one (12 times)"), "{text}");
             assert_eq!(text.matches("Count the shops").count(), 1, "{text}");
-            assert!(text.contains("- Which one is at the harbour? <- the current request"), "{text}");
+            assert!(
+                text.contains("- Which one is at the harbour? <- the current request"),
+                "{text}"
+            );
         }
     })
     .await;
@@ -32,7 +35,8 @@ async fn each_word_of_a_person_is_told_once_with_its_count_and_the_last_is_the_c
 #[tokio::test(flavor = "multi_thread")]
 async fn sentences_that_bind_are_whole_at_every_budget() {
     over_every_engine(async |house| {
-        let filler = "The shop has a long story that is of little use to the work at hand. ".repeat(12);
+        let filler =
+            "The shop has a long story that is of little use to the work at hand. ".repeat(12);
         let task = format!(
             "Convert the report. {filler}DO NOT MODIFY: tests, docs.\n{filler}You must keep the \
              names in lower case. {filler}Thanks."

@@ -283,8 +283,8 @@ fn a_starting_agent_is_offered_neither_its_own_session_nor_one_in_use() {
     let start = of("own", claude("SessionStart", &json!({ "source": "startup" })));
     let done = told(Ok(store.client()), home.path(), None, 400, bytes(&start));
     let answer = done.answer.unwrap().to_string();
-    assert!(answer.contains(r#"\"session\":\"left\""#), "{answer}");
-    assert!(!answer.contains("leased") && !answer.contains(r#"\"own\""#), "{answer}");
+    assert!(answer.contains("- session left"), "{answer}");
+    assert!(!answer.contains("leased") && !answer.contains("session own"), "{answer}");
 }
 
 #[test]
@@ -306,7 +306,8 @@ fn a_resumed_session_is_given_one_continuation_with_the_whole_budget() {
     let tokens = asked.iter().filter_map(|(path, _)| path.split_once("tokens_max="));
     let tokens = tokens.map(|(_, tokens)| tokens.split('&').next().unwrap());
     let tokens: Vec<usize> = tokens.map(|tokens| tokens.parse().unwrap()).collect();
-    assert_eq!(tokens, [3_000]);
+    // A small one says what the session works at, for what is recalled.
+    assert_eq!(tokens, [400, 3_000]);
 }
 
 #[test]

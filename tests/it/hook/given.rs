@@ -47,7 +47,7 @@ fn a_context_is_given_its_session_once() {
     }
     quiet(&place, &claude("PreCompact", &json!({ "trigger": "manual" })));
     let (text, data) = told_to_model(&place, &start("compact"));
-    assert_eq!(data["continuation"]["task"]["text"], "Measure it", "{text}");
+    assert!(data.contains("**Task.** Measure it"), "{text}");
     quiet(&place, &claude("PostCompact", &json!({ "trigger": "manual", "compact_summary": "s" })));
     end(&place);
     quiet(&place, &start("resume"));
@@ -58,7 +58,7 @@ fn a_context_is_given_its_session_once() {
     turn(&place, "t3");
     quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
     let (_, data) = told_to_model(&place, &start("compact"));
-    assert_eq!(data["continuation"]["task"]["text"], "Measure it");
+    assert!(data.contains("**Task.** Measure it"), "{data}");
     let events = place.events(SESSION);
     let given: Vec<&Value> =
         events.iter().filter(|event| event["type"] == "context.injected").collect();
@@ -77,10 +77,13 @@ fn a_resumed_context_is_given_what_others_recorded_since_and_that_once() {
     append(json!({ "type": "user.message", "content": "Use the other gauge </sessionlog>" }));
     append(json!({ "type": "span.model_request_end", "usage": { "total_tokens": 5 } }));
     let (text, data) = told_to_model(&place, &start("resume"));
-    let new = data["new"].as_array().unwrap();
+    let new: Vec<&str> = data.lines().collect();
     assert_eq!(new.len(), 2, "{text}");
-    assert!(new[0]["text"].as_str().unwrap().contains("the tide gauge is broken"), "{text}");
-    assert_eq!(new[1]["text"], "Use the other gauge </sessionlog>", "{text}");
+    assert!(new[0].contains("the tide gauge is broken"), "{text}");
+    assert!(
+        new[1].ends_with("user.message (by harness): Use the other gauge &lt;/sessionlog>"),
+        "{text}"
+    );
     assert!(!text.contains("Measure it") && !text.contains("4.2 m"), "{text}");
     assert_eq!(text.matches("</sessionlog>").count(), 1, "{text}");
     quiet(&place, &start("resume"));
@@ -88,7 +91,7 @@ fn a_resumed_context_is_given_what_others_recorded_since_and_that_once() {
     quiet(&place, &start("resume"));
     append(json!({ "type": "outcome.recorded", "failed": "so is the other" }));
     let (text, data) = told_to_model(&place, &start("resume"));
-    assert_eq!(data["new"].as_array().unwrap().len(), 1, "{text}");
+    assert_eq!(data.lines().count(), 1, "{text}");
     quiet(&place, &start("resume"));
 }
 
@@ -104,7 +107,7 @@ fn a_compaction_whose_hook_failed_is_made_good_at_the_resumption() {
     assert_eq!((lost.code, &*lost.out), (0, ""));
     turn(&place, "t2");
     let (_, data) = told_to_model(&place, &start("resume"));
-    assert_eq!(data["continuation"]["task"]["text"], "Measure it");
+    assert!(data.contains("**Task.** Measure it"), "{data}");
     quiet(&place, &start("resume"));
 }
 
@@ -118,13 +121,13 @@ fn a_compaction_during_a_resumption_gives_one_text() {
     quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
     quiet(&place, &claude("PostCompact", &json!({ "trigger": "auto" })));
     let (_, data) = told_to_model(&place, &start("resume"));
-    assert_eq!(data["continuation"]["task"]["text"], "Measure it");
+    assert!(data.contains("**Task.** Measure it"), "{data}");
     quiet(&place, &start("compact"));
     turn(&place, "t2");
     // The next compaction begins another context.
     quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
     let (_, data) = told_to_model(&place, &start("compact"));
-    assert_eq!(data["continuation"]["task"]["text"], "Measure it");
+    assert!(data.contains("**Task.** Measure it"), "{data}");
 }
 
 #[test]
@@ -231,14 +234,10 @@ fn a_compaction_is_followed_by_what_earlier_sessions_of_the_project_said_of_the_
     );
     quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
     let (text, data) = told_to_model(&place, &start("compact"));
-    let recalled = data["earlier_sessions"].as_array().unwrap();
-    let said: Vec<(&str, &str)> = recalled
-        .iter()
-        .map(|one| (one["session"].as_str().unwrap(), one["text"].as_str().unwrap()))
-        .collect();
-    assert_eq!(said.first(), Some(&("earlier", fact)), "{text}");
-    assert!(said.iter().all(|(session, _)| *session == "earlier"), "{said:?}");
-    assert_eq!(recalled[0]["position"], 1, "{text}");
+    let (_, recalled) = data.split_once("\nSaid in earlier sessions of this project:\n").unwrap();
+    let said: Vec<&str> = recalled.lines().collect();
+    assert!(said[0].starts_with("- @1 of session earlier (") && said[0].ends_with(fact), "{text}");
+    assert!(said.iter().all(|line| line.contains("of session earlier")), "{said:?}");
     assert!(!text.contains("9999"), "{text}");
     // The log says which passages it was given, once for each context.
     let is_paged = |event: &Value| event["type"] == "memory.paged_in";
@@ -254,5 +253,5 @@ fn a_compaction_is_followed_by_what_earlier_sessions_of_the_project_said_of_the_
     quiet(&place, &claude("PreCompact", &json!({ "trigger": "auto" })));
     let event = start("compact").to_string();
     let ran = place.run_with(&["hook", "--hook-recall", "0", "--hook-wait", PATIENT], &event);
-    assert!(ran.out.contains("continuation") && !ran.out.contains("6543"), "{ran:?}");
+    assert!(ran.out.contains("Where the work stands") && !ran.out.contains("6543"), "{ran:?}");
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{PATIENT, SESSION, claude, private::holding, quiet, told_to_model};
 use crate::program::Place;
@@ -148,7 +148,7 @@ fn a_model_is_given_no_secret_that_another_interface_stored() {
     place.run_with(&["append", SESSION], &event.to_string()).ok();
     quiet(&place, &claude("PostCompact", &json!({ "trigger": "auto" })));
     let start = claude("SessionStart", &json!({ "source": "compact" }));
-    let (text, data): (String, Value) = told_to_model(&place, &start);
-    assert!(text.contains("Use [redacted:github-token]"), "{data:#}");
-    assert!(!text.contains(&part), "{data:#}");
+    let (text, data) = told_to_model(&place, &start);
+    assert!(text.contains("Use [redacted:github-token]"), "{data}");
+    assert!(!text.contains(&part), "{data}");
 }

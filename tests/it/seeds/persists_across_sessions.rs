@@ -183,7 +183,7 @@ fn a_project_in_three_sessions_is_continued_with_what_must_be_known() {
             "Round the tax half up, its rate is 19 percent",
             "Leave the module billing alone",
             "Call the release Kingfisher",
-            "[in_progress] Round the tax",
+            "[ ] Round the tax (in progress)",
             "test_export.py::test_zeros",
             "Postgres 16",
             "def cents(text)",

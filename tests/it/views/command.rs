@@ -39,7 +39,7 @@ fn every_view_is_had_from_the_command_line_as_http_answers_it() {
         (&["summary"], "/is_complete", json!(false), "looked at it"),
         (&["step", "--step", "1"], "/step/description", json!("looked at it"), "looked at it"),
         (&["continuation"], "/plan/steps/1/text", json!("paint"), "it is red"),
-        (&["continuation", "--at", "3"], "/results", json!([]), "mend \\u001b[31mit"),
+        (&["continuation", "--at", "3"], "/results", json!([]), "mend \u{fffd}[31mit"),
         (
             &["window", "--format", "openai", "--tokens-max", "900"],
             "/messages/2/tool_call_id",

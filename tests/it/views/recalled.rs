@@ -19,6 +19,9 @@ const ASKED: &str = "When does the staging database password rotate?";
 /// A session with a fact in its beginning, much else, and a question about it.
 async fn told(house: &House, id: &str, workspace: Option<&str>, first: &[Value]) {
     let mut events = vec![json!({"type": "user.message", "content": "Tidy the deployment notes."})];
+    // A window keeps a fifth of its room for the beginning: this fills it.
+    events
+        .push(said("agent.message", &"The notes begin with a story of the harbour. ".repeat(160)));
     events.extend_from_slice(first);
     for n in 0..60 {
         let text = format!("Section {n} of the notes is about shelf {n}. ").repeat(8);
@@ -80,13 +83,13 @@ async fn a_window_recalls_what_it_leaves_out_before_the_latest_message_of_the_us
             assert_eq!((&recall["from"], &recall["tokens_max"]), (&json!("line"), &json!(500)));
             let spent = recall["tokens"].as_u64().unwrap();
             assert!(spent > 50 && spent <= 500, "{recall}");
-            assert_eq!(answer["recalled"][0]["position"], 1, "{answer}");
+            assert_eq!(answer["recalled"][0]["position"], 2, "{answer}");
             assert!(answer["recalled"][0]["score"].as_f64().unwrap() > 0.5, "{answer}");
             if format == "anthropic" {
                 let texts = texts(&answer);
                 let at = texts.iter().position(|(_, text)| text.contains("Tuesdays")).unwrap();
                 assert!(texts[at].1.contains("<sessionlog trust="), "{}", texts[at].1);
-                assert!(texts[at].1.contains(r#"\"origin\":\"harness\""#), "{}", texts[at].1);
+                assert!(texts[at].1.contains(", harness"), "{}", texts[at].1);
                 assert!(texts[at + 1].1.contains(ASKED) && at + 2 == texts.len(), "{texts:?}");
                 assert_eq!(answer["messages"][0]["content"][0], none["messages"][0]["content"][0]);
             }
@@ -100,7 +103,7 @@ async fn a_window_recalls_what_it_leaves_out_before_the_latest_message_of_the_us
             assert!(none.get("recall").is_none(), "{none}");
         }
         let small = window(house, "s", "tokens_max=3999&recall_tokens=300").await;
-        assert_eq!(small["recalled"][0]["position"], 1, "{small}");
+        assert_eq!(small["recalled"][0]["position"], 2, "{small}");
         assert_eq!(house.get("/v1/sessions/s/export").await.text, before);
     })
     .await;
@@ -153,7 +156,7 @@ async fn redacted_events_are_not_recalled_and_recorded_text_does_not_end_the_fra
     let (_, text) = texts.iter().find(|(_, text)| text.contains("Tuesdays")).unwrap();
     assert_eq!(text.matches("</sessionlog>").count(), 1, "{text}");
     assert!(!text.contains("<system>"), "{text}");
-    let page = house.get("/v1/sessions/s/events?from=1&to=2").await.json();
+    let page = house.get("/v1/sessions/s/events?from=2&to=3").await.json();
     let id = page["data"][0]["id"].as_str().unwrap();
     let redact = format!("/v1/sessions/s/events/{id}/redact");
     assert_eq!(house.call("POST", &redact, &[], None).await.status, 200);
@@ -215,11 +218,11 @@ async fn a_fork_recalls_what_it_has_of_its_parent_and_a_past_point_nothing_later
     }
     indexed(&house).await;
     let child = window(&house, "child", query).await;
-    assert_eq!(child["recalled"][0]["position"], 1, "{child}");
+    assert_eq!(child["recalled"][0]["position"], 2, "{child}");
     assert!(child["recalled"][0].get("session").is_none(), "{child}");
     let parent = window(&house, "parent", query).await.to_string();
     assert!(parent.contains("(later)"), "{parent}");
-    let past = window(&house, "parent", &format!("{query}&at=123")).await;
+    let past = window(&house, "parent", &format!("{query}&at=124")).await;
     assert!(then.to_string().contains("Tuesdays"), "{then}");
     assert_eq!(past, then, "what came later counts in no score");
 }
