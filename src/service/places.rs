@@ -86,7 +86,7 @@ impl Places {
         Self::new(clock, processors.saturating_sub(1))
     }
 
-    fn new(clock: Arc<dyn Clock>, at_once: usize) -> Arc<Self> {
+    pub(super) fn new(clock: Arc<dyn Clock>, at_once: usize) -> Arc<Self> {
         let (lanes, turns) = (HashMap::new(), VecDeque::new());
         let queue = Queue { free: at_once.max(1), begun: 0, lanes, turns };
         Arc::new(Self { clock, queue: Mutex::from(queue) })

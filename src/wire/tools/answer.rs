@@ -157,6 +157,9 @@ pub(crate) struct ResearchAnswer {
     truncated: bool,
     trust: &'static str,
     notice: &'static str,
+    /// The session as one text in Markdown, for a model.
+    #[serde(skip_serializing_if = "none")]
+    text: Option<String>,
 }
 
 /// The member of an answer that holds a class.
