@@ -1,6 +1,6 @@
 //! What a shell command is: the simple commands in it, each as its outcome is judged: whether it
-//! runs tests, builds, only looks, or is git; which other runs its success speaks for; and the files
-//! that it plainly writes. It must not read an output.
+//! runs tests, builds, only looks, or is git; which other runs its success speaks for; and the
+//! files that it plainly writes. It must not read an output.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -1,5 +1,5 @@
-//! Which simple commands only look: no exit code of theirs is a failure, for it says that nothing was
-//! found, that something differs, or that a file is not there. It must not read an output.
+//! Which simple commands only look: no exit code of theirs is a failure, for it says that nothing
+//! was found, that something differs, or that a file is not there. It must not read an output.
 
 /// Programs that only look, whatever their arguments.
 const LOOKS: [&str; 62] = [

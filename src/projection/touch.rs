@@ -1,5 +1,5 @@
-//! What a simple command plainly does to files: it writes, moves or removes them, or git takes their
-//! changes back. It must not read an output.
+//! What a simple command plainly does to files: it writes, moves or removes them, or git takes
+//! their changes back. It must not read an output.
 
 use super::shell::{Part, bare, program};
 
