@@ -59,10 +59,11 @@ const IN_OWN_WORDS: [(&str, &str); 3] = [
 ];
 
 /// Members of a request whose flags have other names.
-const FLAGS: [(&str, &[&str]); 11] = [
+const FLAGS: [(&str, &[&str]); 12] = [
     ("tokens_max", &["--tokens-max", "--tokens", "--context-tokens"]),
     ("transforms[]", &["--transform"]),
     ("types[]", &["--types", "--type"]),
+    ("filters", &["--where"]),
     ("statuses[]", &["--state"]),
     ("metadata[]", &["--tag"]),
     ("types", &["--type"]),

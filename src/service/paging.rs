@@ -104,7 +104,8 @@ impl Service {
         let count = call.ids.len().max(call.ranges.len());
         if count > BLOCKS_MAX {
             let problem = format!("{count} blocks; {BLOCKS_MAX} are allowed");
-            return Err(ServiceError::invalid("ids", problem));
+            let field = if call.ids.is_empty() { "ranges" } else { "ids" };
+            return Err(ServiceError::invalid(field, problem));
         }
         let mut paged = PagedIn::default();
         for id in &call.ids {

@@ -26,6 +26,8 @@ pub fn hostile(bytes: usize) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_list_of_a_tool_is_refused_by_its_name_beyond_its_bound() {
     const MANY: usize = 20_000;
+    // What is recorded as it was said: its bytes are bounded.
+    const SAID: [&str; 6] = ["rejectedApproaches", "sources", "tried", "worked", "failed", "next"];
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     let toolsets = Toolset::ALL.to_vec();
@@ -36,17 +38,17 @@ async fn every_list_of_a_tool_is_refused_by_its_name_beyond_its_bound() {
     let needs = |tool: &str| match tool {
         "sequential_search" => with(step(2), json!({"sessionId": "trip"})),
         "memory_search" => json!({"query": "tide"}),
-        "memory_insert" => json!({"text": "High water at six", "sessionId": "trip"}),
+        "memory_insert" => {
+            json!({"kind": "semantic", "text": "High water at six", "sessionId": "trip"})
+        }
+        "memory_page" => json!({"direction": "in", "sessionId": "trip"}),
         "save_skill" => json!({"name": "row", "trigger": "a boat", "steps": "row",
             "sessionId": "trip"}),
-        "memory_page" | "get_events" | "add_sources" | "continue_session" => {
-            json!({"sessionId": "trip"})
-        }
+        "get_events" => json!({"sessionId": "trip"}),
         _ => json!({"workspaceId": "/work/bank"}),
     };
     let item = |list: &str| match list {
-        "sources" => json!({"url": "https://a.org"}),
-        "ranges" => json!({"from": 0, "to": 1}),
+        "ranges" => json!({"sessionId": "trip", "from": 0, "to": 1}),
         "filters" => json!({"field": "name", "op": "eq", "value": "a"}),
         "sort" => json!({"field": "name"}),
         "contextItems" => json!({"category": "data", "content": "a"}),
@@ -61,7 +63,7 @@ async fn every_list_of_a_tool_is_refused_by_its_name_beyond_its_bound() {
             member["type"] == "array"
                 || member["type"].as_array().is_some_and(|types| types.contains(&json!("array")))
         });
-        for (list, _) in lists {
+        for (list, _) in lists.filter(|(list, _)| !SAID.contains(&list.as_str())) {
             let many = json!({ list: vec![item(list); MANY] });
             let refused = pipes.call(tool.name, with(needs(tool.name), many)).await;
             let text = refused["content"][0]["text"].as_str().unwrap();
@@ -70,7 +72,7 @@ async fn every_list_of_a_tool_is_refused_by_its_name_beyond_its_bound() {
             count += 1;
         }
     }
-    assert!(count > 12, "{count} lists");
+    assert!(count > 10, "{count} lists");
     // As many as are allowed are.
     let types = vec!["a.b"; 100];
     let found = pipes.call("get_events", json!({"sessionId": "trip", "types": types})).await;

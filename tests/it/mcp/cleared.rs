@@ -6,15 +6,8 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use futures_util::FutureExt as _;
 use serde_json::{Value, json};
-use sessionlog::{
-    event::{Batch, EventType, NewEvent, Origin, SessionId, Timestamp},
-    mcp::StdioOptions,
-    proxy::Options,
-    service::Caller,
-    store::NewSession,
-};
+use sessionlog::{event::SessionId, mcp::StdioOptions, proxy::Options};
 
 use super::{
     agents::hook,
@@ -133,56 +126,6 @@ async fn after_a_clear_and_a_resumption_tools_follow_the_session_of_their_agent(
         yard.start(&process, FIRST, "resume").await;
         assert_eq!(bound(&mut tools).await, FIRST, "{case}");
         yard.server.stop().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_start_whose_caller_left_before_it_was_stored_is_followed_once_it_is() {
-    let yard = Yard::new().await;
-    yard.start(&["p1"], FIRST, "startup").await;
-    let mut tools = yard.tools(&["p1"], Some(FIRST)).await;
-    assert_eq!(bound(&mut tools).await, FIRST);
-    let new = NewSession {
-        id: Some(SessionId::new(NEXT).unwrap()),
-        workspace: Some(yard.directory().display().to_string()),
-        events: Batch { events: [running("p1", "clear")].into(), ..Batch::default() },
-        ..NewSession::default()
-    };
-    let caller = Caller { origin: Origin::Harness, ..yard.desk.caller.clone() };
-    let key = caller.key(&SessionId::new(NEXT).unwrap());
-    {
-        let mut storing = std::pin::pin!(yard.desk.service.create_session(&caller, new));
-        let is_stored = async || {
-            for _ in 0..10_000 {
-                if yard.desk.store.info(&key).await.is_ok() {
-                    return true;
-                }
-                tokio::task::yield_now().await;
-            }
-            false
-        };
-        // It is stored, and its caller does not wait for the answer.
-        loop {
-            assert!(storing.as_mut().now_or_never().is_none(), "it was answered");
-            if is_stored().await {
-                break;
-            }
-        }
-    }
-    assert_eq!(bound(&mut tools).await, NEXT);
-    yard.server.stop().await;
-}
-
-/// A start of a process.
-fn running(process: &str, source: &str) -> NewEvent {
-    let body = json!({"process": [process], "source": source});
-    NewEvent {
-        id: None,
-        position: None,
-        kind: EventType::new("session.status_running").unwrap(),
-        origin: Origin::Harness,
-        created_at: Some(Timestamp(4_000_000_000_000_000)),
-        body: body.to_string().into(),
     }
 }
 
