@@ -1,6 +1,6 @@
-//! Two tenants on one server: how long a plain read, a search and a view of one take alone, and
-//! beside another one at its limit on what computes: 16 that search, ten that query the graph, ten
-//! that compare, and clients that hang up on windows. It must not know how places are shared.
+//! Two tenants on one server: how long a plain read, a search, a view and a request that does
+//! nothing take for one alone, and beside another one at its limit on what computes: 16 clients
+//! that search, ten that query the graph, ten that compare, and four that hang up on windows. It must not know how places are shared.
 
 use std::{
     io,
@@ -44,6 +44,9 @@ pub(super) const PROBE: Probe = Probe {
         figure("fair.view.alone", "an overview of a tenant alone, p99", "ms"),
         figure("fair.view.beside", "beside another tenant at its limit, p99", "ms"),
         figure("fair.view.ratio", "that, beside alone", "ratio"),
+        figure("fair.nothing.alone", "a request that does nothing alone, p99", "ms"),
+        figure("fair.nothing.beside", "beside another tenant at its limit, p99", "ms"),
+        figure("fair.nothing.ratio", "that, beside alone", "ratio"),
         figure("fair.medians", "the largest of the same ratios of medians", "ratio"),
     ],
     run,
@@ -72,12 +75,13 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
     let (server, credentials) = Server::of_tenants(site, &site.path(DATA_DIR), &TENANTS)?;
     let [busy, quiet] = credentials.as_slice() else { return Err(io::Error::other("two").into()) };
     let mut client = site.wait(Connection::open(server.address, Protocol::Http))??;
-    let mut figures = vec![Vec::new(); 10];
+    let mut figures = vec![Vec::new(); PROBE.figures.len()];
     let mut put = |at: usize, of: f64| figures.get_mut(at).into_iter().for_each(|f| f.push(of));
     let asked = [
         get("/v1/sessions/s0/events?limit=10", "application/json", quiet),
         get("/v1/search?q=w7+w91+w300", "application/json", quiet),
         get("/v1/sessions/s1/views/index", "application/json", quiet),
+        get("/healthz", "application/json", quiet),
     ];
     let complete = "/v1/search?q=w7&limit=1&wait_ms=60000";
     for credential in [busy, quiet] {
@@ -102,7 +106,7 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
             put(3 * kind + 2, p99(beside) / p99(alone));
             medians = medians.max(median(beside) / median(alone));
         }
-        put(9, medians);
+        put(PROBE.figures.len() - 1, medians);
     }
     drop(client);
     server.process.stop()?;

@@ -71,6 +71,7 @@ pub(super) const TARGETS: &[Target] = &[
     at_most("P13", "fair.read.ratio", 5.0),
     at_most("P13", "fair.search.ratio", 5.0),
     shown("P13", "fair.view.ratio", &[]),
+    shown("P13", "fair.nothing.ratio", &[]),
 ];
 
 const fn times(

@@ -181,8 +181,9 @@ pub(super) async fn redact(client: &Client, one: &args::OneEvent, screen: &mut S
     }
     let EventRedacted { event, beside } = client.shape::<sessions::Redact, _>(&event)?;
     screen.line(format!("redacted {id}, position {} of {session}", event.position))?;
-    for CopyOf { id, position } in beside.copies {
-        screen.line(format!("redacted {}, position {position}: made of it", printable(&id)))?;
+    for CopyOf { id, position, session } in beside.copies {
+        let of = session.map_or_else(String::new, |other| format!(" of {other}"));
+        screen.line(format!("redacted {}, position {position}{of}: made of it", printable(&id)))?;
     }
     for item in beside.memory {
         let (did, id) =

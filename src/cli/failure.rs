@@ -59,10 +59,12 @@ const IN_OWN_WORDS: [(&str, &str); 3] = [
 ];
 
 /// Members of a request whose flags have other names.
-const FLAGS: [(&str, &[&str]); 9] = [
+const FLAGS: [(&str, &[&str]); 11] = [
     ("tokens_max", &["--tokens-max", "--tokens", "--context-tokens"]),
     ("transforms[]", &["--transform"]),
     ("types[]", &["--types", "--type"]),
+    ("statuses[]", &["--state"]),
+    ("metadata[]", &["--tag"]),
     ("types", &["--type"]),
     ("kinds", &["--kind"]),
     ("wait_ms", &["--wait"]),

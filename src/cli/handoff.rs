@@ -1,4 +1,5 @@
-//! `handoff`: saves a session, restores one in a session that continues it, lists the chain. It
+//! `handoff`: saves a session, restores one in a session that continues it, prints what
+//! a start is told, lists the chain. It
 //! must not choose a session or what is given of it.
 
 use std::{io::Read as _, path::PathBuf};
@@ -20,10 +21,10 @@ use crate::{
     env::files,
     verbs::{
         InWorkspace, NoQuery,
-        handoff::{ChainQuery, GetChain, RestoreWork, Save},
+        handoff::{ChainQuery, GetChain, RestoreWork, Save, StartWork},
         views::FormatQuery,
     },
-    wire::handoff::{NewFile, RestoreRequest, RestoredAnswer, SaveRequest, saved_texts},
+    wire::handoff::{NewFile, RestoreRequest, RestoredAnswer, SaveRequest, StartRequest, saved_texts},
 };
 
 /// Characters of a title in a table.
@@ -40,6 +41,7 @@ pub(super) async fn run(
     match wanted.verb {
         HandoffVerb::Save(wanted) => save(client, wanted, settings, screen).await,
         HandoffVerb::Restore(wanted) => restore(client, wanted, settings, screen).await,
+        HandoffVerb::Start(wanted) => start(client, wanted, screen).await,
         HandoffVerb::Chain(wanted) => chain(client, wanted, screen).await,
     }
 }
@@ -163,6 +165,23 @@ fn tell(found: &RestoredAnswer, paper: &mut Paper) {
         let line = format!("{} ({}): {} — {}", why.class, why.form, why.text, why.why);
         paper.say(Tone::Faint, "  ", &line);
     }
+}
+
+async fn start(client: &Client, wanted: args::StartWork, screen: &mut Screen) -> Outcome {
+    let place = workspace(wanted.workspace);
+    let asked = StartRequest { session_id: None, tokens_max: wanted.tokens };
+    let found = client.call::<StartWork>(&place, &NoQuery {}, &asked).await?;
+    if screen.json {
+        return Ok(screen.print(&found)?);
+    }
+    found.notices.iter().for_each(|notice| screen.note(printable(notice)));
+    if found.text.is_empty() {
+        screen.note("nothing is known here: an agent that starts is told nothing");
+        return Ok(());
+    }
+    let mut paper = Paper::new(screen.columns(), screen.times());
+    paper.say(Tone::Plain, "", found.text.trim());
+    Ok(screen.lines(paper.lines())?)
 }
 
 async fn chain(client: &Client, wanted: args::ChainOf, screen: &mut Screen) -> Outcome {

@@ -53,6 +53,8 @@ struct Job<'a> {
     scope: Scope,
     wanted: &'a Install,
     environment: &'a Environment,
+    /// Whether the agent may call our tools that only read without asking.
+    allows_reads: bool,
 }
 
 pub(super) fn install(
@@ -61,7 +63,8 @@ pub(super) fn install(
     environment: &Environment,
     screen: &mut Screen,
 ) -> Outcome {
-    let job = Job::of(wanted, environment);
+    let mut job = Job::of(wanted, environment);
+    job.allows_reads = job.allows_reads || job.is_asked_about_reads(screen)?;
     let command = job.command(config)?;
     let mut changes = Vec::new();
     for target in job.targets()? {
@@ -138,7 +141,19 @@ impl<'a> Job<'a> {
             InstallScope::User => Scope::User,
             InstallScope::Project => Scope::Project,
         };
-        Self { agent, scope, wanted, environment }
+        Self { agent, scope, wanted, environment, allows_reads: wanted.allow_reads }
+    }
+
+    /// Asks a person at a terminal whether to add the rules that `--allow-reads` adds; whether they
+    /// are wanted.
+    fn is_asked_about_reads(&self, screen: &mut Screen) -> Outcome<bool> {
+        let can_ask = screen.asks() && !screen.json && !self.wanted.yes && !self.wanted.dry_run;
+        if self.agent != Agent::ClaudeCode || !can_ask {
+            return Ok(false);
+        }
+        let question =
+            "Let Claude Code recover, search and read sessions without asking each time?";
+        Ok(screen.agreed(question)?)
     }
 
     fn targets(&self) -> Outcome<[Target; 2]> {
@@ -192,7 +207,7 @@ impl<'a> Job<'a> {
             };
             arguments.extend([flag.to_owned(), value]);
         }
-        Ok(Command { program, arguments, allows_reads: self.wanted.allow_reads })
+        Ok(Command { program, arguments, allows_reads: self.allows_reads })
     }
 
     /// Where it is kept what a file was before.
@@ -298,7 +313,7 @@ impl<'a> Job<'a> {
         let installed = changes.iter().any(|change| change.kept.is_some());
         let next = match (installed, self.agent) {
             (false, _) => "Sessions that were recorded stay: `sessionlog sessions` lists them.",
-            (true, Agent::ClaudeCode) if !self.wanted.allow_reads => {
+            (true, Agent::ClaudeCode) if !self.allows_reads => {
                 "Start claude: /hooks shows the hooks, /mcp the tools; `sessionlog sessions` what \
                  was recorded. It asks before each call of a tool; with --allow-reads it does not \
                  for those that only read."

@@ -32,7 +32,7 @@ pub(super) struct Mcp {
     #[arg(long, value_name = "S", value_parser = session, add = ids())]
     pub(super) session: Option<SessionId>,
     /// Tool sets to offer, comma-separated: research (default), events, memory, graph,
-    /// workspace
+    /// workspace; agent (six of them all, for a coding agent), all
     #[arg(long, value_name = "A,B")]
     pub(super) toolsets: Option<String>,
 }
@@ -54,7 +54,8 @@ pub(super) async fn run(
     let toolsets = match &wanted.toolsets {
         Some(text) => Toolset::parse_list(text).map_err(|name| {
             let known = Toolset::ALL.map(Toolset::as_str).join(", ");
-            Failure::Usage(format!("--toolsets: there is no toolset {name:?}; there are {known}"))
+            let problem = format!("there is no toolset {name:?}; there are {known}, agent and all");
+            Failure::Usage(format!("--toolsets: {problem}"))
         })?,
         None => Vec::new(),
     };

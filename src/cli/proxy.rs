@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     client::Client,
-    env::{Clock as _, clock::SystemClock},
+    env::{Clock as _, clock::SystemClock, parents},
     event::SessionId,
     hook::{self, Admission, Who},
     proxy::{
@@ -107,7 +107,9 @@ pub(super) async fn run(
     let project = connect::project(environment);
     let directory = project.as_ref().map(|project| project.directory.display().to_string());
     let gate = Arc::new(Gated { gate: config.gate.clone(), directory });
+    let process = if wanted.session.is_none() { parents::names() } else { Vec::new() };
     let options = Options {
+        process,
         session: wanted.session.or_else(|| mcp::of_harness(environment)),
         name: connect::random_text(),
         server: wanted.name.unwrap_or_else(|| wrapped.name()),

@@ -20,6 +20,8 @@ use crate::{
 
 /// How long a person waits for events that are not in the index yet: mostly at a first search.
 const WAIT: Duration = Duration::from_secs(10);
+/// Events that a person is shown on either side of a hit.
+const AROUND: u64 = 1;
 /// Characters of a title, and of a line beside a hit.
 const TITLE_CHARS: usize = 60;
 const LINE_CHARS: usize = 120;
@@ -41,7 +43,7 @@ pub(super) async fn run(client: &Client, wanted: args::Search, screen: &mut Scre
         after: wanted.since.as_deref().map(moment).transpose()?,
         before: wanted.until.as_deref().map(moment).transpose()?,
         limit: wanted.limit.and_then(|limit| usize::try_from(limit).ok()),
-        around: wanted.around,
+        around: wanted.around.or((!screen.json).then_some(AROUND)),
         order: wanted.newest.then(|| "time".to_owned()),
         wait_ms: u64::try_from(wanted.wait.unwrap_or(WAIT).as_millis()).unwrap_or(u64::MAX),
         ..SearchBody::default()
@@ -57,7 +59,7 @@ pub(super) async fn run(client: &Client, wanted: args::Search, screen: &mut Scre
     found.hits.iter().for_each(|hit| tell(hit, &mut paper));
     screen.lines(paper.lines())?;
     if found.hits.is_empty() {
-        screen.note("Nothing matches.");
+        screen.note("Nothing matches. No event has a word of it, or the filters leave it out.");
     }
     if found.next_page.is_some() {
         screen.note("There is more: --limit N shows up to 100.");
@@ -109,15 +111,13 @@ fn tell(hit: &Hit, paper: &mut Paper) {
     paper.heading(&format!("{} {}{}", hit.session, hit.position, title.unwrap_or_default()));
     let who = hit.who.as_deref().map(|who| format!("{who}, ")).unwrap_or_default();
     let when = paper.times.both(&hit.at);
-    // Neighbours of what matches are found with it: they often hold the answer.
-    let near = if hit.why.words > 0.0 { "" } else { ", next to a match" };
     let more = match hit.repeated {
         0 => String::new(),
         more => format!(", the same {more} times more"),
     };
     let memory = hit.memory.as_ref().map(|memory| format!(", {}", memory.kind));
     let kind = format!("{}{}", hit.kind, memory.unwrap_or_default());
-    paper.say(Tone::Faint, "  ", &format!("{who}{kind}, {when}{near}{more}"));
+    paper.say(Tone::Faint, "  ", &format!("{who}{kind}, {when}{more}"));
     let beside = |paper: &mut Paper, before: bool| {
         for one in hit.around.iter().filter(|one| (one.position < hit.position) == before) {
             let line = format!("{} {}: {}", one.position, one.kind, one.text);

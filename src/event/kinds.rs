@@ -1,13 +1,36 @@
 //! The types of events that this program gives a meaning; docs/events.md describes each. Any other
-//! type is stored and returned unchanged. It must not say what a body holds.
+//! type is stored and returned unchanged. It must not say what a body holds, but for the member
+//! that alone has words.
 
-/// Declares a constant for each type, and the list of all.
+/// What of an event was said or done: that is looked up, and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Words {
+    /// All of its body but what names other things.
+    Body,
+    /// One member: the others are counts and positions.
+    In(&'static str),
+    /// None: a status, a measure, or a record of what was said elsewhere.
+    Nothing,
+}
+
+use Words::{Body, In, Nothing};
+
+/// Declares a constant for each type, the list of all, and what of each was said or done.
 macro_rules! register {
-    ($($name:ident = $text:literal),* $(,)?) => {
+    ($($name:ident = $text:literal => $words:expr),* $(,)?) => {
         $(#[doc = concat!("`", $text, "`.")] pub const $name: &str = $text;)*
 
         /// Every type of this register.
         pub const ALL: &[&str] = &[$($text),*];
+
+        /// What of an event of the type was said or done; all of a type that is not known here.
+        #[must_use]
+        pub fn words(kind: &str) -> Words {
+            match kind {
+                $($text => $words,)*
+                _ => Body,
+            }
+        }
     };
 }
 
@@ -36,74 +59,74 @@ pub fn meant(kind: &str) -> Option<&'static str> {
 
 register! {
     // Messages.
-    USER_MESSAGE = "user.message",
-    AGENT_MESSAGE = "agent.message",
-    SYSTEM_MESSAGE = "system.message",
-    AGENT_THINKING = "agent.thinking",
+    USER_MESSAGE = "user.message" => Body,
+    AGENT_MESSAGE = "agent.message" => Body,
+    SYSTEM_MESSAGE = "system.message" => Body,
+    AGENT_THINKING = "agent.thinking" => Body,
 
     // Calls of tools and their results.
-    AGENT_TOOL_USE = "agent.tool_use",
-    AGENT_MCP_TOOL_USE = "agent.mcp_tool_use",
-    AGENT_CUSTOM_TOOL_USE = "agent.custom_tool_use",
-    AGENT_TOOL_RESULT = "agent.tool_result",
-    AGENT_MCP_TOOL_RESULT = "agent.mcp_tool_result",
-    USER_TOOL_RESULT = "user.tool_result",
-    USER_CUSTOM_TOOL_RESULT = "user.custom_tool_result",
+    AGENT_TOOL_USE = "agent.tool_use" => Body,
+    AGENT_MCP_TOOL_USE = "agent.mcp_tool_use" => Body,
+    AGENT_CUSTOM_TOOL_USE = "agent.custom_tool_use" => Body,
+    AGENT_TOOL_RESULT = "agent.tool_result" => Body,
+    AGENT_MCP_TOOL_RESULT = "agent.mcp_tool_result" => Body,
+    USER_TOOL_RESULT = "user.tool_result" => Body,
+    USER_CUSTOM_TOOL_RESULT = "user.custom_tool_result" => Body,
 
     // Research, plans and outcomes.
-    RESEARCH_GOAL = "research.goal",
-    RESEARCH_STEP = "research.step",
-    RESEARCH_GAP_OPENED = "research.gap_opened",
-    RESEARCH_GAP_CLOSED = "research.gap_closed",
-    RESEARCH_SUMMARY = "research.summary",
-    SOURCE_FOUND = "source.found",
-    PLAN_UPDATED = "plan.updated",
-    OUTCOME_RECORDED = "outcome.recorded",
-    MEMORY_ITEM = "memory.item",
-    MEMORY_FORGOTTEN = "memory.forgotten",
-    MEMORY_PAGED_IN = "memory.paged_in",
-    EVENT_MARKED = "event.marked",
-    GRAPH_ENTITY_UPSERTED = "graph.entity_upserted",
-    GRAPH_RELATIONSHIP_CREATED = "graph.relationship_created",
-    GRAPH_ENTITY_REMOVED = "graph.entity_removed",
-    GRAPH_RELATIONSHIP_REMOVED = "graph.relationship_removed",
+    RESEARCH_GOAL = "research.goal" => Body,
+    RESEARCH_STEP = "research.step" => Body,
+    RESEARCH_GAP_OPENED = "research.gap_opened" => Body,
+    RESEARCH_GAP_CLOSED = "research.gap_closed" => Body,
+    RESEARCH_SUMMARY = "research.summary" => Body,
+    SOURCE_FOUND = "source.found" => Body,
+    PLAN_UPDATED = "plan.updated" => Body,
+    OUTCOME_RECORDED = "outcome.recorded" => Body,
+    MEMORY_ITEM = "memory.item" => Body,
+    MEMORY_FORGOTTEN = "memory.forgotten" => Nothing,
+    MEMORY_PAGED_IN = "memory.paged_in" => Nothing,
+    EVENT_MARKED = "event.marked" => In("note"),
+    GRAPH_ENTITY_UPSERTED = "graph.entity_upserted" => Body,
+    GRAPH_RELATIONSHIP_CREATED = "graph.relationship_created" => Body,
+    GRAPH_ENTITY_REMOVED = "graph.entity_removed" => Nothing,
+    GRAPH_RELATIONSHIP_REMOVED = "graph.relationship_removed" => Nothing,
 
     // What is handed from a session to the one that continues it.
-    CONTEXT_ITEM = "context.item",
-    FILE_REFERENCED = "file.referenced",
-    FILE_CHECKED = "file.checked",
-    WORKSPACE_STATE = "workspace.state",
-    SESSION_SAVED = "session.saved",
-    SESSION_RESTORED = "session.restored",
+    CONTEXT_ITEM = "context.item" => Body,
+    FILE_REFERENCED = "file.referenced" => Body,
+    FILE_CHECKED = "file.checked" => Nothing,
+    WORKSPACE_STATE = "workspace.state" => Body,
+    SESSION_SAVED = "session.saved" => In("context"),
+    SESSION_RESTORED = "session.restored" => Nothing,
 
     // The context of a model.
-    CONTEXT_COMPACTED = "context.compacted",
-    AGENT_THREAD_CONTEXT_COMPACTED = "agent.thread_context_compacted",
-    CONTEXT_CLEARED = "context.cleared",
-    CONTEXT_REWOUND = "context.rewound",
-    CONTEXT_INJECTED = "context.injected",
-    CONTEXT_THRESHOLD = "context.threshold",
-    SPAN_MODEL_REQUEST_END = "span.model_request_end",
+    CONTEXT_COMPACTED = "context.compacted" => In("summary"),
+    AGENT_THREAD_CONTEXT_COMPACTED = "agent.thread_context_compacted" => Nothing,
+    CONTEXT_CLEARED = "context.cleared" => Nothing,
+    CONTEXT_REWOUND = "context.rewound" => Nothing,
+    CONTEXT_INJECTED = "context.injected" => Nothing,
+    CONTEXT_THRESHOLD = "context.threshold" => Nothing,
+    SPAN_MODEL_REQUEST_END = "span.model_request_end" => Nothing,
 
     // The status of a session and of its subagents.
-    SESSION_STATUS_RUNNING = "session.status_running",
-    SESSION_STATUS_IDLE = "session.status_idle",
-    SESSION_STATUS_RESCHEDULED = "session.status_rescheduled",
-    SESSION_STATUS_TERMINATED = "session.status_terminated",
-    SESSION_THREAD_STATUS_RUNNING = "session.thread_status_running",
-    SESSION_THREAD_STATUS_IDLE = "session.thread_status_idle",
-    SESSION_ERROR = "session.error",
-    AGENT_THREAD_MESSAGE_SENT = "agent.thread_message_sent",
-    AGENT_THREAD_MESSAGE_RECEIVED = "agent.thread_message_received",
-    USER_DEFINE_OUTCOME = "user.define_outcome",
-    USER_INTERRUPT = "user.interrupt",
+    SESSION_STATUS_RUNNING = "session.status_running" => Nothing,
+    SESSION_STATUS_IDLE = "session.status_idle" => Nothing,
+    SESSION_STATUS_RESCHEDULED = "session.status_rescheduled" => Nothing,
+    SESSION_STATUS_TERMINATED = "session.status_terminated" => Nothing,
+    SESSION_THREAD_STATUS_RUNNING = "session.thread_status_running" => Nothing,
+    SESSION_THREAD_STATUS_IDLE = "session.thread_status_idle" => In("content"),
+    SESSION_ERROR = "session.error" => In("error"),
+    AGENT_THREAD_MESSAGE_SENT = "agent.thread_message_sent" => Body,
+    AGENT_THREAD_MESSAGE_RECEIVED = "agent.thread_message_received" => Body,
+    USER_DEFINE_OUTCOME = "user.define_outcome" => Body,
+    USER_INTERRUPT = "user.interrupt" => Nothing,
 
     // What was recorded elsewhere, and the audit log.
-    TRANSCRIPT_ENTRY = "transcript.entry",
-    AUDIT_CALL = "audit.call",
-    AUDIT_FORBIDDEN = "audit.forbidden",
-    AUDIT_CREDENTIAL_REFUSED = "audit.credential_refused",
-    AUDIT_TOKEN = "audit.token",
+    TRANSCRIPT_ENTRY = "transcript.entry" => Nothing,
+    AUDIT_CALL = "audit.call" => Nothing,
+    AUDIT_FORBIDDEN = "audit.forbidden" => Nothing,
+    AUDIT_CREDENTIAL_REFUSED = "audit.credential_refused" => Nothing,
+    AUDIT_TOKEN = "audit.token" => Nothing,
 }
 
 /// Whether a type is a call of a tool.

@@ -497,10 +497,15 @@ impl<'a> Known<'a> {
     }
 
     /// How often a person said the same, as far as it is kept.
-    pub(super) fn times(&self, class: Class, place: usize) -> usize {
-        let instructions = self.facts.progress.instructions();
-        let said = instructions.whole().nth(place).filter(|_| class == Class::Instruction);
-        said.map_or(1, |said| instructions.whole().filter(|one| one.text == said.text).count())
+    pub(super) fn times(&self, class: Class, place: usize) -> u64 {
+        let progress = &self.facts.progress;
+        let said = match class {
+            Class::Task => progress.task(),
+            Class::Instruction => progress.instructions().whole().nth(place),
+            Class::OlderInstruction => progress.instructions().lines().nth(place),
+            _ => None,
+        };
+        said.map_or(1, |said| said.times)
     }
 
     /// The conversation in the words of the client: as it saved it, else as its latest compaction

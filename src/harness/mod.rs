@@ -25,6 +25,7 @@ mod results;
 mod said;
 pub mod select;
 mod squeeze;
+mod start;
 mod step;
 mod summary;
 mod tokens;
@@ -57,6 +58,7 @@ pub use restore::{
 };
 pub use said::{Block, Call, Image, READ_TYPES, ToolResult};
 pub use select::{By, Form};
+pub use start::{Earlier, Start, has_work, outcome};
 pub use step::{StepPlace, StepView, page};
 pub use summary::{summary, summary_in_lines};
 pub use tokens::{Counter, Tokenizer};

@@ -264,8 +264,9 @@ impl Known<'_> {
                 let answers = facts.conversation.answers();
                 let answer = answers.get(place)?;
                 let is_last = place + 1 == answers.len();
-                let told = (!is_last).then(|| narration::without(&answer.text));
-                let text = told.as_deref().unwrap_or(&answer.text);
+                let marked = answer.marked();
+                let told = (!is_last).then(|| narration::without(&marked));
+                let text = told.as_deref().unwrap_or(&marked);
                 said(text, Some(answer.position), ANSWER_BYTES)
             }
             Class::Event => {

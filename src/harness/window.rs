@@ -168,6 +168,8 @@ pub fn window(events: &[Event], at: Position, plan: &Plan) -> Window {
     });
     let spoken = spoken.filter(|one| !plan.withdrawn.has(one.position));
     let spoken = spoken.filter(|one| plan.shape == Shape::Events || one.is_message());
+    // What a model was given once is not given to it again.
+    let spoken = spoken.filter(|one| one.kind.as_str() != kinds::CONTEXT_INJECTED);
     let mut all = units(spoken, plan.shape.id_chars_max());
     let mut reasons: HashMap<Position, Reason> =
         positions(&all).map(|position| (position, Reason::Filtered)).collect();

@@ -29,6 +29,25 @@ const NEWS: [&str; 12] = [
     kinds::USER_DEFINE_OUTCOME,
 ];
 
+/// What a model is given of what earlier sessions say of its user's words.
+pub(super) const RECALLED: &str = "recalled";
+
+/// What a model is given.
+pub(super) struct Given {
+    /// All of it, as the model gets it.
+    pub(super) text: String,
+    /// The position up to which it has the session then.
+    pub(super) until: Option<u64>,
+    /// The event that says which passages of other sessions are in it.
+    pub(super) paged_in: Option<Value>,
+}
+
+impl Given {
+    pub(super) fn new(text: String, until: Option<u64>) -> Self {
+        Self { text, until, paged_in: None }
+    }
+}
+
 /// The context that a session is in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Context {
@@ -38,18 +57,21 @@ pub(super) struct Context {
     pub(super) is_compacted: bool,
     /// The position up to which a hook gave it the session, if one did.
     pub(super) given: Option<u64>,
+    /// Whether a hook gave it what is near to what was asked.
+    pub(super) is_recalled: bool,
 }
 
 impl Context {
     /// Reads it from the log, the event of this hook included.
     pub(super) async fn of(client: &Client, session: &SessionId) -> Result<Self, ClientError> {
-        const MARKS: [&str; 5] = [
+        const MARKS: [&str; 6] = [
             kinds::SESSION_STATUS_RUNNING,
             kinds::CONTEXT_COMPACTED,
             kinds::CONTEXT_CLEARED,
             kinds::CONTEXT_INJECTED,
-            // It is written with the one before it, and parts no beginning from what follows.
+            // They are written beside these, and part no beginning from what follows.
             kinds::MEMORY_PAGED_IN,
+            kinds::SESSION_RESTORED,
         ];
         let newest = latest(client, session, &MARKS, 0, MARKS_MAX).await?;
         Ok(Self::fold(newest.iter().rev()))
@@ -66,6 +88,10 @@ impl Context {
             let Some(at) = event.get("position").and_then(Value::as_u64) else { continue };
             let follows = next == Some(at);
             let (begins, is_compaction) = match (text("type"), text("source")) {
+                (Some(kinds::CONTEXT_INJECTED), _) if text("what") == Some(RECALLED) => {
+                    context.is_recalled = true;
+                    (false, false)
+                }
                 (Some(kinds::CONTEXT_INJECTED), _) => {
                     let until = event.get("until").and_then(Value::as_u64);
                     context.given = Some(until.unwrap_or(at));
@@ -78,7 +104,7 @@ impl Context {
                 _ => (false, false),
             };
             if begins && !follows {
-                context = Self { begin: at, is_compacted: is_compaction, given: None };
+                context = Self { begin: at, is_compacted: is_compaction, ..Self::default() };
             } else if begins {
                 context.is_compacted |= is_compaction;
             }
@@ -111,27 +137,30 @@ impl Context {
         Ok(news)
     }
 
-    /// Records that the context is given something, before it is; whether this hook is the first.
+    /// Records that the context is given a text, before it is; whether this hook is the first.
     pub(super) async fn claim(
         &self,
         client: &Client,
         session: &SessionId,
         what: &str,
-        until: Option<u64>,
-        paged_in: Option<Value>,
+        given: &Given,
     ) -> bool {
+        let Given { text, until, paged_in } = given;
         // The same for two hooks of one start: the store takes the first.
-        let given = self.given.map_or_else(String::new, |given| format!("-{given}"));
+        let before = match what {
+            RECALLED => "-recalled".to_owned(),
+            _ => self.given.map_or_else(String::new, |given| format!("-{given}")),
+        };
         let mut event = json!({
-            "id": format!("hook_context-{}{given}", self.begin), "type": kinds::CONTEXT_INJECTED,
-            "what": what, "begin": self.begin,
+            "id": format!("hook_context-{}{before}", self.begin), "type": kinds::CONTEXT_INJECTED,
+            "what": what, "begin": self.begin, "text": text,
         });
         if let (Some(until), Some(members)) = (until, event.as_object_mut()) {
             members.insert("until".to_owned(), json!(until));
         }
-        let paged_in = paged_in.map(|mut paged| {
+        let paged_in = paged_in.clone().map(|mut paged| {
             if let Some(members) = paged.as_object_mut() {
-                let id = format!("hook_recall-{}{given}", self.begin);
+                let id = format!("hook_recall-{}{before}", self.begin);
                 members.insert("id".to_owned(), json!(id));
             }
             paged
@@ -209,7 +238,8 @@ mod tests {
                 Some(11),
             ),
         ] {
-            let context = Context { begin, is_compacted, given: expected };
+            let given = Context { given: expected, ..Context::default() };
+            let context = Context { begin, is_compacted, ..given };
             assert_eq!(Context::fold(events.iter()), context, "{events:?}");
         }
     }

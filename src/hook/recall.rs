@@ -31,10 +31,9 @@ pub(super) async fn recalled(
     client: &Client,
     session: &SessionId,
     workspace: &str,
-    view: &Value,
+    words: Vec<String>,
     tokens: usize,
 ) -> Vec<Value> {
-    let words = words(view);
     if words.len() < WORDS_MIN || tokens == 0 {
         return Vec::new();
     }
@@ -92,7 +91,7 @@ fn holds(hit: &Hit) -> bool {
 }
 
 /// The words of the task, of the latest instruction and of the current step of the plan.
-fn words(view: &Value) -> Vec<String> {
+pub(super) fn words_of(view: &Value) -> Vec<String> {
     let instructions = view.get("instructions").and_then(Value::as_array);
     let latest = instructions.and_then(|all| all.last()?.get("text")?.as_str());
     let texts = [

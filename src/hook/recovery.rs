@@ -2,25 +2,25 @@
 //! texts that the owner rendered, events in a line each, marked as data, under a budget of tokens.
 //! It must not render a view itself.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     Payload,
-    context::Context,
-    recall::{paged_in, recalled},
+    context::{Context, Given, RECALLED, latest},
+    recall::{paged_in, recalled, words_of},
 };
 use crate::{
     client::{Client, ClientError, Request},
-    event::SessionId,
+    event::{SessionId, kinds},
     verbs::{
-        InSession, InWorkspace,
-        handoff::RestoreWork,
-        views::{Continuation, ContinuationQuery, FormatQuery},
+        InSession, InWorkspace, NoQuery,
+        handoff::StartWork,
+        views::{Continuation, ContinuationQuery},
     },
     wire::{
         NOTICE, framed,
-        handoff::{RESTORE_TOKENS_MIN, RestoreRequest},
-        quote,
+        handoff::StartRequest,
+        quote, recall_words,
     },
 };
 
@@ -30,15 +30,13 @@ const CHARS_MAX: usize = 9_500;
 const TOKENS_MIN: usize = 400;
 /// The format of a view that is given.
 const TEXT: &str = "text";
-/// Sessions that are offered.
-const OFFERED_MAX: usize = 3;
-/// Sessions of a history that are considered.
-const HISTORY: usize = 8;
-/// Characters of a goal, and of an event that is news.
-const GOAL_CHARS: usize = 160;
+/// Tokens of what a start is told, and of what is near to what is asked first, at most.
+const START_TOKENS: usize = 700;
+const NEAR_TOKENS: usize = 900;
+/// Prompts of a context among which something near is looked for.
+const PROMPTS: usize = 3;
+/// Characters of an event that is news.
 const NEWS_CHARS: usize = 600;
-/// Bytes of a checkpoint's state that a model is given.
-const STATE_BYTES: usize = 1_000;
 /// Part of the budget that passages of earlier sessions take at most: one in so many.
 const RECALL_PART: usize = 4;
 /// Characters that a token stands for at least.
@@ -59,6 +57,8 @@ pub(super) enum Wanted {
     Own,
     /// A new session of a project that had others.
     Before,
+    /// Something was asked in a context that was given nothing about it.
+    Near,
 }
 
 /// The context that an event needs.
@@ -66,6 +66,7 @@ pub(super) fn wanted(payload: &Payload) -> Option<Wanted> {
     match (payload.name(), payload.text("source")) {
         ("SessionStart", Some("compact" | "resume")) => Some(Wanted::Own),
         ("SessionStart", Some("startup") | None) => Some(Wanted::Before),
+        ("UserPromptSubmit", _) => Some(Wanted::Near),
         _ => None,
     }
 }
@@ -85,16 +86,18 @@ pub(super) async fn recover(
         Some(Wanted::Own) if is_resumed && (is_given || !context.is_compacted) => "news",
         Some(Wanted::Own) if !is_given => "continuation",
         Some(Wanted::Before) if !is_given => "earlier_sessions",
+        Some(Wanted::Near) if !context.is_recalled && recall_max > 0 => RECALLED,
         _ => return Ok(None),
     };
     let mut tokens = tokens_max.clamp(TOKENS_MIN, CHARS_MAX / 2);
-    let Given { text, until, paged_in } = loop {
+    let given = loop {
         let made = match what {
             "news" => news(client, session, &context, tokens).await?,
             "continuation" => {
                 let recall = recall_max.min(tokens / RECALL_PART);
                 own(client, session, workspace, [tokens, recall]).await?
             }
+            RECALLED => near(client, payload, &context, workspace, tokens).await?,
             _ => before(client, session, workspace, tokens).await?,
         };
         let Some(made) = made else { return Ok(None) };
@@ -103,23 +106,8 @@ pub(super) async fn recover(
         }
         tokens = (tokens * 2 / 3).max(TOKENS_MIN);
     };
-    let is_first = context.claim(client, session, what, until, paged_in).await;
-    Ok(is_first.then_some(text))
-}
-
-/// What the model is given.
-struct Given {
-    text: String,
-    /// The position up to which it has the session then.
-    until: Option<u64>,
-    /// The event that says which passages of other sessions are in it.
-    paged_in: Option<Value>,
-}
-
-impl Given {
-    fn new(text: String, until: Option<u64>) -> Self {
-        Self { text, until, paged_in: None }
-    }
+    let is_first = context.claim(client, session, what, &given).await;
+    Ok(is_first.then_some(given.text))
 }
 
 type Made = Option<Given>;
@@ -194,7 +182,9 @@ async fn own(
         return Ok(None);
     };
     let recalled = match workspace {
-        Some(workspace) => recalled(client, session, workspace, &view, recall).await,
+        Some(workspace) => {
+            recalled(client, session, workspace, words_of(&view), recall).await
+        }
         None => Vec::new(),
     };
     let rest = if recalled.is_empty() { tokens } else { tokens.saturating_sub(recall) };
@@ -229,7 +219,7 @@ fn passage(one: &Value) -> String {
     format!("- @{position} of session {session} ({at}, {by}): {}\n", quote::item(get("text")))
 }
 
-/// Earlier work in the same directory: what to start from, and what is unfinished.
+/// What earlier sessions of the directory left; the session continues the one whose work is told.
 async fn before(
     client: &Client,
     session: &SessionId,
@@ -237,107 +227,47 @@ async fn before(
     tokens: usize,
 ) -> Result<Made, ClientError> {
     let Some(workspace) = workspace else { return Ok(None) };
-    let request = Request::get("/v1/history").query("workspace", workspace);
-    let history = client.json(request.query("limit", HISTORY)).await?;
-    let mut parts: Vec<String> = Vec::new();
-    let from = history.get("start_from").filter(|from| !from.is_null());
-    let from_session = from.and_then(|from| SessionId::new(from.get("session")?.as_str()?).ok());
-    let mut shown = None;
-    if let (Some(from), Some(last)) = (from, from_session.filter(|last| last != session))
-        && let Some(restored) = restored(client, workspace, &last, tokens * 3 / 4).await?
-    {
-        parts.push(restored);
-        parts.extend(checkpoint(from));
-        shown = Some(last);
-    }
-    let offered = offered(&history, session, shown.as_ref());
-    if !offered.is_empty() {
-        let lines = offered.join("\n");
-        parts.push(format!("Begun and not ended, or runs elsewhere now:\n{lines}"));
-    }
-    if parts.is_empty() {
+    let place = InWorkspace { workspace: workspace.to_owned() };
+    let tokens_max = Some(tokens.min(START_TOKENS));
+    let asked = StartRequest { session_id: Some(session.to_string()), tokens_max };
+    let request = Request::of::<StartWork>(&place, &NoQuery {}, &asked);
+    let text = client.ask::<StartWork>(request).await?.text;
+    if text.is_empty() {
         return Ok(None);
     }
     let head = "sessionlog kept earlier sessions of this directory.";
-    let tail = "Continue one only when the user wants that. get_research_session and get_events \
-                with sessionId read a session that is named here; a person resumes it by its id.";
-    let text = framed(&format!("{head} {NOTICE}"), &parts.join("\n\n"), tail);
+    let tail = "Go on with what they left only where your user wants that.";
+    let text = framed(&format!("{head} {NOTICE}"), &text, tail);
     Ok(Some(Given::new(text, None)))
 }
 
-/// The checkpoint from which a session is resumed, and its state.
-fn checkpoint(from: &Value) -> Option<String> {
-    let of = |name: &str| from.pointer(&format!("/checkpoint/{name}")).filter(|one| !one.is_null());
-    let position = of("position")?.as_u64()?;
-    let label = of("label").and_then(Value::as_str).map(|label| format!(" {}", quote::code(label)));
-    let line = format!("Checkpoint{} at @{position}.", label.unwrap_or_default());
-    match of("state").filter(|state| is_worth_giving(state)) {
-        Some(state) => {
-            let block = quote::fenced(&state.to_string());
-            Some(format!("{line} The state that was saved there:\n{block}"))
-        }
-        None => Some(line),
-    }
-}
-
-/// What a restore of a session would hand to the one that continues it; nothing is written. `None`
-/// when it has nothing useful.
-async fn restored(
+/// What earlier sessions of the directory say of what the user asks first; `None` where that is
+/// nothing, and for what is asked later.
+async fn near(
     client: &Client,
-    workspace: &str,
-    session: &SessionId,
+    payload: &Payload,
+    context: &Context,
+    workspace: Option<&str>,
     tokens: usize,
-) -> Result<Option<String>, ClientError> {
-    if tokens < RESTORE_TOKENS_MIN {
+) -> Result<Made, ClientError> {
+    let (Some(workspace), Some(prompt)) = (workspace, payload.text("prompt")) else {
+        return Ok(None);
+    };
+    let session = payload.session();
+    let said = latest(client, session, &[kinds::USER_MESSAGE], context.begin, PROMPTS + 1).await?;
+    if said.len() > PROMPTS {
         return Ok(None);
     }
-    let place = InWorkspace { workspace: workspace.to_owned() };
-    let asked = RestoreRequest {
-        session_id: Some(session.to_string()),
-        tokens_max: Some(tokens),
-        create: Some(false),
-        ..RestoreRequest::default()
-    };
-    let query = FormatQuery { format: Some(TEXT.to_owned()) };
-    let request = Request::of::<RestoreWork>(&place, &query, &asked);
-    let text = match client.text(request).await {
-        // What else there is is given without it.
-        Err(ClientError::Refused(_)) => return Ok(None),
-        found => found?,
-    };
-    // A text of only its first line has no content.
-    let text = text.trim_end();
-    Ok(text.contains('\n').then(|| text.to_owned()))
-}
-
-/// Whether a state has members and costs little.
-fn is_worth_giving(state: &Value) -> bool {
-    let is_empty = state.is_null() || state.as_object().is_some_and(Map::is_empty);
-    !is_empty && state.to_string().len() <= STATE_BYTES
-}
-
-/// Sessions that did not end, but for the model's own and the one that is shown, in a line each.
-fn offered(history: &Value, own: &SessionId, shown: Option<&SessionId>) -> Vec<String> {
-    let list = |name: &str| history.get(name).and_then(Value::as_array).into_iter().flatten();
-    let goal = |id: &str| {
-        let is_it = |past: &&Value| past.get("id").and_then(Value::as_str) == Some(id);
-        let goal: String = list("data").find(is_it)?.get("goal")?.as_str()?.into();
-        Some(goal.chars().take(GOAL_CHARS).collect::<String>())
-    };
-    let id = |left: &Value| left.get("id").and_then(Value::as_str).map(str::to_owned);
-    list("unfinished")
-        .filter(|left| left.get("leased") != Some(&json!(true)))
-        .filter_map(|left| Some((id(left)?, left)))
-        .filter(|(id, _)| id != own.as_str() && shown.is_none_or(|shown| id != shown.as_str()))
-        .take(OFFERED_MAX)
-        .map(|(id, left)| {
-            let text = |name: &str| left.get(name).and_then(Value::as_str).unwrap_or_default();
-            let (title, at) = (quote::item(text("title")), text("updated_at"));
-            let goal = goal(&id).filter(|goal| goal != text("title"));
-            let goal = goal.map(|goal| format!(": {}", quote::item(&goal))).unwrap_or_default();
-            format!("- session {id} (last written {at}) {title}{goal}")
-        })
-        .collect()
+    let words = recall_words([prompt]);
+    let recalled = recalled(client, session, workspace, words, tokens.min(NEAR_TOKENS)).await;
+    if recalled.is_empty() {
+        return Ok(None);
+    }
+    let lines: String = recalled.iter().map(passage).collect();
+    let head = "sessionlog: earlier sessions of this directory said this of what your user asks.";
+    let tail = "get_events with that sessionId and from reads what is around a passage.";
+    let text = framed(&format!("{head} {NOTICE}"), &lines, tail);
+    Ok(Some(Given { text, until: None, paged_in: paged_in(&recalled) }))
 }
 
 /// A small continuation of a session, for what it works at; `None` when it has nothing useful.

@@ -144,7 +144,8 @@ pub(super) async fn add(
         last.extend(tail.branch.map(|branch| ("git_branch".to_owned(), json!(branch.as_str()))));
     }
     if !tail.prompts.is_empty() {
-        tail.events.extend(rewound(client, payload.session(), &tail.prompts).await?);
+        let count = tail.events.len() as u64;
+        tail.events.extend(rewound(client, payload.session(), &tail.prompts, count).await?);
     }
     delivery.events.splice(0..0, tail.events);
     Ok(())
@@ -178,15 +179,19 @@ fn name_after(message: &mut Map<String, Value>, line: &Value) {
 }
 
 /// The event that withdraws what hooks recorded of prompts that the transcript has given up, from
-/// the first of them to the prompt in its place.
+/// the first of them to the prompt in its place; where there is none yet, to the end of the log and
+/// of the `unsent` events that come before this one.
 async fn rewound(
     client: &Client,
     session: &SessionId,
     prompts: &[(String, bool)],
+    unsent: u64,
 ) -> Result<Option<Value>, String> {
     const KINDS: [&str; 2] = [kinds::USER_MESSAGE, kinds::CONTEXT_REWOUND];
-    let found = latest(client, session, &KINDS, 0, EVENTS_MAX).await;
-    let found = found.map_err(|error| error.to_string())?;
+    let found = match latest(client, session, &KINDS, 0, EVENTS_MAX).await {
+        Err(error) if error.code() == "session_not_found" => return Ok(None),
+        found => found.map_err(|error| error.to_string())?,
+    };
     let mut rewinds = found.iter().filter(|event| is(event, kinds::CONTEXT_REWOUND));
     let before = rewinds.next().and_then(|event| event.get("withdrawn")?.as_array());
     let mut ranges: Vec<Value> = before.cloned().unwrap_or_default();
@@ -196,18 +201,27 @@ async fn rewound(
         let words = typed_by_person(&to_raw_value(content).ok()?);
         Some((words, event.get("position")?.as_u64()?))
     });
+    let last = latest(client, session, &[], 0, 1).await.map_err(|error| error.to_string())?;
+    let last = last.first().and_then(|event| event.get("position")?.as_u64());
+    let end = last.map_or(0, |last| last + 1 + unsent);
     let (mut next, mut open): (Option<u64>, Option<(u64, u64)>) = (None, None);
     let mut all = Vec::new();
     for (words, is_gone) in prompts.iter().rev() {
-        let Some((_, at)) = messages.clone().find(|(said, _)| said.trim() == words.trim()) else {
-            continue;
-        };
+        // Of those that the transcript does not have yet, the oldest.
+        let mut newer = None;
+        let found = messages.clone().find(|(said, at)| {
+            let is_it = said.trim() == words.trim();
+            newer = Some(*at).filter(|_| !is_it).or(newer);
+            is_it
+        });
+        let Some((_, at)) = found else { continue };
         messages.by_ref().find(|(_, place)| *place == at);
-        match (is_gone, next) {
-            (true, Some(to)) => open = Some((at, open.map_or(to, |(_, to)| to))),
-            _ => all.extend(open.take()),
-        }
-        if !is_gone {
+        let to = next.or(newer).unwrap_or(end);
+        if *is_gone {
+            open = Some((at, open.map_or(to, |(_, to)| to)));
+            next = Some(to);
+        } else {
+            all.extend(open.take());
             next = Some(at);
         }
     }

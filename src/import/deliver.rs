@@ -591,12 +591,23 @@ impl<'a> Delivery<'a> {
         runs.iter().filter_map(range).collect()
     }
 
-    /// The positions of lines that are withdrawn, and what hooks found to be in their own session.
+    /// The positions of lines that are withdrawn, with what hooks recorded of them, and what hooks
+    /// found to be in their own session.
     pub(super) fn withdrawn(&self, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
-        let is_merged = self.recorded.iter().flatten().next().is_some();
-        let before = self.before().filter(|_| is_merged).into_iter().flatten();
+        let recorded = self.recorded.iter().flatten().next();
+        let before = self.before().filter(|_| recorded.is_some()).into_iter().flatten();
         let before = before.map(|range| (range.from.0, range.to.0));
-        before.chain(self.ranges(runs)).collect::<BTreeSet<_>>().into_iter().collect()
+        let places =
+            runs.iter().flat_map(|run| recorded.into_iter().flat_map(move |by| by.places(*run)));
+        let all: BTreeSet<_> = before.chain(places).chain(self.ranges(runs)).collect();
+        let mut joined: Vec<(u64, u64)> = Vec::new();
+        for (from, to) in all {
+            match joined.last_mut().filter(|last| from <= last.1) {
+                Some(last) => last.1 = last.1.max(to),
+                None => joined.push((from, to)),
+            }
+        }
+        joined
     }
 
     fn before(&self) -> Option<&Vec<Range>> {

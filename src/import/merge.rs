@@ -2,7 +2,7 @@
 //! again, and each line is kept whole all the same, for an export. It must not decide by the place
 //! in the file: hooks may have missed a part, or have begun later.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde_json::Value;
 
@@ -27,10 +27,12 @@ const COMMAND: [&str; 2] = ["command-name", "command-args"];
 /// What hooks recorded of a session, as far as a transcript has it, too.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
-    /// Ids of calls, with whether it is the call or its result.
-    calls: HashSet<(String, bool)>,
-    /// Times at which something was said, by its type and a hash of its words.
-    said: HashMap<(&'static str, blake3::Hash), Vec<Option<Timestamp>>>,
+    /// Positions of calls and results, by the id of the call and whether it is the call.
+    calls: HashMap<(String, bool), u64>,
+    /// When and where something was said, by its type and a hash of its words.
+    said: HashMap<(&'static str, blake3::Hash), Vec<(Option<Timestamp>, u64)>>,
+    /// Lines that something was recorded of, and where.
+    found: Vec<(u64, u64)>,
     /// Whether lines of a transcript were imported into the session before.
     apart_max: Option<i64>,
 }
@@ -84,6 +86,7 @@ impl Recorded {
 
     fn note(&mut self, event: &Value) {
         let text = |name: &str| event.get(name).and_then(Value::as_str);
+        let place = event.get("position").and_then(Value::as_u64).unwrap_or_default();
         // An event of a hook has the name of its line where the transcript has one; an import says
         // of which form that is.
         let is_of_hook = event.get("raw_format").is_none()
@@ -91,7 +94,7 @@ impl Recorded {
         let kind = text("type").and_then(|kind| KINDS.into_iter().find(|one| *one == kind));
         let Some(kind) = kind.filter(|_| is_of_hook) else { return };
         if let Some(is_call) = is_call(kind) {
-            self.calls.extend(text("call_id").map(|id| (id.to_owned(), is_call)));
+            self.calls.extend(text("call_id").map(|id| ((id.to_owned(), is_call), place)));
             return;
         }
         let words = match event.get("content") {
@@ -102,24 +105,36 @@ impl Recorded {
             None => String::new(),
         };
         let at = text("created_at").and_then(Timestamp::parse);
-        self.said.entry(key(kind, &words)).or_default().push(at);
+        self.said.entry(key(kind, &words)).or_default().push((at, place));
     }
 
-    /// Whether an event was recorded; what was said is taken off then.
-    fn takes(&mut self, members: &Members) -> bool {
+    /// Whether an event of a line was recorded; what was said is taken off then.
+    fn takes(&mut self, number: u64, members: &Members) -> bool {
         let kind = members.text("type").unwrap_or_default();
         let Some(kind) = KINDS.into_iter().find(|one| *one == kind) else {
             // Hooks record nothing else of a line.
             return true;
         };
+        let place = self.place(kind, members);
+        self.found.extend(place.map(|place| (number, place)));
+        place.is_some()
+    }
+
+    /// Where hooks recorded what a run of lines says, a position and the one behind it each.
+    pub(super) fn places(&self, (first, last): (u64, u64)) -> impl Iterator<Item = (u64, u64)> {
+        let inside = self.found.iter().filter(move |(line, _)| (first..=last).contains(line));
+        inside.map(|(_, place)| (*place, place + 1))
+    }
+
+    fn place(&mut self, kind: &'static str, members: &Members) -> Option<u64> {
         if let Some(is_call) = is_call(kind) {
             let id = members.text("call_id").unwrap_or_default();
-            return self.calls.contains(&(id, is_call));
+            return self.calls.get(&(id, is_call)).copied();
         }
         let words = members.some("content").map(text_of).unwrap_or_default();
         let at = members.text("created_at").as_deref().and_then(Timestamp::parse);
-        let Some(times) = self.said.get_mut(&key(kind, &words)) else { return false };
-        let apart = |time: &Option<Timestamp>| match (time, at) {
+        let times = self.said.get_mut(&key(kind, &words))?;
+        let apart = |(time, _): &(Option<Timestamp>, u64)| match (time, at) {
             (Some(time), Some(at)) => time.0.abs_diff(at.0),
             _ => 0,
         };
@@ -128,7 +143,7 @@ impl Recorded {
             let apart = times.get(*at).map_or(0, apart);
             self.apart_max.is_none_or(|max| apart <= max.unsigned_abs())
         });
-        nearest.map(|at| times.swap_remove(at)).is_some()
+        nearest.map(|at| times.swap_remove(at).1)
     }
 
     /// The events of lines without what was recorded: of a line of which something was, its text
@@ -139,9 +154,9 @@ impl Recorded {
         for line in drafts.chunk_by(is_of_line) {
             let known: Vec<(Members, bool)> = line
                 .iter()
-                .map(|(_, draft)| {
+                .map(|(number, draft)| {
                     let members = Members::read(&draft.text).unwrap_or_default();
-                    let is_known = self.takes(&members);
+                    let is_known = self.takes(*number, &members);
                     (members, is_known)
                 })
                 .collect();

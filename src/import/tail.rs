@@ -5,15 +5,17 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, Read, Seek, SeekFrom},
+    io::{self, BufRead as _, BufReader, Read, Seek, SeekFrom},
 };
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{
     claude::{Claude, says},
     codex::Codex,
     draft::{Draft, event},
+    lines::LINE_BYTES_MAX,
     members::{Members, Object, quote, text_of},
     queue,
     records::{self, Next},
@@ -143,11 +145,13 @@ pub fn since(
         let later = || lines.iter().skip(place + 1).flat_map(|(_, records)| records);
         records.iter().for_each(|record| said.record(record, later()));
     }
-    // Of a line that is longer than all that is read at once, only the end is left to skip.
+    // A line that is longer than all that is read at once is named and skipped.
+    let mut long = None;
     if read == 0 && bytes.len() == TAIL_BYTES {
-        read = bytes.len();
+        long = long_line(source, from)?;
+        said.events.extend(long.map(|bytes| skipped(from, bytes)));
     }
-    let bytes = from + read as u64;
+    let bytes = from + long.unwrap_or(read as u64);
     let prompts = match said.is_branch || said.codex.rolled_back() {
         true => prompts(source, bytes, program, secrets)?,
         false => Vec::new(),
@@ -155,6 +159,38 @@ pub fn since(
     let place = Place { bytes, check: check(source, bytes)?, leaf: said.leaf, again };
     let events = said.events.into_iter().map(|(_, event)| event).collect();
     Ok(Tail { place, branch: said.branch, events, prompts })
+}
+
+/// The bytes of a line at an offset, which is longer than [`TAIL_BYTES`]; `None` while its end is
+/// not written. One without an end within [`LINE_BYTES_MAX`] is taken for that long.
+fn long_line(source: &mut (impl Read + Seek), from: u64) -> io::Result<Option<u64>> {
+    source.seek(SeekFrom::Start(from))?;
+    let mut source = BufReader::with_capacity(TAIL_BYTES, source.take(LINE_BYTES_MAX));
+    let mut length = 0;
+    loop {
+        let part = source.fill_buf()?;
+        let end = part.iter().position(|byte| *byte == b'\n');
+        let read = end.map_or(part.len(), |end| end + 1);
+        source.consume(read);
+        length += read as u64;
+        if end.is_some() || read == 0 {
+            return Ok(Some(length).filter(|_| end.is_some() || length == LINE_BYTES_MAX));
+        }
+    }
+}
+
+/// The id and the text of the event that names a line which is not recorded.
+fn skipped(from: u64, bytes: u64) -> (String, String) {
+    let id = format!("hook_skipped-{from}-{bytes}");
+    let message = format!(
+        "a line of the transcript has {bytes} bytes, more than the {TAIL_BYTES} that a hook reads: \
+         import the transcript to record it"
+    );
+    let error = json!({ "type": "line_skipped", "message": message, "bytes": bytes, "at": from });
+    let event = json!({
+        "id": id, "type": kinds::SESSION_ERROR, "error": error, "recorded_from": "transcript",
+    });
+    (id, event.to_string())
 }
 
 /// The prompts before an offset, and whether each was withdrawn.

@@ -30,10 +30,7 @@ use crate::{
     event::SessionId,
     service::{Remembered, Via},
     verbs::tools::{self, Toolset},
-    wire::{
-        framed,
-        tools::{Failure, NOTICE, via},
-    },
+    wire::tools::{Failure, NOTICE, via},
 };
 
 /// Instructions that a model receives before its first call; one part for each offered toolset.
@@ -44,6 +41,14 @@ const INSTRUCTIONS_OF: &[(Toolset, &str)] = &[
         " After losing context, call get_research_session without arguments: it gives back goal, \
          steps, gaps and sources. Record research with sequential_search; every step is durable \
          before the answer.",
+    ),
+    (
+        Toolset::Agent,
+        " After a compaction or when you do not know where the work stands, call \
+         get_research_session without arguments: it gives back the task, the user's words, plan, \
+         failures and changes. memory_search finds what was said or done in any session, \
+         get_events reads it word for word. memory_insert keeps what later sessions must know, \
+         sequential_search a step, checkpoint a place.",
     ),
     (Toolset::Events, " get_events reads what was recorded, word for word."),
     (
@@ -60,6 +65,15 @@ const INSTRUCTIONS_OF: &[(Toolset, &str)] = &[
         " restore_session continues earlier work of this workspace; save_session before you stop.",
     ),
 ];
+/// Clients that hand a model the JSON of structured content and leave out the text that is for it:
+/// they get the text alone, as found out by `tests/agents`.
+const TEXT_CLIENTS: [&str; 2] = ["claude-code", "codex-mcp-client"];
+/// Where a request of the revision without connections names its client.
+const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// The member of an answer that is its text for models.
+const TEXT: &str = "text";
+/// The member that a restored session is told in, which programs read, too.
+const CONTEXT: &str = "context";
 /// Methods with parameters that must be there.
 const SERVED: [&str; 4] = ["initialize", "tools/call", "resources/read", "prompts/get"];
 /// Header of a connection on HTTP, for revisions that have connections.
@@ -122,6 +136,13 @@ impl Handler {
         })
     }
 
+    /// Whether the client hands its model the structured content in place of the text.
+    fn reads_text(&self, context: &RequestContext<RoleServer>) -> bool {
+        let in_meta = || context.meta.get(CLIENT_INFO)?.get("name")?.as_str().map(str::to_owned);
+        let client = context.peer.peer_info().map(|client| client.client_info.name.clone());
+        in_meta().or(client).is_some_and(|name| TEXT_CLIENTS.contains(&&*name))
+    }
+
     /// Remembers the session that a connection used, as the owner does.
     fn remember(&self, tool: &str, by: Via, answer: &Value) {
         let session = answer.get("sessionId").and_then(Value::as_str);
@@ -139,13 +160,21 @@ impl Handler {
         own.remembered_of = by.connection;
     }
 
-    /// Calls a tool and remembers the session it used; returns the answer as text and parsed.
+    /// Calls a tool and remembers the session it used; returns the answer as text, which is its own
+    /// text for models where it has one, and parsed.
     async fn answer(&self, asked: ToolRequest) -> Result<(String, Value), Failure> {
         let (name, via) = (asked.name, asked.via.clone());
         let text = self.backend.call(asked).await?;
-        let value = serde_json::from_str(&text).map_err(|error| unreadable(name, &error))?;
+        let mut value: Value =
+            serde_json::from_str(&text).map_err(|error| unreadable(name, &error))?;
         self.remember(name, via, &value);
-        Ok((text, value))
+        match value.as_object_mut().and_then(|members| members.shift_remove(TEXT)) {
+            Some(Value::String(said)) => Ok((said, value)),
+            _ => match value.get(CONTEXT).and_then(Value::as_str) {
+                Some(said) => Ok((format!("{NOTICE}\n\n{said}"), value)),
+                None => Ok((text, value)),
+            },
+        }
     }
 
     /// Calls a tool without a connection, so that no session is bound.
@@ -193,8 +222,9 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let toolsets = self.toolsets(&context)?;
-        let offered = tools::tools().iter().filter(|tool| toolsets.contains(&tool.toolset));
-        Ok(ListToolsResult::with_all_items(offered.map(described).collect()))
+        let is_text = self.reads_text(&context);
+        let offered = tools::offered(&toolsets).map(|tool| described(tool, &toolsets, is_text));
+        Ok(ListToolsResult::with_all_items(offered.collect()))
     }
 
     async fn call_tool(
@@ -203,7 +233,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let toolsets = self.toolsets(&context)?;
-        let tool = tools::tool(&request.name).filter(|tool| toolsets.contains(&tool.toolset));
+        let tool = tools::offered(&toolsets).find(|tool| tool.name == request.name);
         let Some(tool) = tool else {
             let problem = format!("there is no tool {:?} here", request.name);
             return Err(ErrorData::invalid_params(problem, None));
@@ -223,21 +253,15 @@ impl ServerHandler for Handler {
             }
         };
         match answered {
-            Ok((text, mut value)) => {
-                // What is one text for a model, too, is given as that.
-                let brief =
-                    tool.brief.and_then(|name| value.get(name)?.as_str().map(str::to_owned));
-                let brief = brief.as_deref();
-                let text = brief.map_or(text, |brief| framed(NOTICE, brief, ""));
-                // The structured content has the members that the text is of.
-                value.as_object_mut().and_then(|answer| answer.remove(tools::BRIEF));
+            Ok((text, value)) => {
                 let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
-                result.structured_content = Some(value);
+                result.structured_content = (!self.reads_text(&context)).then_some(value);
                 Ok(result.into())
             }
             Err(failure) => {
                 let offered = |name: &str| {
-                    tools::tool(name).is_none_or(|tool| toolsets.contains(&tool.toolset))
+                    let is_in = |tool| toolsets.iter().any(|set| set.has(tool));
+                    tools::tool(name).is_none_or(is_in)
                 };
                 let text = failure.offering(offered).text();
                 Ok(CallToolResult::error(vec![ContentBlock::text(text)]).into())
@@ -411,14 +435,17 @@ fn unreadable(name: &str, error: &serde_json::Error) -> Failure {
     Failure::plain("internal_error", &problem, false)
 }
 
-fn described(tool: &tools::Tool) -> Tool {
+fn described(tool: &tools::Tool, toolsets: &[Toolset], is_text: bool) -> Tool {
     let [reads, destroys, repeats, opens] = tool.hints().map(|(_, hint)| Some(hint));
     let annotations =
         ToolAnnotations::from_raw(Some(tool.title.to_owned()), reads, destroys, repeats, opens);
-    Tool::new(tool.name, tool.about, Arc::new(tool.input_schema()))
+    let described = Tool::new(tool.name, tool.about, Arc::new(tool.schema_for(toolsets)))
         .with_title(tool.title)
-        .with_raw_output_schema(Arc::new(tool.output_schema()))
-        .with_annotations(annotations)
+        .with_annotations(annotations);
+    match is_text {
+        true => described,
+        false => described.with_raw_output_schema(Arc::new(tool.output_schema())),
+    }
 }
 
 fn refused(failure: &Failure) -> ErrorData {

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::extract::{Extractor, Found};
 use crate::{
-    client::{Client, ClientError, Request},
+    client::{Client, ClientError},
     env::look::{Roots, Seen},
     secrets::Recogniser,
-    verbs::{AtEntity, NoQuery, graph::PutEntity},
-    wire::handoff::{SeenFile, hash_files, look_at},
+    verbs::{AtEntity, InWorkspace, NoQuery, graph::PutEntity, handoff::RecordLooks},
+    wire::handoff::{LooksRequest, SeenFile, hash_files, look_at},
 };
 
 /// Time limit of keeping what one found.
@@ -77,9 +77,9 @@ impl Local {
         }
     }
 
-    /// Looks at the files of a restored session, and records each look in the session that
-    /// continues it. Without such a session nothing is looked at, and a look that could not be
-    /// recorded is in no answer.
+    /// Looks at the files of a restored session, and records each look: in the session that
+    /// continues it, else in the notebook of the workspace. A look that could not be recorded is
+    /// in no answer.
     ///
     /// # Errors
     /// Those of the call that records.
@@ -91,20 +91,16 @@ impl Local {
         camel: bool,
     ) -> Result<(), ClientError> {
         let workspace = answer.get("workspace").and_then(Value::as_str).filter(|_| is_own);
+        let Some(workspace) = workspace.map(str::to_owned) else { return Ok(()) };
         let session = answer.get(if camel { "sessionId" } else { "session_id" });
-        let Some(workspace) = workspace else { return Ok(()) };
-        let Some(session) = session.and_then(Value::as_str) else {
-            let members = answer.as_object_mut().into_iter();
-            members.for_each(|members| say(members.entry("notices").or_insert(json!([]))));
-            return Ok(());
-        };
-        let place = self.worktree.as_deref().unwrap_or(Path::new(workspace));
+        let session_id = session.and_then(Value::as_str).map(str::to_owned);
+        let place = self.worktree.as_deref().unwrap_or(Path::new(&workspace));
         let roots = Roots::of(place, &self.files_roots);
-        let request = Request::post(format!("/v1/sessions/{session}/events"));
         let mut looked_at = answer.clone();
         let looks = look_at(&mut looked_at, camel, &mut |path| seen(&roots, path));
         if !looks.is_empty() {
-            client.text(request.json(&json!({ "events": looks }))).await?;
+            let (place, asked) = (InWorkspace { workspace }, LooksRequest { session_id, looks });
+            client.call::<RecordLooks>(&place, &NoQuery {}, &asked).await?;
         }
         *answer = looked_at;
         Ok(())
@@ -140,12 +136,6 @@ impl Local {
         }
         notices
     }
-}
-
-/// Adds to the notices of an answer why no file was looked at.
-fn say(notices: &mut Value) {
-    let why = "no file was looked at: a look is recorded in the session that continues the work";
-    notices.as_array_mut().into_iter().for_each(|all| all.push(why.into()));
 }
 
 /// What became of entities that were found.

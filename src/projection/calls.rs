@@ -9,13 +9,14 @@ use serde_json::value::RawValue;
 
 use super::{
     body::{self, ToolBody},
-    command::{Command, PATCH, Touch},
+    command::{Command, PATCH},
     compact::compact,
     conversation::words,
     paths::placed,
     report::{self, Unrun},
     text::one_line,
     tools::{self, Does, Members},
+    touch::Touch,
 };
 use crate::event::{Event, Position, json, kinds};
 
@@ -77,6 +78,8 @@ pub(super) struct Answer {
     pub(super) text: String,
     /// Whether it failed, as far as the result shows it.
     pub(super) failed: bool,
+    /// Whether the client reports that it succeeded.
+    pub(super) succeeded: bool,
     /// The exit code, when the result has one.
     pub(super) code: Option<i64>,
     /// Why the tool returned nothing, where the call was refused or interrupted.
@@ -228,7 +231,8 @@ impl Calls {
             Does::Own | Does::Reads => false,
         };
         let failed = failed || said || unrun.is_some();
-        ToolEvent::Result(call, Answer { position, text, failed, code, unrun })
+        let succeeded = result.is_error == Some(false);
+        ToolEvent::Result(call, Answer { position, text, failed, succeeded, code, unrun })
     }
 
     /// Remembers a command that has not ended.

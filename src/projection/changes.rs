@@ -21,10 +21,8 @@ const EFFECTS_MAX: usize = 64;
 /// Characters kept of the result of an effect, and of a branch's name.
 const RESULT_CHARS_MAX: usize = 400;
 const BRANCH_CHARS_MAX: usize = 200;
-/// The call of the effect that is the current branch: no call is there.
-const BRANCH: Position = Position(u64::MAX);
 
-/// A call that changed something outside of files; or the branch that is checked out.
+/// A call that changed something outside of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
     /// The position of the result, or of the call while there is none.
@@ -63,6 +61,8 @@ impl Effect {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes {
     effects: VecDeque<Effect>,
+    /// The branch that is checked out, and where that became known.
+    branch: Option<(Box<str>, Position)>,
     /// Effects that found no room.
     forgotten: u64,
 }
@@ -135,24 +135,17 @@ impl Changes {
         }
     }
 
-    /// The branch that is checked out: one effect, at the position where it became known.
+    /// Folds the branch that is checked out: a state, and no change.
     pub(super) fn on_branch(&mut self, branch: &str, position: Position) {
         let branch = one_line(branch, BRANCH_CHARS_MAX);
-        let at = self.effects.iter().position(|effect| effect.call == BRANCH);
-        if at.and_then(|at| self.effects.get(at)).is_some_and(|known| *known.result == *branch) {
-            return;
+        if self.branch.as_ref().is_none_or(|(known, _)| **known != *branch) {
+            self.branch = Some((branch.into(), position));
         }
-        at.and_then(|at| self.effects.remove(at));
-        self.add(Effect {
-            position,
-            tool: "git".into(),
-            input: "branch".into(),
-            result: branch.into(),
-            failed: false,
-            call: BRANCH,
-            is_aside: false,
-            is_over: false,
-        });
+    }
+
+    /// The branch that is checked out, and where that became known.
+    pub(super) fn branch(&self) -> Option<(&str, Position)> {
+        self.branch.as_ref().map(|(branch, position)| (&**branch, *position))
     }
 
     fn add(&mut self, effect: Effect) {

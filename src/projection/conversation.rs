@@ -1,12 +1,23 @@
 //! The summary of a session without research steps: the first and last messages, counts by type,
 //! and the latest events in a line each. It must not keep a body.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, VecDeque},
+    ops::Range,
+};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::text::{clip, one_line};
+use super::{
+    Marks,
+    claims::TakenBack,
+    messages::{Message, Messages},
+    sentences::end_of_sentence,
+    small_talk::is_courtesy,
+    text::{clip, one_line},
+};
 use crate::event::{Event, EventType, Position, Timestamp, json, kinds};
 
 /// Types counted apart; further ones are counted together.
@@ -22,6 +33,8 @@ const SAID_CHARS_MAX: usize = 500;
 const ANSWERS_MAX: usize = 64;
 const ANSWERS_BYTES_MAX: usize = 24 << 10;
 const ANSWER_CHARS_MAX: usize = 4_000;
+/// The mark before a statement that no longer holds.
+const WITHDRAWN: &str = "(no longer holds) ";
 
 /// An event in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +56,43 @@ pub struct Spoken {
     pub position: Position,
     /// The words, to 4 000 characters.
     pub text: String,
+    /// The bytes of statements that no longer hold, in no order.
+    withdrawn: Vec<Range<usize>>,
+}
+
+impl Message for Spoken {
+    fn position(&self) -> Position {
+        self.position
+    }
+
+    fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Spoken {
+    /// The statements of it that no longer hold.
+    pub fn withdrawn(&self) -> impl Iterator<Item = &str> {
+        self.withdrawn.iter().filter_map(|range| self.text.get(range.clone()))
+    }
+
+    /// The words, each statement that no longer holds marked as withdrawn.
+    #[must_use]
+    pub fn marked(&self) -> Cow<'_, str> {
+        let mut ranges: Vec<&Range<usize>> = self.withdrawn.iter().collect();
+        if ranges.is_empty() {
+            return Cow::Borrowed(&self.text);
+        }
+        ranges.sort_unstable_by_key(|range| range.start);
+        let (mut made, mut at) = (String::new(), 0);
+        for range in ranges.into_iter().filter(|range| self.text.get((*range).clone()).is_some()) {
+            made.push_str(self.text.get(at..range.start).unwrap_or_default());
+            made.push_str(WITHDRAWN);
+            at = range.start;
+        }
+        made.push_str(self.text.get(at..).unwrap_or_default());
+        Cow::Owned(made)
+    }
 }
 
 /// The summary of a conversation.
@@ -58,27 +108,40 @@ pub struct Conversation {
     pub last_answer: Option<Line>,
     /// The latest events with words, oldest first; none that only tells how a program ran.
     pub recent: VecDeque<Line>,
-    answers: VecDeque<Spoken>,
+    answers: Messages<Spoken>,
 }
 
 impl Conversation {
-    /// The latest messages of the agent itself, oldest first, each to 4 000 characters.
+    /// The latest messages of the agent itself, and those before them that were marked important,
+    /// oldest first, each to 4 000 characters.
     #[must_use]
     pub fn answers(&self) -> &VecDeque<Spoken> {
-        &self.answers
+        self.answers.all()
     }
 
-    fn keep_answer(&mut self, position: Position, text: &str) {
+    /// Whether a message at a position may have been forgotten.
+    pub(super) fn may_lack(&self, position: Position) -> bool {
+        self.answers.may_lack(position)
+    }
+
+    /// Marks a statement of a message as one that no longer holds; the statement.
+    pub(super) fn withdraw(&mut self, gone: &TakenBack) -> Option<&str> {
+        let answer = self.answers.at_mut(gone.position)?;
+        let text = answer.text.get(gone.range.clone())?;
+        answer.withdrawn.push(gone.range.clone());
+        Some(text)
+    }
+
+    fn keep_answer(&mut self, position: Position, text: &str, marks: &Marks) {
         let text = clip(text.trim(), ANSWER_CHARS_MAX);
-        if text.is_empty() {
-            return;
+        if !text.is_empty() {
+            let spoken = Spoken { position, text, withdrawn: Vec::new() };
+            self.answers.add(spoken, (ANSWERS_MAX, ANSWERS_BYTES_MAX), marks);
         }
-        self.answers.push_back(Spoken { position, text });
-        keep_newest(&mut self.answers, ANSWERS_MAX, ANSWERS_BYTES_MAX, |word| word.text.len());
     }
 
     /// Folds one event in; returns the words of a message of the agent itself.
-    pub(super) fn fold(&mut self, event: &Event) -> Option<String> {
+    pub(super) fn fold(&mut self, event: &Event, marks: &Marks) -> Option<String> {
         self.events += 1;
         let counted = self.counts.len();
         match self.counts.get_mut(&event.kind) {
@@ -91,7 +154,12 @@ impl Conversation {
         if is_trace(&event.kind) {
             return None;
         }
-        let is_answer = event.kind.as_str() == kinds::AGENT_MESSAGE;
+        let is_message = event.kind.as_str() == kinds::AGENT_MESSAGE;
+        let answer = is_message.then(|| answer_of(&event.body)).flatten();
+        let answer = answer.map(|answer| answer.trim().to_owned());
+        // A message of courtesies answers nothing.
+        let answer = answer.filter(|answer| !is_all_courtesy(answer));
+        let is_answer = is_message && answer.is_some();
         let chars = if is_answer { SAID_CHARS_MAX } else { LINE_CHARS_MAX };
         let mut line = Line {
             position: event.position,
@@ -107,14 +175,13 @@ impl Conversation {
             self.recent.push_back(line);
             keep_newest(&mut self.recent, RECENT_MAX, usize::MAX, |_| 1);
         }
-        let answer = is_answer.then(|| answer_of(&event.body)).flatten()?;
-        self.keep_answer(event.position, &answer);
+        let answer = answer?;
+        self.keep_answer(event.position, &answer, marks);
         Some(answer)
     }
 
     pub(super) fn weight(&self) -> usize {
-        let answers: usize = self.answers.iter().map(|word| word.text.len() + 40).sum();
-        (self.counts.len() + self.recent.len() + 3) * 400 + answers
+        (self.counts.len() + self.recent.len() + 3) * 400 + self.answers.weight()
     }
 }
 
@@ -158,6 +225,19 @@ struct Answer<'a> {
     #[serde(borrow)]
     content: Option<&'a RawValue>,
     session_thread_id: Option<serde::de::IgnoredAny>,
+}
+
+/// Whether every sentence of a message is a courtesy or narration.
+fn is_all_courtesy(text: &str) -> bool {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (sentence, after) = rest.split_at(end_of_sentence(rest, rest.len()));
+        if !sentence.trim().is_empty() && !is_courtesy(sentence.trim()) {
+            return false;
+        }
+        rest = after;
+    }
+    !text.is_empty()
 }
 
 fn answer_of(body: &[u8]) -> Option<String> {

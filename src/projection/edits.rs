@@ -2,10 +2,11 @@
 //! It must not keep a change.
 
 use super::{
+    Marks,
     calls::{Calls, ToolEvent},
-    command::Touch,
     progress::Progress,
     text::one_line,
+    touch::Touch,
 };
 use crate::event::{Event, Position};
 
@@ -38,7 +39,7 @@ impl Edits {
     /// The changes that an event reports: a result that succeeded.
     pub fn fold(&mut self, event: &Event) -> Vec<Edit> {
         let tool_event = self.calls.fold(event);
-        self.progress.fold(event, tool_event.as_ref());
+        self.progress.fold(event, tool_event.as_ref(), &Marks::default());
         let Some(ToolEvent::Result(call, answer)) = tool_event.filter(succeeded) else {
             return Vec::new();
         };
@@ -49,7 +50,7 @@ impl Edits {
             position: answer.position,
             path: path.clone(),
             how: match touch {
-                Touch::Changed => "changed",
+                Touch::Changed | Touch::Written => "changed",
                 Touch::Deleted => "deleted",
                 Touch::Reverted | Touch::Reset => "reverted",
                 Touch::Stashed => "stashed",

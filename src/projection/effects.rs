@@ -1,5 +1,7 @@
 //! Which shell commands change something besides files: databases, repositories, clusters,
-//! containers, packages, services. It must not read an output.
+//! containers, packages, services, trackers of issues. It must not read an output.
+
+use super::looks;
 
 /// Clients of databases, whose statements say whether they write.
 const CLIENTS: [&str; 8] =
@@ -10,7 +12,7 @@ const WRITES: [&str; 15] = [
     "revoke", "merge", "reindex", "vacuum", "refresh", "call",
 ];
 /// Programs, and the words after which they change something.
-const VERBS: [(&[&str], &[&str]); 13] = [
+const VERBS: [(&[&str], &[&str]); 14] = [
     (
         &["git"],
         &[
@@ -22,12 +24,9 @@ const VERBS: [(&[&str], &[&str]); 13] = [
             "merge",
             "rebase",
             "revert",
-            "restore",
             "cherry-pick",
             "pull",
             "am",
-            "stash",
-            "clean",
         ],
     ),
     (
@@ -85,6 +84,10 @@ const VERBS: [(&[&str], &[&str]); 13] = [
         &["migrate", "up", "down", "update", "migration", "db", "rollback", "reset"],
     ),
     (&["rails", "rake"], &["migrate", "rollback"]),
+    (
+        &["bd", "beads", "tk"],
+        &["close", "create", "update", "reopen", "delete", "claim", "dep", "sync", "start", "done"],
+    ),
 ];
 /// Words after a verb of the table that only ask.
 const ASKING: [&str; 7] = ["list", "show", "status", "history", "ps", "logs", "pull"];
@@ -106,10 +109,28 @@ pub(super) fn changes(words: &[String], name: &str, inputs: &str) -> bool {
     if matches!(name, "curl" | "wget" | "http" | "xh") {
         return sends(rest);
     }
-    if name == "gh" {
-        const GH: [&str; 8] =
-            ["create", "merge", "close", "edit", "comment", "delete", "review", "reopen"];
-        return rest.get(1).is_some_and(|word| GH.contains(&&**word));
+    if matches!(name, "gh" | "glab" | "jira" | "linear") {
+        const HOSTS: [&str; 15] = [
+            "create",
+            "merge",
+            "close",
+            "edit",
+            "comment",
+            "delete",
+            "review",
+            "reopen",
+            "update",
+            "move",
+            "assign",
+            "note",
+            "rerun",
+            "approve",
+            "transition",
+        ];
+        return rest.get(1).is_some_and(|word| HOSTS.contains(&&**word)) || sends(rest);
+    }
+    if name == "git" && takes_back(rest) {
+        return false;
     }
     let Some((_, verbs)) = VERBS.iter().find(|(programs, _)| programs.contains(&name)) else {
         return false;
@@ -120,6 +141,38 @@ pub(super) fn changes(words: &[String], name: &str, inputs: &str) -> bool {
     let first = rest.first().map_or(1, |word| if word.starts_with('-') { 2 } else { 1 });
     let at = plain.iter().take(first).position(|word| verbs.contains(word));
     at.is_some_and(|at| plain.get(at + 1).is_none_or(|next| !ASKING.contains(next)))
+}
+
+/// Whether git only takes changes of files back: that undoes a change and makes none.
+fn takes_back(rest: &[String]) -> bool {
+    let (sub, rest) = looks::git_words(rest);
+    let has = |option: &str| rest.iter().any(|word| word == option);
+    let is_file = |word: &String| {
+        let name = word.rsplit('/').next().unwrap_or_default();
+        word == "." || name.contains('.') && !name.starts_with('.') && !word.starts_with('-')
+    };
+    match sub {
+        "checkout" => has("--") || rest.iter().any(is_file) && !has("-b") && !has("-B"),
+        // What an older commit has is another state of the branch.
+        "reset" => {
+            let mut plain = rest.iter().filter(|word| !word.starts_with('-'));
+            !has("--hard") || plain.all(|word| word == "HEAD")
+        }
+        _ => false,
+    }
+}
+
+/// Whether a simple command installs packages.
+pub(super) fn installs(words: &[String], name: &str) -> bool {
+    const MANAGERS: [&str; 22] = [
+        "npm", "pnpm", "yarn", "bun", "gem", "bundle", "composer", "go", "cargo", "poetry", "uv",
+        "pip", "pip3", "apt", "apt-get", "brew", "dnf", "yum", "apk", "conda", "mamba", "rustup",
+    ];
+    const WORDS: [&str; 9] =
+        ["install", "i", "add", "ci", "get", "sync", "download", "update", "upgrade"];
+    let mut plain = words.iter().skip(1).filter(|word| !word.starts_with('-'));
+    let asked = plain.find(|word| *word != "pip").map_or("", String::as_str);
+    MANAGERS.contains(&name) && WORDS.contains(&asked)
 }
 
 fn is_manage(word: &str) -> bool {

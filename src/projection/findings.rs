@@ -5,6 +5,8 @@
 //! language beyond the ends of sentences and words; the same events give the same findings on every
 //! machine.
 
+use std::{borrow::Cow, collections::VecDeque};
+
 use super::{
     body::{Confidence, StepBody},
     sentences::end_of_sentence,
@@ -15,6 +17,8 @@ use crate::event::Position;
 
 /// Items kept of each kind.
 const KEPT_MAX: usize = 160;
+/// Findings that are kept after they were taken back.
+const TRIED_MAX: usize = 32;
 /// Sentences that one step may bring: of its description, of its reasoning; and one message.
 const OF_DESCRIPTION_MAX: usize = 3;
 const OF_REASONING_MAX: usize = 1;
@@ -24,6 +28,8 @@ const OF_REJECTED_MAX: usize = 8;
 /// Most sentences and bytes judged of one text: a longer text is judged by its beginning.
 const SENTENCES_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a line from which on it may be one that was broken at a width.
+const WRAPPED_BYTES_MIN: usize = 50;
 /// Characters kept of a sentence.
 const CHARS_MAX: usize = 220;
 /// Bytes of the pieces into which a longer sentence is cut.
@@ -114,6 +120,8 @@ pub struct Findings {
     ruled_out: Pool,
     gaps: Pool,
     sources: Pool,
+    /// Findings that no longer hold, the latest last.
+    tried: VecDeque<Finding>,
     counts: Counts,
     /// The best sentence of the latest step or message, with its score, until it is taken.
     latest: Option<(usize, Box<str>)>,
@@ -126,6 +134,12 @@ impl Findings {
     #[must_use]
     pub fn found(&self) -> &[Finding] {
         &self.found.all
+    }
+
+    /// Statements of the agent that a later one, or a person, took back; the newest 32, the latest
+    /// last.
+    pub fn tried(&self) -> impl DoubleEndedIterator<Item = &Finding> {
+        self.tried.iter()
     }
 
     /// Approaches that were ruled out, in no order.
@@ -181,12 +195,27 @@ impl Findings {
 
     /// Folds a message of the agent in.
     pub(super) fn fold_message(&mut self, at: Position, text: &str) {
-        let mut said = sentences(text, 0);
-        said.retain(|one| !is_small_talk(one.text));
+        let text = unwrapped(text);
+        let mut said = sentences(&text, 0);
+        // A piece of a sentence says less than the sentence: it begins with one, or at a clause.
+        said.retain(|one| one.begins && !is_small_talk(one.text));
         self.count(said.iter());
         let judged = self.counts.judge(100, said);
         self.latest = best([&judged]);
         self.found.offer(Said::At(at), 100, judged, OF_MESSAGE_MAX);
+    }
+
+    /// Takes a statement of a message back: its findings were only tried.
+    pub(super) fn take_back(&mut self, at: Position, statement: &str) {
+        let statement = one_line(without_marker(statement), CHARS_MAX);
+        let is_in = |one: &Finding| statement.contains(&*one.text) || one.text.contains(&statement);
+        let all = &mut self.found.all;
+        for one in all.extract_if(.., |one| one.said == Said::At(at) && is_in(one)) {
+            if self.tried.len() == TRIED_MAX {
+                self.tried.pop_front();
+            }
+            self.tried.push_back(one);
+        }
     }
 
     /// Folds a text of several paragraphs in: of each its best sentences.
@@ -260,7 +289,8 @@ impl Findings {
 
     pub(super) fn weight(&self) -> usize {
         let pools = [&self.found, &self.ruled_out, &self.gaps, &self.sources];
-        pools.iter().map(|pool| pool.weight()).sum::<usize>() + 2 * self.counts.of.len()
+        let tried = self.tried.len() * (size_of::<Finding>() + CHARS_MAX);
+        pools.iter().map(|pool| pool.weight()).sum::<usize>() + 2 * self.counts.of.len() + tried
     }
 }
 
@@ -389,9 +419,35 @@ struct Sentence<'a> {
     text: &'a str,
     /// Its place among the sentences of its step or message.
     order: u16,
+    /// Whether it begins where a sentence or a clause does.
+    begins: bool,
     /// Hashes of its different words and pairs of words.
     words: Vec<u16>,
     signature: Signature,
+}
+
+/// A text in which the lines of a paragraph that was broken at a width are joined.
+fn unwrapped(text: &str) -> Cow<'_, str> {
+    let mut made = String::new();
+    let mut at = 0;
+    for (end, _) in text.match_indices('\n') {
+        let before = text.get(at..end).unwrap_or_default();
+        let next = text.get(end + 1..).unwrap_or_default();
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        let is_broken = line.len() >= WRAPPED_BYTES_MIN
+            && line.ends_with(|c: char| c.is_alphanumeric() || matches!(c, ',' | ')' | '`'))
+            && next.starts_with(char::is_lowercase);
+        if is_broken {
+            made.push_str(before);
+            made.push(' ');
+            at = end + 1;
+        }
+    }
+    if made.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    made.push_str(text.get(at..).unwrap_or_default());
+    Cow::Owned(made)
 }
 
 /// A line without the marks of a list, a quotation or a heading before it, which say nothing.
@@ -410,7 +466,7 @@ fn without_marker(mut line: &str) -> &str {
 fn whole(text: &str) -> Option<Sentence<'_>> {
     let text = without_marker(text.trim());
     let (words, signature) = words(text);
-    (!words.is_empty()).then_some(Sentence { text, order: 0, words, signature })
+    (!words.is_empty()).then_some(Sentence { text, order: 0, begins: true, words, signature })
 }
 
 /// The sentences of a text that have words, numbered from `first` on. Pieces of a long sentence
@@ -420,12 +476,15 @@ fn sentences(text: &str, first: usize) -> Vec<Sentence<'_>> {
     let mut rest = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
     while !rest.is_empty() && found.len() < SENTENCES_MAX {
         let (mut sentence, after) = rest.split_at(end_of_sentence(rest, rest.len()));
+        let mut begins = true;
         while sentence.len() > CHARS_MAX && found.len() < SENTENCES_MAX {
             let piece = sentence.get(..end_of_clause(sentence, PIECE_BYTES)).unwrap_or_default();
-            found.extend(whole(piece));
-            sentence = sentence.split_at(end_of_clause(sentence, PIECE_BYTES / 2)).1;
+            found.extend(whole(piece).map(|one| Sentence { begins, ..one }));
+            let (before, after) = sentence.split_at(end_of_clause(sentence, PIECE_BYTES / 2));
+            begins = before.trim_end().ends_with([';', ':']);
+            sentence = after;
         }
-        found.extend(whole(sentence));
+        found.extend(whole(sentence).map(|one| Sentence { begins, ..one }));
         rest = after;
     }
     for (order, one) in (u16::try_from(first).unwrap_or(u16::MAX)..).zip(&mut found) {

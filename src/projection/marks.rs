@@ -1,7 +1,7 @@
 //! What persons and models said of single events: important, wrong, done. Bounded. It must not
 //! change what a marked event means.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::{
     body::{self, MarkBody},
@@ -68,6 +68,11 @@ pub struct Marks {
     /// The marked event at a position, where the mark names that.
     at: HashMap<Position, EventId>,
     order: VecDeque<EventId>,
+    /// Events that a fold before this one found to be marked important, and up to where it knew.
+    known: BTreeSet<Position>,
+    known_to: Position,
+    /// Whether one was marked that the facts may have forgotten.
+    are_late: bool,
 }
 
 impl Marks {
@@ -83,15 +88,40 @@ impl Marks {
         self.at.get(&position).map(|id| self.of(id)).unwrap_or_default()
     }
 
-    /// Folds an event, if it marks another; positions in bodies count from `base`.
-    pub(super) fn fold(&mut self, event: &Event, base: Position) {
-        if event.kind.as_str() != kinds::EVENT_MARKED {
-            return;
+    /// Whether the event at a position is marked important, or will be.
+    pub(super) fn keeps(&self, position: Position) -> bool {
+        let is_important = |mark: &Mark| mark.kind == MarkKind::Important;
+        self.known.contains(&position) || self.at(position).iter().any(is_important)
+    }
+
+    /// Notes that the mark at a position is of an event that may have been forgotten.
+    pub(super) fn came_late(&mut self, mark: Position) {
+        self.are_late |= mark >= self.known_to;
+    }
+
+    /// Whether facts with all marks would keep more.
+    pub(super) fn are_late(&self) -> bool {
+        self.are_late
+    }
+
+    /// The same before any event, with what is known at a position.
+    pub(super) fn again(&self, known_to: Position) -> Self {
+        let marked = self.at.keys().filter(|at| self.keeps(**at)).copied();
+        let mut known: BTreeSet<_> = marked.chain(self.known.iter().copied()).collect();
+        while known.len() > EVENTS_MAX {
+            known.pop_first();
         }
-        let Some(body) = body::read::<MarkBody>(&event.body) else { return };
-        let (Some(kind), Ok(id)) = (MarkKind::named(&body.mark), EventId::new(&body.of)) else {
-            return;
-        };
+        Self { known, known_to: known_to.max(self.known_to), ..Self::default() }
+    }
+
+    /// Folds an event, if it marks another; positions in bodies count from `base`. Returns the
+    /// position of an event that it marks important.
+    pub(super) fn fold(&mut self, event: &Event, base: Position) -> Option<Position> {
+        if event.kind.as_str() != kinds::EVENT_MARKED {
+            return None;
+        }
+        let body = body::read::<MarkBody>(&event.body)?;
+        let (kind, id) = (MarkKind::named(&body.mark)?, EventId::new(&body.of).ok()?);
         let mark = Mark {
             kind,
             position: event.position,
@@ -108,12 +138,14 @@ impl Marks {
             }
             self.order.push_back(id.clone());
         }
-        if let Some(position) = body.position {
-            self.at.insert(base.plus(position), id.clone());
+        let position = body.position.map(|position| base.plus(position));
+        if let Some(position) = position {
+            self.at.insert(position, id.clone());
         }
         let marks = self.of.entry(id).or_default();
         marks.retain(|known| known.kind != kind);
         marks.push(mark);
+        position.filter(|_| kind == MarkKind::Important)
     }
 
     pub(super) fn weight(&self) -> usize {
@@ -122,7 +154,7 @@ impl Marks {
             .values()
             .flatten()
             .map(|mark| size_of::<Mark>() + mark.note.as_ref().map_or(0, |note| note.len()));
-        notes.sum::<usize>() + self.order.len() * 200
+        notes.sum::<usize>() + self.order.len() * 200 + self.known.len() * size_of::<Position>()
     }
 }
 

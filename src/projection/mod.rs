@@ -5,21 +5,26 @@
 mod asked;
 pub mod body;
 mod calls;
+mod cause;
 mod changes;
 pub mod checkpoints;
+mod claims;
 mod command;
 mod compact;
 mod compactions;
 mod conversation;
 mod edits;
 mod effects;
+mod failures;
 mod findings;
 mod found;
 mod git;
 mod graph;
 mod instructions;
+mod looks;
 mod marks;
 mod memory;
+mod messages;
 mod outcomes;
 mod paths;
 mod person;
@@ -33,10 +38,12 @@ mod route;
 mod saved;
 mod selection;
 pub(crate) mod sentences;
+mod shell;
 mod small_talk;
 mod sources;
 pub mod text;
 pub mod tools;
+mod touch;
 mod turns;
 pub mod usage;
 mod verdict;
@@ -46,14 +53,16 @@ pub use body::Confidence;
 pub use changes::Effect;
 pub use command::names as commands_of;
 pub use compactions::{Compaction, Compactions};
-pub use conversation::{Conversation, Line, texts as texts_of, words};
+pub use conversation::{Conversation, Line, Spoken, texts as texts_of, words};
 pub use edits::{Edit, Edits};
+pub use failures::CommandFact;
 pub use findings::{Finding, Findings, Said, Signature};
 pub use found::{Findable, FoundSource};
 pub use graph::{ENTITIES_MAX, Entity, GRAPH_BYTES_MAX, Graph, RELATIONS_MAX, Relation};
 pub use instructions::{Instructions, Word};
 pub use marks::{Mark, MarkKind, Marks};
 pub use memory::{MemoryItem, MemoryItems, MemoryKind, MemoryState};
+
 pub use outcomes::{OpenCall, Outcome, Outcomes, Trouble};
 pub use paths::placed;
 pub use person::{said, typed as typed_by_person};
@@ -66,7 +75,7 @@ pub use route::{Withdrawn, withdrawn};
 pub use saved::{FileReference, Saved, SavedItem, SavedText};
 pub use sources::{Source, Sources, normalised};
 pub use usage::{Level, Usage};
-pub use work::{CommandFact, FileFact, FileState, Work};
+pub use work::{FileFact, FileState, Refusal, Work};
 
 use crate::event::{Event, Position, Timestamp, kinds, pace};
 
@@ -117,6 +126,8 @@ pub struct Facts {
     /// Sources in results that the log does not contain yet.
     pub findable: Findable,
     calls: calls::Calls,
+    /// The latest statements of the agent.
+    claims: claims::Claims,
 }
 
 impl Facts {
@@ -150,7 +161,8 @@ impl Facts {
     }
 
     /// Empty facts that leave out what these found to be no part of the conversation any more,
-    /// where these have it: then all has to be folded anew.
+    /// where these have it, or keep messages that were marked once these had forgotten them: then
+    /// all has to be folded anew.
     #[must_use]
     pub fn again(&self) -> Option<Self> {
         let folded = self.line.len().max(1);
@@ -159,7 +171,11 @@ impl Facts {
             if place < folded { route.again() } else { route.clone() }
         };
         let routes = || self.routes.iter().enumerate().map(route).collect();
-        stale.then(|| Self { routes: routes(), ..Self::of(self.calls.workspace()) })
+        (stale || self.marks.are_late()).then(|| Self {
+            routes: routes(),
+            marks: self.marks.again(self.position),
+            ..Self::of(self.calls.workspace())
+        })
     }
 
     /// Begins the facts of a single session [again](Self::again), where that is needed; whether it
@@ -235,7 +251,11 @@ impl Facts {
         self.times = Some((first, event.processed_at));
         self.memory.fold(event);
         self.graph.fold(event);
-        self.marks.fold(event, base);
+        if let Some(marked) = self.marks.fold(event, base)
+            && (self.conversation.may_lack(marked) || self.progress.instructions().may_lack(marked))
+        {
+            self.marks.came_late(event.position);
+        }
         if self.route().fold(event, base) {
             // What a request took is spent, whatever became of its answer.
             return self.usage.fold(event);
@@ -249,7 +269,9 @@ impl Facts {
         let mut made = None;
         if !self.research.fold(event, &mut self.findings) {
             self.outcomes.fold(event);
-            if let Some(said) = self.conversation.fold(event) {
+            if let Some(said) = self.conversation.fold(event, &self.marks) {
+                let gone = self.claims.fold_message(event.position, &said);
+                self.take_back(&gone);
                 self.findings.fold_message(event.position, &said);
             }
             let mut tool_event = self.calls.fold(event);
@@ -258,7 +280,13 @@ impl Facts {
                 made = phases::Made::of(tool_event);
             }
             self.work.fold_others(event);
-            self.progress.fold(event, tool_event.as_ref());
+            let is_refused = self
+                .work
+                .refusals()
+                .next_back()
+                .is_some_and(|one| one.position == event.position && !one.words.is_empty());
+            self.progress.fold(event, tool_event.as_ref(), &self.marks);
+            self.hear(event.position, is_refused);
             self.compactions.fold(event);
             self.usage.fold(event);
             self.remembered.fold(event);
@@ -267,6 +295,23 @@ impl Facts {
             self.findable.fold_recorded(event);
         }
         self.fold_phase(event, made);
+    }
+
+    /// Takes back what a person's words at a position, or a call that was refused there, refute.
+    fn hear(&mut self, position: Position, is_refused: bool) {
+        let word = self.progress.instructions().whole().next_back();
+        let word = word.filter(|word| word.position == position).map(|word| word.text.clone());
+        let mut gone = if is_refused { self.claims.refuse() } else { Vec::new() };
+        gone.extend(word.iter().flat_map(|text| self.claims.hear(text)));
+        self.take_back(&gone);
+    }
+
+    fn take_back(&mut self, gone: &[claims::TakenBack]) {
+        for one in gone {
+            if let Some(statement) = self.conversation.withdraw(one) {
+                self.findings.take_back(one.position, statement);
+            }
+        }
     }
 
     /// Folds into the phases what the event meant to the other folds.
@@ -309,6 +354,7 @@ impl Facts {
             + self.phases.weight()
             + self.outcomes.weight()
             + self.conversation.weight()
+            + self.claims.weight()
             + self.progress.weight()
             + self.work.weight()
             + self.calls.weight()

@@ -253,8 +253,9 @@ impl Outcomes {
         let failed = result.is_error.unwrap_or(false);
         let is_short = |content: &&RawValue| content.get().len() <= UNRUN_BYTES_MAX;
         let text = result.content.filter(|content| failed || is_short(content)).map(words);
-        if result.refused.is_some() || text.as_deref().and_then(Unrun::of).is_some() {
-            // The tool did not return: that says nothing of it.
+        let is_unrun = result.refused.is_some() || text.as_deref().and_then(Unrun::of).is_some();
+        if is_unrun || result.cached.is_some() {
+            // The tool did not return, or was not asked: that says nothing of it.
             return Some(());
         }
         let trouble = failed.then(|| Trouble::of(&text.unwrap_or_default()));

@@ -202,6 +202,80 @@ pub fn said(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Commands of agents' programs that set something: no request, whatever follows them.
+const SETTINGS: [&str; 30] = [
+    "add-dir",
+    "agents",
+    "approvals",
+    "clear",
+    "config",
+    "cost",
+    "effort",
+    "exit",
+    "fast",
+    "help",
+    "hooks",
+    "ide",
+    "login",
+    "logout",
+    "mcp",
+    "memory",
+    "mode",
+    "model",
+    "output-style",
+    "permissions",
+    "plugin",
+    "quit",
+    "resume",
+    "rewind",
+    "status",
+    "statusline",
+    "terminal-setup",
+    "theme",
+    "usage",
+    "vim",
+];
+/// How a request begins that puts something else in the place of the task, in small letters.
+const REPLACES: [&str; 22] = [
+    "actually, let's",
+    "actually let's",
+    "actually, forget",
+    "change of plan",
+    "different task",
+    "drop that",
+    "drop the",
+    "drop this",
+    "forget about",
+    "forget that",
+    "forget the",
+    "forget it",
+    "ignore that",
+    "ignore the previous",
+    "instead,",
+    "let's do something else",
+    "never mind",
+    "nevermind",
+    "new task",
+    "scrap that",
+    "stop working on",
+    "stop, ",
+];
+
+/// Whether a request puts something else in the place of the task.
+pub(super) fn replaces(text: &str) -> bool {
+    let head: String = text.trim_start().chars().take(40).collect();
+    let head = head.replace('\u{2019}', "'").to_lowercase();
+    REPLACES.iter().any(|begin| head.starts_with(begin))
+}
+
+/// Whether a text is a command of the agent's program that asks for nothing: `/clear`, `/mode`.
+pub(super) fn is_bare_command(text: &str) -> bool {
+    let Some(rest) = text.trim().strip_prefix('/') else { return false };
+    let (name, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':'));
+    is_name && name.contains(char::is_alphabetic) && (words.is_empty() || SETTINGS.contains(&name))
+}
+
 /// Whether an answer only agrees, like "go ahead".
 pub(super) fn is_trivial(text: &str) -> bool {
     let lower: String = text.chars().take(120).collect::<String>().to_lowercase();

@@ -4,7 +4,7 @@
 //! sentences, its calls, and its last message. Their number is bounded: neighbours are joined. It
 //! must not format a view.
 
-use super::{calls::ToolEvent, command::Touch, text::one_line};
+use super::{calls::ToolEvent, text::one_line, touch::Touch};
 use crate::event::{Position, Timestamp};
 
 /// Stretches kept; beyond that neighbours are joined.
@@ -173,7 +173,10 @@ impl Made {
             ToolEvent::Call(call, _) => Some(Self::Call(call.tool.clone())),
             ToolEvent::Result(_, answer) if answer.failed => None,
             ToolEvent::Result(call, _) => {
-                let changed = call.files.iter().filter(|(touch, _)| *touch == Touch::Changed);
+                let changed = call
+                    .files
+                    .iter()
+                    .filter(|(touch, _)| matches!(touch, Touch::Changed | Touch::Written));
                 Some(Self::Change(changed.take(NAMES_MAX).map(|(_, path)| path.clone()).collect()))
             }
         }

@@ -7,12 +7,13 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    asked, body,
+    Marks, Word, asked, body,
     calls::{Answer, Call, ToolEvent},
     conversation::{keep_newest, words},
-    instructions::{Instructions, Word},
+    instructions::Instructions,
     person,
     plans::{Plan, Plans},
+    report::{self, Unrun},
     text::{clip, one_line},
     tools::Does,
 };
@@ -43,8 +44,8 @@ pub struct Output {
     pub reads: Box<[Box<str>]>,
     /// Whether it is of a subagent's call.
     pub is_aside: bool,
-    /// The command that it is of, as runs of it are compared.
-    pub(super) command: Option<u64>,
+    /// The simple commands that it is of, as runs of them are compared.
+    pub(super) commands: Box<[u64]>,
 }
 
 /// How far the work is.
@@ -137,30 +138,35 @@ impl Progress {
         self.next.iter()
     }
 
-    pub(super) fn fold(&mut self, event: &Event, tool_event: Option<&ToolEvent<'_>>) {
+    pub(super) fn fold(
+        &mut self,
+        event: &Event,
+        tool_event: Option<&ToolEvent<'_>>,
+        marks: &Marks,
+    ) {
         // A body that does not fit is ignored.
         let _ = match (event.kind.as_str(), tool_event) {
-            (kinds::USER_MESSAGE, _) => self.fold_word(event),
+            (kinds::USER_MESSAGE, _) => self.fold_word(event, marks),
             (kinds::PLAN_UPDATED, _) => self.plans.fold(event),
             (kinds::OUTCOME_RECORDED, _) => self.fold_outcome(event),
             (kinds::SESSION_THREAD_STATUS_IDLE, _) => self.fold_subagent(event),
-            (_, Some(tool_event)) => self.fold_tool(tool_event),
+            (_, Some(tool_event)) => self.fold_tool(tool_event, marks),
             _ => None,
         };
     }
 
-    fn fold_word(&mut self, event: &Event) -> Option<()> {
+    fn fold_word(&mut self, event: &Event, marks: &Marks) -> Option<()> {
         let said: SaidBody<'_> = body::read(&event.body)?;
         let is_claimed = matches!(event.origin, Origin::Model | Origin::Tool | Origin::Web);
         if said.session_thread_id.is_some() || is_claimed && self.has_heard {
             return None;
         }
         self.has_heard |= !is_claimed;
-        self.instructions.add(event.position, person::typed(said.content?).trim());
+        self.instructions.add(event.position, person::typed(said.content?).trim(), marks);
         Some(())
     }
 
-    fn fold_tool(&mut self, tool_event: &ToolEvent<'_>) -> Option<()> {
+    fn fold_tool(&mut self, tool_event: &ToolEvent<'_>, marks: &Marks) -> Option<()> {
         match tool_event {
             ToolEvent::Call(call, input) if call.does == Does::Plan && !call.is_aside => {
                 self.plans.call(call.position, &call.tool, (*input)?)
@@ -177,9 +183,15 @@ impl Progress {
                 Does::Edits if !answer.failed => None,
                 Does::Own => None,
                 _ if call.is_aside => self.fold_output(call, answer),
+                _ if answer.unrun == Some(Unrun::Refused) => {
+                    if let Some(said) = report::said_by_person(&answer.text) {
+                        self.instructions.refuse(answer.position, said, marks);
+                    }
+                    self.fold_output(call, answer)
+                }
                 _ => match asked::answers(&call.tool, &answer.text) {
                     Some(said) => {
-                        self.instructions.add(answer.position, &said);
+                        self.instructions.add(answer.position, &said, marks);
                         Some(())
                     }
                     None => self.fold_output(call, answer),
@@ -218,7 +230,11 @@ impl Progress {
             is_error: answer.failed,
             reads: call.reads.clone(),
             is_aside: call.is_aside,
-            command: call.command.as_deref().map(|(_, command)| command.key),
+            commands: call
+                .command
+                .iter()
+                .flat_map(|of| of.1.runs.iter().map(|run| run.key))
+                .collect(),
         });
         keep_newest(&mut self.outputs, RESULTS_MAX, RESULTS_BYTES_MAX, |one| one.text.len());
         Some(())

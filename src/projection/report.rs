@@ -5,7 +5,12 @@ use std::{borrow::Cow, collections::BTreeSet};
 
 use serde::Deserialize;
 
-use super::{selection::Family, text::one_line, verdict::verdict};
+use super::{
+    cause::{self, Sure},
+    selection::Family,
+    text::one_line,
+    verdict::verdict,
+};
 use crate::event::json;
 
 /// Bytes at the end of an output that are read for tests and errors.
@@ -13,6 +18,8 @@ const TAIL_BYTES: usize = 64 << 10;
 /// Lines at the beginning, and at the end, that may contain the exit code.
 const HEAD_LINES: usize = 8;
 const LAST_LINES: usize = 2;
+/// Lines of an output up to which the first one says why.
+const LINES_OF_ONE_MAX: usize = 3;
 /// Failing tests that are listed by name.
 pub(super) const NAMES_MAX: usize = 32;
 /// Most characters of the error: of the names, of one of them, in all.
@@ -45,7 +52,7 @@ const FAILURES: [&str; 9] = [
     "traceback (most recent call last)",
 ];
 /// How a text begins of a call that was not let happen.
-const REFUSALS: [&str; 11] = [
+const REFUSALS: [&str; 16] = [
     "Claude requested permissions to ",
     "Permission for this tool use was denied",
     "Permission for this action has been denied",
@@ -57,6 +64,11 @@ const REFUSALS: [&str; 11] = [
     "patch rejected by user",
     "user rejected MCP tool call",
     "This action was rejected due to unacceptable risk",
+    "The user rejected permission to use this specific tool call",
+    "The user denied this operation",
+    "User rejected",
+    "[Operation Cancelled]",
+    "Tool call was rejected by the user",
 ];
 /// How a text begins of a call that ended without its result.
 const INTERRUPTIONS: [&str; 3] = ["The call was interrupted", "aborted", "command aborted by user"];
@@ -70,27 +82,6 @@ const BROKEN_BUILDS: [&str; 7] = [
     "BUILD FAILURE",
     "make: ***",
 ];
-/// Of the prefixes below, the surest first, so many are certain.
-const SURE_REASONS: usize = 4;
-const REASONS: [&str; 16] = [
-    "E   ",
-    "AssertionError",
-    "assertion",
-    "panicked at",
-    "error[",
-    "error:",
-    "Error:",
-    "fatal:",
-    "FATAL",
-    "TypeError",
-    "SyntaxError",
-    "ReferenceError",
-    "ValueError",
-    "ModuleNotFoundError",
-    "ImportError",
-    "expected",
-];
-
 /// Whether a text begins like a failure, for results without a status.
 pub(super) fn says_failure(text: &str) -> bool {
     #[derive(Deserialize)]
@@ -150,6 +141,24 @@ impl Unrun {
             _ => None,
         }
     }
+}
+
+/// What a person said to a call that was refused.
+pub(super) fn said_by_person(text: &str) -> Option<&str> {
+    const MARKS: [&str; 4] =
+        ["the user said:", "The user said:", "user feedback:", "provided the following feedback:"];
+    let (_, words) = MARKS.iter().find_map(|mark| text.split_once(mark))?;
+    let tags = ["<feedback>", "</feedback>"];
+    let words = tags.iter().fold(words.trim(), |words, tag| {
+        words.trim_matches('\n').trim_start_matches(tag).trim_end_matches(tag)
+    });
+    Some(words.trim()).filter(|words| !words.is_empty())
+}
+
+/// What a person or a rule said to a call that was refused; empty where nothing.
+pub(super) fn words_of_refusal(text: &str) -> &str {
+    let reason = || text.split_once("eason:").map_or("", |(_, words)| words.trim());
+    said_by_person(text).unwrap_or_else(reason)
 }
 
 /// What a shell answers when it answers JSON.
@@ -241,8 +250,23 @@ pub(super) struct Report<'a> {
     failed_places: Vec<&'a str>,
     /// The failed and the passed tests of the package that is listed.
     listed: (usize, Vec<String>),
-    reason: Option<(usize, &'a str)>,
+    reason: Option<(Sure, &'a str)>,
+    /// The first and the last line that says something, and how many there are.
+    first: &'a str,
     last: &'a str,
+    /// The first line that only reports an error, for where no other line says anything.
+    aside: &'a str,
+    spoken: usize,
+    /// Whether the next line is part of the reason: that ends with a colon.
+    is_open: bool,
+    /// That line.
+    more: Option<&'a str>,
+    /// Whether a line is there that only a program that failed writes.
+    pub(super) says_error: bool,
+    /// The same, of a compiler that places its errors: `a.go:6:2: …`.
+    says_placed: bool,
+    /// Whether a line has the exit code of a command that failed: the result's own, or another's.
+    pub(super) says_code: bool,
 }
 
 impl<'a> Report<'a> {
@@ -259,7 +283,7 @@ impl<'a> Report<'a> {
             }
             report.take(line, whole.len() - whole.trim_start().len());
             if std::mem::replace(&mut panicked, line.contains("panicked at ")) {
-                report.reason(0, line);
+                report.reason(Sure::Message, line);
             }
         }
         // A file that fails without a test of it, as one that does not compile.
@@ -269,7 +293,7 @@ impl<'a> Report<'a> {
             }
         }
         // An assertion that failed, and no sign that it was expected.
-        let asserted = report.reason.is_some_and(|(rank, _)| rank < SURE_REASONS + 2);
+        let asserted = report.reason.is_some_and(|(sure, _)| sure <= Sure::Asserted);
         report.says_failed |= asserted && !report.says_passed;
         report
     }
@@ -279,6 +303,12 @@ impl<'a> Report<'a> {
         let named = self.failing.len();
         let counted = self.counted.is_some_and(|(_, failed)| failed == named as u64);
         let by_count = matches!(self.family, Some(Family::Pytest | Family::Js)) && counted;
+        // A file that could not be loaded has tests that are not named.
+        let is_file = |name: &String| match self.family {
+            Some(Family::Pytest) => !name.contains("::"),
+            _ => name.contains('.') && !name.contains(' '),
+        };
+        let by_count = by_count && !self.failing.iter().any(is_file);
         let whole = by_count || self.family == Some(Family::Go);
         whole && (1..NAMES_MAX).contains(&named) && !self.is_cut && !self.says_broken
     }
@@ -290,11 +320,26 @@ impl<'a> Report<'a> {
 
     /// Whether no test was run.
     pub(super) fn is_empty(&self) -> bool {
-        self.counted == Some((0, 0))
+        self.counted == Some((0, 0)) || self.says_error && !self.has_passed()
+    }
+
+    /// Whether nothing is said in it.
+    pub(super) fn is_silent(&self) -> bool {
+        self.spoken == 0 && self.failing.is_empty() && self.reason.is_none()
+    }
+
+    /// Whether it says that tests passed.
+    pub(super) fn has_passed(&self) -> bool {
+        let counted = self.counted.is_some_and(|(passed, _)| passed > 0);
+        counted || self.says_passed || !self.passing.is_empty() || !self.places.is_empty()
+    }
+
+    /// Whether it may not name all tests that failed: the run broke, or stopped before its end.
+    pub(super) fn is_partial(&self) -> bool {
+        self.is_cut || self.says_broken || self.failing.is_empty()
     }
 
     fn take(&mut self, line: &'a str, indent: usize) {
-        self.last = line;
         self.is_cut |= CUT.iter().any(|mark| line.contains(mark));
         self.summary(line);
         if self.package(line) || self.file(line) {
@@ -317,7 +362,7 @@ impl<'a> Report<'a> {
         self.says_failed = true;
         self.fail(name);
         if let Some((_, why)) = line.split_once(" - ").filter(|_| line.contains("::")) {
-            self.reason(1, why);
+            self.reason(Sure::Message, why);
         }
     }
 
@@ -325,10 +370,27 @@ impl<'a> Report<'a> {
         self.says_failed |= counts_failures(line);
         self.says_passed |= line == "OK" || line.starts_with("ok ") || line.contains("passed");
         self.says_broken |= BROKEN_BUILDS.iter().any(|mark| line.starts_with(mark));
-        let rank = REASONS.iter().position(|mark| line.starts_with(mark));
-        if let Some(rank) = rank {
-            self.reason(rank + 2, line.strip_prefix("E ").unwrap_or(line));
+        self.says_error |= cause::is_mark(line);
+        self.says_code |= code_of(line).is_some_and(|code| code != 0);
+        self.says_placed |= cause::is_placed(line);
+        let Some(line) = cause::spoken(line) else { return };
+        if std::mem::take(&mut self.is_open) {
+            self.more = Some(line);
         }
+        if let Some(sure) = cause::sure(line) {
+            self.reason(sure, line.strip_prefix("E ").unwrap_or(line));
+        }
+        if cause::is_aside(line) || code_of(line).is_some() {
+            if self.aside.is_empty() && (line.starts_with("error") || line.starts_with("make")) {
+                self.aside = line;
+            }
+            return;
+        }
+        if self.spoken == 0 {
+            self.first = line;
+        }
+        self.spoken += 1;
+        self.last = line;
     }
 
     fn fail(&mut self, name: String) {
@@ -374,6 +436,7 @@ impl<'a> Report<'a> {
         self.family = Some(family);
         let (passed, failed) = self.counted.unwrap_or_default();
         let failed = failed + count(" failed") + count(" error");
+        self.says_failed |= failed > 0;
         self.counted = Some((passed + count(" passed"), failed));
     }
 
@@ -433,23 +496,38 @@ impl<'a> Report<'a> {
         true
     }
 
-    /// Keeps the surest reason, of equally sure ones the first.
-    fn reason(&mut self, rank: usize, line: &'a str) {
-        if self.reason.is_none_or(|(known, _)| rank < known) {
-            self.reason = Some((rank, line.trim()));
+    /// Keeps the surest reason; of equally sure ones the first, of exceptions the last.
+    fn reason(&mut self, sure: Sure, line: &'a str) {
+        let line = line.trim();
+        let is_better = self
+            .reason
+            .is_none_or(|(known, _)| sure < known || sure == known && sure == Sure::Raised);
+        if is_better {
+            self.reason = Some((sure, line));
+            self.is_open = line.ends_with(':');
+            self.more = None;
         }
     }
 
-    /// The error: the failed tests and the reason, or the last line.
-    pub(super) fn error(&self) -> String {
-        let reason = self.reason.map(|(_, reason)| reason);
-        let reason = reason.or_else(|| self.failing.is_empty().then_some(self.last));
-        error(&self.failing, reason)
+    /// Why the first of them failed.
+    pub(super) fn why(&self) -> Option<String> {
+        if let Some((_, reason)) = self.reason {
+            return Some(match self.more {
+                Some(more) => format!("{reason} {more}"),
+                None => reason.to_owned(),
+            });
+        }
+        let line = match self.spoken {
+            0 => self.aside,
+            1..=LINES_OF_ONE_MAX => self.first,
+            _ => self.last,
+        };
+        (self.failing.is_empty() && !line.is_empty()).then(|| line.to_owned())
     }
 
-    /// Why the first of them failed.
-    pub(super) fn why(&self) -> Option<&'a str> {
-        self.reason.map(|(_, reason)| reason)
+    /// Whether it reports an error of a build: in words that any has, or at a place.
+    pub(super) fn breaks_build(&self) -> bool {
+        self.says_broken || self.says_error || self.says_placed
     }
 }
 

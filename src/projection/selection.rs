@@ -357,6 +357,16 @@ impl Test {
                 || !other.names.is_empty() && other.names.iter().all(|one| narrower(one)))
     }
 
+    /// Whether it selects all tests of its runner.
+    pub(super) fn selects_all(&self) -> bool {
+        self.paths.is_empty() && self.names.is_empty() && self.others.is_empty()
+    }
+
+    /// The script that it is.
+    pub(super) fn script(&self) -> Option<&str> {
+        Some(&*self.runner).filter(|runner| runner.contains('.') && !runner.contains(' '))
+    }
+
     /// Whether both run the same kind of tests.
     fn runs_what(&self, other: &Self) -> bool {
         match (self.family, other.family) {

@@ -1,5 +1,6 @@
-//! Sentences by which an agent offers, asks back, is polite or announces a list: they say nothing
-//! about the work. It must not drop a sentence that has a number, which may be what was agreed.
+//! Sentences by which an agent offers, asks back, is polite, announces a list, or narrates what it
+//! is about to do: they say nothing about the work. It must not drop an offer that has a number,
+//! which may be what was agreed, nor a sentence that gives a reason.
 
 /// How such sentences begin, in small letters.
 const OPENINGS: &[&str] = &[
@@ -61,11 +62,155 @@ const OPENINGS: &[&str] = &[
     "would you like",
     "you're welcome",
 ];
+/// Words that a narrating sentence begins with, before what is done.
+const LEADS: [&str; 21] = [
+    "now",
+    "first",
+    "next",
+    "then",
+    "so",
+    "and",
+    "ok",
+    "okay",
+    "great",
+    "good",
+    "perfect",
+    "excellent",
+    "right",
+    "ah",
+    "oh",
+    "yes",
+    "well",
+    "alright",
+    "finally",
+    "also",
+    "sure",
+];
+/// How it says who acts.
+const ACTS: [&str; 19] = [
+    "let me ",
+    "let's ",
+    "i'll ",
+    "i will ",
+    "i'm going to ",
+    "i am going to ",
+    "i'm now ",
+    "i'm ",
+    "i am now ",
+    "i need to ",
+    "i want to ",
+    "i have to ",
+    "i should ",
+    "i can now ",
+    "i now have ",
+    "i have enough ",
+    "i have everything",
+    "i've launched",
+    "time to ",
+];
+/// Verbs of the work itself, without the ending `e`, `s` or `ing`.
+const WORK: [&str; 52] = [
+    "add",
+    "align",
+    "analyz",
+    "apply",
+    "build",
+    "check",
+    "clean",
+    "commit",
+    "continu",
+    "creat",
+    "delet",
+    "dispatch",
+    "do",
+    "edit",
+    "examin",
+    "explor",
+    "extend",
+    "find",
+    "fix",
+    "format",
+    "get",
+    "implement",
+    "inspect",
+    "install",
+    "investigat",
+    "launch",
+    "look",
+    "mak",
+    "mov",
+    "open",
+    "patch",
+    "proceed",
+    "push",
+    "read",
+    "refactor",
+    "remov",
+    "renam",
+    "replac",
+    "rerun",
+    "review",
+    "revert",
+    "rewrit",
+    "run",
+    "scan",
+    "search",
+    "start",
+    "test",
+    "trac",
+    "try",
+    "updat",
+    "verify",
+    "writ",
+];
+/// Words by which a sentence says more than what is done.
+const REASONS: [&str; 12] = [
+    " because ",
+    " instead of ",
+    " rather than ",
+    " so that ",
+    " not ",
+    "n't ",
+    " since ",
+    " is ",
+    " are ",
+    " was ",
+    " were ",
+    " that ",
+];
+/// Words that applaud.
+const APPLAUSE: [&str; 22] = [
+    "perfect",
+    "excellent",
+    "great",
+    "good",
+    "interesting",
+    "good catch",
+    "good question",
+    "got it",
+    "fair",
+    "you're right",
+    "you're absolutely right",
+    "done",
+    "all green",
+    "updated",
+    "nice",
+    "all good",
+    "looks good",
+    "understood",
+    "now",
+    "committing",
+    "no problem",
+    "wait",
+];
 /// Characters up to which a polite word is a whole sentence.
 const EXCLAMATION_CHARS_MAX: usize = 24;
 
-/// Whether a sentence of an agent's message is small talk.
+/// Whether a sentence of an agent's message is small talk or narration.
 pub(super) fn is_small_talk(sentence: &str) -> bool {
+    if narrates(sentence) {
+        return true;
+    }
     if sentence.contains(|character: char| character.is_numeric()) {
         return false;
     }
@@ -75,7 +220,71 @@ pub(super) fn is_small_talk(sentence: &str) -> bool {
         let rest = begin.strip_prefix(opening);
         rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
     };
-    sentence.trim_end().ends_with(':') || OPENINGS.iter().any(|opening| is_word(opening))
+    let feels_free = sentence.to_lowercase().contains("feel free");
+    feels_free
+        || sentence.trim_end().ends_with(':')
+        || OPENINGS.iter().any(|opening| is_word(opening))
+}
+
+/// Whether a sentence is a courtesy or narration: one that asks or offers something is none.
+pub(super) fn is_courtesy(sentence: &str) -> bool {
+    const COURTESIES: [&str; 16] = [
+        "you're welcome",
+        "thank",
+        "have a ",
+        "feel free",
+        "if you have any",
+        "if there's anything",
+        "if there is anything",
+        "if you need any",
+        "is there anything else",
+        "no problem",
+        "no worries",
+        "i'm here to help",
+        "let me know if",
+        "please let me know if",
+        "don't hesitate",
+        "take care",
+    ];
+    let lower = sentence.trim().replace('\u{2019}', "'").to_lowercase();
+    let is_polite = COURTESIES.iter().any(|begin| lower.starts_with(begin));
+    let is_polite = is_polite || lower.contains("feel free");
+    is_polite && !lower.contains(|c: char| c.is_numeric()) || narrates(sentence)
+}
+
+/// Whether a sentence only narrates: "Now let me look at the parser.", "I run the tests again.",
+/// "Perfect!".
+fn narrates(sentence: &str) -> bool {
+    let lower = sentence.trim().replace('\u{2019}', "'").to_lowercase();
+    let bare = lower.trim_end_matches(['.', '!', ':', ',', ' ']);
+    if APPLAUSE.contains(&bare) {
+        return true;
+    }
+    let mut rest = &*lower;
+    let mut is_led = false;
+    while let Some((word, after)) = rest.split_once([' ', ',', '!', '.'])
+        && LEADS.contains(&word)
+    {
+        rest = after.trim_start_matches([' ', ',', '!', '.', '-', '\u{2014}']);
+        is_led = true;
+    }
+    let act = ACTS.iter().find_map(|act| rest.strip_prefix(act));
+    let does = act.or_else(|| rest.strip_prefix("i ")).unwrap_or(rest);
+    let does = does.trim_start_matches("now ").trim_start_matches("also ");
+    let verb = does.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    let forms = |stem: &&&str| {
+        let rest = verb.strip_prefix(**stem);
+        rest.is_some_and(|rest| matches!(rest, "" | "e" | "s" | "es" | "ing" | "ning" | "ting"))
+    };
+    let works = WORK.iter().find(forms).is_some();
+    let reasons = REASONS.iter().any(|reason| does.contains(reason));
+    let is_act = match act {
+        Some(_) => !reasons || works && !does.contains(" because ") && !does.contains(" instead "),
+        None if rest.starts_with("i ") => works && !reasons,
+        // "Running the tests.", "Now update the README."
+        None => works && !reasons && (verb.ends_with("ing") || is_led) && !does.contains('`'),
+    };
+    is_act && !rest.contains("let me add that") && !rest.contains("let me note")
 }
 
 #[cfg(test)]
@@ -92,6 +301,14 @@ mod tests {
             "If you have any other questions, feel free to ask.",
             "If there\u{2019}s anything else you need, please let me know!",
             "Here are the details of your reservations:",
+            "You're welcome! If anything comes up, feel free to reach out.",
+            "Now let me look at line 602 of the parser.",
+            "I run the tests again.",
+            "Running the tests.",
+            "Now update the README.",
+            "Perfect!",
+            "I'll check whether it builds.",
+            "Let me check if there are other uses of `np.diff`.",
         ] {
             assert!(is_small_talk(said), "{said}");
         }
@@ -102,6 +319,10 @@ mod tests {
             "You have two flights on May 17, 2024:",
             "Let me add that the lock is held: twice.",
             "Pleased customers wrote back.",
+            "I'll keep the interface because the user refused the switch.",
+            "Running the tests twice is not enough: the second run reads a stale cache.",
+            "Tests of the parser pass.",
+            "So the cache is keyed by path.",
         ] {
             assert!(!is_small_talk(said), "{said}");
         }

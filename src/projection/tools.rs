@@ -360,9 +360,11 @@ pub(super) fn does(
     if is(&SHELLS) || command && !is(&EDITORS) {
         return Does::Runs;
     }
-    match (read_only, says_change(&words)) {
-        (Some(false), _) | (None, true) => Does::Changes,
-        _ => Does::Reads,
+    // A server that declares nothing, and one that says no more than that its tool may write, leave
+    // it to the name.
+    match says_change(&words).unwrap_or(read_only == Some(false)) {
+        true => Does::Changes,
+        false => Does::Reads,
     }
 }
 
@@ -389,17 +391,17 @@ fn views(input: &Members<'_>) -> bool {
     command.is_some_and(|command| command == "view")
 }
 
-/// Whether the words of a name mean a change: the first certain one decides.
-fn says_change(words: &[String]) -> bool {
+/// Whether the words of a name mean a change or a read: the first certain one decides; `None` where
+/// none means either.
+fn says_change(words: &[String]) -> Option<bool> {
     let sure = |word: &&String| !UNSURE.contains(&&***word);
     let direction = |word: &String| {
         let word = word.as_str();
         if CHANGES.contains(&word) { Some(true) } else { READS.contains(&word).then_some(false) }
     };
     let first = words.iter().filter(sure).find_map(direction);
-    first
-        .or_else(|| words.iter().find_map(direction))
-        .unwrap_or_else(|| words.iter().any(|word| UNSURE_CHANGES.contains(&word.as_str())))
+    let is_unsure = || words.iter().any(|word| UNSURE_CHANGES.contains(&word.as_str()));
+    first.or_else(|| words.iter().find_map(direction)).or_else(|| is_unsure().then_some(true))
 }
 
 /// The words of a name in any case: `str_replace`, `MultiEdit`, `create-issue`.
@@ -481,7 +483,9 @@ mod tests {
             assert_eq!(does(name, input), expected, "{name} {input}");
         }
         let none = Members::default();
-        assert_eq!(super::does(None, "get_lock", &none, Some(false)), Does::Changes);
+        assert_eq!(super::does(None, "web_search", &none, Some(false)), Does::Reads);
+        assert_eq!(super::does(None, "tariff", &none, Some(false)), Does::Changes);
+        assert_eq!(super::does(None, "tariff", &none, None), Does::Reads);
         assert_eq!(super::does(None, "create_x", &none, Some(true)), Does::Reads);
     }
 }

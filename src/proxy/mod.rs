@@ -66,6 +66,9 @@ pub trait Gate: Send + Sync {
 pub struct Options {
     /// The session to record into where a message does not name one; else a temporary one.
     pub session: Option<SessionId>,
+    /// Names of the processes that it is a tool of, whose agent may have moved to another session;
+    /// none where the session was chosen.
+    pub process: Vec<String>,
     /// Random text: what makes this proxy's names differ from every other's.
     pub name: String,
     /// What the wrapped server is called in the log.

@@ -19,7 +19,7 @@ pub enum Order {
 pub struct Why {
     /// Its own words: 1 for the best of all.
     pub words: f32,
-    /// Words of the passages around it.
+    /// Words of the passages around it: of what has words itself alone.
     pub near: f32,
     /// Words of its session: 0.4 for the best.
     pub session: f32,

@@ -10,7 +10,7 @@ use jiff::{
     tz::TimeZone,
 };
 
-use super::terms::terms;
+use super::terms::parts;
 use crate::event::Timestamp;
 
 const MONTHS: [&str; 12] = [
@@ -120,6 +120,16 @@ impl Span {
             }
         }
     }
+
+    /// Its last day.
+    fn last(self, now: Date) -> Option<Date> {
+        match self {
+            Self::Day(day) | Self::Days(_, day) => Some(day),
+            Self::OfYear(_, Some(_)) => self.first(now),
+            Self::Month(..) | Self::OfYear(_, None) => Some(self.first(now)?.last_of_month()),
+            Self::Year(_) => Some(self.first(now)?.last_of_year()),
+        }
+    }
 }
 
 fn day_term(day: Date) -> String {
@@ -179,6 +189,40 @@ pub fn start(value: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> 
     of(first.to_datetime(jiff::civil::Time::midnight()))
 }
 
+/// The time from a day's beginning in a zone to that of the next, or between two times: `FROM/TO`.
+pub(super) fn stretch(
+    value: &str,
+    now: Timestamp,
+    zone: &TimeZone,
+) -> Option<(Timestamp, Timestamp)> {
+    if let Some((from, to)) = value.split_once('/') {
+        return start(from, now, zone).zip(start(to, now, zone)).filter(|(from, to)| from < to);
+    }
+    let first = day_in(start(value, now, zone)?, zone)?;
+    between(first, first, zone)
+}
+
+/// The times that words such as "yesterday" in a text name in a zone.
+pub(super) fn seen_from(
+    text: &str,
+    now: Timestamp,
+    zone: &TimeZone,
+) -> Vec<(Timestamp, Timestamp)> {
+    let Some(today) = day_in(now, zone) else { return Vec::new() };
+    let found = find_on(text, today).into_iter().filter(|date| !date.is_whole);
+    let of = |date: Found| between(date.span.first(today)?, date.span.last(today)?, zone);
+    found.filter_map(of).collect()
+}
+
+/// From the beginning of a day in a zone to the end of another.
+fn between(first: Date, last: Date, zone: &TimeZone) -> Option<(Timestamp, Timestamp)> {
+    let begin = |day: Date| {
+        let midnight = day.to_datetime(jiff::civil::Time::midnight()).to_zoned(zone.clone());
+        Some(Timestamp(midnight.ok()?.timestamp().as_microsecond()))
+    };
+    Some((begin(first)?, begin(last.tomorrow().ok()?)?))
+}
+
 /// The dates that a text names, in order; words such as "yesterday" are seen from `at`.
 pub(super) fn find(text: &str, at: Timestamp) -> Vec<Found> {
     day_of(at).map(|day| find_on(text, day)).unwrap_or_default()
@@ -186,7 +230,7 @@ pub(super) fn find(text: &str, at: Timestamp) -> Vec<Found> {
 
 fn find_on(text: &str, now: Date) -> Vec<Found> {
     let mut ranges = Vec::new();
-    terms(text, |term| {
+    parts(text, |term| {
         if !term.whole {
             ranges.push(term.range.clone());
         }

@@ -57,9 +57,11 @@ enum Member {
     After,
     /// Before this time.
     Before,
+    /// Rather at this time: a day, or from one time to another, `FROM/TO`.
+    Day,
 }
 
-const MEMBERS: [(&str, Member); 15] = [
+const MEMBERS: [(&str, Member); 16] = [
     ("type", Member::Type),
     ("session", Member::Session),
     ("workspace", Member::Workspace),
@@ -75,6 +77,7 @@ const MEMBERS: [(&str, Member); 15] = [
     ("package", Member::Package),
     ("after", Member::After),
     ("before", Member::Before),
+    ("day", Member::Day),
 ];
 
 pub(super) const ORIGINS: [&str; 6] = ["user", "model", "tool", "web", "harness", "import"];
@@ -192,6 +195,8 @@ pub(super) enum Pattern {
     Begins(String),
     /// It, and those below it: after a `/`.
     Under(String),
+    /// No term: events from one time to before another.
+    Within(Timestamp, Timestamp),
 }
 
 /// A word of a query: a passage has it that has one of its terms.
@@ -381,6 +386,14 @@ impl SearchQuery {
                 }
                 return Ok(());
             }
+            Member::Day => {
+                let takes = "a day (2026-11-24), or FROM/TO, two times";
+                let day = dates::stretch(value, now, &TimeZone::UTC).filter(|_| !is_not);
+                let (from, to) = day.ok_or(Fault::Value { field: "day", takes })?;
+                let patterns = vec![Pattern::Within(from, to)];
+                put(&mut self.ranked, Word { patterns, is_needed: false });
+                return Ok(());
+            }
         };
         let value = if member == Member::Type { value.trim_end_matches(".*") } else { value };
         if is_not { &mut choice.none } else { &mut choice.any }.insert(value.to_owned());
@@ -449,10 +462,14 @@ impl SearchQuery {
         put(&mut self.ranked, word);
     }
 
-    /// Ranks by the words of a text, dates among them.
+    /// Ranks by the words of a text, dates among them; where a member says which time is meant, by
+    /// no words such as "yesterday".
     fn rank_plain(&mut self, text: &str, now: Timestamp) {
         self.words.add_text(text, false);
-        let found = dates::find(text, now);
+        let is_time = |pattern: &Pattern| matches!(pattern, Pattern::Within(..));
+        let has_time = self.ranked.iter().any(|word| word.patterns.iter().any(is_time));
+        let mut found = dates::find(text, now);
+        found.retain(|date| date.is_whole || !has_time);
         let mut add = |patterns: Vec<Pattern>, is_needed: bool| {
             let word = Word { patterns, is_needed };
             if self.ranked.len() <= WORDS_MAX {
@@ -547,22 +564,42 @@ fn member(text: &str) -> Option<(Member, &str)> {
     (has_value && !rest.starts_with("//")).then_some((*member, rest))
 }
 
-/// The query with the days of `after:` and `before:` as the instants at which they begin in a zone:
-/// a query itself knows no other than UTC.
+/// The query with its days as instants of a zone: a query itself knows no other than UTC. Those of
+/// `after:`, `before:` and `day:` are replaced, words such as "yesterday" get a `day:` beside them.
 #[must_use]
 pub fn in_zone(text: &str, now: Timestamp, zone: &TimeZone) -> String {
-    let (mut out, mut at, mut done) = (String::new(), 0, 0);
+    let (mut out, mut at, mut done, mut plain) = (String::new(), 0, 0, String::new());
     // What is no query is refused where it is parsed.
     while let Ok(Some(token)) = Token::next(text, &mut at) {
-        let is_time = matches!(token.member, Some(Member::After | Member::Before));
-        let Some(start) = dates::start(token.text, now, zone).filter(|_| is_time) else { continue };
+        let time = match token.member {
+            Some(Member::After | Member::Before) => {
+                dates::start(token.text, now, zone).map(|start| start.to_string())
+            }
+            Some(Member::Day) => dates::stretch(token.text, now, zone).map(within),
+            None if !token.is_not => {
+                plain.push_str(token.text);
+                plain.push(' ');
+                None
+            }
+            _ => None,
+        };
+        let Some(time) = time else { continue };
         let from = token.text.as_ptr().addr() - text.as_ptr().addr();
         out.push_str(text.get(done..from).unwrap_or_default());
-        out.push_str(&start.to_string());
+        out.push_str(&time);
         done = from + token.text.len();
     }
     out.push_str(text.get(done..).unwrap_or_default());
+    for stretch in dates::seen_from(&plain, now, zone) {
+        out.push_str(" day:");
+        out.push_str(&within(stretch));
+    }
     out
+}
+
+/// A stretch of time as `day:` takes it.
+fn within((from, to): (Timestamp, Timestamp)) -> String {
+    format!("{from}/{to}")
 }
 
 /// The term of something that has a name.

@@ -27,7 +27,7 @@ use crate::event::{Position, Range, SessionHash};
 const MAGIC: [u8; 8] = *b"SLINDEX1";
 const FORMAT: u16 = 3;
 /// Rises whenever the same event would give other terms or pieces.
-const LEXICON: u16 = 4;
+const LEXICON: u16 = 5;
 /// Bytes before what the checksum covers.
 const CHECKED_FROM: usize = 16;
 /// Terms between two entries of the table of blocks.

@@ -4,11 +4,9 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
-
 use super::{
     pieces::pieces,
-    text::{is_own, strings},
+    text::{body_with_words, words_in},
 };
 use crate::{
     event::{Event, kinds},
@@ -117,18 +115,16 @@ pub fn passages(event: &Event, mut visit: impl FnMut(Passage<'_>)) {
             say(Field::Source, &source);
         }
         other => {
-            let Some(body) = body::read_tree::<Value>(&event.paired().body) else { return };
-            if !is_own(&body) {
-                let mut text = String::new();
-                strings(None, &body, &mut |name, said| {
-                    // Writing to a string cannot fail.
-                    let _ = match name.filter(|name| !NOT_NAMED.contains(name)) {
-                        Some(name) => writeln!(text, "{name}: {said}"),
-                        None => writeln!(text, "{said}"),
-                    };
-                });
-                say(field_of(other), &text);
-            }
+            let Some(body) = body_with_words(event) else { return };
+            let mut text = String::new();
+            words_in(other, &body, &mut |name, said| {
+                // Writing to a string cannot fail.
+                let _ = match name.filter(|name| !NOT_NAMED.contains(name)) {
+                    Some(name) => writeln!(text, "{name}: {said}"),
+                    None => writeln!(text, "{said}"),
+                };
+            });
+            say(field_of(other), &text);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{
     best::{Best, Candidate, Order, Why},
     bm25::{self, B, K1, WHOLE},
     grammar::{Filters, ORIGINS, Pattern, SearchQuery, Word},
-    packed::Postings,
+    packed::{Postings, put_postings},
     part::{NONE, Part},
     runs::{Keep, Run, Runs},
     terms::{stem, terms},
@@ -84,7 +84,8 @@ pub fn rank(
     order: Order,
     limit: usize,
 ) -> Ranked {
-    let mut scope = Scope::of(parts, &query.filters, keep);
+    let times = times(parts, query);
+    let mut scope = Scope::of(parts, &query.filters, keep, &times);
     let mut ranked = Ranked { passages: scope.passages, ..Ranked::default() };
     let (words, all) = scope.look_up(&query.ranked, EXPANSIONS_MAX);
     let (must, all_of_must) = scope.look_up(&query.must, EXPANSIONS_MAX);
@@ -106,9 +107,36 @@ type Found<'a> = Vec<Vec<Postings<'a>>>;
 /// By part and passage: whether the event that begins there may be a hit.
 type Allowed = Vec<Vec<bool>>;
 
+/// The passages of a stretch of time as lists in each part: how many, and the list.
+type Times = Vec<(Pattern, Vec<(u32, Vec<u8>)>)>;
+
+/// The passages of the times that a query names.
+fn times(parts: &[Part<'_>], query: &SearchQuery) -> Times {
+    let patterns = query.ranked.iter().flat_map(|word| &word.patterns);
+    let of = |part: &Part<'_>, from: Timestamp, to: Timestamp| {
+        pace::steps(part.len() / PASSAGES_OF_A_STEP);
+        let [from, to] = [from, to].map(|at| at.0.div_euclid(1_000));
+        let is_in =
+            |passage: &usize| part.row(*passage).is_some_and(|row| (from..to).contains(&row.at_ms));
+        let found =
+            (0..part.len()).filter(is_in).filter_map(|at| Some((u32::try_from(at).ok()?, 1)));
+        let (found, mut list): (Vec<(u32, u32)>, _) = (found.collect(), Vec::new());
+        put_postings(&found, &mut Vec::new(), &mut list);
+        (found.len() as u32, list)
+    };
+    let list = |pattern: &Pattern| match pattern {
+        Pattern::Within(from, to) => {
+            Some((pattern.clone(), parts.iter().map(|part| of(part, *from, *to)).collect()))
+        }
+        _ => None,
+    };
+    patterns.filter_map(list).collect()
+}
+
 /// What may be found.
 struct Scope<'a, 'p> {
     parts: &'p [Part<'a>],
+    times: &'a Times,
     all: Runs<'a>,
     /// By part: the indexes of its runs, ascending by passage.
     spans: Vec<Vec<usize>>,
@@ -137,7 +165,7 @@ struct Sums {
 }
 
 impl<'a, 'p> Scope<'a, 'p> {
-    fn of(parts: &'p [Part<'a>], filters: &Filters, keep: &Keep<'_>) -> Self {
+    fn of(parts: &'p [Part<'a>], filters: &Filters, keep: &Keep<'_>, times: &'a Times) -> Self {
         let all = Runs::of(parts, keep);
         let mut spans = vec![Vec::new(); parts.len()];
         for (index, run) in all.runs.iter().enumerate() {
@@ -151,8 +179,18 @@ impl<'a, 'p> Scope<'a, 'p> {
         let hidden: Vec<Vec<bool>> = parts.iter().map(|part| hidden(part, filters)).collect();
         let session_words = vec![0; all.sessions.len()];
         let (passages, words, read, is_open) = (0, 0, 0, Vec::new());
-        let mut scope =
-            Self { parts, all, spans, hidden, is_open, passages, words, session_words, read };
+        let mut scope = Self {
+            parts,
+            times,
+            all,
+            spans,
+            hidden,
+            is_open,
+            passages,
+            words,
+            session_words,
+            read,
+        };
         scope.count();
         scope
     }
@@ -186,7 +224,8 @@ impl<'a, 'p> Scope<'a, 'p> {
     /// The postings of the words, and whether they are all: beginnings stand for `most` terms at
     /// most, the same however the passages are divided into parts.
     fn look_up(&self, words: &[Word], most: usize) -> (Vec<Found<'a>>, bool) {
-        let is_open = |pattern: &&Pattern| !matches!(pattern, Pattern::Term(_));
+        let is_open =
+            |pattern: &&Pattern| matches!(pattern, Pattern::Begins(_) | Pattern::Under(_));
         let open = words.iter().flat_map(|word| &word.patterns).filter(is_open).count();
         let most = most / open.max(1);
         let mut is_all = true;
@@ -209,6 +248,15 @@ impl<'a, 'p> Scope<'a, 'p> {
                 for (part, found) in self.parts.iter().zip(found) {
                     pace::step();
                     found.extend(part.find(term.as_bytes()));
+                }
+                return true;
+            }
+            Pattern::Within(..) => {
+                let known = self.times.iter().find(|(known, _)| known == pattern);
+                for ((count, list), found) in
+                    known.into_iter().flat_map(|known| &known.1).zip(found)
+                {
+                    found.extend((*count > 0).then(|| Postings::new(*count, list)));
                 }
                 return true;
             }
@@ -445,7 +493,8 @@ impl<'a, 'p> Scope<'a, 'p> {
             for (at, window) in windows.enumerate() {
                 let near = if order == Order::Score { near(window) } else { 0.0 };
                 let [_, _, words, ..] = *window;
-                if !(every || words > 0.0 || near > 0.0) {
+                // What stands beside a match is shown with it, and is none.
+                if !(every || words > 0.0) {
                     continue;
                 }
                 let held = held.get(at).map_or(0, |held| usize::from(*held));

@@ -1,14 +1,21 @@
-//! The shown part of a passage: all of it where it fits, else the part with most words of the
-//! query, cut between graphemes. It must not change a character of the text.
+//! The shown part of a passage: all of a short one, else its sentences from the first to the last
+//! with words of the query, else the part with most of them, cut between graphemes. It must not
+//! change a character of the text.
 
 use std::ops::Range;
 
 use super::{query::Query, terms::terms};
-use crate::projection::text::{ELLIPSIS, whole_graphemes};
+use crate::projection::{
+    sentences::end_of_sentence,
+    text::{ELLIPSIS, whole_graphemes},
+};
 
 /// Different words that are named as found, and bytes of the longest.
 const MATCHED_MAX: usize = 8;
 const MATCHED_BYTES_MAX: usize = 64;
+
+/// Bytes of a passage up to which it is shown with the sentences that have no word of the query.
+const WHOLE_BYTES_MAX: usize = 240;
 
 /// A part of a passage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +32,12 @@ pub struct Snippet {
 #[must_use]
 pub fn snippet(query: &Query, text: &str, bytes_max: usize) -> Snippet {
     let marks = marks(query, text);
-    let shown = window(text, &marks, bytes_max);
+    let sentences = sentences(text, &marks);
+    let within = text.get(sentences.clone()).unwrap_or_default();
+    let moved = |mark: &Range<usize>| mark.start - sentences.start..mark.end - sentences.start;
+    let inner: Vec<Range<usize>> = marks.iter().map(moved).collect();
+    let shown = window(within, &inner, bytes_max);
+    let shown = shown.start + sentences.start..shown.end + sentences.start;
     let mut matched: Vec<String> = Vec::new();
     let is_shown = |mark: &&Range<usize>| shown.start <= mark.start && mark.end <= shown.end;
     for mark in marks.iter().filter(is_shown) {
@@ -64,6 +76,24 @@ fn marks(query: &Query, text: &str) -> Vec<Range<usize>> {
         }
     });
     marks
+}
+
+/// The sentences, or lines, from the first with a mark to the last.
+fn sentences(text: &str, marks: &[Range<usize>]) -> Range<usize> {
+    let (Some(first), Some(last)) = (marks.first(), marks.last()) else { return 0..text.len() };
+    if text.len() <= WHOLE_BYTES_MAX {
+        return 0..text.len();
+    }
+    let (mut from, mut at) = (0, 0);
+    while at < last.end {
+        let rest = text.get(at..).unwrap_or_default();
+        let next = at + end_of_sentence(rest, rest.len()).max(1);
+        if next <= first.start {
+            from = next;
+        }
+        at = next;
+    }
+    from..at.min(text.len())
 }
 
 /// The part of the text with the most marks.

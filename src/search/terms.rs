@@ -1,6 +1,6 @@
 //! The terms of a text: words in lower case without accents, identifiers and paths whole and in
-//! parts, numbers without the marks that group their digits, pairs of characters in scripts without
-//! spaces. It must not depend on a query.
+//! parts that are long enough to say something, numbers without the marks that group their digits,
+//! pairs of characters in scripts without spaces. It must not depend on a query.
 
 use std::ops::Range;
 
@@ -13,6 +13,9 @@ use super::{
 
 /// Bytes of the longest term; a longer run of letters is a picture or a key, not a word.
 const TERM_BYTES_MAX: usize = 256;
+/// Letters or digits of the shortest part of an identifier that is a term beside the whole: a key
+/// such as `wJalrXUtn` has parts of one letter, which say nothing.
+const PART_CHARS_MIN: usize = 3;
 
 /// A term of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,18 +24,24 @@ pub(super) struct Term<'a> {
     pub(super) word: &'a str,
     /// Its byte range in the text.
     pub(super) range: Range<usize>,
-    /// Whether it is a whole identifier, after the terms of its parts.
+    /// Whether it is a whole identifier, after the terms of its parts. One whose parts are all too
+    /// short to be terms is a word like any other.
     pub(super) whole: bool,
 }
 
 /// Calls `visit` with every term of the text, in order; an identifier whole after its parts.
 pub(super) fn terms(text: &str, visit: impl FnMut(&Term<'_>)) {
-    walk(text, true, visit);
+    walk(text, true, PART_CHARS_MIN, visit);
+}
+
+/// The same with every part of an identifier, however short: a day is written in such.
+pub(super) fn parts(text: &str, visit: impl FnMut(&Term<'_>)) {
+    walk(text, true, 1, visit);
 }
 
 /// The same without looking for words that are plain, which are only found sooner so.
-fn walk(text: &str, seeks_plain: bool, mut visit: impl FnMut(&Term<'_>)) {
-    let mut chunk = Chunk::default();
+fn walk(text: &str, seeks_plain: bool, part_min: usize, mut visit: impl FnMut(&Term<'_>)) {
+    let mut chunk = Chunk { part_min, ..Chunk::default() };
     let mut lower = String::new();
     let mut before: Option<char> = None;
     let mut at = 0;
@@ -117,6 +126,8 @@ fn begins(before: char, character: char, next: Option<char>, chunk: &Chunk) -> b
 /// A run of letters, digits and the marks that join them.
 #[derive(Default)]
 struct Chunk {
+    /// Characters of the shortest part that is a term.
+    part_min: usize,
     /// The parts one after the other, folded.
     folded: String,
     /// Of each part: where it begins in `folded`, its byte range in the text, whether it is written
@@ -159,7 +170,14 @@ impl Chunk {
             return;
         }
         let is_name = self.parts.len() > 1 && self.parts.iter().all(|(.., unspaced)| !unspaced);
-        let mut name = String::new();
+        // What stands between the marks of a path or an address is a name of its own.
+        let is_apart = |mark: char| matches!(mark, '/' | '@');
+        let mark_before = |index: usize| {
+            self.joins.iter().find(|(before, _)| *before == index).map(|(_, mark)| *mark)
+        };
+        let is_path = self.joins.iter().any(|(_, mark)| is_apart(*mark));
+        let (mut name, mut has_parts) = (String::new(), false);
+        let (mut own, mut own_from, mut own_is_said) = (String::new(), 0, false);
         for (index, (from, range, unspaced)) in self.parts.iter().enumerate() {
             let next = self.parts.get(index + 1);
             let to = next.map_or(self.folded.len(), |(from, ..)| *from);
@@ -170,19 +188,35 @@ impl Chunk {
             }
             let number = plain_number(word);
             let word = number.as_deref().unwrap_or(word);
-            send(word, range.clone(), false, visit);
+            let mark = mark_before(index);
+            if index == 0 || mark.is_some_and(is_apart) {
+                own.clear();
+                (own_from, own_is_said) = (range.start, false);
+            } else {
+                own.extend(mark);
+            }
+            own.push_str(word);
+            if !is_name || word.chars().count() >= self.part_min {
+                send(word, range.clone(), false, visit);
+                (has_parts, own_is_said) = (true, true);
+            }
+            let is_last = next.is_none() || mark_before(index + 1).is_some_and(is_apart);
+            if is_name && is_path && is_last && !own_is_said {
+                send(&own, own_from..range.end, false, visit);
+                has_parts = true;
+            }
             if is_name && name.len() <= TERM_BYTES_MAX {
-                let mark = self.joins.iter().find(|(before, _)| *before == index);
-                name.extend(mark.map(|(_, mark)| mark));
+                name.extend(mark);
                 name.push_str(word);
             }
         }
         if let (true, Some((_, first, _)), Some((_, last, _))) =
             (is_name, self.parts.first(), self.parts.last())
         {
-            send(&name, first.start..last.end, true, visit);
+            send(&name, first.start..last.end, has_parts, visit);
         }
         *self = Self {
+            part_min: self.part_min,
             folded: std::mem::take(&mut self.folded),
             parts: std::mem::take(&mut self.parts),
             joins: std::mem::take(&mut self.joins),
@@ -282,11 +316,11 @@ mod tests {
         for (text, expected) in [
             ("The Varna manuscript.", "the varna manuscript"),
             ("the museum's index", "the museum s index"),
-            ("`flush_ledger_v2()`", "flush ledger v2 =flushledgerv2"),
+            ("`flush_ledger_v2()`", "flush ledger =flushledgerv2"),
             ("parseConfig", "parse config =parseconfig"),
             ("HTTPServer", "http server =httpserver"),
             ("back-pressure", "back pressure =backpressure"),
-            ("src/log/scan.rs:12", "src log scan rs =src/log/scan.rs 12"),
+            ("src/log/scan.rs:12", "src log scan =src/log/scan.rs 12"),
             ("https://lib.example/a", "https lib example a =lib.example/a"),
             ("me@lib.example", "me lib example =me@lib.example"),
             ("1,234.56 EUR", "1234.56 eur"),
@@ -294,10 +328,10 @@ mod tests {
             ("12,5 Prozent", "12.5 prozent"),
             ("1,234,567", "1234567"),
             ("1.5, 2", "1.5 2"),
-            ("512ms", "512 ms =512ms"),
-            ("12.5ms", "12.5 ms =12.5ms"),
+            ("512ms", "512 =512ms"),
+            ("12.5ms", "12.5 =12.5ms"),
             ("v2 utf8 o200k_base", "v2 utf8 o200k base =o200kbase"),
-            ("2024-05-15", "2024 05 15 =20240515"),
+            ("2024-05-15", "2024 =20240515"),
             ("1.96.1", "1.96.1"),
             ("e\u{301}tude ÉTUDE", "etude etude"),
             ("漢字かな", "漢字 字か かな"),
@@ -305,6 +339,9 @@ mod tests {
             ("ภาษา", "ภา าษ ษา"),
             ("end. Begin", "end begin"),
             ("a--b ... -x- _", "a b x"),
+            ("wJalrXUtnFEMI/K7x", "jalr utn femi k7x =wjalrxutnfemi/k7x"),
+            ("T-61 io_uring c.d", "t61 uring =iouring c.d"),
+            ("src/db.rs a/b", "src db.rs =src/db.rs a b =a/b"),
             ("👨‍👩‍👧 ok", "ok"),
             ("", ""),
         ] {
@@ -320,7 +357,7 @@ mod tests {
         ) {
             let found = |seeks_plain| {
                 let mut found = Vec::new();
-                walk(&text, seeks_plain, |term| {
+                walk(&text, seeks_plain, PART_CHARS_MIN, |term| {
                     found.push((term.word.to_owned(), term.range.clone(), term.whole));
                 });
                 found

@@ -1,8 +1,8 @@
-//! What an event says, whatever its type: the strings and numbers of its body, without names of
-//! other things and what cannot be read; and its pieces, each of which is found alone. It must not
-//! know what a query is.
+//! What was said or done by an event: the strings and numbers of its body, without names of other
+//! things and what cannot be read; and its pieces, each of which is found alone. Which types have
+//! words is a table of theirs (`kinds::words`). It must not know what a query is.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::{self, Display, Formatter, Write as _};
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,10 @@ use super::{
     terms::{Term, terms},
 };
 use crate::{
-    event::{Event, kinds},
+    event::{
+        Event, json,
+        kinds::{self, Words},
+    },
     projection::{body, commands_of, said, tools},
 };
 
@@ -36,8 +39,20 @@ const NOT_READ: [&str; 18] = [
     "sessionId",
     "requestId",
 ];
-/// Members of an event by which its recorder says where it is from.
-const OF_RECORDER: [&str; 13] = [
+/// Members of an event by which its recorder says where it is from, how long it took and how large
+/// it is.
+const OF_RECORDER: [&str; 24] = [
+    "of",
+    "hash",
+    "duration_ms",
+    "cached",
+    "exit_code",
+    "git_branch",
+    "modified_at",
+    "bytes",
+    "positions",
+    "position",
+    "truncated",
     "raw_format",
     "raw_in",
     "raw_before",
@@ -78,19 +93,13 @@ pub struct EventText {
 }
 
 impl EventText {
-    /// What the event says; an empty text for a call of one of this program's own tools, whose
-    /// arguments are in the log already, and where the body is no JSON.
+    /// What the event says; an empty text for a type without words, for a call of one of this
+    /// program's own tools, whose arguments are in the log already, and where the body is no JSON.
     #[must_use]
     pub fn of(event: &Event) -> Self {
-        let Some(body) = body::read_tree::<Value>(&event.paired().body) else {
-            return Self::default();
-        };
-        // What was given to a model is in the log where it was said.
-        if is_own(&body) || event.kind.as_str() == kinds::MEMORY_PAGED_IN {
-            return Self::default();
-        }
+        let Some(body) = body_with_words(event) else { return Self::default() };
         let mut text = String::new();
-        strings(None, &body, &mut |_, said| {
+        words_in(event.kind.as_str(), &body, &mut |_, said| {
             // A string takes whatever is written to it.
             let _ = writeln!(text, "{said}");
         });
@@ -171,25 +180,43 @@ pub(super) fn pieces(text: &str, mut visit: impl FnMut(u16, usize, &Term<'_>)) {
     });
 }
 
-/// Whether the call is of this program's own tools: their arguments are in the log already, and a
-/// recorded query would find itself.
-pub(super) fn is_own(body: &Value) -> bool {
+/// The body of an event that has words. A call of this program's own tools has none: its arguments
+/// are in the log already, and a recorded query would find itself.
+pub(super) fn body_with_words(event: &Event) -> Option<Value> {
+    if kinds::words(event.kind.as_str()) == Words::Nothing {
+        return None;
+    }
+    let body = body::read_tree::<Value>(&event.paired().body)?;
     let text = |name: &str| body.get(name).and_then(Value::as_str);
     let server = text("server").or_else(|| text("mcp_server_name"));
-    tools::is_own(server, text("name").unwrap_or_default())
+    let is_own = tools::is_own(server, text("name").unwrap_or_default());
+    (!is_own).then_some(body)
 }
 
-/// Calls `visit` with the strings and numbers of a value, each with the name of its member.
-pub(super) fn strings(
-    name: Option<&str>,
-    value: &Value,
+/// Calls `visit` with the strings and numbers that a body of the type says, each with the name of
+/// its member.
+pub(super) fn words_in(
+    kind: &str,
+    body: &Value,
     visit: &mut dyn FnMut(Option<&str>, &dyn Display),
 ) {
+    match kinds::words(kind) {
+        Words::Nothing => {}
+        Words::In(member) => {
+            body.get(member).into_iter().for_each(|value| strings(Some(member), value, visit));
+        }
+        Words::Body => strings(None, body, visit),
+    }
+}
+
+fn strings(name: Option<&str>, value: &Value, visit: &mut dyn FnMut(Option<&str>, &dyn Display)) {
     match value {
         Value::String(text) if !is_encoded(text) => {
             let said = said(text);
-            if !said.trim().is_empty() {
-                visit(name, &said);
+            match json_in(&said) {
+                Some(value) => visit(name, &Read(&value)),
+                None if said.trim().is_empty() => {}
+                None => visit(name, &said),
             }
         }
         Value::Number(number) => visit(name, number),
@@ -203,6 +230,45 @@ pub(super) fn strings(
             }
         }
         _ => {}
+    }
+}
+
+/// The value that a text is the JSON of, where a tool answered so.
+fn json_in(text: &str) -> Option<Value> {
+    let text = text.trim();
+    let is_json = text.starts_with('{') && text.ends_with('}')
+        || text.starts_with('[') && text.ends_with(']');
+    let value = is_json.then(|| json::tree(text)).flatten()?;
+    serde_json::from_str(value).ok()
+}
+
+/// A value as a reader wants it: `name: value`, an object in a line, without marks and escapes.
+struct Read<'v>(&'v Value);
+
+impl Display for Read<'_> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Value::Null => Ok(()),
+            Value::String(text) => out.write_str(text),
+            Value::Array(values) => values.iter().enumerate().try_for_each(|(at, value)| {
+                let is_row = matches!(value, Value::Object(_) | Value::Array(_));
+                let between = if at == 0 {
+                    ""
+                } else if is_row {
+                    "\n"
+                } else {
+                    ", "
+                };
+                write!(out, "{between}{}", Read(value))
+            }),
+            Value::Object(members) => {
+                members.iter().enumerate().try_for_each(|(at, (name, value))| {
+                    let between = if at == 0 { "" } else { ", " };
+                    write!(out, "{between}{name}: {}", Read(value))
+                })
+            }
+            other => write!(out, "{other}"),
+        }
     }
 }
 

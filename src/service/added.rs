@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use super::{Caller, Code, Service, ServiceResult, agent, line::SAVED, status};
+use super::{Caller, Code, Service, ServiceResult, agent, given, line::SAVED, status};
 use crate::{
     event::{
         Batch, Event, EventType, NewEvent, Origin, Position, Range, SessionId, SessionKey, kinds,
@@ -67,16 +67,21 @@ impl Service {
     ) -> ServiceResult<Appended> {
         let adds = adds(&batch);
         status::keep(&mut batch);
+        given::keep(&mut batch);
         let starts = agent::keep(&mut batch);
+        if starts {
+            self.agents.storing(&caller.scope);
+        }
         // A lease shown with the batch also covers the events after it.
         let holder = Caller { fence: batch.fence.or(caller.fence), ..caller.clone() };
-        let mut appended = match batch.if_position {
-            None => self.append(caller, session, batch, create).await?,
-            Some(at) => self.append_at(caller, session, batch, create, at).await?,
+        let appended = match batch.if_position {
+            None => self.append(caller, session, batch, create).await,
+            Some(at) => self.append_at(caller, session, batch, create, at).await,
         };
         if starts {
-            self.agents.forget(&caller.scope);
+            self.agents.stored(&caller.scope, &appended);
         }
+        let mut appended = appended?;
         if adds {
             self.add_behind(&holder, session, &mut appended).await;
         }

@@ -7,7 +7,7 @@ use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 use serde::Deserialize;
 
-use super::{Caller, RESERVED_METADATA, Service, ServiceResult, Status, Via};
+use super::{Caller, Code, RESERVED_METADATA, Service, ServiceResult, Status, Via};
 use crate::{
     env::sync::Mutex,
     event::{Batch, NewEvent, Origin, Scope, SessionId, Timestamp, kinds},
@@ -41,9 +41,19 @@ struct Start {
 /// Starts that were looked up, the scope and the processes of the caller.
 type Known = HashMap<(Scope, String), Arc<Vec<Start>>>;
 
-/// Starts that were looked up before, and how often some were forgotten.
+/// Starts that were looked up before.
 #[derive(Default)]
-pub(super) struct Agents(Mutex<(u64, Known)>);
+pub(super) struct Agents(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    known: Known,
+    /// How often some were forgotten.
+    forgotten: u64,
+    /// Calls of each scope that store or move starts, or may at any later time: nothing is kept of
+    /// it meanwhile.
+    storing: HashMap<Scope, u64>,
+}
 
 /// Metadata of a session with its last start: the processes, the time, how it began.
 fn name() -> String {
@@ -90,11 +100,31 @@ fn start(info: &SessionInfo, process: &[String]) -> Option<Start> {
 }
 
 impl Agents {
-    /// Forgets the starts of a scope: there is another one.
-    pub(super) fn forget(&self, scope: &Scope) {
+    /// Forgets the starts of a scope: there may be another one.
+    fn forget(&self, scope: &Scope) {
         let mut all = self.0.lock();
-        all.0 += 1;
-        all.1.retain(|(of, _), _| of != scope);
+        all.forgotten += 1;
+        all.known.retain(|(of, _), _| of != scope);
+    }
+
+    /// Notes that starts are stored or moved until [`Self::stored`] says that this has ended: it
+    /// does not where the caller has gone.
+    pub(super) fn storing(&self, scope: &Scope) {
+        self.forget(scope);
+        *self.0.lock().storing.entry(scope.clone()).or_default() += 1;
+    }
+
+    /// Notes that starts were stored or moved, or were not; nothing where that is unknown.
+    pub(super) fn stored<T>(&self, scope: &Scope, outcome: &ServiceResult<T>) {
+        if outcome.as_ref().is_err_and(|error| error.code == Code::OutcomeUnknown) {
+            return;
+        }
+        self.forget(scope);
+        let mut all = self.0.lock();
+        if let Some(count) = all.storing.get_mut(scope) {
+            *count -= 1;
+        }
+        all.storing.retain(|_, count| *count > 0);
     }
 }
 
@@ -151,10 +181,10 @@ impl Service {
         let known = (caller.scope.clone(), format!("{:?} {:?}", via.process, via.workspaces()));
         let forgotten = {
             let all = self.agents.0.lock();
-            if let Some(starts) = all.1.get(&known) {
+            if let Some(starts) = all.known.get(&known) {
                 return Ok(Arc::clone(starts));
             }
-            all.0
+            all.forgotten
         };
         let found = Arc::new(Mutex::from(Vec::new()));
         let (noted, process, workspaces) =
@@ -179,12 +209,12 @@ impl Service {
         starts.truncate(STARTS_MAX);
         let starts = Arc::new(starts);
         let mut all = self.agents.0.lock();
-        // A start that was stored meanwhile may be missing.
-        if all.0 == forgotten {
-            if all.1.len() >= AGENTS_MAX {
-                all.1.clear();
+        // A start that is stored meanwhile may be missing.
+        if all.forgotten == forgotten && !all.storing.contains_key(&known.0) {
+            if all.known.len() >= AGENTS_MAX {
+                all.known.clear();
             }
-            all.1.insert(known, Arc::clone(&starts));
+            all.known.insert(known, Arc::clone(&starts));
         }
         Ok(starts)
     }

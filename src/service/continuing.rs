@@ -16,7 +16,6 @@ use crate::{
         checkpoints::Trigger,
         text::{clip, one_line},
     },
-    store::SessionInfo,
 };
 
 /// Retries after another writer appended in between.
@@ -57,7 +56,7 @@ pub struct Continued {
     pub session: SessionId,
     /// How the session was found.
     pub bound_by: BoundBy,
-    /// The session that it continues and that is shown, where nothing was asked or done in it yet.
+    /// The session that it continues: what is shown is of both.
     pub continues: Option<SessionId>,
     /// What this call paged out.
     pub paged_out: Option<Range>,
@@ -84,21 +83,16 @@ impl Service {
         let tokens_max = continuation_budget(call.tokens_max)?;
         let (session, bound_by) = self.bound(caller, via, call.session.as_ref()).await?;
         let key = caller.key(&session);
-        let stand_in = self.stand_in(&key).await?;
-        // There is nothing in its context that the log of the other does not have.
-        let page_out = call.page_out && stand_in.is_none();
-        let call = ContinueCall { page_out, ..call };
         let (paged_out, checkpoint) = self.page_out(caller, &session, &call).await?;
         self.bind(caller, via, &session);
         // The ids and marks around the view are part of the answer.
         let room = tokens_max.saturating_sub(AROUND_TOKENS).max(CONTINUATION_TOKENS_MIN);
-        let look = move |info: &SessionInfo, facts: &Facts| {
-            let name = info.key.session.as_str();
-            harness::continuation(facts, name, room, Tokenizer::O200k, false)
+        let name = session.to_string();
+        let look = move |facts: &Facts| {
+            harness::continuation(facts, &name, room, Tokenizer::O200k, false)
         };
-        let continues = stand_in.as_ref().map(|(key, _)| key.session.clone());
-        let shown = stand_in.map_or(key, |(key, _)| key);
-        let view = self.peek_view(&shown, look).await?;
+        let continues = self.line_before(&key).await?.pop().map(|link| link.key.session);
+        let view = self.look_over_line(&key, None, look).await?;
         let tokens = (view.tokens + AROUND_TOKENS).min(tokens_max);
         let continuation = Continuation { tokens, tokens_max, ..view };
         Ok(Continued { session, bound_by, continues, paged_out, checkpoint, continuation })

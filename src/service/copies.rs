@@ -6,8 +6,10 @@
 //!   another number at the end. Taken along.
 //! - A source that the server found: `source.found`, which has positions in `from`. Taken along.
 //! - An answer given again: a result with `cached.position`. Taken along.
-//! - `session.restored`, `context.injected`: positions without words. `memory.paged_in`: positions,
-//!   and the words of a query, which are the caller's.
+//! - What a model was given by a hook: `context.injected`, which may repeat whatever its session
+//!   and the others of its workspace had by then. All that were given after it are taken along.
+//! - `session.restored`: positions without words. `memory.paged_in`: positions, and the words of a
+//!   query, which are the caller's.
 //! - Facts, titles and states in memory: dropped with each redaction.
 //! - Index and vectors: derived files, of which a step of the store's redaction takes them.
 //! - The spool of a hook or proxy: its event has the same id, so that sending it writes nothing.

@@ -306,7 +306,7 @@ impl Service {
     }
 
     /// Runs `look` on the facts of a session and of the sessions that it continues, as of one.
-    pub(super) async fn view_line<T: Send + 'static>(
+    async fn view_line<T: Send + 'static>(
         &self,
         key: &SessionKey,
         look: impl FnOnce(&Facts) -> T + Send + 'static,
@@ -344,10 +344,14 @@ impl Service {
                     kept.line = Some((before.clone(), Box::new(facts)));
                     continue;
                 }
-                let bytes = facts.weight();
+                let is_small = facts.weight() <= SMALL_BYTES;
                 self.facts.weigh(key, kept.weight())?;
                 let look = move || kept.line.as_ref().map(|(_, facts)| look(facts));
-                let shown = self.viewed(&key.scope.tenant, bytes, look).await?;
+                let shown = match is_small {
+                    true => look(),
+                    // It is not refused: its caller may have written already.
+                    false => self.computed_again(&key.scope.tenant, look).await?,
+                };
                 return Ok(shown.expect("its facts were found above"));
             }
             drop(kept);
@@ -355,8 +359,23 @@ impl Service {
         }
     }
 
+    /// [`Self::view_line`] as of a position, or as of now.
+    pub(super) async fn look_over_line<T: Send + 'static>(
+        &self,
+        key: &SessionKey,
+        at: Option<Position>,
+        look: impl FnOnce(&Facts) -> T + Send + 'static,
+    ) -> ServiceResult<T> {
+        let Some(at) = at else { return self.view_line(key, look).await };
+        let tenant = &key.scope.tenant;
+        let mut room = Some(self.room(tenant, FACTS_BYTES).await?);
+        let facts = self.line_facts_at(key, at).await?;
+        self.computations.fit(tenant, &mut room, facts.weight())?;
+        self.viewed(tenant, facts.weight(), move || look(&facts)).await
+    }
+
     /// The facts of a session as of a position, after those of the sessions that it continues.
-    pub(super) async fn line_facts_at(
+    async fn line_facts_at(
         &self,
         key: &SessionKey,
         to: Position,

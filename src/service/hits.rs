@@ -8,13 +8,12 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::{Map, Value};
-
 use super::{
     Caller, Service, ServiceResult,
     doubt::{Doubt, READS_MAX, Standing},
     indexing::{Coverage, ScopeIndex},
     places::Place,
+    shown,
 };
 use crate::{
     event::{
@@ -26,7 +25,7 @@ use crate::{
         Mark, MemoryKind,
         body::{self, MemoryBody},
     },
-    search::{self, EventText, Near, SearchQuery, Snippet, snippet},
+    search::{self, EventText, Near, SearchQuery, Snippet},
     store::{Fill, Read, SessionInfo, StoreError},
 };
 
@@ -44,13 +43,18 @@ const ROWS_BYTES: usize = 8 << 20;
 const EVENTS_BYTES: usize = 256 << 10;
 /// Bytes of bodies from which on a hit is shown on a thread of its own.
 const LARGE_BYTES: usize = 64 << 10;
+/// Events before a result among which its call is looked for, and after a call its result.
+const CALL_EVENTS: u64 = 8;
 /// Bytes of a body that are read within a step.
 const BYTES_OF_A_STEP: usize = 256;
 /// The first hits whose texts are read for words in a row, before a page is cut from them.
 pub(super) const IN_ROW_MAX: usize = 50;
-/// What the passage that is nearest in meaning has for it, and passages that have something.
-const MEANING: f32 = 0.5;
+/// Passages that are near in meaning and rank for it.
 const NEAR_MAX: usize = 100;
+/// How slowly a later place in an order counts for less, and how much the order by meaning counts
+/// beside that by words.
+const RANKS: f32 = 60.0;
+const MEANING: f32 = 0.5;
 
 /// An event beside a hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -221,6 +225,33 @@ impl Service {
         events
     }
 
+    /// The events among which the call of a hit that is a result is, or the result of a call; none
+    /// where the hit is neither.
+    async fn of_the_same_call(
+        &self,
+        key: &SessionKey,
+        at: Position,
+        around: Range,
+        events: &[Event],
+    ) -> Vec<Event> {
+        let Some(event) = events.iter().find(|event| event.position == at) else {
+            return Vec::new();
+        };
+        let kind = event.kind.as_str();
+        let (range, fill) = if kinds::is_call(kind) {
+            (Range::new(around.to, at.plus(1 + CALL_EVENTS)), Fill::Forward)
+        } else if kinds::is_result(kind) {
+            let from = Position(at.0.saturating_sub(CALL_EVENTS));
+            (Range::new(from, around.from), Fill::Backward)
+        } else {
+            return Vec::new();
+        };
+        let mut near = self.hit_read(key, range, fill).await;
+        near.extend(events.iter().cloned());
+        near.sort_by_key(|event| event.position);
+        near
+    }
+
     /// Whether a damaged session cannot serve an event that it has.
     async fn is_hurt(&self, key: &SessionKey, at: Position) -> bool {
         let range = Range::new(at, at.plus(1));
@@ -267,10 +298,11 @@ impl Service {
             looked.place = Some(place);
             return Ok(None);
         }
-        let bytes = bytes_of(&events);
+        let near = self.of_the_same_call(&key, found.position, range, &events).await;
+        let bytes = bytes_of(&events) + bytes_of(&near);
         looked.bytes_left = looked.bytes_left.saturating_sub(bytes);
         let (query, of) = (Arc::clone(query), (found.position, found.piece, found.is_by_words));
-        let draw = move || drawn(&query, of, events);
+        let draw = move || drawn(&query, of, events, near);
         let drawn = if bytes < LARGE_BYTES {
             draw()
         } else {
@@ -329,6 +361,7 @@ fn drawn(
     query: &SearchQuery,
     (position, piece, is_by_words): (Position, u16, bool),
     events: Vec<Event>,
+    near: Vec<Event>,
 ) -> Option<Drawn> {
     let event = events.iter().find(|event| event.position == position)?.clone();
     pace::steps(1 + event.body.len() / BYTES_OF_A_STEP);
@@ -337,64 +370,20 @@ fn drawn(
     if said.text.is_empty() || !query.fits(&said.text) || !admits {
         return None;
     }
-    let item = item_text(&event);
+    let item = shown::item_text(&event);
     let passage = item.as_deref().unwrap_or_else(|| said.piece(piece));
-    let shown = snippet(query.words(), passage, SNIPPET_BYTES);
+    let shown = shown::shown(query.words(), &event, passage, &near, SNIPPET_BYTES);
     let mut hasher = DefaultHasher::new();
     passage.hash(&mut hasher);
-    let beside = events.iter().filter(|event| event.position != position).map(|event| {
+    pace::steps(1 + bytes_of(&near) / BYTES_OF_A_STEP);
+    let beside = events.iter().filter(|event| event.position != position).filter_map(|event| {
         pace::steps(1 + event.body.len() / BYTES_OF_A_STEP);
-        Beside {
-            position: event.position,
-            kind: event.kind.clone(),
-            text: fit(&shown_text(event), BESIDE_BYTES).text,
-        }
+        let text = fit(&shown::beside(event), BESIDE_BYTES).text;
+        let (position, kind) = (event.position, event.kind.clone());
+        (!text.is_empty()).then_some(Beside { position, kind, text })
     });
     let beside = beside.collect();
     Some(Drawn { who: said.speaker, shown, passage: hasher.finish(), beside, event, events })
-}
-
-/// What is shown of an event that was not looked for.
-pub(super) fn shown_text(event: &Event) -> String {
-    item_text(event).unwrap_or_else(|| EventText::of(event).text.trim().to_owned())
-}
-
-/// What an event says that is a record of members: its text, and the other members by their names;
-/// `None` of messages, calls and whatever has words of its own.
-fn item_text(event: &Event) -> Option<String> {
-    const RECORDS: [&str; 5] = [
-        kinds::MEMORY_ITEM,
-        kinds::CONTEXT_ITEM,
-        kinds::SOURCE_FOUND,
-        kinds::FILE_REFERENCED,
-        kinds::EVENT_MARKED,
-    ];
-    const TEXTS: [&str; 2] = ["text", "content"];
-    if !RECORDS.contains(&event.kind.as_str()) {
-        return None;
-    }
-    let members: Map<String, Value> = body::read_tree(&event.body)?;
-    let text = TEXTS.iter().find_map(|name| members.get(*name)?.as_str());
-    let is_shown = |name: &str| !TEXTS.contains(&name) && !matches!(name, "raw" | "redactions");
-    let named = members.iter().filter(|(name, _)| is_shown(name)).filter_map(|(name, value)| {
-        let said = words_of(value);
-        (!said.is_empty()).then(|| format!("{name}: {said}"))
-    });
-    Some(text.map(str::to_owned).into_iter().chain(named).collect::<Vec<_>>().join("\n"))
-}
-
-/// The words of a value, without names.
-fn words_of(value: &Value) -> String {
-    let all = |values: &mut dyn Iterator<Item = &Value>, between: &str| {
-        values.map(words_of).collect::<Vec<_>>().join(between)
-    };
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Array(values) => all(&mut values.iter(), ", "),
-        Value::Object(members) => all(&mut members.values(), " "),
-        other => other.to_string(),
-    }
 }
 
 /// Bytes of the bodies of events.
@@ -410,7 +399,8 @@ impl Hit {
     }
 }
 
-/// What ranks: an event by its words, by its meaning, or by both.
+/// What ranks: an event by its words, by its meaning, or by both. Where there are meanings, the
+/// places of both orders count and not their scores, which no scale has in common.
 pub(super) struct Found {
     hash: SessionHash,
     session: SessionId,
@@ -427,16 +417,15 @@ impl Found {
     pub(super) fn of(hits: Vec<search::Hit>, near: Vec<Near>) -> Vec<Self> {
         let mut places = HashMap::new();
         let mut all: Vec<Self> = Vec::new();
-        for hit in hits {
+        let is_fused = !near.is_empty();
+        for (rank, hit) in hits.into_iter().enumerate() {
             places.insert((hit.hash, hit.position), all.len());
             let search::Hit { hash, session, position, piece, score, why, .. } = hit;
+            let score = if is_fused { of_rank(rank) } else { score };
             all.push(Self { hash, session, position, piece, score, why, is_by_words: true });
         }
-        let most = near.first().map_or(0.0, |near| near.cosine);
-        let least = near.last().map_or(0.0, |near| near.cosine);
+        let mut rank = 0;
         for near in near.into_iter().take(NEAR_MAX) {
-            let share = (near.cosine - least) / (most - least).max(f32::EPSILON);
-            let meaning = if most > least { MEANING * share } else { MEANING };
             let Near { hash, session, position, piece, .. } = near;
             let at = *places.entry((hash, position)).or_insert_with(|| {
                 let (why, score) = (search::Why::default(), 0.0);
@@ -445,15 +434,21 @@ impl Found {
             });
             // Of an event the nearest piece counts, which comes first.
             if let Some(one) = all.get_mut(at).filter(|one| one.why.meaning == 0.0) {
-                one.why.meaning = meaning;
-                one.score += meaning;
+                one.why.meaning = MEANING * of_rank(rank);
+                one.score += one.why.meaning;
+                rank += 1;
             }
         }
-        if all.iter().any(|one| one.why.meaning > 0.0) {
+        if is_fused {
             all.sort_by(|one, other| other.score.total_cmp(&one.score));
         }
         all
     }
+}
+
+/// What the place in an order counts for: 1 for the first, and less the later it is.
+fn of_rank(rank: usize) -> f32 {
+    (RANKS + 1.0) / (RANKS + 1.0 + rank as f32)
 }
 
 /// What an event is, if it was written to be remembered.

@@ -21,6 +21,7 @@ mod facts;
 mod find;
 mod flow;
 mod fork;
+mod given;
 mod graph;
 mod history;
 mod hits;
@@ -48,8 +49,10 @@ mod room;
 mod saving;
 mod search;
 mod sessions;
+mod shown;
 mod slice;
 mod sources;
+mod starting;
 mod status;
 mod step;
 mod store_error;
@@ -98,6 +101,7 @@ pub use recalling::{RecallFrom, RecallView, Unrecalled};
 pub use recover::{Found, ListPage, Past, RecoverCall, Recovered};
 pub use relocating::Relocated;
 pub use removal::{ItemOf, RedactedEvent};
+pub use starting::{StartCall, Started};
 pub use research::{ResearchOptions, StepAnswer};
 pub use restoring::{RestoreCall, RestoreOptions, RestoredSession};
 pub use retention::Retention;
@@ -195,7 +199,7 @@ impl Service {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let options = ResearchOptions::default();
-        let places = places::Places::new(Arc::clone(&clock), processors());
+        let places = places::Places::beside_serving(Arc::clone(&clock), processors());
         Self {
             store,
             clock,

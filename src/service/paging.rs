@@ -3,7 +3,7 @@
 
 use super::{
     Caller, Code, MemoryPlace, SearchCall, Service, ServiceError, ServiceResult, added::event,
-    hits::shown_text,
+    shown::shown_text,
 };
 use crate::{
     event::{Batch, Event, EventId, Range, SessionId, Timestamp, kinds, pace},
@@ -274,7 +274,10 @@ impl Service {
         let events = slice.events;
         let line = |event: &Event| {
             pace::steps(LINE_STEPS + event.body.len() / BYTES_OF_A_STEP);
-            format!("{} {}: {}\n", event.position, event.kind, shown_text(event))
+            match shown_text(event) {
+                words if words.is_empty() => String::new(),
+                words => format!("{} {}: {words}\n", event.position, event.kind),
+            }
         };
         let at = events.first().map_or_else(|| self.now(), |event| event.processed_at);
         let lines = move || events.iter().map(line).collect();

@@ -1,5 +1,5 @@
-//! Places for computations that take longer than a millisecond. As many run at once as there are
-//! processors; tenants that wait take turns. A computation passes its place on after a slice of
+//! Places for computations that take longer than a millisecond. One processor is left to serve:
+//! as many run at once as there are others. Tenants that wait take turns. A computation passes its place on after a slice of
 //! time, and ends once its caller stops waiting. It must not know what is computed.
 //!
 //! A task that has a place waits for no other place and for no facts of a session: both are given
@@ -80,7 +80,13 @@ pub(super) struct Place {
 }
 
 impl Places {
-    pub(super) fn new(clock: Arc<dyn Clock>, at_once: usize) -> Arc<Self> {
+    /// The places of a machine of so many processors.
+    pub(super) fn beside_serving(clock: Arc<dyn Clock>, processors: usize) -> Arc<Self> {
+        // What serves a request needs a processor at once, however many compute.
+        Self::new(clock, processors.saturating_sub(1))
+    }
+
+    fn new(clock: Arc<dyn Clock>, at_once: usize) -> Arc<Self> {
         let (lanes, turns) = (HashMap::new(), VecDeque::new());
         let queue = Queue { free: at_once.max(1), begun: 0, lanes, turns };
         Arc::new(Self { clock, queue: Mutex::from(queue) })

@@ -172,7 +172,14 @@ impl Service {
             (None, None) => {
                 let room = bytes_max.saturating_sub(session.as_str().len());
                 let view = move |facts: &Facts| harness::overview(facts, false, room);
-                Recovered::Overview(Box::new(self.look(&key, at, view).await?))
+                let mut view = self.look(&key, at, view).await?;
+                // Read as a text, it goes on from the sessions before it.
+                let name = key.session.to_string();
+                let text = move |facts: &Facts| {
+                    harness::overview_in_text(facts, &name, room, false).text
+                };
+                view.text = self.look_over_line(&key, at, text).await?;
+                Recovered::Overview(Box::new(view))
             }
         };
         self.bind(caller, via, &session);

@@ -57,7 +57,13 @@ impl Service {
         let (service, caller) = (self.clone(), caller.clone());
         let (from, to) = (from.to_owned(), to.to_owned());
         // What was begun is finished, whether its client waits or not.
-        self.carried_out(async move { service.relocate(&caller, &from, &to).await }).await
+        let moving = async move {
+            service.agents.storing(&caller.scope);
+            let moved = service.relocate(&caller, &from, &to).await;
+            service.agents.stored(&caller.scope, &moved);
+            moved
+        };
+        self.carried_out(moving).await
     }
 
     async fn relocate(&self, caller: &Caller, from: &str, to: &str) -> ServiceResult<Relocated> {
@@ -71,7 +77,6 @@ impl Service {
         }
         done.notebooks = self.rename_all(caller, &notebooks, to, &mut done).await?;
         done.sessions = self.rename_all(caller, &sessions, to, &mut done).await?;
-        self.agents.forget(&caller.scope);
         Ok(done)
     }
 

@@ -40,12 +40,15 @@ pub struct RedactedEvent {
     pub event: Event,
     /// The events of its session that had words of it and were redacted with it.
     pub copies: Vec<(EventId, Position)>,
+    /// The texts that models were given after it, here and in its workspace: redacted with it.
+    pub given: Vec<(SessionId, EventId, Position)>,
     /// The items of memory that may repeat it.
     pub memory: Vec<ItemOf>,
 }
 
 impl Service {
-    /// Erases a session: once this returns, no caller can read it. Returns the items of memory that
+    /// Erases a session: once this returns, no caller can read it, nor a text that a model of its
+    /// workspace was given since the session began. Returns the items of memory that
     /// were written from it and stay in the notebook of its workspace, as far as that lists them;
     /// with `with_memory` they are redacted first.
     ///
@@ -77,6 +80,14 @@ impl Service {
         };
         for item in items.iter().filter(|_| with_memory) {
             self.take_away(caller, &item.notebook, &item.id).await?;
+        }
+        // While it is there: a retry of what an error left needs to know when it began.
+        if let Ok(info) = self.store.info(&caller.key(session)).await {
+            for (of, given, _) in self.given_since(caller, session, info.created_at).await? {
+                if of != *session {
+                    self.take_away(caller, &of, &given).await?;
+                }
+            }
         }
         let erased = self.store.erase(&caller.key(session)).await;
         // Facts of its forks contain its events.
@@ -112,9 +123,9 @@ impl Service {
         Ok(items)
     }
 
-    /// Removes the body of an event, and the events of its session that recorders and the server
-    /// made of it; returns it as served from now on, and the items of memory that may repeat it.
-    /// With `with_memory` those are redacted, too. A retry completes what an error left.
+    /// Removes the body of an event, the events of its session that recorders and the server made
+    /// of it, and the texts that models were given after it; returns it as served from now on, and
+    /// the items of memory that may repeat it. With `with_memory` those are redacted, too. A retry completes what an error left.
     ///
     /// # Errors
     /// `session_not_found`, `event_not_found`, `session_held`, `session_damaged`,
@@ -152,6 +163,12 @@ impl Service {
         for (copy, _) in copies.iter().rev() {
             self.take_away(caller, session, copy).await?;
         }
+        let removed = self.event_at(&key, position).await?.ok_or_else(not_found)?;
+        let mut given = self.given_since(caller, session, removed.processed_at).await?;
+        given.retain(|(of, _, at)| of != session || *at > position);
+        for (of, text, _) in &given {
+            self.take_away(caller, of, text).await?;
+        }
         let memory = match self.written_of(caller, session, position).await {
             Ok(items) => items,
             // The event is redacted whatever is wrong with a notebook.
@@ -161,8 +178,7 @@ impl Service {
         for item in memory.iter().filter(|_| with_memory) {
             self.take_away(caller, &item.notebook, &item.id).await?;
         }
-        let event = self.event_at(&key, position).await?.ok_or_else(not_found)?;
-        Ok(RedactedEvent { event, copies, memory })
+        Ok(RedactedEvent { event: removed, copies, given, memory })
     }
 
     /// Removes the body of one event; returns its position, `None` for one that is not there.

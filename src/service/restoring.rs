@@ -22,7 +22,7 @@ use crate::{
     },
     projection::{
         Facts,
-        body::{self, GivenBody, PlaceBody, RestoredBody},
+        body::{self, GivenBody, LookBody, PlaceBody, RestoredBody},
         text::clip,
     },
     search::{Rarity, Vector},
@@ -183,6 +183,43 @@ impl Service {
         })
     }
 
+    /// Records looks at the files of a restore, durable when this returns: in the session that it
+    /// made, else in the notebook of the workspace, where they make no session the latest.
+    ///
+    /// # Errors
+    /// `invalid_request` without a look, `session_not_found` for a session of another workspace,
+    /// and those of the engine.
+    pub async fn record_looks(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+        (session, looks): (Option<SessionId>, Vec<LookBody>),
+        key: Option<BatchKey>,
+    ) -> ServiceResult<(SessionId, Position)> {
+        check_workspace(workspace)?;
+        if looks.is_empty() {
+            return Err(ServiceError::invalid("looks", "at least one is expected"));
+        }
+        let looked = |look: &LookBody| event(kinds::FILE_CHECKED, caller.origin, body::write(look));
+        let events = looks.iter().map(looked).collect();
+        let batch = Batch { events, key, ..Batch::default() };
+        let (session, appended) = match session {
+            Some(session) => {
+                self.in_workspace(caller, workspace, &session).await?;
+                let appended = self.append(caller, &session, batch, false).await?;
+                (session, appended)
+            }
+            None => {
+                let (session, _) = self.notebook(caller, workspace).await?;
+                let kept = self.append_to_notebook(caller, &session, workspace, batch).await?;
+                (session, kept)
+            }
+        };
+        let first = appended.events.first().map(|placed| placed.position);
+        let first = first.ok_or_else(|| ServiceError::new(Code::InternalError, "no place"))?;
+        Ok((session, first))
+    }
+
     /// The restored content of a chosen session, and up to where it was read.
     async fn given(
         &self,
@@ -204,13 +241,8 @@ impl Service {
             let restored = harness::restore(facts, &asked, Tokenizer::O200k, &likeness);
             (restored, facts.reached())
         };
-        match choice.at.filter(|at| *at < info.tail) {
-            Some(at) => {
-                let facts = self.line_facts_at(&info.key, at).await?;
-                self.viewed(&caller.scope.tenant, facts.weight(), move || look(&facts)).await
-            }
-            None => self.view_line(&info.key, look).await,
-        }
+        let at = choice.at.filter(|at| *at < info.tail);
+        self.look_over_line(&info.key, at, look).await
     }
 
     /// The sessions that a session of a workspace continues and those that continue it, the first
@@ -341,7 +373,7 @@ impl Service {
 
     /// The session that continues another: the caller's own, or a new one unless there is one
     /// without work; with what the caller should know of it.
-    async fn successor(
+    pub(super) async fn successor(
         &self,
         caller: &Caller,
         before: &SessionInfo,

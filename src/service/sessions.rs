@@ -10,6 +10,7 @@ use super::{
     agent,
     directory::dates,
     error::check_count,
+    given,
     notebook::{is_notebook, refuse_reserved},
     page, status,
     store_error::unwritten,
@@ -94,15 +95,19 @@ impl Service {
         let room = bytes + new.text_bytes();
         self.room_for(&caller.scope.tenant, 1, records, room).await?;
         status::keep(&mut new.events);
+        given::keep(&mut new.events);
         let starts = agent::keep(&mut new.events);
         let batch = new.events.clone();
-        let (mut info, mut appended) =
-            self.durable(self.store.create(&caller.scope, new)).await.map_err(unwritten)?;
+        if starts {
+            self.agents.storing(&caller.scope);
+        }
+        let created = self.durable(self.store.create(&caller.scope, new)).await.map_err(unwritten);
+        if starts {
+            self.agents.stored(&caller.scope, &created);
+        }
+        let (mut info, mut appended) = created?;
         if first {
             self.count(&appended, bytes);
-        }
-        if starts {
-            self.agents.forget(&caller.scope);
         }
         if !appended.repeated {
             self.mark_created(&info, &batch).await;

@@ -196,7 +196,7 @@ fn gap_named(research: &Research, name: &str) -> ServiceResult<String> {
         .take(5)
         .filter_map(|at| {
             let gap = research.gaps().get(*at)?;
-            Some(format!("{} ({})", gap.id, one_line(&gap.description, 60)))
+            Some(format!("{} ({:?})", gap.id, one_line(&gap.description, 60)))
         })
         .collect();
     let error = ServiceError::invalid("closesGap", format!("{:?} {problem}", one_line(name, 80)));

@@ -142,7 +142,8 @@ impl Service {
         }
     }
 
-    /// What an agent needs to continue a session.
+    /// What an agent needs to continue a session, of what the sessions before it in its line say,
+    /// too.
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
@@ -159,7 +160,12 @@ impl Service {
         let look = move |facts: &Facts| {
             harness::continuation(facts, &name, tokens_max, Tokenizer::O200k, explain)
         };
-        self.look_at(caller, session, at, look).await
+        let key = caller.key(session);
+        let at = match at {
+            Some(_) => Some(self.as_of(&key, at).await?),
+            None => None,
+        };
+        self.look_over_line(&key, at, look).await
     }
 
     /// How full the context window is, by what the harness reports.

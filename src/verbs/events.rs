@@ -205,8 +205,9 @@ impl Verb for Get {
     const TOOL: Option<Tool> = Some(Tool::own::<GetEvents>(
         "get_events",
         "Read events",
-        "Read a slice of a session's events. Points: 17, end, -5, event:<id>, time:<RFC 3339>, \
-         step:<n>, action:<type>, checkpoint:<id or label>, cursor:<name>.",
+        "When you need what was recorded word for word: a slice of a session. Points: 17, end, \
+         -5, event:<id>, time:<RFC 3339>, step:<n>, action:<type>, checkpoint:<id or label>, \
+         cursor:<name>.",
         Toolset::Events,
         Self::ROUTE.need,
     ));

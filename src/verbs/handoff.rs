@@ -14,11 +14,11 @@ use super::{
 };
 use crate::{
     event::SessionId,
-    service::{BoundBy, Code, RestoreCall, SaveCall, ServiceError, ServiceResult},
+    service::{BoundBy, Code, RestoreCall, SaveCall, ServiceError, ServiceResult, StartCall},
     wire::{
         handoff::{
-            Chain, MoveRequest, MovedAnswer, RestoreRequest, RestoredAnswer, SaveRequest,
-            SavedAnswer,
+            Chain, LooksAnswer, LooksRequest, MoveRequest, MovedAnswer, RestoreRequest,
+            RestoredAnswer, SaveRequest, SavedAnswer, StartRequest, StartedAnswer,
         },
         tools::handoff::{
             DeleteSession, GetSession, RestoreSession, SaveSession, SessionDeleted, SessionDetails,
@@ -29,6 +29,8 @@ use crate::{
 pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<Save>();
     visit.verb::<RestoreWork>();
+    visit.verb::<RecordLooks>();
+    visit.verb::<StartWork>();
     visit.verb::<MoveWorkspace>();
     visit.verb::<GetChain>();
     visit.tool(Tool {
@@ -45,7 +47,6 @@ pub(super) fn each(visit: &mut impl Visit) {
     });
     visit.tool(Tool {
         repeatable: true,
-        brief: Some("context"),
         ..Tool::own::<RestoreSession>(
             "restore_session",
             "Restore a session",
@@ -135,6 +136,64 @@ impl Serve for RestoreWork {
         let made = call.service.restore_work(&call.caller, workspace, asked).await?;
         let answer = RestoredAnswer::of(made, explain);
         Ok(RestoredAnswer { text: is_text.then(|| answer.context.clone()), ..answer })
+    }
+}
+
+pub struct StartWork;
+
+impl Verb for StartWork {
+    const ROUTE: Route =
+        Route::post("/v1/workspaces/{workspace}/start", "startWork", Need::WRITE);
+    const TAG: &'static str = "handoff";
+    const ABOUT: &'static str = "Tells a session that begins in a workspace what is remembered \
+                                 there, where the last work stands and what other sessions did, \
+                                 in a text; and links it to the session that it continues.";
+    const ASKS: Asks = Asks::Maybe("Which session begins, and how much it is told");
+    const FENCE: Fencing = Fencing::WhenHeld;
+    const ANSWERS: &'static str = "The text; empty where there is nothing to tell";
+    type Params = InWorkspace;
+    type Query = NoQuery;
+    type Body = StartRequest;
+    type Answer = StartedAnswer;
+}
+
+impl Serve for StartWork {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<StartedAnswer> {
+        let session = named("session_id", call.body.session_id.as_deref())?;
+        let asked = StartCall { session, tokens_max: call.body.tokens_max };
+        let workspace = &call.params.workspace;
+        Ok(call.service.start_work(&call.caller, workspace, asked).await?.into())
+    }
+}
+
+pub struct RecordLooks;
+
+impl Verb for RecordLooks {
+    const ROUTE: Route =
+        Route::post("/v1/workspaces/{workspace}/looks", "recordLooks", Need::WRITE);
+    const TAG: &'static str = "handoff";
+    const ABOUT: &'static str = "Records the looks of a front end at the files of a restore: in \
+                                 the session that continues the work, or in the notebook of the \
+                                 workspace.";
+    const ASKS: Asks = Asks::Body("The looks");
+    const KEY: Option<&'static str> = Some("A retry with the same key records once");
+    const FENCE: Fencing = Fencing::WhenHeld;
+    const ANSWERS: &'static str = "Where they were recorded, durable";
+    type Params = InWorkspace;
+    type Query = NoQuery;
+    type Body = LooksRequest;
+    type Answer = LooksAnswer;
+}
+
+impl Serve for RecordLooks {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<LooksAnswer> {
+        let session = named("session_id", call.body.session_id.as_deref())?;
+        let looks = call.body.looks.into_iter().map(Into::into).collect();
+        let (service, workspace) = (call.service, &call.params.workspace);
+        let asked = (session, looks);
+        let placed = service.record_looks(&call.caller, workspace, asked, call.key).await?;
+        let (session, position) = placed;
+        Ok(LooksAnswer { session: session.to_string(), position: position.0 })
     }
 }
 

@@ -57,10 +57,9 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.tool(written(Tool::own::<MemoryInsert>(
         "memory_insert",
         "Remember something",
-        "Remember a fact, a preference or a decision, so that later sessions find it. Write it so \
-         that it is understood alone. semantic and procedural items are kept for the whole \
-         workspace; working ones end when the context is cleared. `similar` names items that say \
-         much the same: replace one with supersedes.",
+        "When something must hold in later sessions (a fact, a preference, a decision): keeps it, \
+         for the whole workspace if semantic or procedural. Write it to be understood alone; \
+         `similar` in the answer names items to supersede.",
         Toolset::Memory,
         Need::WRITE,
     )));

@@ -3,7 +3,7 @@
 
 use super::{
     Need, Visit,
-    tools::{BRIEF, ServeTool, Tool, ToolCall, Toolset, point, renamed},
+    tools::{ServeTool, Tool, ToolCall, Toolset, point, renamed},
 };
 use crate::{
     projection::body::SourceBody,
@@ -26,19 +26,18 @@ pub(super) fn each(visit: &mut impl Visit) {
         ..Tool::own::<SequentialSearch>(
             "sequential_search",
             "Record a research step",
-            "Record one numbered research step durably and get the session's state back. Start \
-             with stepNumber 1 (no sessionId); continue with the next number. The same number with \
-             the same content is a safe retry.",
+            "When you found or decided something in long work: records a numbered step that \
+             outlives your context. Begin with stepNumber 1; the same step again is a retry.",
             Toolset::Research,
             Need::WRITE,
         )
     });
     visit.tool(Tool::own::<GetResearchSession>(
         "get_research_session",
-        "Recover a session",
-        "Recover where you were after losing context: goal, summary, index of steps, last steps, \
-         open gaps, sources. Works without arguments for the bound session; stepId gives one step \
-         in full, cursor the rest of a list, find what the session says of some words.",
+        "Recover the state of your work",
+        "After a compaction, or when you do not know where the work stands: the task, the user's \
+         words, plan, failures, changes, decisions and steps of your session. No argument is \
+         needed.",
         Toolset::Research,
         Need::READ,
     ));
@@ -70,7 +69,6 @@ pub(super) fn of_bindings(visit: &mut impl Visit) {
     });
     visit.tool(Tool {
         repeatable: true,
-        brief: Some(BRIEF),
         ..Tool::own::<ContinueSession>(
             "continue_session",
             "Continue a session",

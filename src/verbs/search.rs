@@ -33,8 +33,8 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.tool(Tool::own::<MemorySearch>(
         "memory_search",
         "Search past sessions",
-        "Find what was said, done or decided in any session, by words, before you ask the user \
-         again or repeat work. The query takes who:, type:, file:, \"exact text\", -word.",
+        "Before you ask the user again or repeat work: finds what was said, done or decided in \
+         any session, by words. The query takes \"exact text\", -word, who:, type:, file:.",
         Toolset::Memory,
         Need::READ,
     ));

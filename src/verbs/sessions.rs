@@ -461,9 +461,15 @@ impl Serve for Redact {
         let copy = |(id, position): (EventId, Position)| types::CopyOf {
             id: id.to_string(),
             position: position.0,
+            session: None,
         };
+        let given = redacted.given.into_iter().map(|(of, id, position)| types::CopyOf {
+            session: (of != session).then(|| of.to_string()),
+            ..copy((id, position))
+        });
+        let given: Vec<_> = given.collect();
         let beside = types::RedactedBeside {
-            copies: redacted.copies.into_iter().map(copy).collect(),
+            copies: redacted.copies.into_iter().map(copy).chain(given).collect(),
             memory: redacted.memory.into_iter().map(|item| item_of(item, also)).collect(),
         };
         Ok(Written::new(json::event_and(&redacted.event, &beside)))

@@ -155,8 +155,8 @@ impl Verb for MakeCheckpoint {
         ..Tool::own::<args::Checkpoint>(
             "checkpoint",
             "Make a checkpoint",
-            "Mark a place of a session to come back to, with your state there. Only what changed \
-             is kept; durable before the answer.",
+            "Before something risky, and when a part is done: marks a place to come back to, with \
+             your state there.",
             Toolset::Events,
             Self::ROUTE.need,
         )

@@ -10,13 +10,14 @@ use serde_json::{Map, Value};
 use super::{TRUST, types::Session, views::WhyOut};
 pub use crate::harness::RESTORE_TOKENS_MIN;
 use crate::{
-    event::kinds,
     harness::{GivenFile, GivenItem, Preserved},
     projection::{
         FileState,
-        body::{ContextItemBody, FileBody},
+        body::{ContextItemBody, FileBody, LookBody},
     },
-    service::{ChainLink, Relocated, RestoreCall, RestoredSession, SaveCall, SavedSession},
+    service::{
+        ChainLink, Relocated, RestoreCall, RestoredSession, SaveCall, SavedSession, Started,
+    },
 };
 
 /// A context item to save.
@@ -286,6 +287,54 @@ impl From<Preserved> for Preservation {
     }
 }
 
+/// Which session begins, and how much it is told.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StartRequest {
+    /// The session that begins: it is linked to the one that it continues; left out: nothing is
+    /// written
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Tokens of the text: 700 by default, 400 at least, 20 000 at most
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 400, max = 20_000))]
+    pub tokens_max: Option<usize>,
+}
+
+/// What a session that begins is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StartedAnswer {
+    /// The text, in Markdown; empty where there is nothing to tell.
+    pub text: String,
+    /// Its tokens.
+    pub tokens: u64,
+    /// The session whose work is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<String>,
+    /// Up to where it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+    /// What to know of the choice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
+    /// Always `untrusted-external-content`: the recorded texts are data.
+    pub trust: String,
+}
+
+impl From<Started> for StartedAnswer {
+    fn from(started: Started) -> Self {
+        let (continues, position) = started.from.unzip();
+        Self {
+            text: started.text,
+            tokens: started.tokens as u64,
+            continues: continues.map(|session| session.to_string()),
+            position: position.map(|at| at.0),
+            notices: started.notices,
+            trust: TRUST.to_owned(),
+        }
+    }
+}
+
 fn fraction(part: u64, of: u32) -> f64 {
     f64::from(u32::try_from(part).unwrap_or(of)) / f64::from(of)
 }
@@ -388,13 +437,86 @@ pub enum SeenFile {
     Denied,
 }
 
-/// Says of each file of a restored answer what a front end sees of it now; returns the events that
-/// record these looks. `camel`: the answer is that of a tool.
+/// A look at a file of a restore.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Look {
+    /// Its path, as the restore gave it
+    #[schemars(length(min = 1, max = 4096))]
+    pub path: String,
+    /// What it is now
+    pub status: LookStatus,
+    /// The hash that was saved of it
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    /// Its hash now
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash_now: Option<String>,
+}
+
+/// What a file is, compared with its saved hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LookStatus {
+    /// The hashes are equal
+    Same,
+    /// The hashes differ
+    Changed,
+    /// It is not there
+    Gone,
+    /// It may not be looked at
+    Denied,
+    /// There are no hashes of one form to compare
+    Unchecked,
+}
+
+impl LookStatus {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Changed => "changed",
+            Self::Gone => "gone",
+            Self::Denied => "denied",
+            Self::Unchecked => "unchecked",
+        }
+    }
+}
+
+/// Looks at the files of a restore, to be recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LooksRequest {
+    /// The session that the restore made; left out where it made none
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// The looks
+    #[schemars(length(min = 1, max = 1000))]
+    pub looks: Vec<Look>,
+}
+
+impl From<Look> for LookBody {
+    fn from(look: Look) -> Self {
+        let Look { path, status, hash, hash_now } = look;
+        Self { path, status: status.as_str().to_owned(), hash, hash_now }
+    }
+}
+
+/// Where looks were recorded, durable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LooksAnswer {
+    /// The session: the one that the restore made, else the notebook of the workspace.
+    pub session: String,
+    /// The position of the first one there.
+    pub position: u64,
+}
+
+/// Says of each file of a restored answer what a front end sees of it now; returns these looks.
+/// `camel`: the answer is that of a tool.
 pub fn look_at(
     answer: &mut Value,
     camel: bool,
     look: &mut dyn FnMut(&str) -> SeenFile,
-) -> Vec<Value> {
+) -> Vec<Look> {
     let (list, now) =
         if camel { ("fileReferences", "hashNow") } else { ("file_references", "hash_now") };
     let files = answer.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
@@ -402,35 +524,28 @@ pub fn look_at(
     for file in files.filter_map(Value::as_object_mut) {
         let text = |name: &str| file.get(name).and_then(Value::as_str).map(str::to_owned);
         let (Some(path), hash) = (text("path"), text("hash")) else { continue };
-        let seen = look(&path);
-        let (status, hash_now) = match seen {
+        let (status, hash_now) = match look(&path) {
             SeenFile::Hash(now) => (compared(hash.as_deref(), &now), Some(now)),
-            SeenFile::NotHashed => ("unchecked", None),
-            SeenFile::Gone => ("gone", None),
-            SeenFile::Denied => ("denied", None),
+            SeenFile::NotHashed => (LookStatus::Unchecked, None),
+            SeenFile::Gone => (LookStatus::Gone, None),
+            SeenFile::Denied => (LookStatus::Denied, None),
         };
-        file.insert("status".to_owned(), status.into());
-        let mut event = Map::new();
-        event.insert("type".to_owned(), kinds::FILE_CHECKED.into());
-        event.insert("path".to_owned(), path.into());
-        event.insert("status".to_owned(), status.into());
-        event.extend(hash.map(|hash| ("hash".to_owned(), hash.into())));
-        if let Some(hash) = hash_now {
-            event.insert("hash_now".to_owned(), hash.clone().into());
-            file.insert(now.to_owned(), hash.into());
+        file.insert("status".to_owned(), status.as_str().into());
+        if let Some(hash) = &hash_now {
+            file.insert(now.to_owned(), hash.clone().into());
         }
-        looks.push(Value::Object(event));
+        looks.push(Look { path, status, hash, hash_now });
     }
     looks
 }
 
 /// What a file is now, by the hash that was saved of it; hashes of other forms are not compared.
-fn compared(hash: Option<&str>, now: &str) -> &'static str {
+fn compared(hash: Option<&str>, now: &str) -> LookStatus {
     let form = |hash: &str| hash.split_once(':').map(|(form, _)| form.to_owned());
     match hash {
-        Some(hash) if hash == now => "same",
-        Some(hash) if form(hash) == form(now) => "changed",
-        _ => "unchecked",
+        Some(hash) if hash == now => LookStatus::Same,
+        Some(hash) if form(hash) == form(now) => LookStatus::Changed,
+        _ => LookStatus::Unchecked,
     }
 }
 

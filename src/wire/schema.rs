@@ -11,6 +11,24 @@ pub fn input<T: JsonSchema>() -> Map<String, Value> {
     inline::<T>(SchemaSettings::draft2020_12(), &for_models)
 }
 
+/// The schema of arguments without what a model is not helped by: every number from 0 on, and lists
+/// that are empty when they are left out.
+#[must_use]
+pub fn brief(schema: Map<String, Value>) -> Map<String, Value> {
+    let mut schema = Value::Object(schema);
+    walk(&mut schema, &|members| {
+        members.retain(|keyword, value| match keyword.as_str() {
+            "minimum" => *value != 0,
+            "default" => !value.as_array().is_some_and(Vec::is_empty),
+            _ => true,
+        });
+    });
+    match schema {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
 /// Schema of the answer of a tool, as plain.
 #[must_use]
 pub fn output<T: JsonSchema>() -> Map<String, Value> {

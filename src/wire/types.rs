@@ -153,8 +153,9 @@ pub struct EventRedacted {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RedactedBeside {
-    /// Events of its session that had words of it: the rest of the record it was made of, sources
-    /// that the server found in it, answers given again. They were redacted with it.
+    /// Events that had words of it: the rest of the record it was made of, sources that the server
+    /// found in it, answers given again; and what models of its workspace were given by hooks after
+    /// it, which may repeat it. They were redacted with it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub copies: Vec<CopyOf>,
     /// Items of memory that stand for it or were written from its session after it.
@@ -169,6 +170,9 @@ pub struct CopyOf {
     pub id: String,
     /// Its position.
     pub position: u64,
+    /// Its session, where that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
 }
 
 /// An item of memory that was written from an erased session or may repeat a redacted event.

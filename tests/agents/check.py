@@ -91,6 +91,12 @@ answer = answers[0].replace("\\", "") if answers else ""
 told("without an id it answers", f'"sessionId":"{session}"' in answer, answer[-600:])
 told("bound by the session it says it runs", '"boundBy":"started"' in answer, answer[-600:])
 
+found = [text for text in whole if "The best first; get_events reads more" in text]
+told("what a search finds arrives as its text", bool(found), f"{len(whole)} requests")
+told("and not as its JSON", not any('"blocks":' in text.replace("\\", "") for text in whole))
+given = [event for event in of("context.injected") if event.get("text")]
+told("what the model was given is kept whole", any(event["text"] in text for event in given for text in whole), given)
+
 news = [data for text in whole for data in framed(text) if data.get("last_session")]
 told("a new session is told of the last", any(d["last_session"]["session"] == session for d in news), news)
 news = [one for one in news if one["last_session"]["session"] == session]

@@ -127,7 +127,7 @@ script "bash echo the harbour wall is 4.2 m high" "say It is 4.2 m high."
 turn -p "Measure the harbour wall"
 session=$(grep -oE '"session_id":"[0-9a-f-]{36}"' "$work/$name/said" | head -1 | cut -d'"' -f4)
 turn -p "/compact keep the goal" --resume "$session"
-script "tool get_research_session" "say Recovered."
+script "tool get_research_session" 'tool memory_search {"query": "harbour wall"}' "say Recovered."
 turn -p "Where were we" --resume "$session"
 script "say Hello."
 turn -p "Something new"
@@ -241,7 +241,7 @@ turn() { # ARGUMENTS…
 script "bash echo the harbour wall is 4.2 m high" "say It is 4.2 m high."
 turn -c model_auto_compact_token_limit=105 "Measure the harbour wall"
 session=$(grep -oE 'session id: [0-9a-f-]{36}' "$work/$name/said" | head -1 | cut -d' ' -f3)
-script "tool get_research_session" "say Recovered."
+script "tool get_research_session" 'tool memory_search {"query": "harbour wall"}' "say Recovered."
 again() { # SESSION PROMPT OPTIONS…
     alone codex exec resume --skip-git-repo-check --dangerously-bypass-hook-trust \
         --dangerously-bypass-approvals-and-sandbox "${@:3}" "$1" "$2" >"$work/$name/said" 2>&1 ||

@@ -1,6 +1,8 @@
 //! What the folds return for real work: transcripts of Claude Code and of Codex, line by line as
 //! those programs write them, and real conversations with tools. It must not test a view.
 
+mod standing;
+
 use serde_json::{Value, json};
 use sessionlog::{
     import::{Members, Program, Transcript},

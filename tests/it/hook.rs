@@ -3,15 +3,18 @@
 //! or starts gets the state of the work.
 
 pub mod answered;
+mod days;
 mod events;
 mod given;
 mod install;
+mod kept;
 mod made;
 mod masked;
 mod merged;
 mod outcomes;
 mod private;
 mod refused;
+mod rollout;
 mod route;
 mod said;
 mod told;

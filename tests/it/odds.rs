@@ -56,6 +56,32 @@ fn a_wrong_value_names_the_flag_that_has_it_and_exits_as_wrong_usage() {
 }
 
 #[test]
+fn a_list_beyond_its_bound_is_refused_by_its_flag_and_one_within_it_is_taken() {
+    let place = with_trip();
+    let graph = ["graph", "/w", "--entities"];
+    for (verb, flag, value) in [
+        (&["events", "trip"][..], "--types", "a.t"),
+        (&["search", "two"], "--type", "a.t"),
+        (&["search", "two"], "--kind", "semantic"),
+        (&["sessions", "--all"], "--state", "idle"),
+        (&["sessions", "--all"], "--tag", "a=b"),
+        (&["memory", "trip"], "--kind", "semantic"),
+        (&["view", "trip", "window"], "--transform", "annotate"),
+        (&graph, "--type", "person"),
+        (&graph, "--where", "name=Ada"),
+    ] {
+        let asked = |count: usize| {
+            let many = (0..count).flat_map(|_| [flag, value]);
+            place.run(&verb.iter().copied().chain(many).collect::<Vec<_>>())
+        };
+        let ran = asked(101);
+        assert_eq!(ran.code, 2, "{verb:?} {flag}: {ran:?}");
+        assert!(ran.err.contains(flag) && ran.err.contains("100"), "{verb:?}: {}", ran.err);
+        assert_eq!(asked(2).code, 0, "{verb:?} {flag}");
+    }
+}
+
+#[test]
 fn a_filter_takes_a_domain_of_types() {
     let place = with_trip();
     for (types, count) in

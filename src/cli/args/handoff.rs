@@ -13,6 +13,7 @@ Examples:
   sessionlog handoff save                              the work in this directory, as it stands
   sessionlog handoff restore --tokens 8000             continue it in a session of its own
   sessionlog handoff restore ~/work/bank --look        only look: nothing is written
+  sessionlog handoff start                             what an agent is told that starts here
   sessionlog handoff chain                             which session continues which
 
 A directory stands for its repository, or for itself where it has none.")]
@@ -27,6 +28,7 @@ impl Handoff {
         match &mut self.verb {
             HandoffVerb::Save(verb) => &mut verb.workspace,
             HandoffVerb::Restore(verb) => &mut verb.workspace,
+            HandoffVerb::Start(verb) => &mut verb.workspace,
             HandoffVerb::Chain(verb) => &mut verb.workspace,
         }
     }
@@ -36,6 +38,7 @@ impl Handoff {
         match &mut self.verb {
             HandoffVerb::Save(verb) => verb.session.as_mut(),
             HandoffVerb::Restore(verb) => verb.session.as_mut(),
+            HandoffVerb::Start(_) => None,
             HandoffVerb::Chain(verb) => verb.session.as_mut(),
         }
     }
@@ -74,6 +77,8 @@ pub(crate) enum HandoffVerb {
     Save(SaveWork),
     /// Print what is known of the work of a session, and make the session that continues it
     Restore(RestoreWork),
+    /// Print what a session that begins in a workspace is told of those before it
+    Start(StartWork),
     /// List the sessions that continue one another
     Chain(ChainOf),
 }
@@ -126,6 +131,16 @@ pub(crate) struct RestoreWork {
     /// Say why each item was chosen
     #[arg(long)]
     pub(crate) explain: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StartWork {
+    /// The workspace: a directory of it, or another name; default: that of the working directory
+    #[arg(value_name = "W")]
+    pub(crate) workspace: Option<String>,
+    /// Tokens of the text: 400 to 20 000, 700 by default
+    #[arg(long, value_name = "N")]
+    pub(crate) tokens: Option<usize>,
 }
 
 #[derive(Debug, Args)]

@@ -44,6 +44,7 @@ Examples:
   sessionlog install claude-code --dry-run         what would change
   sessionlog install codex --yes
   sessionlog install claude-code --scope project   in .claude/settings.json and .mcp.json here
+  sessionlog install claude-code --allow-reads     and it recovers, searches and reads unasked
 
 On a terminal it asks first; without one --yes is required. Other content of the files is kept.
 `uninstall` restores the files byte for byte unless they were edited since. Settings given as flags

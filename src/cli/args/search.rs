@@ -15,8 +15,8 @@ Examples:
   sessionlog search 'who:user deadline' --since 7d   what a person said of it this week
 
 In QUERY: \"exact text\" and +word must be there, -word must not, pre* is the beginning of a word;
-type:, session:, workspace:, who:, origin:, file:, url:, after: and before: filter. A day is one
-of this machine's time zone.")]
+type:, session:, workspace:, who:, origin:, file:, url:, after: and before: filter; day: and words
+like yesterday prefer a day. A day is one of this machine's time zone.")]
 pub(crate) struct Search {
     /// Words to look for
     #[arg(value_name = "QUERY", required = true, num_args = 1..)]
@@ -48,7 +48,7 @@ pub(crate) struct Search {
     /// Also archived sessions
     #[arg(long)]
     pub(crate) archived: bool,
-    /// Events to show on either side of each hit
+    /// Events to show on either side of each hit; default 1, with --json 0
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=5))]
     pub(crate) around: Option<u64>,
     /// Maximum number of hits; default 10

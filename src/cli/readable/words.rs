@@ -111,6 +111,7 @@ pub(in crate::cli) fn event(event: &Value) -> String {
         kinds::OUTCOME_RECORDED => outcome(event),
         kinds::MEMORY_ITEM => memory(event),
         kinds::CONTEXT_COMPACTED => compacted(event),
+        kinds::CONTEXT_INJECTED => given(event),
         kinds::CONTEXT_THRESHOLD => threshold(event),
         kinds::SPAN_MODEL_REQUEST_END => request(event),
         _ => other(event),
@@ -322,6 +323,11 @@ fn compacted(event: &Value) -> Vec<String> {
     lines.extend(ranges(&of("kept"), "event").map(|said| format!("Kept: {said}")));
     lines.extend(labelled(event, &[("Summary", "summary")]));
     lines
+}
+
+/// What a hook gave to the model, as the model got it.
+fn given(event: &Value) -> Vec<String> {
+    vec![with("Given to the model", word(event, "what")), word(event, "text").to_owned()]
 }
 
 fn threshold(event: &Value) -> Vec<String> {

@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 pub use diff::{diff, folded};
 use json::Document;
 
-use crate::verbs::tools::{Tool, tools};
+use crate::verbs::tools::{Tool, Toolset, offered, tool};
 
 /// The name of our entries in files of other programs.
 const NAME: &str = "sessionlog";
-/// The toolsets that are set up: answers of hooks name tools of each.
-pub(super) const TOOLSETS: &str = "research,events,memory";
+/// The toolset that is set up: answers of hooks name its tools.
+const TOOLSET: Toolset = Toolset::Agent;
 /// Seconds that an agent's program waits for a hook at most; ours needs milliseconds. Codex gives
 /// that of an end fewer, and warns at each start where more are asked for.
 const TIMEOUT_SECONDS: u64 = 10;
@@ -194,7 +194,7 @@ impl Command {
 
     /// The arguments that start the MCP server: its tools are named in the answers of hooks.
     fn server(&self) -> Vec<String> {
-        let verb = ["mcp", "--toolsets", TOOLSETS].map(str::to_owned);
+        let verb = ["mcp", "--toolsets", TOOLSET.as_str()].map(str::to_owned);
         self.arguments.iter().cloned().chain(verb).collect()
     }
 }
@@ -301,7 +301,11 @@ pub fn without_us(text: &str, holds: Holds) -> Result<String, PlanError> {
                     document.take(&["hooks", &event, entry, "hooks", hook]);
                 }
             }
-            let is_ours = |rule: &Value| rules().any(|own| rule.as_str() == Some(&own));
+            // An older version set up others.
+            let is_ours = |rule: &Value| {
+                let name = rule.as_str().and_then(|rule| rule.strip_prefix("mcp__sessionlog__"));
+                name.is_some_and(|name| tool(name).is_some_and(Tool::is_read_only))
+            };
             let allowed = document.entries(&ALLOWED);
             for at in (0..allowed.len()).rev().filter(|at| allowed.get(*at).is_some_and(is_ours)) {
                 document.take(&[ALLOWED[0], ALLOWED[1], &at.to_string()]);
@@ -329,8 +333,7 @@ pub fn server_program(text: &str, holds: Holds) -> Option<String> {
 
 /// Rules by which Claude Code calls tools of ours that only read without asking.
 fn rules() -> impl Iterator<Item = String> {
-    let is_set_up = |tool: &&Tool| TOOLSETS.split(',').any(|set| set == tool.toolset.as_str());
-    let reading = tools().iter().filter(is_set_up).filter(|tool| tool.is_read_only());
+    let reading = offered(&[TOOLSET]).filter(|tool| tool.is_read_only());
     reading.map(|tool| format!("mcp__{NAME}__{}", tool.name))
 }
 

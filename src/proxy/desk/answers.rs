@@ -78,7 +78,10 @@ impl Desk {
     }
 
     /// The store's answer, if it comes within the timeout.
-    async fn asked<T>(&self, ask: impl Future<Output = Result<T, ClientError>>) -> Option<T> {
+    pub(super) async fn asked<T>(
+        &self,
+        ask: impl Future<Output = Result<T, ClientError>>,
+    ) -> Option<T> {
         let clock = &self.options.clock;
         if clock.monotonic() < self.state().silent_until {
             return None;

@@ -7,13 +7,12 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::{Call, Desk, Pending, place::of_meta};
-use crate::event::kinds;
 use crate::{
     client::{ClientError, Request},
+    event::{SessionId, kinds},
     proxy::{
         Context,
         own::{self, Own},
-        recorder::Home,
     },
     verbs::tools::tool,
     wire::{
@@ -55,7 +54,7 @@ impl Desk {
             let others = !call.open.home.temporary && call.site.caller().is_none();
             others || state.answered.contains(same)
         });
-        own || wants_context || repeats || state.tools.may_name_session(&call.input)
+        own || wants_context || repeats || call.follows || state.tools.may_name_session(&call.input)
     }
 
     fn wants_context(&self, call: &Call) -> bool {
@@ -78,6 +77,9 @@ impl Desk {
         let may_name = self.state().tools.may_name_session(&call.input);
         if may_name || Own::perhaps(&call.open.name) {
             self.list(&call, ask).await;
+        }
+        if call.follows {
+            self.move_to_agents(&mut call).await;
         }
         if may_name {
             self.move_to_named(&mut call);
@@ -115,11 +117,41 @@ impl Desk {
         let named = self.session_named(&call.open.name, &call.input);
         let named = named.filter(|_| of_meta(call.meta.as_ref()).is_none());
         if let Some(session) = named.and_then(|text| self.named(&text)) {
-            if let Some(same) = &mut call.open.same {
-                same.0 = session.clone();
-            }
-            call.open.home = Home { session, temporary: false };
+            call.move_to(session);
         }
+    }
+
+    /// Moves a call to the session that the agent works in now, which may be another one than the
+    /// proxy was started for. Where the store does not say it in time, the one known last is meant.
+    async fn move_to_agents(&self, call: &mut Call) {
+        let first = json!({ "limit": 1 });
+        let request = Request::post("/v1/tools/get_events").that_only_reads().json(&first);
+        let (session, process) = (self.options.session.clone(), self.options.process.clone());
+        let request = self.via(request, session, process, None);
+        let answer = self.asked(self.client.json(request)).await;
+        let started =
+            answer.filter(|answer| answer.get("boundBy").is_some_and(|by| by == "started"));
+        let live =
+            started.and_then(|answer| SessionId::new(answer.get("sessionId")?.as_str()?).ok());
+        let mut state = self.state();
+        state.usual = live.or_else(|| state.usual.take());
+        let usual = state.usual.clone();
+        drop(state);
+        usual.into_iter().for_each(|session| call.move_to(session));
+    }
+
+    /// A request of a tool's caller.
+    fn via(
+        &self,
+        request: Request,
+        session: Option<SessionId>,
+        process: Vec<String>,
+        connection: Option<String>,
+    ) -> Request {
+        let directory = self.options.directory.clone();
+        let via =
+            via::Via { session, process, connection, remembered: None, directory, root: None };
+        via::write(&via).into_iter().fold(request, |to, (name, text)| to.header(name, text))
     }
 
     /// Lists all tools of the server, so that none of its tools is taken for one of the proxy's.
@@ -206,19 +238,11 @@ impl Desk {
     async fn recover(&self, call: &Call) -> Result<Value, ClientError> {
         // The queued events belong to the session, too.
         self.settled(call).await;
-        let mut request =
+        let request =
             Request::post("/v1/tools/get_research_session").that_only_reads().json(&call.input);
-        let via = via::Via {
-            session: Some(call.open.home.session.clone()),
-            process: Vec::new(),
-            connection: Some(format!("{}{}", self.options.name, call.site.tag)),
-            remembered: None,
-            directory: self.options.directory.clone(),
-            root: None,
-        };
-        for (name, text) in via::write(&via) {
-            request = request.header(name, text);
-        }
+        let connection = format!("{}{}", self.options.name, call.site.tag);
+        let session = Some(call.open.home.session.clone());
+        let request = self.via(request, session, Vec::new(), Some(connection));
         self.client.json(request).await
     }
 }

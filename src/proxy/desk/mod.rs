@@ -51,8 +51,20 @@ pub(super) struct Call {
     input_text: String,
     meta: Option<Value>,
     site: CallSite,
+    /// Whether it belongs to the session that the proxy's agent works in.
+    follows: bool,
     age_max: Option<Duration>,
     open: Open,
+}
+
+impl Call {
+    /// Records it in another session.
+    fn move_to(&mut self, session: SessionId) {
+        if let Some(same) = &mut self.open.same {
+            same.0 = session.clone();
+        }
+        self.open.home = Home { session, temporary: false };
+    }
 }
 
 /// The state of a call until it is answered.
@@ -105,6 +117,8 @@ struct State {
     given: Recent<(String, SessionId), ()>,
     /// The store is not asked before this time, because it did not answer.
     silent_until: Duration,
+    /// The session to record into where a message names none.
+    usual: Option<SessionId>,
 }
 
 /// What becomes of a client's message.
@@ -149,6 +163,7 @@ impl Desk {
             answered: Recent::new(ANSWERED_MAX),
             given: Recent::new(GIVEN_MAX),
             silent_until: Duration::ZERO,
+            usual: options.session.clone(),
         });
         Self { options, client, recorder, state }
     }
@@ -213,6 +228,7 @@ impl Desk {
         let input: Option<Value> = input.and_then(Result::ok);
         let argument = input.as_ref().and_then(|input| self.session_named(&params.name, input));
         let (home, site) = self.home(params.meta.as_ref(), argument.as_deref(), from);
+        let follows = !self.options.process.is_empty() && site.is_usual;
         let is_withheld = self.options.gate.withholds(input.as_ref());
         let repeats = input.is_some() && !is_withheld && !params.is_more_than_a_call();
         let age_max = self.age_max(&params.name).filter(|_| repeats);
@@ -234,7 +250,7 @@ impl Desk {
             is_withheld,
             more: None,
         };
-        Call { key, id, input, input_text, meta: params.meta, site, age_max, open }
+        Call { key, id, input, input_text, meta: params.meta, site, follows, age_max, open }
     }
 
     /// The session that a call names by an argument that its tool has.

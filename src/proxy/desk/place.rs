@@ -54,6 +54,8 @@ pub(super) struct CallSite {
     key: Key,
     /// Distinguishes its event names from those of other clients of this proxy.
     pub(super) tag: String,
+    /// Whether its session is the one that the proxy was started for, or follows.
+    pub(super) is_usual: bool,
 }
 
 impl CallSite {
@@ -99,7 +101,7 @@ impl Places {
 
 impl Desk {
     /// The session of a call, and its origin: the session named in its `_meta`, by an argument of
-    /// its tool, by its transport, or in the options; else a temporary one of the client.
+    /// its tool, by its transport, or that of the proxy; else a temporary one of the client.
     pub(super) fn home(
         &self,
         meta: Option<&Value>,
@@ -109,7 +111,9 @@ impl Desk {
         let place = self.state().places.used(from, self.options.clock.now());
         let tag = if place.number == 0 { String::new() } else { format!("-{}", place.number) };
         let named = of_meta(meta).or(argument).or(from.session).and_then(|text| self.named(text));
-        let home = match named.or_else(|| self.options.session.clone()) {
+        let usual = self.state().usual.clone();
+        let is_usual = named.is_none() && usual.is_some();
+        let home = match named.or(usual) {
             Some(session) => Home { session, temporary: false },
             None => {
                 let text = format!("tmp-{}-{}{tag}", self.options.name, place.begun);
@@ -117,7 +121,7 @@ impl Desk {
                 Home { session, temporary: true }
             }
         };
-        (home, CallSite { key: (from.place.to_owned(), from.caller), tag })
+        (home, CallSite { key: (from.place.to_owned(), from.caller), tag, is_usual })
     }
 
     /// The session that a client names. A secret names none: the log would have it in the id.

@@ -34,9 +34,37 @@ pub(super) fn each(visit: &mut impl Visit) {
     visit.by_hand::<CallTool>();
 }
 
+/// The tools that an installed agent is offered, and of each the arguments that are listed: a model
+/// pays for every schema with each request. They recover, look up, remember, save a step, read a
+/// range and mark a place. Other arguments of theirs are taken all the same.
+const OF_AGENT: [(&str, &[&str]); 6] = [
+    ("get_research_session", &["sessionId", "stepId", "cursor", "find"]),
+    ("memory_search", &["query", "sessionId", "limit", "around", "cursor"]),
+    ("memory_insert", &["text", "kind", "topic", "name", "supersedes"]),
+    (
+        "sequential_search",
+        &[
+            "searchStep",
+            "stepNumber",
+            "nextStepNeeded",
+            "sessionId",
+            "knowledgeGap",
+            "closesGap",
+            "researchGoal",
+            "reasoning",
+            "rejectedApproaches",
+            "sessionSummary",
+        ],
+    ),
+    ("get_events", &["sessionId", "from", "to", "around", "limit", "types"]),
+    ("checkpoint", &["label", "state", "final"]),
+];
+
 /// A group of tools that is offered as a whole, to keep the cost of schemas small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Toolset {
+    /// A few of all the others, for an agent that was set up.
+    Agent,
     /// Research sessions; offered by default.
     Research,
     /// Events as they are.
@@ -50,14 +78,17 @@ pub enum Toolset {
 }
 
 impl Toolset {
-    /// Every toolset.
+    /// Every toolset that has tools of its own.
     pub const ALL: [Self; 5] =
         [Self::Research, Self::Events, Self::Memory, Self::Graph, Self::Workspace];
+    /// The name that stands for all of them.
+    pub const EVERY: &'static str = "all";
 
     /// Its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Agent => "agent",
             Self::Research => "research",
             Self::Events => "events",
             Self::Memory => "memory",
@@ -66,21 +97,37 @@ impl Toolset {
         }
     }
 
-    /// Toolsets from a comma-separated list.
+    /// Toolsets from a comma-separated list; `all` stands for every one.
     ///
     /// # Errors
     /// The name that is not a toolset.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
         let mut sets = Vec::new();
         for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-            let known = Self::ALL.into_iter().find(|set| set.as_str() == name);
-            let set = known.ok_or_else(|| name.to_owned())?;
-            if !sets.contains(&set) {
-                sets.push(set);
+            let mut named = Self::ALL.to_vec();
+            if name != Self::EVERY {
+                named.push(Self::Agent);
+                named.retain(|set| set.as_str() == name);
             }
+            if named.is_empty() {
+                return Err(name.to_owned());
+            }
+            named.retain(|set| !sets.contains(set));
+            sets.append(&mut named);
         }
         Ok(sets)
     }
+
+    /// Whether a tool is in it.
+    #[must_use]
+    pub fn has(self, tool: &Tool) -> bool {
+        self == tool.toolset || self == Self::Agent && tool.listed_for_agent().is_some()
+    }
+}
+
+/// The tools of some toolsets, in the order they are offered.
+pub fn offered(toolsets: &[Toolset]) -> impl Iterator<Item = &'static Tool> {
+    tools().iter().filter(move |tool| toolsets.iter().any(|set| set.has(tool)))
 }
 
 /// A tool, as it is declared.
@@ -104,9 +151,6 @@ pub struct Tool {
     /// one, or they are stored as events and compared. What is redacted of events must not be known
     /// by a digest.
     pub plain_key: bool,
-    /// The member of its answer that is all of it as one text in Markdown, which a model is given;
-    /// the other members are its structured content.
-    pub brief: Option<&'static str>,
     pub(super) input: fn() -> Map<String, Value>,
     pub(super) output: fn() -> Map<String, Value>,
     pub(super) carry_out: ServeFn,
@@ -151,7 +195,6 @@ impl Tool {
             repeatable: matches!(need, Need::Grant(Grant::Read)),
             carries: false,
             plain_key: false,
-            brief: None,
             input: schema::input::<T>,
             output: schema::output::<T::Answer>,
             carry_out: serve::<T>,
@@ -169,7 +212,6 @@ impl Tool {
             repeatable: matches!(V::ROUTE.need, Need::Grant(Grant::Read)),
             carries: false,
             plain_key: true,
-            brief: None,
             input: derived::input::<V>,
             output: derived::output::<V>,
             carry_out: derived::serve::<V>,
@@ -193,7 +235,25 @@ impl Tool {
     /// JSON schema of its arguments.
     #[must_use]
     pub fn input_schema(&self) -> Map<String, Value> {
-        (self.input)()
+        schema::brief((self.input)())
+    }
+
+    /// The arguments that are listed for an agent that was set up; `None` of a tool that it is not
+    /// offered.
+    fn listed_for_agent(&self) -> Option<&'static [&'static str]> {
+        OF_AGENT.iter().find(|(name, _)| *name == self.name).map(|(_, listed)| *listed)
+    }
+
+    /// The same for a client with these toolsets.
+    #[must_use]
+    pub fn schema_for(&self, toolsets: &[Toolset]) -> Map<String, Value> {
+        let mut schema = self.input_schema();
+        let listed = self.listed_for_agent().filter(|_| *toolsets == [Toolset::Agent]);
+        let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+        if let Some((listed, properties)) = listed.zip(properties) {
+            properties.retain(|name, _| listed.contains(&name.as_str()));
+        }
+        schema
     }
 
     /// Carries out a call with these arguments, and returns the answer as JSON text.
@@ -307,9 +367,6 @@ pub fn carries(request: &[u8]) -> bool {
     let called = serde_json::from_slice::<Request>(request);
     called.is_ok_and(|request| tool(&request.params.name).is_some_and(|tool| tool.carries))
 }
-
-/// The member of an answer that is nothing but its text for a model.
-pub const BRIEF: &str = "text";
 
 /// The one argument of a request from [`with_text`]: the text of those that were sent.
 pub const TEXT: &str = "sessionlog/arguments";

@@ -63,6 +63,8 @@ fn toolsets_are_named_in_a_list() {
         Ok(vec![Toolset::Events, Toolset::Research])
     );
     assert_eq!(Toolset::parse_list("research,memoir"), Err("memoir".to_owned()));
+    let all = Toolset::parse_list("agent,all").expect("toolsets");
+    assert_eq!((all.len(), offered(&all).count()), (6, tools().len()));
 }
 
 #[test]

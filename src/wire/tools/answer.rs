@@ -157,6 +157,9 @@ pub(crate) struct ResearchAnswer {
     truncated: bool,
     trust: &'static str,
     notice: &'static str,
+    /// The session as one text in Markdown.
+    #[serde(skip_serializing_if = "none")]
+    text: Option<String>,
 }
 
 /// The member of an answer that holds a class.
@@ -266,7 +269,10 @@ impl ResearchAnswer {
         let Found { session, by, continues, recovered } = found;
         let session = &session;
         let made = match recovered {
-            Recovered::Overview(view) => Self::new(session, by, "summary").overview(*view, false),
+            Recovered::Overview(mut view) => {
+                let text = view.text.take().map(|text| format!("{NOTICE}\n\n{text}"));
+                Self { text, ..Self::new(session, by, "summary").overview(*view, false) }
+            }
             Recovered::Step(step, next) => {
                 let mut made = Self::new(session, by, "step");
                 made.truncated = step.truncated;

@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{NOTICE, TRUST, answer::bound_by};
 use crate::{
-    event::{Event, SessionId, json as bounded},
+    event::{Event, SessionId, json as bounded, kinds},
     harness::fit,
+    projection::body,
     service::{BoundBy, Emitted, EventSlice},
     wire::{answer::notices, convert, json as text},
 };
@@ -24,14 +25,14 @@ const HEAD_BYTES: usize = 700;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct EmitEvent {
-    /// Left out: the bound session.
+    /// Default: your own.
     pub(crate) session_id: Option<String>,
     /// {"type": "domain.action", "id"?: "...", ...body}
     #[schemars(with = "Map<String, Value>")]
     pub(crate) event: Box<RawValue>,
     /// Append only if the event gets this position.
     pub(crate) if_position: Option<u64>,
-    /// Token of the lease, when the session has one.
+    /// Token of a lease.
     pub(crate) fencing_token: Option<u64>,
 }
 
@@ -79,29 +80,28 @@ pub(crate) enum Order {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct GetEvents {
-    /// Left out: the bound session.
+    /// Default: your own.
     pub(crate) session_id: Option<String>,
-    /// First position; default 0.
+    /// Default 0.
     #[serde(default, deserialize_with = "crate::wire::point::option")]
     pub(crate) from: Option<String>,
-    /// Position after the last; default end.
+    /// Where it ends; default end.
     #[serde(default, deserialize_with = "crate::wire::point::option")]
     pub(crate) to: Option<String>,
-    /// Instead of from and to: the surroundings of this point.
+    /// Instead: a point and what surrounds it.
     #[serde(default, deserialize_with = "crate::wire::point::option")]
     pub(crate) around: Option<String>,
-    /// Events before it; default 5.
+    /// Default 5.
     pub(crate) before: Option<u64>,
-    /// Events after it; default 5.
+    /// Default 5.
     pub(crate) after: Option<u64>,
-    /// At most; default 100.
+    /// Default 100.
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) limit: Option<usize>,
     pub(crate) order: Option<Order>,
-    /// Only these types.
     #[serde(default)]
     pub(crate) types: Vec<String>,
-    /// Size of the answer; default 10000, at most 1000000.
+    /// Default 10000.
     #[schemars(range(min = 2000, max = 1_000_000))]
     pub(crate) max_bytes: Option<usize>,
 }
@@ -144,6 +144,8 @@ impl EventsAnswer {
         let mut left = bytes_max - FRAME_BYTES;
         let (mut events, mut cut) = (Vec::new(), None);
         for event in &slice.events {
+            let without = without_given(event);
+            let event = without.as_ref().unwrap_or(event);
             let shown = whole(event).filter(|(_, price)| *price <= left);
             let shown = shown.or_else(|| {
                 let first = events.is_empty();
@@ -168,6 +170,15 @@ impl EventsAnswer {
             notice: NOTICE,
         }
     }
+}
+
+/// The event without the text that a model was given, which it is not given again.
+fn without_given(event: &Event) -> Option<Event> {
+    let mut members: Map<String, Value> = (event.kind.as_str() == kinds::CONTEXT_INJECTED)
+        .then(|| body::read_tree(&event.body))
+        .flatten()?;
+    members.shift_remove("text")?;
+    Some(Event { body: body::write(&members), ..event.clone() })
 }
 
 /// The event as HTTP returns it, and its bytes; `None` when it has a number that no double holds at

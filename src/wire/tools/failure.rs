@@ -52,20 +52,26 @@ impl Failure {
     }
 
     /// The failure without the tools that the client is not offered, by their names. Clauses of an
-    /// action end with a semicolon.
+    /// action end with a semicolon; what is quoted in one, or a part of an id, names no tool.
     #[must_use]
     pub fn offering(mut self, offered: impl Fn(&str) -> bool) -> Self {
-        let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        let mark = |c: char| !c.is_ascii_alphanumeric();
         let call = self.hint.get("call").and_then(|call| call.get("tool")).and_then(Value::as_str);
         if call.is_some_and(|name| !offered(name)) {
             self.hint.remove("call");
         }
         if let Some(Value::String(action)) = self.hint.remove("action") {
-            let clauses = action.split("; ").filter(|text| {
+            let (own, mut from, mut clauses) = (unquoted(&action), 0, Vec::new());
+            for clause in own.split("; ") {
+                let to = from + clause.len();
+                let words = clause.split_whitespace().map(|word| word.trim_matches(mark));
                 // The other names are words of English, too.
-                text.split(word).filter(|name| name.contains('_')).all(&offered)
-            });
-            let action = clauses.collect::<Vec<_>>().join("; ");
+                if words.filter(|word| word.contains('_')).all(&offered) {
+                    clauses.extend(action.get(from..to));
+                }
+                from = to + "; ".len();
+            }
+            let action = clauses.join("; ");
             if !action.is_empty() {
                 self.hint.insert("action".to_owned(), json!(action));
             }
@@ -101,6 +107,25 @@ impl Failure {
         } });
         format!("{}.{action}\n\n{facts}", self.message)
     }
+}
+
+/// The same text, as long in bytes, with dots for what is between quotes or backticks.
+fn unquoted(text: &str) -> String {
+    let (mut own, mut quote, mut is_escaped) = (String::with_capacity(text.len()), None, false);
+    for c in text.chars() {
+        match quote {
+            Some(end) => {
+                quote = quote.filter(|_| is_escaped || c != end);
+                is_escaped = c == '\\' && !is_escaped;
+                own.extend(std::iter::repeat_n('.', c.len_utf8()));
+            }
+            None => {
+                quote = Some(c).filter(|c| matches!(c, '"' | '`'));
+                own.push(c);
+            }
+        }
+    }
+    own
 }
 
 /// The same value with camelCase names.

@@ -12,14 +12,14 @@ use crate::{
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ForkSession {
-    /// Left out: the bound session.
+    /// Default: your own.
     pub(crate) session_id: Option<String>,
     /// Point to continue from, such as step:3, -5, end.
     #[serde(deserialize_with = "crate::wire::point::text")]
     pub(crate) at: String,
     /// A line for people.
     pub(crate) title: Option<String>,
-    /// Token of the lease, when the session has one.
+    /// Token of a lease.
     pub(crate) fencing_token: Option<u64>,
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct UpsertEntity {
     /// Left out: the workspace of the bound session, else of your directory.
     #[serde(alias = "workspaceId")]
     pub(crate) workspace: Option<String>,
-    /// Token of the lease, when the session has one.
+    /// Token of a lease.
     #[serde(rename = "fencingToken")]
     pub(crate) fencing_token: Option<u64>,
 }
@@ -70,7 +70,7 @@ pub(crate) struct CreateRelationship {
     /// Left out: the workspace of the bound session, else of your directory.
     #[serde(alias = "workspaceId")]
     pub(crate) workspace: Option<String>,
-    /// Token of the lease, when the session has one.
+    /// Token of a lease.
     #[serde(rename = "fencingToken")]
     pub(crate) fencing_token: Option<u64>,
 }
@@ -93,7 +93,7 @@ pub(crate) struct RemoveFromGraph {
     /// Left out: the workspace of the bound session, else of your directory.
     #[serde(alias = "workspaceId")]
     pub(crate) workspace: Option<String>,
-    /// Token of the lease, when the session has one.
+    /// Token of a lease.
     #[serde(rename = "fencingToken")]
     pub(crate) fencing_token: Option<u64>,
 }

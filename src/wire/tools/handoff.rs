@@ -55,7 +55,7 @@ pub(crate) struct SaveSession {
     file_references: Vec<FileArgument>,
     /// Any object.
     workspace_state: Option<Map<String, Value>>,
-    /// Token of the lease, when the session has one.
+    /// Token of a lease.
     pub(crate) fencing_token: Option<u64>,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct RestoreSession {
     create: Option<bool>,
     /// Say why each item was chosen.
     pub(crate) explain: Option<bool>,
-    /// Token of the lease, when the session has one.
+    /// Token of a lease.
     pub(crate) fencing_token: Option<u64>,
 }
 
@@ -118,7 +118,7 @@ impl RestoreSession {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct GetSession {
-    /// Left out: the bound session.
+    /// Default: your own.
     pub(crate) session_id: Option<String>,
 }
 

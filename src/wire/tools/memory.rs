@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ContinueSession {
-    /// Left out: the bound session.
+    /// Default: your own.
     session_id: Option<String>,
     /// Size of the answer; default 2000.
     #[schemars(range(min = 400, max = 200_000))]
@@ -37,7 +37,7 @@ pub(crate) struct ContinueSession {
     next: Vec<String>,
     /// false: only look, page nothing out.
     page_out: Option<bool>,
-    /// Token of the lease, when the session has one.
+    /// Token of a lease.
     pub(crate) fencing_token: Option<u64>,
 }
 
@@ -100,7 +100,7 @@ impl ContinueAnswer {
             continues: continued.continues.map(|session| session.to_string()),
             tokens_max: continued.continuation.tokens_max as u64,
             checkpoint: continued.checkpoint,
-            text: continued.continuation.text.clone(),
+            text: format!("{NOTICE}\n\n{}", continued.continuation.text),
             view: continued.continuation.into(),
             paged_out: range.map(|range| PagedOut { from: range.from.0, to: range.to.0 }),
             trust: TRUST,
@@ -112,12 +112,10 @@ impl ContinueAnswer {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct MemoryInsert {
-    /// What to remember.
     #[schemars(length(min = 1, max = 8000))]
     text: String,
-    /// semantic (fact, preference), procedural (how to), episodic (what happened) or working.
+    /// semantic (fact, preference), procedural (how to), episodic (what happened), working.
     pub(crate) kind: String,
-    /// What it is about.
     topic: Option<String>,
     #[serde(default)]
     tags: Vec<String>,
@@ -125,13 +123,13 @@ pub(crate) struct MemoryInsert {
     importance: Option<u8>,
     /// Replaces the item of that name.
     name: Option<String>,
-    /// memoryId of the item it replaces.
+    /// memoryId that it replaces.
     supersedes: Option<String>,
-    /// Instead of a session: keep it for this workspace.
+    /// Instead of a session.
     pub(crate) workspace: Option<String>,
-    /// Left out: the bound session.
+    /// Default: your own.
     pub(crate) session_id: Option<String>,
-    /// Token of the lease, when the session has one.
+    /// Token of a lease.
     pub(crate) fencing_token: Option<u64>,
 }
 
@@ -156,9 +154,9 @@ pub(crate) struct SaveSkill {
     tags: Vec<String>,
     /// Instead of a session: keep it for this workspace.
     pub(crate) workspace: Option<String>,
-    /// Left out: the bound session.
+    /// Default: your own.
     pub(crate) session_id: Option<String>,
-    /// Token of the lease, when the session has one.
+    /// Token of a lease.
     pub(crate) fencing_token: Option<u64>,
 }
 
@@ -247,7 +245,7 @@ pub(crate) struct MemoryPageCall {
     workspace: Option<String>,
     /// Left out: the bound session; of a query all sessions.
     pub(crate) session_id: Option<String>,
-    /// Token of the lease, when the session has one.
+    /// Token of a lease.
     pub(crate) fencing_token: Option<u64>,
 }
 

@@ -48,46 +48,39 @@ impl Depth {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct SequentialSearch {
-    /// What this step did and found.
+    /// What it did and found.
     search_step: String,
-    /// 1 for the first step, then the next number.
+    /// 1, then the next number.
     #[schemars(range(min = 1))]
     step_number: u64,
-    /// false when this is the last step.
+    /// false: it is the last.
     next_step_needed: bool,
-    /// Steps expected in all.
     total_steps_estimate: Option<u64>,
-    /// Left out: the bound session.
+    /// Default: your own.
     pub(crate) session_id: Option<String>,
-    /// Whether it corrects an earlier step.
     is_revision: Option<bool>,
     /// The step it corrects.
     revises_step: Option<u64>,
-    /// The step that a new branch starts from; needs branchId.
+    /// Where a new branch starts; needs branchId.
     branch_from_step: Option<u64>,
-    /// The branch this step is on.
     branch_id: Option<String>,
     /// Something still unknown.
     knowledge_gap: Option<String>,
-    /// gapId or text of an open gap that is closed now.
+    /// gapId or text.
     closes_gap: Option<String>,
-    /// What the research is for.
     research_goal: Option<String>,
-    /// Why this step.
     reasoning: Option<String>,
     confidence: Option<Sure>,
-    /// What was ruled out.
     #[serde(default, deserialize_with = "list_or_null")]
     rejected_approaches: Vec<String>,
-    /// Where the research stands, in your words; kept for recovery.
+    /// Where the work stands, in your words.
     session_summary: Option<String>,
-    /// Default: full up to 8 steps.
     response_mode: Option<Mode>,
-    /// Return only the changes by this step.
+    /// Answer only what changed.
     pub(crate) delta: Option<bool>,
-    /// Not quick: also say what the sources cover.
+    /// Not quick: also what the sources cover.
     pub(crate) depth: Option<Depth>,
-    /// Token of the session's lease, if any.
+    /// Token of a lease.
     pub(crate) fencing_token: Option<u64>,
 }
 
@@ -132,18 +125,17 @@ impl SequentialSearch {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct GetResearchSession {
-    /// Left out: the bound session.
+    /// Default: your own.
     pub(crate) session_id: Option<String>,
-    /// One step in full.
+    /// One step, whole.
     #[schemars(range(min = 1))]
     pub(crate) step_id: Option<u64>,
-    /// The step's branch.
     pub(crate) branch_id: Option<String>,
     /// From an earlier answer.
     pub(crate) cursor: Option<String>,
-    /// Words to look up: the passages of the session with them, the best first.
+    /// Words to look up in it.
     pub(crate) find: Option<String>,
-    /// As of this point: a position, step:<n>, time:<RFC 3339>.
+    /// As of a point: a position, step:<n>, time:<RFC 3339>.
     #[serde(default, deserialize_with = "crate::wire::point::option")]
     pub(crate) at: Option<String>,
 }
@@ -151,7 +143,7 @@ pub(crate) struct GetResearchSession {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct AddSources {
-    /// Left out: the bound session.
+    /// Default: your own.
     pub(crate) session_id: Option<String>,
     pub(crate) sources: Vec<SourceArgument>,
     /// Token of the session's lease, if any.

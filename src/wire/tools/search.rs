@@ -1,11 +1,14 @@
-//! Arguments and answer of the tool that searches past sessions. It must not cut anything: the verb
-//! has.
+//! Arguments and answer of the tool that searches past sessions, and the answer as a text for a
+//! model. It must not cut anything: the verb has.
+
+use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{NOTICE, TRUST, parts::none};
 use crate::{
+    projection::text::one_line,
     service::{Hit, SearchResult},
     wire::{
         memory::Mark,
@@ -13,11 +16,15 @@ use crate::{
     },
 };
 
+/// Characters of a title, and of an event beside a hit.
+const TITLE_CHARS: usize = 60;
+const BESIDE_CHARS: usize = 160;
+
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct MemorySearch {
     pub(crate) query: String,
-    /// Left out: all sessions.
+    /// Default: all.
     pub(crate) session_id: Option<String>,
     pub(crate) workspace: Option<String>,
     #[serde(default)]
@@ -28,13 +35,13 @@ pub(crate) struct MemorySearch {
     /// Default 10.
     #[schemars(range(min = 1, max = 100))]
     pub(crate) limit: Option<usize>,
-    /// Events on either side; default 2.
+    /// Events beside each; default 2.
     #[schemars(range(max = 5))]
     pub(crate) around: Option<u64>,
-    /// Size of the answer; default 2000.
+    /// Default 2000.
     #[schemars(range(min = 100, max = 200_000))]
     pub(crate) tokens_max: Option<usize>,
-    /// nextCursor of the answer before.
+    /// nextCursor of an answer.
     pub(crate) cursor: Option<String>,
 }
 
@@ -90,6 +97,9 @@ pub(crate) struct MemoryBlock {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Blocks {
+    /// The same for a model, which MCP returns as the text of the answer.
+    #[serde(skip_serializing_if = "none")]
+    text: Option<String>,
     blocks: Vec<MemoryBlock>,
     /// Those that a workspace: of the query means.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -132,9 +142,54 @@ impl From<Hit> for MemoryBlock {
     }
 }
 
+/// What was found as a reader wants it: each hit under its place, and below it what stands beside
+/// it. Recorded text is indented, so that none can begin a hit.
+fn text_of(found: &SearchResult) -> String {
+    // A string takes whatever is written to it.
+    let mut text = String::new();
+    if found.hits.is_empty() {
+        text.push_str("Nothing: no recorded event has a word of this query.\n");
+    } else {
+        let _ = writeln!(text, "{NOTICE} The best first; get_events reads more around a position.");
+    }
+    for hit in &found.hits {
+        let who = hit.who.as_deref().map(|who| format!(" {who},")).unwrap_or_default();
+        let title =
+            hit.title.as_deref().map(|title| format!(" ({})", one_line(title, TITLE_CHARS)));
+        let (session, position, kind) = (&hit.session, hit.position, &hit.kind);
+        let title = title.unwrap_or_default();
+        let _ = writeln!(text, "- {session}{title} @{position}:{who} {kind}, {}", hit.at);
+        let (before, after) = hit
+            .around
+            .split_at(hit.around.iter().take_while(|one| one.position < hit.position).count());
+        let beside = |text: &mut String, all: &[crate::service::Beside]| {
+            for one in all {
+                let said = one_line(&one.text, BESIDE_CHARS);
+                let _ = writeln!(text, "      @{} {}: {said}", one.position, one.kind);
+            }
+        };
+        beside(&mut text, before);
+        for line in hit.text.lines().filter(|line| !line.trim().is_empty()) {
+            let _ = writeln!(text, "    {line}");
+        }
+        beside(&mut text, after);
+        if hit.doubt.is_some() {
+            text.push_str("    (what came later speaks against it)\n");
+        }
+    }
+    if let Some(next) = &found.next_page {
+        let _ = writeln!(text, "More: cursor {next}");
+    }
+    if found.coverage.sessions_behind > 0 {
+        text.push_str("Some sessions are not searched yet: try again.\n");
+    }
+    text
+}
+
 impl Blocks {
     pub(crate) fn of(found: SearchResult) -> Self {
         Self {
+            text: Some(text_of(&found)),
             blocks: found.hits.into_iter().map(MemoryBlock::from).collect(),
             workspaces: found.workspaces,
             complete: Complete::of(found.coverage, found.is_noted, found.meaning),

@@ -32,25 +32,24 @@ const OPEN_CALLS_MAX: usize = 10;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Checkpoint {
-    /// Left out: the bound session.
+    /// Default: your own.
     pub(crate) session_id: Option<String>,
-    /// What to call it.
     pub(crate) label: Option<String>,
     /// A line of work of its own.
     pub(crate) thread: Option<String>,
-    /// Id or label it follows; default the last one.
+    /// Id or label; default the last.
     pub(crate) parent: Option<String>,
     /// Point; default end.
     #[serde(default, deserialize_with = "crate::wire::point::option")]
     pub(crate) at: Option<String>,
-    /// Your whole state: task, done, next.
+    /// Task, done, next: all of it.
     pub(crate) state: Option<Map<String, Value>>,
-    /// Instead of state: its changes (merge patch).
+    /// Instead: its changes (merge patch).
     pub(crate) state_delta: Option<Map<String, Value>>,
     /// The work is done.
     #[serde(rename = "final")]
     pub(crate) done: Option<bool>,
-    /// Token of the lease, when the session has one.
+    /// Token of a lease.
     pub(crate) fencing_token: Option<u64>,
 }
 
@@ -83,7 +82,7 @@ impl CheckpointAnswer {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Resume {
-    /// Left out: the bound session.
+    /// Default: your own.
     pub(crate) session_id: Option<String>,
     /// Id or label; default the last one.
     checkpoint: Option<String>,
@@ -94,7 +93,7 @@ pub(crate) struct Resume {
     /// With wake: its lifetime; default 300.
     #[schemars(range(min = 1, max = 86_400))]
     ttl_seconds: Option<u64>,
-    /// Token of the lease, when the session has one.
+    /// Token of a lease.
     pub(crate) fencing_token: Option<u64>,
 }
 

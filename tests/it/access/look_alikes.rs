@@ -28,7 +28,7 @@ const WORKSPACES: [(&str, &str); 7] = [
 
 /// Every operation of the published description that takes a workspace, but for those that make a
 /// session in it, name a relation by its id or move the workspace: method, path, body.
-const OPERATIONS: [(&str, &str, &str, &str); 16] = [
+const OPERATIONS: [(&str, &str, &str, &str); 17] = [
     ("listSessions", "GET", "/v1/sessions?workspace={w}", ""),
     ("getHistory", "GET", "/v1/history?workspace={w}", ""),
     ("search", "GET", "/v1/search?q=ledger&workspace={w}", ""),
@@ -41,6 +41,12 @@ const OPERATIONS: [(&str, &str, &str, &str); 16] = [
     ("queryRelationships", "POST", "/v1/workspaces/{w}/relationships/query", "{}"),
     ("restoreWork", "POST", "/v1/workspaces/{w}/restore", r#"{"create": false}"#),
     ("saveSession", "POST", "/v1/workspaces/{w}/save", "{}"),
+    (
+        "recordLooks",
+        "POST",
+        "/v1/workspaces/{w}/looks",
+        r#"{"looks": [{"path": "{word}.rs", "status": "gone"}]}"#,
+    ),
     (
         "rememberInWorkspace",
         "POST",
@@ -159,7 +165,8 @@ async fn an_answer_about_one_workspace_has_nothing_of_those_that_look_alike() {
             let (status, answer) = call(&house, method, &path, &body).await;
             assert_eq!(status, 200, "{operation} {name}: {answer}");
             assert_eq!(of_others(&answer, word), [""; 0], "{operation} {name}: {answer}");
-            let is_place = ["rememberInWorkspace", "createRelationship"].contains(&operation);
+            let is_place =
+                ["rememberInWorkspace", "createRelationship", "recordLooks"].contains(&operation);
             let is_shown = answer.contains(word) || is_place;
             assert!(is_shown, "{operation} {name}: {answer}");
         }

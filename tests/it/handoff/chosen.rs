@@ -1,11 +1,15 @@
 //! Which saved items a restore gives: those that a person marked, those that are about what is
 //! asked; what is left out is counted, and one figure says how much is given.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use sessionlog::service::Service;
 
 use super::{append, ok, said};
 use crate::{
-    http::house::{House, over_every_engine},
+    engines,
+    http::house::{House, Plan, over_every_engine},
     memory::session,
 };
 
@@ -173,6 +177,56 @@ async fn messages_that_a_person_marked_are_given_within_the_smallest_budgets() {
         }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_marked_message_of_a_long_session_is_given_whole_however_long_ago_it_was() {
+    // Facts are the same over every engine.
+    for engine in engines::all().into_iter().take(1) {
+        let service = Service::new(Arc::clone(&engine.store), engine.clock.clone());
+        let plan = Plan { service: Some(service.clone()), ..Plan::default() };
+        let house = &House::over(engine.store, engine.clock, plan).await;
+        session(house, "one", "/work/bank").await;
+        let mut events = vec![said("Rebuild the tide table")];
+        let details = |n: usize, who: &str| {
+            let line = |k: usize| format!("{who} {n}.{k} moves {} tons past gate G{n}", n * 7 + k);
+            (0..12).map(line).collect::<Vec<_>>().join("; ")
+        };
+        for n in 0..150 {
+            events.push(said(&format!("Now at pier {n}: {}", details(n, "crane"))));
+            events.push(json!({"type": "agent.message", "content": details(n, "barge")}));
+        }
+        let ids = append(house, "one", json!(events)).await;
+        // The person's whole, and a line of the agent's under its position.
+        let wanted = |n: usize| {
+            let line: String = details(n, "barge").chars().take(100).collect();
+            [details(n, "crane"), format!("@{} {line}", 2 + 2 * n)]
+        };
+        let mut marked = Vec::new();
+        // One at a time, each long after the facts know the message no more.
+        for n in [3, 20, 61] {
+            for at in [1 + 2 * n, 2 + 2 * n] {
+                mark(house, &ids[at], json!({"mark": "important"})).await;
+            }
+            marked.push(n);
+            let asked = json!({"tokens_max": 16_000, "create": false});
+            let found = ok(house, "/restore", asked).await;
+            let text = found["context"].as_str().unwrap();
+            for whole in marked.iter().flat_map(|n| wanted(*n)) {
+                assert!(text.contains(&whole), "{marked:?} {whole}: {text}");
+            }
+        }
+        let view = "/v1/sessions/one/views/continuation?tokens_max=8000";
+        let before = house.get(view).await.text;
+        for whole in marked.iter().map(|n| details(*n, "crane")) {
+            assert!(before.contains(&whole), "{whole}: {before}");
+        }
+        // Folded anew, with all that came later known or not, the same is kept.
+        append(house, "one", json!([said("Now the last pier")])).await;
+        let warm = house.get(view).await.text;
+        service.forget_facts();
+        assert_eq!(house.get(view).await.text, warm);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,11 +6,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::{
+    http::house::over_every_engine,
     mcp::{
         desk::Desk,
         door::{DOORS, Door},
         server::Server,
     },
+    memory::session,
     program::Place,
 };
 
@@ -179,13 +181,82 @@ fn a_front_end_looks_at_files_below_the_workspace_and_records_each_look() {
         events.iter().filter(|event| event["type"] == "file.checked").collect();
     assert_eq!(looks.len(), 8, "{events:?}");
     assert!(looks.iter().any(|look| look["path"] == "src/link.py" && look["status"] == "denied"));
-    // Without a session in which looks are recorded, no file is looked at.
-    let looked = run(&["--json", "handoff", "restore", "--look"]).json();
-    assert_eq!(looked.get("session_id"), None);
-    assert_eq!(place.events(next).len(), events.len(), "only looking writes nothing");
-    let given = looked["file_references"].as_array().unwrap();
-    assert!(!given.is_empty() && given.iter().all(|file| file["status"] == "unchecked"));
-    assert!(looked["notices"][0].as_str().unwrap().contains("no file was looked at"), "{looked}");
+}
+
+#[test]
+fn a_look_without_a_successor_is_recorded_in_the_notebook_and_makes_no_session_the_latest() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("shop/.git")).unwrap();
+    place.write("shop/tax.py", "a");
+    let shop = std::fs::canonicalize(place.path("shop")).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.current_dir(&shop);
+        crate::program::ran(command.spawn().unwrap())
+    };
+    run(&["handoff", "save", "--context", "Half done", "--file", "tax.py"]).ok();
+    run(&["handoff", "save", "elsewhere", "--context", "Other work"]).ok();
+    place.write("shop/tax.py", "b");
+    let sessions = || run(&["--json", "sessions", "--all"]).json();
+    let before = sessions();
+    let mut at = Vec::new();
+    for number in 1..=2 {
+        let looked = run(&["--json", "handoff", "restore", "--look"]).json();
+        assert_eq!(looked.get("session_id"), None, "{looked}");
+        let file = &looked["file_references"][0];
+        assert_eq!((&file["path"], &file["status"]), (&json!("tax.py"), &json!("changed")));
+        assert_eq!(sessions(), before, "only looking changes no session");
+        let exported = run(&["memory", "--workspace", ".", "--json"]).json();
+        let notebook = exported["notebook"].as_str().unwrap_or_else(|| panic!("{exported}"));
+        let events = place.events(notebook);
+        let looks: Vec<&Value> =
+            events.iter().filter(|event| event["type"] == "file.checked").collect();
+        assert_eq!(looks.len(), number, "{events:?}");
+        let look = looks[number - 1];
+        assert_eq!((&look["path"], &look["status"]), (&file["path"], &file["status"]), "{look}");
+        assert_eq!([&look["hash"], &look["hash_now"]], [&file["hash"], &file["hash_now"]]);
+        at.push(look["id"].clone());
+    }
+    assert_ne!(at[0], at[1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_look_is_refused_and_a_retry_records_it_once() {
+    over_every_engine(async |house| {
+        session(house, "one", "/work/bank").await;
+        session(house, "other", "/work/mill").await;
+        let path = "/v1/workspaces/%2Fwork%2Fbank/looks";
+        let look = json!({"path": "src/tax.py", "status": "changed", "hash": "blake3:a"});
+        for (asked, status) in [
+            (json!({"looks": []}), 422),
+            (json!({}), 422),
+            (json!({"looks": [{"path": "a", "status": "lost"}]}), 422),
+            (json!({"looks": [look], "session_id": "none"}), 404),
+            (json!({"looks": [look], "session_id": "other"}), 404),
+        ] {
+            let refused = house.post(path, &asked).await;
+            assert_eq!(refused.status, status, "{asked}: {}", refused.text);
+        }
+        for (key, asked) in [
+            ("one", json!({"looks": [look]})),
+            ("two", json!({"looks": [look], "session_id": "one"})),
+        ] {
+            let key = [("idempotency-key", key), ("content-type", "application/json")];
+            let body = || Some(asked.to_string().into_bytes());
+            let first = house.call("POST", path, &key, body()).await;
+            let again = house.call("POST", path, &key, body()).await;
+            assert_eq!((first.status, &first.text), (200, &again.text));
+            let session = first.json()["session"].as_str().unwrap().to_owned();
+            let events = house.get(&format!("/v1/sessions/{session}/events")).await.json();
+            let events = events["data"].as_array().unwrap();
+            assert_eq!(events.len(), 1, "{events:?}");
+            assert_eq!(events[0]["type"], "file.checked");
+            assert_eq!(events[0]["status"], "changed");
+        }
+        let listed = house.get("/v1/sessions").await.text;
+        assert!(!listed.contains("notebook."), "{listed}");
+    })
+    .await;
 }
 
 #[test]

@@ -1,8 +1,13 @@
 //! Other MCP servers that find entities in what is saved, and those that are absent, slow or wrong.
 
+use std::io::Write as _;
+
 use serde_json::{Value, json};
 
-use crate::program::Place;
+use crate::{
+    hook::claude,
+    program::{Place, eventually},
+};
 
 /// An MCP server on standard streams that finds what is in `entities` in any text with "Ada".
 fn server(place: &Place, name: &str, entities: &Value, is_error: bool) -> String {
@@ -100,4 +105,35 @@ fn a_server_that_accepts_and_never_answers_is_left_out_after_a_second() {
     let answer = saved(&place, &address, "Ada wrote left-pad");
     let notice = answer["notices"][0].as_str().unwrap();
     assert!(notice.ends_with("is left out: no answer within 1 s"), "{notice}");
+}
+
+#[test]
+fn a_program_that_hangs_is_ended_by_a_save_and_started_by_no_hook() {
+    let place = Place::new();
+    let started = place.path("started");
+    let script = format!("echo $$ >>'{}'\nexec sleep 1000\n", started.display());
+    let hangs = format!("sh {}", place.write("hangs.sh", &script).display());
+    for name in ["SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd"] {
+        let event = claude(
+            name,
+            &json!({"source": "startup", "prompt": "Ada wrote left-pad",
+            "last_assistant_message": "Ada it is", "trigger": "auto", "reason": "clear"}),
+        );
+        let mut command = place.command(&["hook"]);
+        command.env("SESSIONLOG_EXTRACTORS", &hangs);
+        command.stdin(std::process::Stdio::piped());
+        let mut hook = command.spawn().unwrap();
+        hook.stdin.take().unwrap().write_all(event.to_string().as_bytes()).unwrap();
+        assert_eq!(crate::program::ran(hook).code, 0, "{name}");
+        assert!(!started.exists(), "{name} started it");
+    }
+    let answer = saved(&place, &hangs, "Ada wrote left-pad");
+    let notice = answer["notices"][0].as_str().unwrap();
+    assert!(notice.ends_with("is left out: no answer within 5 s"), "{notice}");
+    let pids = std::fs::read_to_string(&started).unwrap();
+    let line = format!("/proc/{}/cmdline", pids.trim());
+    eventually("its end", || {
+        let line = std::fs::read_to_string(&line).unwrap_or_default();
+        (!line.contains("sleep")).then_some(())
+    });
 }

@@ -1,16 +1,20 @@
 //! A workspace whose directory was moved: sessions, memory, graph and handoff follow, and a move
 //! that was cut short is repeated.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
+use sessionlog::store::local::Local;
+use sessionlog_sim::{Fault, ManualClock, Sim};
 
 use super::{BANK, append, given, said, work};
 use crate::{
+    engines::small,
     hook::{claude, of, quiet, told_to_model},
-    http::house::{House, over_every_engine},
+    http::house::{House, Plan, over_every_engine},
     memory::session,
     program::Place,
+    say,
 };
 
 const STORE: &str = "/v1/workspaces/%2Fwork%2Fstore";
@@ -83,6 +87,141 @@ async fn a_moved_workspace_is_found_under_its_new_name_and_not_under_the_old_one
         }
     })
     .await;
+}
+
+/// Sessions that are moved together, so that some calls of the disk are between two of them.
+const MANY: usize = 70;
+
+async fn house_on(sim: &Sim) -> House {
+    let store = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
+    House::over(store, Arc::new(ManualClock::default()), Plan::default()).await
+}
+
+/// A workspace is moved, and the machine ends at a call of the disk, counted from where the move
+/// begins; how many calls it took, and how many sessions had moved.
+async fn cut_short(at: Option<(u64, Fault)>) -> (u64, usize) {
+    let sim = Sim::new(31);
+    let house = house_on(&sim).await;
+    for n in 0..MANY {
+        session(&house, &format!("s{n}"), "/work/bank").await;
+    }
+    append(&house, "s0", json!([said("Prices are whole cents")])).await;
+    remember(&house, BANK, "Cents are whole numbers").await;
+    let begun = sim.calls();
+    at.into_iter().for_each(|(call, fault)| sim.fail_call(begun + call, fault, false));
+    let (moving, asked) = (format!("{BANK}/move"), json!({"to": "/work/store"}));
+    let answer = house.post(&moving, &asked).await;
+    let calls = sim.calls() - begun;
+    assert!(answer.status == 200 || at.is_some(), "{}", answer.text);
+    house.stop.cancel();
+    house.served.await.unwrap();
+    if sim.lives() == 0 {
+        sim.kill();
+    }
+
+    let house = &house_on(&sim).await;
+    let workspaces = async || {
+        let mut all = Vec::new();
+        for n in 0..MANY {
+            let session = house.get(&format!("/v1/sessions/s{n}")).await.json();
+            all.push(session["workspace"].as_str().unwrap_or_default().to_owned());
+        }
+        all
+    };
+    let found = workspaces().await;
+    let of = |name: &str| found.iter().filter(|one| *one == name).count();
+    let (old, new) = (of("/work/bank"), of("/work/store"));
+    assert_eq!(old + new, MANY, "{at:?}: {found:?}");
+    let memory = [remembered(house, BANK).await, remembered(house, STORE).await];
+    let held = memory.iter().filter(|text| text.contains("whole numbers")).count();
+    assert_eq!(held, 1, "{at:?}: {memory:?}");
+
+    let again = post(house, &moving, asked).await;
+    assert_eq!((&again["sessions"], &again["left_total"]), (&json!(old), &json!(0)), "{at:?}");
+    assert!(workspaces().await.iter().all(|one| one == "/work/store"), "{at:?}");
+    assert!(remembered(house, STORE).await.contains("whole numbers"), "{at:?}");
+    assert!(!remembered(house, BANK).await.contains("whole numbers"), "{at:?}");
+    let asked = json!({"create": false, "session_id": "s0"});
+    let work = post(house, &format!("{STORE}/restore"), asked).await;
+    assert!(given(&work).contains("whole cents"), "{at:?}: {work}");
+    (calls, new)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_that_ends_with_its_machine_at_any_step_loses_nothing_and_is_repeated() {
+    let (calls, moved) = cut_short(None).await;
+    assert_eq!(moved, MANY);
+    let mut halves = 0;
+    // A few of them, from the first to the last, and all where there are few.
+    let step = usize::try_from(calls / 16).unwrap().max(1);
+    for call in (0..calls).step_by(step) {
+        let fault = if call % 2 == 0 { Fault::Kill } else { Fault::PowerLoss };
+        let (_, moved) = cut_short(Some((call, fault))).await;
+        halves += usize::from(0 < moved && moved < MANY);
+    }
+    assert!(halves > 0, "of {calls} calls none was between two sessions");
+}
+
+#[test]
+fn a_server_that_is_killed_while_it_moves_a_workspace_loses_nothing_and_is_asked_again() {
+    let place = Place::new();
+    let server = place.serve();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let client = say::http_client().build().unwrap();
+    let post = async |url: String, body: Value| {
+        let sent = client.post(url).body(body.to_string());
+        let answer = sent.header("content-type", "application/json").send().await.unwrap();
+        (answer.status().is_success(), answer.json::<Value>().await.unwrap())
+    };
+    let get = async |url: String| -> Value {
+        client.get(url).send().await.unwrap().json().await.unwrap()
+    };
+    runtime.block_on(async {
+        let create = |n: usize| {
+            let event = json!({"type": "user.message", "content": format!("Count crate {n}")});
+            let new = json!({"id": format!("s{n}"), "workspace": "/work/bank",
+                "initial_events": [event]});
+            post(format!("{}/v1/sessions", server.url), new)
+        };
+        let created = futures_util::future::join_all((0..MANY).map(create)).await;
+        assert!(created.iter().all(|(is_done, _)| *is_done), "{created:?}");
+        let item = json!({"text": "Cents are whole numbers", "kind": "semantic"});
+        assert!(post(format!("{}{BANK}/memory", server.url), item).await.0);
+        let asked = client.post(format!("{}{BANK}/move", server.url));
+        let asked = asked.header("content-type", "application/json");
+        let moving = tokio::spawn(asked.body(r#"{"to": "/work/store"}"#).send());
+        // Until the first has moved.
+        while !moving.is_finished() {
+            let list = "/v1/sessions?limit=1&workspace=%2Fwork%2Fstore";
+            let found = get(format!("{}{list}", server.url)).await;
+            if !found["data"].as_array().unwrap().is_empty() {
+                break;
+            }
+        }
+    });
+    server.kill();
+
+    let server = place.serve();
+    runtime.block_on(async {
+        let url = &server.url;
+        let count = async |workspace: &str| {
+            let list = format!("{url}/v1/sessions?limit=1000&workspace={workspace}");
+            get(list).await["data"].as_array().unwrap().len()
+        };
+        let (old, new) = (count("%2Fwork%2Fbank").await, count("%2Fwork%2Fstore").await);
+        assert_eq!(old + new, MANY);
+        let asked = json!({"to": "/work/store"});
+        let (is_done, again) = post(format!("{url}{BANK}/move"), asked).await;
+        assert!(is_done && again["sessions"] == old && again["left_total"] == 0, "{again}");
+        assert_eq!(count("%2Fwork%2Fstore").await, MANY);
+        for n in 0..MANY {
+            let events = get(format!("{url}/v1/sessions/s{n}/events")).await;
+            let content = &events["data"][0]["content"];
+            assert_eq!(*content, json!(format!("Count crate {n}")), "{events}");
+        }
+        let memory = get(format!("{url}{STORE}/memory")).await.to_string();
+        assert!(memory.contains("whole numbers"), "{memory}");
+    });
 }
 
 #[test]

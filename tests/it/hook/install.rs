@@ -213,10 +213,7 @@ fn the_files_name_this_program_its_hooks_and_its_tools() {
     assert!(line.ends_with(&format!("sessionlog --data-dir {data} hook")), "{line}");
     assert!(Path::new(line.split(' ').next().unwrap()).is_absolute(), "{line}");
     let server = &json(".claude.json")["mcpServers"]["sessionlog"];
-    assert_eq!(
-        server["args"],
-        json!(["--data-dir", data, "mcp", "--toolsets", "research,events,memory"])
-    );
+    assert_eq!(server["args"], json!(["--data-dir", data, "mcp", "--toolsets", "agent"]));
     // Another place is said by the variable of the program.
     let moved = place.path("moved");
     let mut command = place.command(&["install", "codex", "--yes", "--json"]);
@@ -375,7 +372,7 @@ fn a_link_within_a_project_is_followed_and_a_pipe_in_place_of_a_file_is_refused(
 
 #[test]
 fn the_tools_that_a_recovery_text_names_are_set_up() {
-    use sessionlog::verbs::tools::{Toolset, tools as all_tools};
+    use sessionlog::verbs::tools::{Toolset, offered, tools as all_tools};
 
     let place = Place::new();
     for (agent, file) in [("claude-code", ".claude.json"), ("codex", ".codex/config.toml")] {
@@ -383,13 +380,13 @@ fn the_tools_that_a_recovery_text_names_are_set_up() {
         let text = read(&place, file).unwrap();
         let (_, after) = text.split_once("--toolsets\"").unwrap();
         let toolsets = Toolset::parse_list(after.split('"').nth(1).unwrap()).unwrap();
-        let tools = || all_tools().iter().filter(|tool| toolsets.contains(&tool.toolset));
+        let tools = || offered(&toolsets);
         let schema = |tool: &sessionlog::verbs::tools::Tool| {
-            let schema = Value::Object(tool.input_schema()).to_string();
+            let schema = Value::Object(tool.schema_for(&toolsets)).to_string();
             tool.name.len() + tool.about.len() + schema.len()
         };
         let bytes: usize = tools().map(schema).sum();
-        assert!(bytes < 15_000, "{bytes} bytes of schemas, at about 3.5 a token");
+        assert!(bytes < 5_000, "{bytes} bytes of schemas, at about 3.5 a token");
         let event = super::claude("UserPromptSubmit", &json!({ "prompt": "Paint the wall" }));
         super::quiet(&place, &event);
         let event = super::claude("SessionStart", &json!({ "source": "compact" }));

@@ -124,6 +124,71 @@ fn a_transcript_of_a_recorded_session_merges_into_it_and_says_nothing_twice() {
 }
 
 #[test]
+fn a_branch_that_only_an_import_sees_withdraws_what_hooks_recorded_of_it() {
+    let place = Place::new();
+    let tell = |name: &str, more: Value| quiet(&place, &claude(name, &more));
+    let turn = |n: u32, typed: &str| {
+        tell("UserPromptSubmit", json!({ "prompt": typed, "prompt_id": n.to_string() }));
+        let call = json!({ "tool_name": "Bash", "tool_use_id": format!("b{n}"),
+            "tool_input": { "command": format!("paint {n}") } });
+        tell("PreToolUse", call.clone());
+        let mut result = call;
+        result["tool_response"] = json!({ "stdout": format!("coat {n}"), "stderr": "" });
+        tell("PostToolUse", result);
+        tell("Stop", json!({ "last_assistant_message": format!("Coat {n} is dry.") }));
+    };
+    tell("SessionStart", json!({ "source": "startup" }));
+    turn(1, "Paint the hull black");
+    turn(2, "Paint the mast scarlet");
+    // The person takes the second prompt back where no hook runs.
+    let lines = |n: u32, behind: &str, typed: &str| {
+        let at = |s: u32| format!("09:{n:02}:{s:02}");
+        let input = json!({ "command": format!("paint {n}") });
+        let call = json!({ "type": "tool_use", "id": format!("b{n}"), "name": "Bash",
+            "input": input });
+        let result = json!([{ "type": "tool_result", "tool_use_id": format!("b{n}"),
+            "content": format!("coat {n}") }]);
+        let said = json!({ "type": "text", "text": format!("Coat {n} is dry.") });
+        let all = [
+            user(&at(0), json!(typed)),
+            agent(&at(1), call),
+            user(&at(2), result),
+            agent(&at(3), said),
+        ];
+        let mut parent = behind.to_owned();
+        let mut text = String::new();
+        for line in all {
+            let mut line: Value = serde_json::from_str(&line).unwrap();
+            line["parentUuid"] = if parent.is_empty() { Value::Null } else { json!(parent) };
+            parent = line["uuid"].as_str().unwrap().to_owned();
+            text += &(line.to_string() + "\n");
+        }
+        (text, parent)
+    };
+    let (first, end) = lines(1, "", "Paint the hull black");
+    let (second, _) = lines(2, &end, "Paint the mast scarlet");
+    let (third, _) = lines(3, &end, "Paint the mast white");
+    let text = first + &second + &third;
+    for again in [false, true] {
+        let report = import(&place, &text);
+        assert!(!again || report["added"] == 0, "{report}");
+        let continuation = place.run(&["view", SESSION, "continuation", "--json"]).ok();
+        let window = ["view", SESSION, "window", "--format", "openai", "--json"];
+        let window = place.run(&window).json()["messages"].to_string();
+        for text in [&continuation, &window] {
+            for words in ["scarlet", "paint 2", "coat 2", "Coat 2"] {
+                assert!(!text.contains(words), "{again} {words}: {text}");
+            }
+            assert!(text.contains("hull black") && text.contains("mast white"), "{text}");
+        }
+        assert!(window.contains("coat 1") && window.contains("coat 3"), "{window}");
+    }
+    assert_eq!(place.run(&["export", SESSION, "--format", "claude-code"]).ok(), text);
+    let events = Value::from(place.events(SESSION)).to_string();
+    assert!(events.contains("scarlet") && events.contains("coat 2"), "it stays in the log");
+}
+
+#[test]
 fn a_session_that_was_imported_and_is_resumed_takes_its_transcript_again_without_doubles() {
     let place = Place::new();
     let first = user("08:00:00", json!("Weigh the anchor of the barge"))

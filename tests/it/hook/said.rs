@@ -102,8 +102,9 @@ fn words_of_an_agent_between_calls_are_recorded_once_and_in_the_continuation() {
     agent.turn(1, GERMAN, "Done.");
     agent.stop("Done.");
     assert_eq!(agent.said(), [GERMAN, "Done."]);
-    let messages = agent.view("continuation")["messages"].to_string();
-    assert!(messages.contains("cp1252"), "{messages}");
+    let view = agent.view("continuation");
+    // "Done." answers nothing: what was said before it is the answer.
+    assert!(view["answer"].to_string().contains("cp1252"), "{view}");
     let usage = agent.view("usage");
     assert_eq!((&usage["requests"], &usage["output_tokens"]), (&json!(2), &json!(10)), "{usage}");
     // The next turn, a compaction and the end each add what is new.
@@ -202,6 +203,40 @@ fn a_turn_of_many_words_is_read_in_parts() {
     said.sort();
     said.dedup();
     assert_eq!(said.len(), 601);
+}
+
+#[test]
+fn a_line_that_is_longer_than_a_hook_reads_is_named_once_and_those_behind_it_are_recorded() {
+    let agent = Agent::new();
+    agent.turn(1, "First word.", "Done.");
+    agent.stop("Done.");
+    let offset = fs::metadata(&agent.transcript).unwrap().len();
+    let long = json!({ "type": "text", "text": "x".repeat(9 << 20) });
+    let long = agent.line_of("msg_long", &long) + "\n";
+    // It is not whole yet, though it is long enough already.
+    let (begins, ends) = long.split_at(5 << 20);
+    agent.write(begins);
+    agent.tell("PreCompact", json!({ "trigger": "auto" }));
+    let named = || {
+        let events = agent.place.events(SESSION);
+        let errors = events.into_iter().filter(|event| event["type"] == "session.error");
+        errors.map(|event| event["error"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(named(), [json!(null); 0]);
+    agent.write(ends);
+    agent.says("msg_after", "Word behind it.");
+    for _ in 0..3 {
+        agent.tell("SessionEnd", json!({ "reason": "other" }));
+    }
+    assert_eq!(agent.said(), ["First word.", "Done.", "Word behind it."]);
+    let [error] = &named()[..] else { panic!("{:?}", named()) };
+    assert_eq!((&error["type"], &error["bytes"]), (&json!("line_skipped"), &json!(long.len())));
+    assert_eq!(error["at"], offset);
+    assert!(error["message"].as_str().unwrap().contains("import the transcript"), "{error}");
+    // What it names can be done.
+    agent.place.run(&["import", agent.transcript.to_str().unwrap()]).ok();
+    let written = fs::read_to_string(&agent.transcript).unwrap();
+    assert_eq!(agent.place.run(&["export", SESSION, "--format", "claude-code"]).ok(), written);
 }
 
 #[test]

@@ -138,6 +138,8 @@ fn connected() -> Vec<Row> {
 /// The operations that hand a session on.
 fn handed_on() -> Vec<Row> {
     let (save, restore) = ("/v1/workspaces/shop/save", "/v1/workspaces/shop/restore");
+    let looks = "/v1/workspaces/shop/looks";
+    let look = |status: &str| json!({"looks": [{"path": "a.rs", "status": status}]});
     vec![
         (
             "saveSession",
@@ -152,6 +154,7 @@ fn handed_on() -> Vec<Row> {
             (restore, json!({"tokens_max": 1_000})),
             vec![(restore, json!({"tokens_max": 2_000})), (restore, json!({"create": false}))],
         ),
+        ("recordLooks", (looks, look("gone")), vec![(looks, look("same"))]),
     ]
 }
 

@@ -1,11 +1,16 @@
 //! Answers stay small whatever was recorded, and what was left out can be had.
 
 use serde_json::{Value, json};
-use sessionlog::service::{Code, ResearchOptions};
+use sessionlog::{
+    mcp::StdioOptions,
+    service::{Code, ResearchOptions},
+    verbs::tools::{Toolset, tools},
+};
 
 use super::{
     desk::{Desk, assert_no_null, session_of, step, with},
     door::{PATH, steps_listed},
+    front_end::{Pipes, named},
     server::{Server, Speaker},
 };
 
@@ -16,6 +21,65 @@ const STEP_ANSWER_BYTES: usize = 5_000;
 
 pub fn hostile(bytes: usize) -> String {
     "\u{1}\"\\\n👨‍👩‍👧 wide ".repeat(bytes / 32)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_list_of_a_tool_is_refused_by_its_name_beyond_its_bound() {
+    const MANY: usize = 20_000;
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    let toolsets = Toolset::ALL.to_vec();
+    let mut pipes = Pipes::open(&server.url("/"), StdioOptions { toolsets, ..named("lists") });
+    pipes.initialize().await;
+    desk.begin("trip").await;
+    desk.ok("sequential_search", with(step(1), json!({"sessionId": "trip"}))).await;
+    let needs = |tool: &str| match tool {
+        "sequential_search" => with(step(2), json!({"sessionId": "trip"})),
+        "memory_search" => json!({"query": "tide"}),
+        "memory_insert" => json!({"text": "High water at six", "sessionId": "trip"}),
+        "save_skill" => json!({"name": "row", "trigger": "a boat", "steps": "row",
+            "sessionId": "trip"}),
+        "memory_page" | "get_events" | "add_sources" | "continue_session" => {
+            json!({"sessionId": "trip"})
+        }
+        _ => json!({"workspaceId": "/work/bank"}),
+    };
+    let item = |list: &str| match list {
+        "sources" => json!({"url": "https://a.org"}),
+        "ranges" => json!({"from": 0, "to": 1}),
+        "filters" => json!({"field": "name", "op": "eq", "value": "a"}),
+        "sort" => json!({"field": "name"}),
+        "contextItems" => json!({"category": "data", "content": "a"}),
+        "fileReferences" => json!({"path": "a"}),
+        "kinds" => json!("semantic"),
+        _ => json!("a.b"),
+    };
+    let mut count = 0;
+    for tool in tools() {
+        let schema = json!(tool.input_schema());
+        let lists = schema["properties"].as_object().unwrap().iter().filter(|(_, member)| {
+            member["type"] == "array"
+                || member["type"].as_array().is_some_and(|types| types.contains(&json!("array")))
+        });
+        for (list, _) in lists {
+            let many = json!({ list: vec![item(list); MANY] });
+            let refused = pipes.call(tool.name, with(needs(tool.name), many)).await;
+            let text = refused["content"][0]["text"].as_str().unwrap();
+            assert_eq!(refused["isError"], true, "{} takes {MANY} {list}", tool.name);
+            assert!(text.contains(list.as_str()), "{} {list}: {text}", tool.name);
+            count += 1;
+        }
+    }
+    assert!(count > 12, "{count} lists");
+    // As many as are allowed are.
+    let types = vec!["a.b"; 100];
+    let found = pipes.call("get_events", json!({"sessionId": "trip", "types": types})).await;
+    assert_eq!(found["isError"], false, "{found}");
+    let types = vec!["a.b"; 101];
+    let found = pipes.call("get_events", json!({"sessionId": "trip", "types": types})).await;
+    let text = found["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("101 values; 100 are allowed"), "{found}");
+    server.stop().await;
 }
 
 #[tokio::test]

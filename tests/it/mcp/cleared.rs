@@ -6,8 +6,15 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
-use sessionlog::{event::SessionId, mcp::StdioOptions};
+use sessionlog::{
+    event::{Batch, EventType, NewEvent, Origin, SessionId, Timestamp},
+    mcp::StdioOptions,
+    proxy::Options,
+    service::Caller,
+    store::NewSession,
+};
 
 use super::{
     agents::hook,
@@ -18,6 +25,7 @@ use super::{
 use crate::{
     hook::{claude, of, quiet},
     program::{McpClient, Place},
+    proxy::wrapped::{Wrapped, options, tools},
 };
 
 const FIRST: &str = "aaaaaaaa-0000-4000-8000-000000000001";
@@ -126,6 +134,96 @@ async fn after_a_clear_and_a_resumption_tools_follow_the_session_of_their_agent(
         assert_eq!(bound(&mut tools).await, FIRST, "{case}");
         yard.server.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_whose_caller_left_before_it_was_stored_is_followed_once_it_is() {
+    let yard = Yard::new().await;
+    yard.start(&["p1"], FIRST, "startup").await;
+    let mut tools = yard.tools(&["p1"], Some(FIRST)).await;
+    assert_eq!(bound(&mut tools).await, FIRST);
+    let new = NewSession {
+        id: Some(SessionId::new(NEXT).unwrap()),
+        workspace: Some(yard.directory().display().to_string()),
+        events: Batch { events: [running("p1", "clear")].into(), ..Batch::default() },
+        ..NewSession::default()
+    };
+    let caller = Caller { origin: Origin::Harness, ..yard.desk.caller.clone() };
+    let key = caller.key(&SessionId::new(NEXT).unwrap());
+    {
+        let mut storing = std::pin::pin!(yard.desk.service.create_session(&caller, new));
+        let is_stored = async || {
+            for _ in 0..10_000 {
+                if yard.desk.store.info(&key).await.is_ok() {
+                    return true;
+                }
+                tokio::task::yield_now().await;
+            }
+            false
+        };
+        // It is stored, and its caller does not wait for the answer.
+        loop {
+            assert!(storing.as_mut().now_or_never().is_none(), "it was answered");
+            if is_stored().await {
+                break;
+            }
+        }
+    }
+    assert_eq!(bound(&mut tools).await, NEXT);
+    yard.server.stop().await;
+}
+
+/// A start of a process.
+fn running(process: &str, source: &str) -> NewEvent {
+    let body = json!({"process": [process], "source": source});
+    NewEvent {
+        id: None,
+        position: None,
+        kind: EventType::new("session.status_running").unwrap(),
+        origin: Origin::Harness,
+        created_at: Some(Timestamp(4_000_000_000_000_000)),
+        body: body.to_string().into(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_clear_a_proxy_records_in_the_session_of_its_agent() {
+    let yard = Yard::new().await;
+    yard.start(&["p1"], FIRST, "startup").await;
+    let options = |process: &[&str]| Options {
+        session: Some(SessionId::new(FIRST).unwrap()),
+        process: process.iter().map(|name| (*name).to_owned()).collect(),
+        directory: Some(yard.directory().display().to_string()),
+        ..options()
+    };
+    let url = yard.server.url("/");
+    let mut follows = Wrapped::new(&url, options(&["p1"]), Box::new(tools()));
+    // A person chose its session.
+    let chosen = Options { name: "p1".to_owned(), ..options(&[]) };
+    let mut stays = Wrapped::new(&url, chosen, Box::new(tools()));
+    for wrapped in [&mut follows, &mut stays] {
+        wrapped.call("plain", json!({ "n": 1 })).await;
+        assert_eq!(wrapped.calls("plain"), 1);
+    }
+    yard.tell(&["p1"], FIRST, "SessionEnd", json!({ "reason": "clear" })).await;
+    yard.start(&["p1"], NEXT, "clear").await;
+    // One call after another, each with its result; a call that names a session stays there.
+    for n in 2..4 {
+        follows.call("plain", json!({ "n": n })).await;
+    }
+    follows.call_with("plain", json!({ "n": 4 }), json!({ "sessionId": OTHER })).await;
+    stays.call("plain", json!({ "n": 5 })).await;
+    follows.leave().await;
+    stays.leave().await;
+    let count = async |session: &str| {
+        let kinds = yard.kinds(session).await;
+        let of = |kind: &str| kinds.iter().filter(|one| *one == kind).count();
+        (of("agent.tool_use"), of("agent.tool_result"))
+    };
+    assert_eq!(count(FIRST).await, (3, 3), "both first calls, and that of the chosen session");
+    assert_eq!(count(NEXT).await, (2, 2));
+    assert_eq!(count(OTHER).await, (1, 1));
+    yard.server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,7 @@ use sessionlog::{
     env::Env,
     event::{BatchKey, Origin, Scope, SessionId},
     service::{Caller, Remembered, ResearchOptions, Service, ServiceError, Via},
-    store::{Store, local::Local},
+    store::{NewSession, Store, local::Local},
     verbs::{
         OwnerInfo,
         tools::{self, ToolCall},
@@ -141,6 +141,12 @@ impl Desk {
         self.call(tool, arguments.clone()).await.unwrap_or_else(|error| {
             panic!("{tool} {arguments}: {} {}", error.code.as_str(), error.message)
         })
+    }
+
+    /// An empty session of that id.
+    pub async fn begin(&self, id: &str) {
+        let new = NewSession { id: Some(SessionId::new(id).unwrap()), ..NewSession::default() };
+        self.service.create_session(&self.caller, new).await.unwrap();
     }
 
     pub async fn refused(&self, tool: &str, arguments: Value) -> ServiceError {

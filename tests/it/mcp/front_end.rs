@@ -46,7 +46,7 @@ impl Pipes {
         serde_json::from_str(&line).unwrap()
     }
 
-    async fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub async fn ask(&mut self, method: &str, params: Value) -> Value {
         self.say(&json!({"jsonrpc": "2.0", "id": 9, "method": method, "params": params})).await;
         self.hear().await
     }

@@ -108,6 +108,38 @@ fn named_in(text: &str) -> Vec<&'static str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_clause_with_an_id_or_a_recorded_text_like_a_tools_name_stays() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    let toolsets = vec![Toolset::Research];
+    let mut pipes = Pipes::open(&server.url("/"), StdioOptions { toolsets, ..named("research") });
+    pipes.ask_first(&initialize("2025-11-25")).await;
+    // Ids of sessions: the name of a tool, alone and within a longer one.
+    for id in ["list_sessions", "trip.list_sessions", "get_events-2", "my_trip"] {
+        desk.begin(id).await;
+        desk.ok("delete_session", json!({ "sessionId": id })).await;
+        let refused =
+            pipes.call("sequential_search", with(step(2), json!({"sessionId": id}))).await;
+        let action = &facts(&refused)["recoveryHint"]["action"];
+        let wanted = format!("`sessionlog restore {id}`");
+        assert!(action.as_str().unwrap_or_default().contains(&wanted), "{id}: {refused}");
+    }
+    // What was recorded, between quotes.
+    for gap in ["does list_sessions show it", "a; then \"save_session\"; b", "`get_events"] {
+        let id = gap.len().to_string();
+        desk.begin(&id).await;
+        let begun = with(step(1), json!({ "sessionId": id }));
+        pipes.call("sequential_search", with(begun.clone(), json!({ "knowledgeGap": gap }))).await;
+        let wrong = json!({ "stepNumber": 2, "closesGap": "another" });
+        let refused = pipes.call("sequential_search", with(begun, wrong)).await;
+        let action = &facts(&refused)["recoveryHint"]["action"];
+        let wanted = format!("g1 ({gap:?})");
+        assert!(action.as_str().unwrap_or_default().contains(&wanted), "{gap}: {refused}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_text_names_only_tools_that_its_client_is_offered() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
@@ -116,9 +148,12 @@ async fn a_text_names_only_tools_that_its_client_is_offered() {
         vec![Toolset::Events],
         vec![Toolset::Memory],
         vec![Toolset::Research, Toolset::Events],
+        vec![Toolset::Agent],
     ] {
         let is_offered = |name: &&str| {
-            tools().iter().any(|tool| tool.name == *name && toolsets.contains(&tool.toolset))
+            tools()
+                .iter()
+                .any(|tool| tool.name == *name && toolsets.iter().any(|set| set.has(tool)))
         };
         let names: Vec<_> = toolsets.iter().map(|set| set.as_str()).collect();
         let options = StdioOptions { toolsets: toolsets.clone(), ..named(&names.join("-")) };
@@ -157,6 +192,82 @@ async fn a_text_names_only_tools_that_its_client_is_offered() {
             let named = named_in(&text);
             assert!(named.iter().all(is_offered), "{toolsets:?} {named:?}: {text}");
         }
+    }
+    server.stop().await;
+}
+
+/// Opens the protocol as the program of that name does.
+async fn open_as(server: &Server, client: &str, toolsets: Vec<Toolset>) -> (Pipes, Value) {
+    let options = StdioOptions { toolsets, ..named(client) };
+    let mut pipes = Pipes::open(&server.url("/"), options);
+    let mut first = initialize("2025-11-25");
+    first["params"]["clientInfo"]["name"] = json!(client);
+    let opened = pipes.ask_first(&first).await;
+    (pipes, opened["result"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_was_set_up_is_offered_six_tools_in_five_kilobytes() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    let agent = Toolset::parse_list("agent").unwrap();
+    let (mut pipes, opened) = open_as(&server, "claude-code", agent.clone()).await;
+    let listed = pipes.ask("tools/list", json!({})).await["result"]["tools"].take();
+    let names: Vec<&str> =
+        listed.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    let expected = [
+        "sequential_search",
+        "get_research_session",
+        "get_events",
+        "checkpoint",
+        "memory_search",
+        "memory_insert",
+    ];
+    assert_eq!(names, expected);
+    // Names, descriptions and schemas are what a model pays for with each request.
+    let bytes = listed.to_string().len();
+    assert!(bytes <= 5_120, "{bytes} bytes: {listed}");
+    for tool in listed.as_array().unwrap() {
+        let about = tool["description"].as_str().unwrap();
+        assert!(
+            ["When ", "After ", "Before "].iter().any(|when| about.starts_with(when)),
+            "{about}"
+        );
+    }
+    let instructions = opened["instructions"].as_str().unwrap();
+    assert!(names.iter().all(|name| instructions.contains(name)), "{instructions}");
+    // An argument that is not listed is taken all the same, and another tool is not there.
+    let step = with(step(1), json!({ "branchFromStep": 7, "branchId": "b" }));
+    let refused = pipes.call("sequential_search", step).await;
+    assert!(refused.to_string().contains("step"), "{refused}");
+    assert!(pipes.ask("tools/call", json!({"name": "resume"})).await["error"].is_object());
+    // The rest is one word away.
+    let (mut pipes, _) = open_as(&server, "other", Toolset::parse_list("all").unwrap()).await;
+    let listed = pipes.ask("tools/list", json!({})).await["result"]["tools"].take();
+    assert_eq!(listed.as_array().unwrap().len(), tools().len());
+    let speaker = Speaker::new(&server, "/mcp?toolsets=agent");
+    let listed = speaker.ask_alone("tools/list", json!({})).await["result"]["tools"].take();
+    assert_eq!(listed.as_array().unwrap().len(), 6);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_would_hand_on_the_json_of_an_answer_gets_its_text_alone() {
+    let desk = Desk::new();
+    let server = Server::start(&desk).await;
+    for (client, is_text) in [("claude-code", true), ("codex-mcp-client", true), ("test", false)] {
+        let (mut pipes, _) = open_as(&server, client, Toolset::ALL.to_vec()).await;
+        let listed = pipes.ask("tools/list", json!({})).await["result"]["tools"].take();
+        for tool in listed.as_array().unwrap() {
+            assert_eq!(tool.get("outputSchema").is_none(), is_text, "{client}: {tool}");
+        }
+        pipes.call("sequential_search", step(1)).await;
+        let found = pipes.call("memory_search", json!({"query": "unicorn"})).await;
+        assert_eq!(found.get("structuredContent").is_none(), is_text, "{client}: {found}");
+        let text = found["content"][0]["text"].as_str().unwrap();
+        assert!(text.starts_with("Nothing: no recorded event"), "{client}: {text}");
+        let structured = &found["structuredContent"];
+        assert!(structured["text"].is_null() && (is_text || structured["blocks"].is_array()));
     }
     server.stop().await;
 }

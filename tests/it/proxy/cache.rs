@@ -40,7 +40,17 @@ async fn a_repeat_of_a_call_that_only_reads_is_answered_from_the_log_and_marked(
     wrapped.call("read", json!({"a": 1, "b": [2]})).await;
     assert_eq!(wrapped.calls("read"), 3, "too old");
     wrapped.leave().await;
-    let events = store.events(&store.only_session().await).await;
+    let session = store.only_session().await;
+    let asked = json!({ "sessionId": session });
+    let overview = store.post("/v1/tools/get_research_session", asked).await;
+    let fared = &overview["providerStats"];
+    let calls = fared.as_object().and_then(|all| all.values().next()).cloned();
+    assert_eq!(
+        calls.unwrap()["attempts"],
+        3,
+        "an answer from the log is none of the tool: {fared}"
+    );
+    let events = store.events(&session).await;
     let ages: Vec<_> = events.iter().filter_map(|event| event.get("cached")).collect();
     assert_eq!(ages.len(), 4, "two calls and two results say where they come from");
     assert!(ages.iter().all(|cached| cached["position"] == 1 && cached["age_ms"].is_u64()));

@@ -106,6 +106,7 @@ pub fn options() -> Options {
     let tools = BTreeMap::new();
     Options {
         session: None,
+        process: Vec::new(),
         name: "p0".to_owned(),
         server: "scripted".to_owned(),
         directory: Some("/work/here".to_owned()),

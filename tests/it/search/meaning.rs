@@ -182,11 +182,14 @@ async fn a_search_finds_by_meaning_what_has_none_of_its_words() {
     assert_eq!((&why["meaning"], &why["words"]), (&json!(0.5), &json!(0.0)), "{found}");
     assert_eq!(found["hits"][0]["score"], 0.5);
     assert_eq!(found["complete"]["meaning"], "used", "{found}");
-    // Words and meaning add up.
+    // The places in both orders count: of what is as near, either may come first.
     let found = until(&house, &json!({"q": "blue boat"}), is_complete).await;
     assert_eq!(places(&found)[..2], ["harbour 1", "harbour 0"], "{found}");
     let why = &found["hits"][0]["why"];
-    assert!(why["words"] == 1.0 && why["meaning"] == 0.5, "{found}");
+    let meaning = why["meaning"].as_f64().unwrap();
+    assert!(why["words"] == 1.0 && (0.49..=0.5).contains(&meaning), "{found}");
+    let score = found["hits"][0]["score"].as_f64().unwrap();
+    assert!((score - 1.0 - meaning).abs() < 0.002, "the first by words has 1: {found}");
     // What limits an answer limits meanings, too; without words there is none.
     for (asked, expected) in [
         (json!({"q": "car", "workspace": "/work/b"}), vec![]),
@@ -228,7 +231,7 @@ async fn only_what_was_said_is_sent_and_no_secret_in_it() {
         assert!(texts.contains("The orchard of a step"), "{texts}");
         assert!(!texts.contains(&token), "{texts}");
         assert_eq!(texts.contains("The vehicle of a tool"), all, "{texts}");
-        assert_eq!(texts.contains("The fruit of a transcript"), all, "{texts}");
+        assert!(!texts.contains("The fruit of a transcript"), "{texts}");
     }
 }
 

@@ -5,6 +5,7 @@ mod aside;
 mod kept;
 mod meaning;
 mod restored;
+mod said;
 mod turns;
 mod words;
 
@@ -376,7 +377,7 @@ fn a_person_searches_on_the_command_line() {
     assert_eq!(found["hits"][0]["position"], 3, "{found}");
     let nothing = place.run(&["search", "unicorn"]);
     assert_eq!((nothing.code, nothing.out.as_str()), (0, ""), "{nothing:?}");
-    assert!(nothing.err.contains("Nothing matches."), "{nothing:?}");
+    assert!(nothing.err.contains("No event has"), "{nothing:?}");
     for (arguments, exit) in [
         (vec!["search"], 2),
         (vec!["search", "\"open"], 1),

@@ -67,7 +67,7 @@ fn weighed(texts: &[(Vec<f64>, f64)], k1: f64, b: f64) -> Vec<f64> {
     texts.iter().map(score).collect()
 }
 
-/// Every event that has a word or is near one: its words, near, session and whole.
+/// Every event that has a word: its words, near, session and whole.
 fn plain(texts: &[(u8, Vec<usize>)]) -> Vec<(u8, Position, [f64; 4])> {
     let often =
         |words: &[usize], word: &str| words.iter().filter(|at| WORDS[**at] == word).count() as f64;
@@ -100,7 +100,7 @@ fn plain(texts: &[(u8, Vec<usize>)]) -> Vec<(u8, Position, [f64; 4])> {
                 back + own.get(position + distance).map_or(0.0, |at| sums[*at])
             };
             let near = 0.5 * beside(1) + 0.2 * beside(2);
-            if sums[*at] + near == 0.0 {
+            if sums[*at] == 0.0 {
                 continue;
             }
             let is_whole = passages[*at].0.iter().all(|count| *count > 0.0);

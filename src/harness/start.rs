@@ -1,0 +1,167 @@
+//! The text for a session that begins: what its workspace remembers, where the last work stands,
+//! the sessions before that in a line each. It must not choose the last work: service does.
+
+use std::fmt::Write as _;
+
+use super::{
+    narration, quote,
+    tokens::{Counter, Tokenizer},
+};
+use crate::{
+    event::Timestamp,
+    projection::{Facts, MemoryItem, MemoryKind, text::one_line},
+};
+
+/// Requests of a person after which a session counts as work although nothing else came of it.
+const REQUESTS_OF_WORK: u64 = 3;
+/// Characters of what a session was asked, of what came of it, and of an item of memory.
+const ASKED_CHARS: usize = 100;
+const OUTCOME_CHARS: usize = 120;
+const ITEM_CHARS: usize = 240;
+/// Characters of a time that are shown: to the minute.
+const TIME_CHARS: usize = 16;
+/// Parts of the budget for memory and for the lines of other sessions, of so many.
+const PARTS: usize = 10;
+const REMEMBERED_PARTS: usize = 3;
+const EARLIER_PARTS: usize = 3;
+/// What a model may ask for beyond the text.
+const MORE: &str = "search(\"words\") finds what any of them said; get_research_session with a \
+                    sessionId reads one.";
+
+/// What is told to a session that begins.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// What the workspace keeps, the most important first.
+    pub remembered: Vec<MemoryItem>,
+    /// Where the last work stands, as a [brief](super::continuation).
+    pub last: String,
+    /// The other sessions, the latest first.
+    pub earlier: Vec<Earlier>,
+    workspace: String,
+}
+
+/// A session in a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Earlier {
+    /// Which one.
+    pub session: String,
+    /// When it was worked on last.
+    pub at: Timestamp,
+    /// What it was asked.
+    pub asked: String,
+    /// What came of it; empty where the log does not say.
+    pub outcome: String,
+    /// Whether something in it was begun and not ended.
+    pub is_open: bool,
+}
+
+impl Start {
+    /// Of a workspace of which nothing is known yet.
+    #[must_use]
+    pub fn of(workspace: &str) -> Self {
+        Self { workspace: workspace.to_owned(), ..Self::default() }
+    }
+
+    /// Tokens that are left for [the last work](Self::last).
+    #[must_use]
+    pub fn room_for_last(&self, tokens_max: usize, tokenizer: Tokenizer) -> usize {
+        tokens_max.saturating_sub(tokenizer.count(&self.around(tokens_max, tokenizer, "")))
+    }
+
+    /// The text, of about so many tokens at most; empty where there is nothing to tell.
+    #[must_use]
+    pub fn text(&self, tokens_max: usize, tokenizer: Tokenizer) -> String {
+        if self.remembered.is_empty() && self.last.is_empty() && self.earlier.is_empty() {
+            return String::new();
+        }
+        self.around(tokens_max, tokenizer, &self.last)
+    }
+
+    fn around(&self, tokens_max: usize, tokenizer: Tokenizer, last: &str) -> String {
+        let room = |parts: usize| tokens_max * parts / PARTS;
+        let workspace = one_line(&self.workspace, ASKED_CHARS);
+        let mut text = format!("# What earlier sessions of {} left\n", quote::item(&workspace));
+        let items = self.remembered.iter().map(|item| {
+            let name = item.name.as_deref().map(|name| format!("{name}: ")).unwrap_or_default();
+            // A skill is read by its name where it is needed.
+            let of = match (item.kind, &item.name) {
+                (MemoryKind::Procedural, Some(_)) => item.text.lines().next().unwrap_or_default(),
+                _ => &*item.text,
+            };
+            format!("{}{}", one_line(&name, ASKED_CHARS), one_line(of, ITEM_CHARS))
+        });
+        list(&mut text, "Remembered", items, (room(REMEMBERED_PARTS), tokenizer));
+        if !last.is_empty() {
+            // Its first line is a heading of its own.
+            let _ = write!(text, "\n#{}\n", last.trim_end());
+        }
+        let lines = self.earlier.iter().map(|one| {
+            let at: String = one.at.to_string().chars().take(TIME_CHARS).collect();
+            let open = if one.is_open { ", not ended" } else { "" };
+            let asked = one_line(&one.asked, ASKED_CHARS);
+            let outcome = match one.outcome.is_empty() {
+                true => String::new(),
+                false => format!(" -> {}", one.outcome),
+            };
+            format!("{} UTC, {}{open}: {asked}{outcome}", at.replace('T', " "), one.session)
+        });
+        list(&mut text, "Other sessions", lines, (room(EARLIER_PARTS), tokenizer));
+        let _ = write!(text, "\nMore: {MORE}\n");
+        text
+    }
+}
+
+/// Adds a list of as many lines as fit.
+fn list(
+    text: &mut String,
+    heading: &str,
+    lines: impl Iterator<Item = String>,
+    (room, tokenizer): (usize, Tokenizer),
+) {
+    let (mut left, mut is_first, mut left_out) = (room, true, 0_usize);
+    for line in lines {
+        let line = format!("- {}\n", quote::item(&line));
+        match left.checked_sub(tokenizer.count(&line)) {
+            Some(rest) => left = rest,
+            None => {
+                left_out += 1;
+                continue;
+            }
+        }
+        if std::mem::take(&mut is_first) {
+            let _ = write!(text, "\n{heading}:\n");
+        }
+        text.push_str(&line);
+    }
+    if left_out > 0 && !is_first {
+        let _ = writeln!(text, "- and {left_out} more");
+    }
+}
+
+/// Whether a session did something that the next one goes on from: a question that was answered is
+/// no work.
+#[must_use]
+pub fn has_work(facts: &Facts) -> bool {
+    let (work, progress) = (&facts.work, &facts.progress);
+    work.files().next().is_some()
+        || work.effects().next().is_some()
+        || progress.plan().is_some()
+        || progress.worked().chain(progress.tried()).chain(progress.failed()).next().is_some()
+        || !facts.research.steps().is_empty()
+        || !facts.saved.items().is_empty()
+        || progress.instructions().count() >= REQUESTS_OF_WORK
+}
+
+/// What came of a session, in a line; empty where the log does not say.
+#[must_use]
+pub fn outcome(facts: &Facts) -> String {
+    let failing = facts.work.failing().count();
+    if failing > 0 {
+        let last = facts.work.failing().next_back().map(|one| one_line(&one.line, ASKED_CHARS / 2));
+        return format!("{failing} failing: {}", last.unwrap_or_default());
+    }
+    let said = facts.progress.worked().next_back().map(String::as_str);
+    let answer = facts.conversation.answers().back();
+    let said = said.or(answer.map(|word| &*word.text)).unwrap_or_default();
+    one_line(&narration::without(said), OUTCOME_CHARS)
+}

@@ -1,0 +1,234 @@
+//! The line of an output that says why a command failed: never a banner, a box, a closing tag, a
+//! frame of a stack or a line that only reports that something failed. It must not know which
+//! command it was, nor decide whether it failed.
+
+/// Beginnings of lines that report a failure and not its cause, in small letters.
+const CONSEQUENCES: [&str; 34] = [
+    "error: could not compile",
+    "error: aborting due to",
+    "error: recipe",
+    "error: process didn't exit",
+    "error: test failed, to rerun",
+    "error: script",
+    "error: command failed",
+    "error command failed",
+    "for more information",
+    "make: ***",
+    "make[",
+    "npm err! a complete log",
+    "npm err! code",
+    "npm err! errno",
+    "npm err! lifecycle",
+    "npm error a complete log",
+    "npm error code",
+    "npm error lifecycle",
+    "elifecycle",
+    "traceback (most recent call last)",
+    "during handling of the above",
+    "the above exception was",
+    "command exited with",
+    "process exited with",
+    "exit code",
+    "exit status",
+    "wall time",
+    "output:",
+    "chunk id:",
+    "original token count",
+    "husky -",
+    "fail",
+    "- hook id:",
+    "- duration:",
+];
+/// Beginnings of lines that advise or warn, in small letters.
+const ADVICE: [&str; 8] =
+    ["hint:", "warning", "note:", "= note", "= help", "help:", "deprecat", "info"];
+/// Words of a line that names a cause, in small letters.
+const PHRASES: [&str; 39] = [
+    "not found",
+    "no such ",
+    "denied",
+    "timed out",
+    "timeout",
+    "refused",
+    "cannot ",
+    "can't ",
+    "could not ",
+    "couldn't ",
+    "unable to ",
+    "must ",
+    "is not ",
+    "are not ",
+    "ignored by ",
+    "rejected",
+    "conflict",
+    "does not ",
+    "doesn't ",
+    "did not ",
+    "failed to ",
+    "failed:",
+    "invalid",
+    "unknown ",
+    "missing",
+    "unexpected",
+    "already exists",
+    "out of ",
+    "not enough",
+    "too many",
+    "undefined",
+    "unrecognized",
+    "unsupported",
+    "expected",
+    "would be ",
+    "run `",
+    "unresolved",
+    "mismatch",
+    "not formatted",
+];
+/// Marks of a line that only a program that failed writes, at its beginning.
+const MARKS: [&str; 10] = [
+    "Traceback (most recent call last)",
+    "error: ",
+    "error[E",
+    "Error: ",
+    "fatal: ",
+    "FATAL",
+    "panic: ",
+    "Segmentation fault",
+    "FAILED",
+    "Uncaught ",
+];
+
+/// How surely a line says why: the lower, the surer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Sure {
+    /// The message of a panic, or behind the name of a test.
+    Message,
+    /// `E   assert …` of pytest, `AssertionError`, `assertion … failed`.
+    Asserted,
+    /// `error[E0308]: …`, `a.ts(1,2): error TS2304: …`.
+    Coded,
+    /// `ValueError: …`; the last one is the one that ended the program.
+    Raised,
+    /// `error: …`, `fatal: …`.
+    Said,
+    /// `a.go:6:2: …`.
+    Placed,
+    /// Words that name a cause.
+    Worded,
+}
+
+/// A line without the marks of a box or of a list around it; `None` when nothing is said in it.
+pub(super) fn spoken(line: &str) -> Option<&str> {
+    let is_frame = |c: char| {
+        c.is_whitespace() || ('\u{2500}'..='\u{259f}').contains(&c) || matches!(c, '|' | '=' | '~')
+    };
+    let line = line.trim_matches(is_frame);
+    let is_tag = line.starts_with('<') && line.ends_with('>') && !line.contains(' ');
+    let is_place = ["File \"", "at ", "--> ", "^", "..."].iter().any(|mark| line.starts_with(mark));
+    let says = line.contains(char::is_alphanumeric);
+    (says && !is_tag && !is_place).then_some(line)
+}
+
+/// Whether a line only reports that something failed, or advises.
+pub(super) fn is_aside(line: &str) -> bool {
+    let head = line.get(..line.floor_char_boundary(40)).unwrap_or_default().to_ascii_lowercase();
+    let begins = |marks: &[&str]| marks.iter().any(|mark| head.starts_with(mark));
+    // `FAIL` and `FAILED` alone; what follows a name is a cause.
+    begins(&ADVICE) || begins(&CONSEQUENCES) && !(head.starts_with("fail") && line.contains(": "))
+}
+
+/// How surely a line says why something failed; `None` when it does not.
+pub(super) fn sure(line: &str) -> Option<Sure> {
+    let begins = |marks: &[&str]| marks.iter().any(|mark| line.starts_with(mark));
+    if begins(&["E   ", "AssertionError", "assertion"]) {
+        return Some(Sure::Asserted);
+    }
+    if is_aside(line) {
+        return None;
+    }
+    if begins(&["error[", "error TS"]) || line.contains(": error TS") {
+        return Some(Sure::Coded);
+    }
+    if is_raised(line) {
+        return Some(Sure::Raised);
+    }
+    if begins(&["error:", "Error:", "ERROR:", "fatal:", "FATAL", "panic: ", "Uncaught "])
+        || line.contains(": error: ")
+        || line.contains(": fatal error: ")
+    {
+        return Some(Sure::Said);
+    }
+    if is_placed(line) {
+        return Some(Sure::Placed);
+    }
+    let lower = line.get(..line.floor_char_boundary(300)).unwrap_or_default().to_ascii_lowercase();
+    PHRASES.iter().any(|phrase| lower.contains(phrase)).then_some(Sure::Worded)
+}
+
+/// Whether only a program that failed writes a line.
+pub(super) fn is_mark(line: &str) -> bool {
+    MARKS.iter().any(|mark| line.starts_with(mark))
+        || is_raised(line)
+        || line.contains(": error TS")
+        || line.contains(": error: ")
+        || line.starts_with("thread '") && line.contains("panicked at")
+        || line.ends_with(": command not found")
+        || line.contains("No module named ")
+}
+
+/// `ValueError: …`, `requests.exceptions.Timeout: …` of Python, `TypeError: …` of JavaScript.
+fn is_raised(line: &str) -> bool {
+    let Some((name, _)) = line.split_once(':') else { return false };
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
+    let ends = ["Error", "Exception", "Interrupt"].iter().any(|end| last.ends_with(end));
+    is_name && ends && last.starts_with(|c: char| c.is_ascii_uppercase()) && last.len() > 5
+}
+
+/// `cart/cart.go:6:2: …`, `a.c:1:2: …`.
+pub(super) fn is_placed(line: &str) -> bool {
+    let mut parts = line.splitn(4, ':');
+    let (Some(path), Some(row), Some(column), Some(text)) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return false;
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    path.contains('.')
+        && !path.contains(' ')
+        && is_number(row)
+        && is_number(column)
+        && text.starts_with(' ')
+        && !text.starts_with(" warning")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_names_a_cause_is_known_by_its_form() {
+        for (line, expected) in [
+            ("E   assert 3 == 4", Some(Sure::Asserted)),
+            ("src/a.ts(1,2): error TS2304: Cannot find name 'x'.", Some(Sure::Coded)),
+            ("error[E0308]: mismatched types", Some(Sure::Coded)),
+            ("ModuleNotFoundError: No module named 'pytz'", Some(Sure::Raised)),
+            ("requests.exceptions.ConnectionError: refused", Some(Sure::Raised)),
+            ("fatal: not a git repository", Some(Sure::Said)),
+            ("./cart.go:6:2: undefined: tax", Some(Sure::Placed)),
+            ("Command timed out after 60 seconds", Some(Sure::Worded)),
+            ("Code is not formatted. Run `mix format`", Some(Sure::Worded)),
+            ("error: could not compile `cart` (lib) due to 1 previous error", None),
+            ("hint: Use -f if you really want to add them.", None),
+            ("Exit code 1", None),
+            ("12 files checked", None),
+        ] {
+            assert_eq!(sure(line), expected, "{line}");
+        }
+        for line in ["</output>", "─────────", "=====", "  | ", "    at f (a.js:1:2)", "^^^^"]
+        {
+            assert_eq!(spoken(line), None, "{line}");
+        }
+        assert_eq!(spoken("│ Run the formatter │"), Some("Run the formatter"));
+    }
+}

@@ -1,0 +1,461 @@
+//! Statements of the agent that no longer hold: a later message of a person, or a later sentence of
+//! the agent on the same names, negates or replaces them. The latest statements are compared, by
+//! their words; what is not clearly taken back stands. It must not keep a text.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    ops::Range,
+    sync::LazyLock,
+};
+
+use aho_corasick::AhoCorasick;
+
+use super::sentences::end_of_sentence;
+use crate::event::Position;
+
+/// Statements that are compared, and the latest of one message.
+const CLAIMS_MAX: usize = 192;
+const OF_MESSAGE_MAX: usize = 24;
+/// Words of a statement that are compared, and bytes of a text that are read.
+const TOPICS_MAX: usize = 24;
+const TEXT_BYTES_MAX: usize = 4 << 10;
+/// Characters up to which a person's message is a correction as a whole.
+const CORRECTION_CHARS_MAX: usize = 400;
+/// Words of a person back to which a correction reaches.
+const WORDS_BACK: u64 = 3;
+
+/// Words that say nothing of a subject.
+const STOP: &str = " the and for that this with from have has had are was were will would should \
+    could can may might must not but its it's they them their there then than what when where \
+    which who how why you your our his her into onto over under also just only very more most some \
+    any all every each both either other another same such too now here let lets need needs want \
+    get got make made use used using does did done doing been being about because since after \
+    before again still yet out off per via one two first second next last new old see look looks \
+    like think know actually really maybe perhaps instead rather however so if as at by in of on \
+    or to is be we i it a an no yes ok okay good great perfect right well sure wait oh suggest \
+    suggests seems means mean way thing things case issue problem change changes code file files ";
+const BAD: [&str; 6] = ["fail", "error", "broken", "break", "conflict", "crash"];
+/// Verdicts, which stand when something is mended.
+const WRONG: [&str; 4] = ["wrong", "incorrect", "mistak", "invalid"];
+const GOOD: [&str; 8] = ["pass", "works", "succe", "fixed", "resolv", "green", "correct", "clean"];
+/// Verbs of a build: it succeeds where one is said of it, and fails where one is denied.
+const BUILD: [&str; 4] = ["builds", "built", "compiles", "compiled"];
+const NEGATIONS: [&str; 12] = [
+    "not", "no", "never", "cannot", "without", "don't", "doesn't", "didn't", "isn't", "can't",
+    "won't", "aren't",
+];
+const HEDGES: [&str; 10] = [
+    "might ",
+    "maybe ",
+    "perhaps ",
+    "possibly ",
+    "probably ",
+    "suggests ",
+    "could be ",
+    "somehow",
+    "i suspect ",
+    "presumably ",
+];
+const RETRACTIONS: [&str; 18] = [
+    "turns out",
+    "turned out",
+    "false positive",
+    "was wrong",
+    "were wrong",
+    "my mistake",
+    "scrap ",
+    "no longer ",
+    "not the case",
+    "misread",
+    "misunderstood",
+    "correction:",
+    "contrary to",
+    "oh, ",
+    "actually, ",
+    "that's because",
+    "i was mistaken",
+    "not needed after all",
+];
+const CONCLUSIONS: [&str; 11] = [
+    "so my ",
+    "so the ",
+    "the root cause",
+    "the real ",
+    "confirmed",
+    "the fix works",
+    "this proves",
+    "this means",
+    "that means",
+    "i was right",
+    "indeed",
+];
+const PLANS: [&str; 16] = [
+    "my lean",
+    "i'd ",
+    "i would ",
+    "recommend",
+    "i suggest",
+    "i'll ",
+    "i will ",
+    "let me ",
+    "should ",
+    "going to ",
+    "i propose",
+    "the best ",
+    "choice",
+    "need to ",
+    "follow the ",
+    "revert ",
+];
+/// How a person begins that corrects.
+const OBJECTIONS: [&str; 17] = [
+    "no ",
+    "no,",
+    "no.",
+    "no!",
+    "nope",
+    "not ",
+    "don't ",
+    "do not ",
+    "wrong",
+    "that's not",
+    "that is not",
+    "stop",
+    "actually",
+    "instead",
+    "never ",
+    "only ",
+    "nein",
+];
+const EVERY: [&str; 5] = [" every ", " all ", " always ", " any ", " too"];
+
+/// All phrases, and where the kinds of them begin.
+static PHRASES: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    let all = [&HEDGES[..], &RETRACTIONS, &CONCLUSIONS, &PLANS, &EVERY].concat();
+    AhoCorasick::new(all).expect("a few short texts")
+});
+static STOP_WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| STOP.split_whitespace().collect());
+
+/// How the words of a statement stand to those of others.
+#[derive(Clone, Debug, Default)]
+struct Sense {
+    /// Hashes of its subjects, ascending; names among them apart.
+    topics: Vec<u16>,
+    names: Vec<u16>,
+    is_good: bool,
+    is_bad: bool,
+    is_wrong: bool,
+    is_hedged: bool,
+    retracts: bool,
+    concludes: bool,
+    plans: bool,
+    is_every: bool,
+}
+
+/// A statement of the agent.
+#[derive(Clone, Debug)]
+struct Claim {
+    position: Position,
+    /// Its bytes in the message.
+    range: Range<usize>,
+    sense: Sense,
+    /// Subjects of the line that it is in, and of the first statement there.
+    line: Vec<u16>,
+    head: Vec<u16>,
+    /// Words of persons before it.
+    words: u64,
+}
+
+/// A statement that was taken back: the message, and its bytes there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TakenBack {
+    pub(super) position: Position,
+    pub(super) range: Range<usize>,
+}
+
+/// The latest statements of the agent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Claims {
+    latest: VecDeque<Claim>,
+    words: u64,
+}
+
+impl Claims {
+    /// Folds a message of the agent; the earlier statements that it takes back.
+    pub(super) fn fold_message(&mut self, position: Position, text: &str) -> Vec<TakenBack> {
+        let made = statements(position, text, self.words);
+        let mut gone = Vec::new();
+        for claim in made {
+            if claim.sense.speaks_back() {
+                take(&mut self.latest, &mut gone, |old| claim.takes_back(old));
+            }
+            if self.latest.len() == CLAIMS_MAX {
+                self.latest.pop_front();
+            }
+            self.latest.push_back(claim);
+        }
+        gone
+    }
+
+    /// Folds the words of a person; the statements of the agent that they take back.
+    pub(super) fn hear(&mut self, text: &str) -> Vec<TakenBack> {
+        self.words += 1;
+        let lower = plain(text);
+        let objects = OBJECTIONS.iter().any(|begin| lower.starts_with(begin));
+        let negates = NEGATIONS.iter().any(|word| lower.contains(&format!(" {word} ")));
+        let is_only = lower.contains("only ");
+        let is_short = text.chars().nth(CORRECTION_CHARS_MAX).is_none();
+        if !is_short || !(objects || negates || is_only) {
+            return Vec::new();
+        }
+        let by = Sense::of(text);
+        let first = self.words.saturating_sub(WORDS_BACK);
+        let latest = self.words - 1;
+        let mut gone = Vec::new();
+        take(&mut self.latest, &mut gone, |old| {
+            let of_head = old.head.iter().filter(|one| !old.sense.topics.contains(one));
+            let of_head = of_head.filter(|one| by.topics.contains(one)).count();
+            let shared = by.shared(&old.sense) + of_head;
+            let refuses = old.words == latest && (objects || negates);
+            let is_proposal = refuses && old.sense.plans && (objects || shared >= 1);
+            let is_every = is_only && old.sense.is_every && shared >= 1;
+            old.words >= first && (is_proposal || is_every || refuses && shared >= 2)
+        });
+        gone
+    }
+
+    /// Folds that a person refused a call: what the agent announced just before it is not done.
+    pub(super) fn refuse(&mut self) -> Vec<TakenBack> {
+        let mut gone = Vec::new();
+        let latest = self.latest.back().map(|claim| claim.position);
+        let words = self.words;
+        take(&mut self.latest, &mut gone, |old| {
+            Some(old.position) == latest && old.words + 1 >= words && old.sense.plans
+        });
+        gone
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        self.latest.len() * (size_of::<Claim>() + 200)
+    }
+}
+
+/// Takes the statements of a kind out of the list.
+fn take(list: &mut VecDeque<Claim>, gone: &mut Vec<TakenBack>, is: impl Fn(&Claim) -> bool) {
+    list.retain(|claim| {
+        let is_gone = is(claim);
+        if is_gone {
+            gone.push(TakenBack { position: claim.position, range: claim.range.clone() });
+        }
+        !is_gone
+    });
+}
+
+impl Sense {
+    fn of(text: &str) -> Self {
+        let lower = plain(text);
+        let mut made = Self::default();
+        for found in PHRASES.find_overlapping_iter(&lower) {
+            let mut at = found.pattern().as_usize();
+            let flags = [
+                (HEDGES.len(), &mut made.is_hedged),
+                (RETRACTIONS.len(), &mut made.retracts),
+                (CONCLUSIONS.len(), &mut made.concludes),
+                (PLANS.len(), &mut made.plans),
+                (EVERY.len(), &mut made.is_every),
+            ];
+            for (count, flag) in flags {
+                if at < count {
+                    *flag = true;
+                    break;
+                }
+                at -= count;
+            }
+        }
+        let (mut is_negated, mut was_bad) = (0_u8, false);
+        let split = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '\'' | '.'));
+        let words = lower.split(split).map(|word| word.trim_matches('.'));
+        for word in words.filter(|word| !word.is_empty()) {
+            if NEGATIONS.contains(&word) || was_bad && word == "to" {
+                is_negated = 3;
+                continue;
+            }
+            is_negated = is_negated.saturating_sub(1);
+            let begins = |stems: &[&str]| stems.iter().any(|stem| word.starts_with(stem));
+            let of_build = word.starts_with("compil") || word.starts_with("buil");
+            let denied = is_negated > 0 && of_build;
+            let (bad, good) = (begins(&BAD), begins(&GOOD) || BUILD.contains(&word) || denied);
+            made.is_wrong |= begins(&WRONG) && is_negated == 0;
+            made.is_bad |= bad && is_negated == 0 || good && is_negated > 0;
+            made.is_good |= good && is_negated == 0 || bad && is_negated > 0;
+            was_bad = bad;
+            let says_more = word.chars().count() > 2 && !STOP_WORDS.contains(word);
+            if says_more && (of_build || !bad && !good) {
+                let topic = hash(if of_build { "build" } else { stem(word) });
+                if word.contains(['_', '.']) || word.chars().any(|c| c.is_ascii_digit()) {
+                    made.names.push(topic);
+                }
+                if made.topics.len() < TOPICS_MAX {
+                    made.topics.push(topic);
+                }
+            }
+        }
+        for list in [&mut made.topics, &mut made.names] {
+            list.sort_unstable();
+            list.dedup();
+        }
+        made
+    }
+
+    /// Whether it may take anything back.
+    fn speaks_back(&self) -> bool {
+        let is_mended = self.is_good && !self.is_bad;
+        !self.is_hedged && (self.retracts || self.concludes || is_mended)
+    }
+
+    /// How many subjects both have.
+    fn shared(&self, other: &Self) -> usize {
+        self.topics.iter().filter(|topic| other.topics.binary_search(topic).is_ok()).count()
+    }
+
+    /// Whether both are of one subject: of a name, where both have names.
+    fn is_of(&self, other: &Self, least: usize) -> bool {
+        let is_named = !self.names.is_empty() && !other.names.is_empty();
+        let is_shared = |name: &u16| other.names.binary_search(name).is_ok();
+        match is_named {
+            true => self.names.iter().any(is_shared),
+            false => {
+                let few = self.topics.len().min(other.topics.len());
+                self.shared(other) >= least.min(few.max(1))
+            }
+        }
+    }
+}
+
+impl Claim {
+    /// Whether this, said later, takes the other back.
+    fn takes_back(&self, old: &Self) -> bool {
+        let (by, other) = (&self.sense, &old.sense);
+        let is_mended = by.is_good && !by.is_bad && other.is_bad && !other.is_good;
+        let is_reversed = by.retracts
+            && ((by.is_bad || by.is_wrong) && other.is_good || by.is_good && other.is_wrong);
+        let is_replaced = other.is_hedged && (by.retracts || by.concludes);
+        let of_line = || self.line.iter().filter(|one| other.topics.contains(one)).count();
+        is_mended && by.is_of(other, 2)
+            || is_reversed && by.is_of(other, 1)
+            || is_replaced && of_line() >= 2
+    }
+}
+
+/// A text in small letters, with plain apostrophes.
+fn plain(text: &str) -> String {
+    let head = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
+    head.replace('\u{2019}', "'").to_lowercase()
+}
+
+/// A word without the endings that change with its use.
+fn stem(word: &str) -> &str {
+    let endings = ["ations", "ation", "ings", "ing", "ies", "ed", "es", "s", "er", "e"];
+    let cut = endings.iter().find_map(|end| word.strip_suffix(end).filter(|rest| rest.len() > 2));
+    cut.unwrap_or(word)
+}
+
+fn hash(word: &str) -> u16 {
+    let mixed = word
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    u16::try_from((mixed ^ (mixed >> 16)) & 0xffff).unwrap_or_default()
+}
+
+/// The statements of a message.
+fn statements(position: Position, text: &str, words: u64) -> Vec<Claim> {
+    let (mut made, mut lines) = (Vec::new(), Vec::new());
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    let (mut at, mut begin_of_line) = (0, 0);
+    while at < end && made.len() < OF_MESSAGE_MAX {
+        let rest = text.get(at..end).unwrap_or_default();
+        let length = end_of_sentence(rest, rest.len());
+        let sentence = rest.get(..length).unwrap_or_default();
+        let trimmed = sentence.trim();
+        let from = at + sentence.find(trimmed).unwrap_or_default();
+        at += length;
+        if !trimmed.is_empty() {
+            let (sense, range) = (Sense::of(trimmed), from..from + trimmed.len());
+            lines.push(begin_of_line);
+            let (line, head) = (Vec::new(), Vec::new());
+            made.push(Claim { position, range, sense, line, head, words });
+        }
+        if sentence.ends_with('\n') {
+            begin_of_line = at;
+        }
+    }
+    for at in 0..made.len() {
+        let is_of_line = |other: &usize| lines.get(*other) == lines.get(at);
+        let of_line: Vec<usize> = (0..made.len()).filter(is_of_line).collect();
+        let topics = |at: &usize| made.get(*at).map(|one| one.sense.topics.clone());
+        let line = of_line.iter().filter_map(topics).flatten().take(2 * TOPICS_MAX).collect();
+        let head = of_line.first().and_then(topics).unwrap_or_default();
+        if let Some(claim) = made.get_mut(at) {
+            (claim.line, claim.head) = (line, head);
+        }
+    }
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The statements of these messages that the last one takes back.
+    fn taken(agent: &[&str], last: &str, is_person: bool) -> Vec<String> {
+        let mut claims = Claims::default();
+        claims.hear("Do it");
+        for (at, text) in (0..).zip(agent) {
+            claims.fold_message(Position(at), text);
+        }
+        let gone = match is_person {
+            true => claims.hear(last),
+            false => claims.fold_message(Position(9), last),
+        };
+        let text = |one: &TakenBack| {
+            let (_, text) = (0..).zip(agent).find(|(at, _)| Position(*at) == one.position)?;
+            text.get(one.range.clone()).map(str::to_owned)
+        };
+        gone.iter().filter_map(text).collect()
+    }
+
+    #[test]
+    fn a_statement_is_taken_back_by_one_that_negates_it_and_by_no_other() {
+        for (agent, last, is_person, expected) in [
+            (
+                &["The header is on every response. The logo is blue."][..],
+                "only the first response",
+                true,
+                &["The header is on every response."][..],
+            ),
+            (
+                &["I recommend a mascot of five lines in the header."],
+                "no, just add the name to the header",
+                true,
+                &["I recommend a mascot of five lines in the header."],
+            ),
+            (&["The cache is keyed by path."], "no, leave the docs alone", true, &[]),
+            (&["The cache is keyed by path."], "Now write the README", true, &[]),
+            (
+                &["The rate table fails to build because of the stash."],
+                "The rate table builds now.",
+                false,
+                &["The rate table fails to build because of the stash."],
+            ),
+            (&["test_a fails with a rounding error."], "test_b passes.", false, &[]),
+            (
+                &["The parser might be correct and my analysis of the parser is wrong."],
+                "It turned out that the analysis of the parser holds.",
+                false,
+                &["The parser might be correct and my analysis of the parser is wrong."],
+            ),
+        ] {
+            assert_eq!(taken(agent, last, is_person), expected, "{last}");
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! Commands, tests and tools that failed, each with its latest outcome, whichever command line ran
+//! it. The unit is the test, and of a command line the simple command that failed. Bounded; it must
+//! not keep an output.
+
+use std::{
+    collections::VecDeque,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use super::{
+    calls::{Answer, Call},
+    command::{Command, Kind, Run},
+    git,
+    report::{self, Report},
+    selection::{Family, Test},
+    shell::Joint,
+};
+use crate::event::Position;
+
+/// Commands kept.
+const COMMANDS_MAX: usize = 256;
+/// Results of other calls after which a failure that was not run again is given up: of something
+/// that was tried out; of git and other commands once a person has spoken; and without that.
+const TRIAL_RESULTS: u64 = 12;
+const SETTLED_RESULTS: u64 = 6;
+const LEFT_RESULTS: u64 = 40;
+/// Words of an error, in small letters, by which a tool does not work at all.
+const OUT_OF_ORDER: [&str; 9] = [
+    "posix_spawn",
+    "spawn enoent",
+    "enoent: no such file or directory, spawn",
+    "not connected",
+    "connection closed",
+    "econnrefused",
+    "connection refused",
+    "no such tool",
+    "failed to start",
+];
+
+/// A command that failed at least once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandFact {
+    /// The command in a line, as last run.
+    pub line: Box<str>,
+    /// Whether its last run failed.
+    pub failed: bool,
+    /// How often it failed: of tests, how often the one that failed most did since it passed last.
+    pub failures: u64,
+    /// The result of its last run, or of the run that spoke for it.
+    pub last: Position,
+    /// The error: the failed tests and the reason, up to 300 characters; empty when its last run
+    /// succeeded.
+    pub error: Box<str>,
+    /// Whether it was left alone after it failed, and the work continued.
+    given_up: bool,
+    key: u64,
+    kind: Kind,
+    /// Whether it was tried out, with a script that the session wrote.
+    is_trial: bool,
+    /// Tests that failed in its last run and in no later run of another command; when mended,
+    /// those that did.
+    names: Vec<Name>,
+    /// Why the first of them failed.
+    why: Option<Box<str>>,
+    /// Results and words of a person before its last run.
+    before: [u64; 2],
+}
+
+/// A test that failed, and how often since it passed last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Name {
+    text: Box<str>,
+    times: u64,
+}
+
+/// How a command line ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub(super) failed: bool,
+    /// How many of the things that it does to files were done.
+    pub(super) files: usize,
+}
+
+/// The failures of a session.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Failures {
+    commands: VecDeque<CommandFact>,
+    /// Failing commands that found no room.
+    forgotten: u64,
+    /// Results of the session's own calls, and words of persons, so far.
+    counts: [u64; 2],
+}
+
+impl Failures {
+    /// The commands that failed at least once, the least recently run first; at most 256.
+    pub(super) fn commands(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
+        self.commands.iter().filter(|command| !command.given_up)
+    }
+
+    pub(super) fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// Whether one of these commands failed before a position and succeeded later, and where.
+    pub(super) fn mended_since(&self, keys: &[u64], position: Position) -> Option<Position> {
+        let mended = self.commands().filter(|fact| !fact.failed && keys.contains(&fact.key));
+        mended.map(|fact| fact.last).find(|last| *last > position)
+    }
+
+    /// Folds the outcome of a command. A script that `is_written` says to be the session's own is
+    /// one that is tried out.
+    pub(super) fn ran(
+        &mut self,
+        (line, command): (&str, &Command),
+        answer: &Answer,
+        is_written: impl Fn(&str) -> bool,
+    ) -> Ended {
+        let output = report::plain(&answer.text);
+        let report = Report::of(&output);
+        let failed = failed_run(command, answer, &report);
+        for (at, run) in command.runs.iter().enumerate() {
+            let after = |failed: usize| command.runs.get(failed + 1..=at).unwrap_or_default();
+            let is_cut = |failed| at > failed && after(failed).iter().all(follows_success);
+            // A failure behind `||` is seen in the output alone.
+            let is_masked = command.runs.get(at + 1).is_some_and(|next| next.joint == Joint::Or);
+            let is_unknown = failed != Some(at) && (is_masked || run.looks());
+            if !is_unknown && !failed.is_some_and(is_cut) {
+                let is_trial = script(&run.kind).is_some_and(&is_written);
+                self.outcome(line, run, failed == Some(at), (&report, answer.position), is_trial);
+            }
+        }
+        self.state_of_git(command, &output, answer.position);
+        let run = failed.and_then(|at| command.runs.get(at));
+        let files = run.map_or(usize::MAX, |run| run.files_before);
+        Ended { failed: failed.is_some(), files }
+    }
+
+    /// Folds the result of another tool: one that does not work at all fails until it works.
+    pub(super) fn used(&mut self, call: &Call, answer: &Answer) {
+        let mut hasher = DefaultHasher::new();
+        ("tool", &call.tool).hash(&mut hasher);
+        let run = Run::of_tool(hasher.finish(), &call.tool);
+        let report = Report::of(&answer.text);
+        let head = answer.text.get(..answer.text.floor_char_boundary(2_000)).unwrap_or_default();
+        let head = head.to_ascii_lowercase();
+        let is_out = answer.failed && OUT_OF_ORDER.iter().any(|mark| head.contains(mark));
+        if is_out || !answer.failed {
+            self.outcome(&call.tool, &run, is_out, (&report, answer.position), false);
+        }
+    }
+
+    /// Folds the end of a call of the session's own agent.
+    pub(super) fn continues(&mut self) {
+        let [results, _] = &mut self.counts;
+        *results += 1;
+        self.settle();
+    }
+
+    /// Folds a word of a person.
+    pub(super) fn heard(&mut self) {
+        let [_, words] = &mut self.counts;
+        *words += 1;
+    }
+
+    /// Folds that a file was removed: what ran it is given up.
+    pub(super) fn removed(&mut self, path: &str) {
+        for fact in &mut self.commands {
+            fact.given_up |= fact.failed && script(&fact.kind).is_some_and(|own| own == path);
+        }
+    }
+
+    /// Gives up what was left alone.
+    fn settle(&mut self) {
+        let [results, words] = self.counts;
+        for fact in self.commands.iter_mut().filter(|fact| fact.failed && !fact.given_up) {
+            let [before, heard] = fact.before;
+            let (later, is_heard) = (results - before, words > heard);
+            fact.given_up = match &fact.kind {
+                _ if fact.is_trial && fact.names.is_empty() => later >= TRIAL_RESULTS,
+                Kind::Tests(_) | Kind::Builds(..) | Kind::Looks => false,
+                Kind::Trial | Kind::Installs(_) => later >= TRIAL_RESULTS,
+                Kind::Git(..) | Kind::Other(_) => {
+                    is_heard && later >= SETTLED_RESULTS || later >= LEFT_RESULTS
+                }
+            };
+        }
+    }
+
+    /// Folds the outcome of a simple command.
+    fn outcome(
+        &mut self,
+        line: &str,
+        run: &Run,
+        failed: bool,
+        (report, position): (&Report<'_>, Position),
+        is_trial: bool,
+    ) {
+        let at = self.commands.iter().rposition(|one| one.key == run.key);
+        let known = at.and_then(|at| self.commands.remove(at));
+        let test = run.test().map(|test| test.shown_as(report.family));
+        let moved = match &test {
+            Some(test) => self.judge(test, failed, report, position),
+            None => Vec::new(),
+        };
+        if !failed {
+            self.speaks_for_others(run, position);
+        }
+        if !failed && known.is_none() {
+            return;
+        }
+        let mut fact = known.unwrap_or_else(|| CommandFact::new(run, position));
+        fact.line = line.into();
+        fact.last = position;
+        fact.kind = test.map_or_else(|| run.kind.clone(), Kind::Tests);
+        fact.is_trial = is_trial;
+        fact.before = self.counts;
+        if failed {
+            fact.fail(report, &moved);
+        } else {
+            fact.mend(position);
+        }
+        self.keep(fact);
+    }
+
+    /// Mends the failures of other commands for which the success of one speaks.
+    fn speaks_for_others(&mut self, run: &Run, position: Position) {
+        for fact in self.commands.iter_mut().filter(|fact| fact.failed) {
+            let is_spoken_for = match (&run.kind, &fact.kind) {
+                (Kind::Builds(family, limits), Kind::Builds(own, of)) => {
+                    family == own && (limits.is_empty() || limits == of)
+                }
+                // Tests that run were built.
+                (Kind::Tests(test), Kind::Builds(own, _)) => match test.family {
+                    Family::Cargo => test.selects_all() && &**own == "cargo build",
+                    Family::Go => test.selects_all() && matches!(&**own, "go build" | "go vet"),
+                    _ => false,
+                },
+                (Kind::Git(sub, subject), Kind::Git(own, of)) => {
+                    git::concludes(sub, own) || subject.is_some() && subject == of
+                }
+                (Kind::Installs(names), _) => fact.misses(names),
+                _ => false,
+            };
+            if is_spoken_for {
+                fact.mend(position);
+            }
+        }
+    }
+
+    /// Mends the failures of git that are over by the state that it reports.
+    fn state_of_git(&mut self, command: &Command, output: &str, position: Position) {
+        if !command.runs.iter().any(|run| &*run.program == "git") {
+            return;
+        }
+        for fact in self.commands.iter_mut().filter(|fact| fact.failed && fact.last < position) {
+            if let Kind::Git(own, subject) = &fact.kind
+                && git::is_over(own, subject.as_deref(), output)
+            {
+                fact.mend(position);
+            }
+        }
+    }
+
+    /// Gives the tests that failed in other commands the outcome of a run: those that it reports
+    /// as failing fail there, those that it ran without are mended. Returns the former.
+    fn judge(
+        &mut self,
+        test: &Test,
+        failed: bool,
+        report: &Report<'_>,
+        position: Position,
+    ) -> Vec<Name> {
+        let fails =
+            |name: &Name| report.failing.iter().any(|one| report::same_test(one, &name.text));
+        let mut moved = Vec::new();
+        self.commands.retain_mut(|fact| {
+            if fact.names.iter().any(fails) {
+                moved.extend(fact.names.iter().filter(|name| fact.failed && fails(name)).cloned());
+                fact.names.retain(|name| !fails(name));
+                let superseded = fact.names.is_empty() || !fact.failed;
+                fact.why = None;
+                fact.describe();
+                if superseded {
+                    return false;
+                }
+            }
+            fact.judge(test, failed, report, position);
+            true
+        });
+        moved
+    }
+
+    fn keep(&mut self, fact: CommandFact) {
+        if self.commands.len() == COMMANDS_MAX {
+            let mended = self.commands.iter().position(|fact| !fact.failed || fact.given_up);
+            self.forgotten += u64::from(mended.is_none());
+            self.commands.remove(mended.unwrap_or(0));
+        }
+        self.commands.push_back(fact);
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        let command = |fact: &CommandFact| {
+            let names: usize = fact.names.iter().map(|name| name.text.len() + 24).sum();
+            fact.line.len() + fact.error.len() + names + 600
+        };
+        self.commands.iter().map(command).sum()
+    }
+}
+
+impl CommandFact {
+    fn new(run: &Run, position: Position) -> Self {
+        Self {
+            line: Box::default(),
+            failed: false,
+            failures: 0,
+            last: position,
+            error: Box::default(),
+            given_up: false,
+            key: run.key,
+            kind: run.kind.clone(),
+            is_trial: false,
+            names: Vec::new(),
+            why: None,
+            before: [0; 2],
+        }
+    }
+
+    /// Folds a run that failed; `moved` are tests that failed in other commands before.
+    fn fail(&mut self, report: &Report<'_>, moved: &[Name]) {
+        let known = std::mem::take(&mut self.names);
+        let known = if self.failed { known } else { Vec::new() };
+        let times = |name: &str| {
+            let before = known.iter().chain(moved).find(|one| report::same_test(&one.text, name));
+            before.map_or(0, |one| one.times) + 1
+        };
+        self.failures = if self.failed { self.failures + 1 } else { 1 };
+        let named = |name: &String| Name { times: times(name), text: name.as_str().into() };
+        self.names = report.failing.iter().map(named).collect();
+        if report.is_partial() {
+            // A run that broke says nothing of the tests that failed before it.
+            let is_new =
+                |one: &Name| !report.failing.iter().any(|name| report::same_test(&one.text, name));
+            self.names.extend(known.iter().filter(|one| is_new(one)).cloned());
+            self.names.truncate(report::NAMES_MAX);
+        }
+        (self.failed, self.given_up) = (true, false);
+        self.why = report.why().map(Into::into);
+        self.describe();
+    }
+
+    /// Words the error, and counts how often it came.
+    fn describe(&mut self) {
+        let names: Vec<&str> = self.names.iter().map(|name| &*name.text).collect();
+        self.error = report::error(&names, self.why.as_deref()).into();
+        let most = self.names.iter().map(|name| name.times).max();
+        self.failures = most.unwrap_or(self.failures);
+    }
+
+    fn mend(&mut self, position: Position) {
+        (self.failed, self.given_up) = (false, false);
+        self.last = position;
+        self.error = Box::default();
+        self.why = None;
+    }
+
+    /// Whether it failed because one of these packages was not there.
+    fn misses(&self, packages: &[Box<str>]) -> bool {
+        const MISSING: [&str; 4] =
+            ["No module named", "Cannot find module", "command not found", "no required module"];
+        let quoted = |c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '@' | '/');
+        let mut words = self.error.split(quoted);
+        MISSING.iter().any(|mark| self.error.contains(mark))
+            && words.any(|word| packages.iter().any(|package| **package == *word))
+    }
+
+    /// Mends its tests that passed in a run of another command, and itself when none is left.
+    fn judge(&mut self, test: &Test, failed: bool, report: &Report<'_>, position: Position) {
+        let Kind::Tests(own) = &self.kind else { return };
+        if !self.failed {
+            return;
+        }
+        let all_passed = !failed && !report.is_empty();
+        // Beyond the most that are kept, there may be others.
+        if self.names.is_empty() || self.names.len() == report::NAMES_MAX {
+            if all_passed && test.covers(own) {
+                self.mend(position);
+            }
+            return;
+        }
+        let rest_passed = all_passed || failed && report.is_complete() && test.runs_all();
+        let passed = |name: &str| {
+            report.passed(name)
+                || report.places.contains(name.split(" > ").next().unwrap_or(name))
+                    && test.fits(name)
+                || rest_passed && test.selects(name, own)
+        };
+        let mut left: Vec<Name> = self.names.clone();
+        left.retain(|name| !passed(&name.text));
+        if left.is_empty() {
+            self.mend(position);
+        } else if left.len() < self.names.len() {
+            self.why = self.why.take().filter(|_| left.first() == self.names.first());
+            self.names = left;
+            self.describe();
+        }
+    }
+}
+
+/// The script that a command runs.
+fn script(kind: &Kind) -> Option<&str> {
+    match kind {
+        Kind::Tests(test) => test.script(),
+        Kind::Other(script) => script.as_deref(),
+        _ => None,
+    }
+}
+
+fn follows_success(run: &Run) -> bool {
+    run.joint == Joint::And
+}
+
+/// Whether and which of its simple commands failed: by the status of the result, or by a clear
+/// output where the exit code may be another program's. A command that only looks never does.
+pub(super) fn failed_run(command: &Command, answer: &Answer, report: &Report<'_>) -> Option<usize> {
+    let runs = &command.runs;
+    let last = |is: &dyn Fn(&Run) -> bool| runs.iter().rposition(|run| !run.looks() && is(run));
+    last(&|_| true)?;
+    let is_of_look = command.ends_in_look && answer.code.is_some();
+    // `[ -f x ] && make` says nothing where there is no x.
+    let asks = runs.iter().any(Run::looks) && answer.code == Some(1) && report.is_silent();
+    let tests = |run: &Run| run.test().is_some();
+    let builds = |run: &Run| matches!(run.kind, Kind::Builds(..));
+    let breaks_tests =
+        report.says_failed || report.says_broken || report.is_empty() && report.says_error;
+    if answer.failed && !is_of_look {
+        if asks || git::is_answer(runs.iter().map(|run| &*run.program), &answer.text) {
+            return None;
+        }
+        let named = report.why().unwrap_or_default();
+        let speaks = |run: &Run| {
+            let begins =
+                named.strip_prefix(&*run.program).is_some_and(|rest| rest.starts_with(':'));
+            begins || &*run.program == "git" && git::speaks(&named)
+        };
+        return last(&|run| tests(run) && breaks_tests)
+            .or_else(|| last(&|run| builds(run) && report.breaks_build()))
+            .or_else(|| last(&speaks))
+            .or_else(|| last(&|run| !run.hides_code))
+            .or_else(|| last(&|_| true));
+    }
+    // Without a status, or behind that of another program.
+    // The line of an exit code is the result's own where that has the same.
+    let says_error = report.says_error || report.says_code && answer.code == Some(0);
+    let is_open = |run: &Run| run.hides_code || answer.code.is_none() && !answer.succeeded;
+    let by_output = |run: &Run| run.hides_code || answer.code.is_none();
+    last(&|run| tests(run) && by_output(run) && breaks_tests)
+        .or_else(|| last(&|run| builds(run) && by_output(run) && report.breaks_build()))
+        .or_else(|| last(&|run| is_open(run) && says_error && !tests(run)))
+}

@@ -1,0 +1,252 @@
+//! A command line split as a shell splits it: simple commands with their words, the files that they
+//! write, how each follows the one before it, and here-documents. It must not know what a program
+//! does.
+
+/// Simple commands of a line, and words of one.
+const PARTS_MAX: usize = 64;
+const WORDS_MAX: usize = 64;
+
+/// Programs that run another program.
+const WRAPPERS: [&str; 13] = [
+    "sudo", "time", "nice", "env", "npx", "bunx", "nohup", "exec", "command", "xvfb-run", "stdbuf",
+    "timeout", "xargs",
+];
+/// Two words that run another program.
+const LONG_WRAPPERS: [[&str; 2]; 10] = [
+    ["poetry", "run"],
+    ["uv", "run"],
+    ["pipenv", "run"],
+    ["hatch", "run"],
+    ["bundle", "exec"],
+    ["pnpm", "exec"],
+    ["pnpm", "dlx"],
+    ["yarn", "exec"],
+    ["python", "-m"],
+    ["python3", "-m"],
+];
+/// Words of a shell before a command, and words that begin what runs none.
+const KEYWORDS: [&str; 9] = ["if", "then", "elif", "else", "while", "until", "do", "!", "{"];
+const NOT_RUN: [&str; 11] =
+    ["for", "case", "select", "function", "fi", "done", "esac", "in", "}", "[[", "]]"];
+
+/// How a simple command follows the one before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Joint {
+    /// Whatever that one did.
+    #[default]
+    Then,
+    /// When it succeeded.
+    And,
+    /// When it failed.
+    Or,
+    /// It reads what that one writes.
+    Pipe,
+}
+
+/// A simple command in a command line.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) words: Vec<String>,
+    /// Files that its output is written to.
+    pub(super) writes: Vec<String>,
+    /// Its here-document.
+    pub(super) input: String,
+    pub(super) joint: Joint,
+}
+
+/// The words without assignments and wrapper programs.
+pub(super) fn bare(words: &[String]) -> &[String] {
+    let mut words = words;
+    loop {
+        words = match words {
+            [first, rest @ ..] if is_assignment(first) || KEYWORDS.contains(&&**first) => rest,
+            [first, ..] if NOT_RUN.contains(&&**first) => return &[],
+            [first, number, rest @ ..]
+                if matches!(program(std::slice::from_ref(first)), "timeout" | "nice")
+                    && number
+                        .trim_start_matches("-n")
+                        .starts_with(|c: char| c.is_ascii_digit()) =>
+            {
+                rest
+            }
+            [nice, flag, _, rest @ ..] if nice == "nice" && flag == "-n" => rest,
+            [first, second, rest @ ..]
+                if LONG_WRAPPERS.iter().any(|[a, b]| first == a && second == b) =>
+            {
+                rest
+            }
+            [first, rest @ ..] if WRAPPERS.contains(&first.as_str()) && !rest.is_empty() => rest,
+            words => return words,
+        }
+    }
+}
+
+fn is_assignment(word: &str) -> bool {
+    let name = word.split_once('=').map(|(name, _)| name);
+    name.is_some_and(|name| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}
+
+/// The program of a simple command, without its directory.
+pub(super) fn program(words: &[String]) -> &str {
+    words.first().and_then(|word| word.rsplit('/').next()).unwrap_or_default()
+}
+
+/// The simple commands of a text.
+pub(super) fn parts(text: &str) -> Vec<Part> {
+    let mut reader = Reader { rest: text, parts: vec![Part::default()], ..Reader::default() };
+    while reader.parts.len() <= PARTS_MAX && reader.step() {}
+    reader.end_word();
+    reader.parts.retain(|part| !part.words.is_empty() || !part.writes.is_empty());
+    reader.parts
+}
+
+/// What the next word is.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Next {
+    #[default]
+    Word,
+    /// A file that is written.
+    Target,
+    /// A file that is read, or a number.
+    Other,
+    /// The end of a here-document.
+    End,
+}
+
+#[derive(Default)]
+struct Reader<'a> {
+    rest: &'a str,
+    word: Option<String>,
+    next: Next,
+    parts: Vec<Part>,
+    /// Parts whose here-documents begin with the next line, and how each ends.
+    ends: Vec<(usize, String)>,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self) -> Option<char> {
+        let mut characters = self.rest.chars();
+        let next = characters.next();
+        self.rest = characters.as_str();
+        next
+    }
+
+    fn skip(&mut self, mark: &str) -> bool {
+        let rest = self.rest.strip_prefix(mark);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    fn push(&mut self, character: char) {
+        self.word.get_or_insert_default().push(character);
+    }
+
+    /// Reads one character and what belongs to it; whether there was one.
+    fn step(&mut self) -> bool {
+        let Some(character) = self.take() else { return false };
+        match character {
+            '\\' => {
+                if let Some(next) = self.take().filter(|next| *next != '\n') {
+                    self.push(next);
+                }
+            }
+            '\'' | '"' => self.quoted(character),
+            '#' if self.word.is_none() => {
+                let line = self.rest.find('\n').unwrap_or(self.rest.len());
+                self.rest = self.rest.get(line..).unwrap_or_default();
+            }
+            '>' => self.target(),
+            '<' => self.source(),
+            '&' if self.skip(">") => self.target(),
+            ';' | '&' | '|' | '(' | ')' | '\n' => {
+                let doubled = matches!(character, '&' | '|') && self.skip(&character.to_string());
+                self.end_part(match (character, doubled) {
+                    ('&', true) => Some(Joint::And),
+                    ('|', true) => Some(Joint::Or),
+                    ('|', false) => Some(Joint::Pipe),
+                    ('(' | ')' | '\n', _) => None,
+                    _ => Some(Joint::Then),
+                });
+                if character == '\n' {
+                    self.given();
+                }
+            }
+            character if character.is_whitespace() => self.end_word(),
+            character => self.push(character),
+        }
+        true
+    }
+
+    fn quoted(&mut self, quote: char) {
+        self.word.get_or_insert_default();
+        while let Some(next) = self.take().filter(|next| *next != quote) {
+            match next {
+                '\\' if quote == '"' => self.take().into_iter().for_each(|next| self.push(next)),
+                next => self.push(next),
+            }
+        }
+    }
+
+    /// After `>`: the target of the output, and whether it counts as a file.
+    fn target(&mut self) {
+        let number = self.word.take_if(|word| word.bytes().all(|b| b.is_ascii_digit()));
+        self.end_word();
+        self.skip(">");
+        self.skip("|");
+        let aside = self.skip("&") || number.is_some_and(|number| number != "1");
+        self.next = if aside { Next::Other } else { Next::Target };
+    }
+
+    fn source(&mut self) {
+        self.end_word();
+        self.next = match self.skip("<<") {
+            true => Next::Other,
+            false if self.skip("<") => {
+                self.skip("-");
+                Next::End
+            }
+            false => Next::Other,
+        };
+    }
+
+    fn end_word(&mut self) {
+        let Some(word) = self.word.take() else { return };
+        let Some(part) = self.parts.last_mut() else { return };
+        match std::mem::take(&mut self.next) {
+            Next::Word if part.words.len() < WORDS_MAX => part.words.push(word),
+            Next::Target if part.writes.len() < WORDS_MAX => part.writes.push(word),
+            Next::End => self.ends.push((self.parts.len() - 1, word)),
+            _ => {}
+        }
+    }
+
+    /// Ends a part; without a joint the next one follows this as it would have.
+    fn end_part(&mut self, joint: Option<Joint>) {
+        self.end_word();
+        self.next = Next::Word;
+        let empty = |part: &Part| part.words.is_empty() && part.writes.is_empty();
+        match self.parts.last_mut() {
+            Some(part) if empty(part) => part.joint = joint.unwrap_or(part.joint),
+            _ => self.parts.push(Part { joint: joint.unwrap_or_default(), ..Part::default() }),
+        }
+    }
+
+    /// Takes the here-documents of the previous line.
+    fn given(&mut self) {
+        for (at, end) in std::mem::take(&mut self.ends) {
+            let mut length = 0;
+            for line in self.rest.split_inclusive('\n') {
+                if line.trim() == end {
+                    let input = self.rest.get(..length).unwrap_or_default();
+                    self.parts.get_mut(at).into_iter().for_each(|part| part.input = input.into());
+                    length += line.len();
+                    break;
+                }
+                length += line.len();
+            }
+            self.rest = self.rest.get(length..).unwrap_or_default();
+        }
+    }
+}

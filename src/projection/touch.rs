@@ -1,0 +1,196 @@
+//! What a simple command plainly does to files: it writes, moves or removes them, or git takes their
+//! changes back. It must not read an output.
+
+use super::shell::{Part, bare, program};
+
+/// What happens to a file. Without a path, to all of the repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Touch {
+    /// It is changed.
+    Changed,
+    /// All of it is written.
+    Written,
+    /// It is removed.
+    Deleted,
+    /// It is as it was committed last.
+    Reverted,
+    /// It is as an older commit has it.
+    Reset,
+    /// Its changes are put away, and come back.
+    Stashed,
+    Returned,
+    /// Its changes are in a commit.
+    Committed,
+}
+
+/// The files that a simple command plainly changes, and whether all of each is written.
+fn files(part: &Part) -> Vec<(bool, String)> {
+    let words = bare(&part.words);
+    let name = program(words);
+    let rest = words.get(1..).unwrap_or_default();
+    let (name, rest) = match (name, rest) {
+        ("git", [sub, rest @ ..]) if matches!(&**sub, "mv" | "rm" | "apply") => (&**sub, rest),
+        _ => (name, rest),
+    };
+    let is_plain = |word: &&String| !word.is_empty() && !word.starts_with('-');
+    let plain: Vec<&String> = rest.iter().filter(is_plain).collect();
+    let all = |words: &[&String]| words.iter().map(|word| (false, (*word).clone())).collect();
+    let in_place = rest.iter().any(|word| {
+        word.starts_with("-i") || word.starts_with("-pi") || word.starts_with("--in-place")
+    });
+    let mut files: Vec<(bool, String)> = match name {
+        "sed" | "perl" if in_place && rest.iter().filter(|word| *word == "-e").count() < 2 => {
+            // The first word is the script, wherever its flag is.
+            all(plain.get(1..).unwrap_or_default())
+        }
+        "tee" | "touch" | "rm" | "unlink" => all(&plain),
+        "mv" => moved(&plain).into_iter().map(|file| (false, file)).collect(),
+        "cp" => copied(&plain).into_iter().map(|file| (true, file)).collect(),
+        "patch" | "apply" => of_diff(&part.input),
+        "python" | "python3" | "node" => {
+            let script = rest.iter().skip_while(|word| *word != "-c" && *word != "-e").nth(1);
+            of_script(script.map_or(&part.input, |script| script))
+        }
+        _ => Vec::new(),
+    };
+    if matches!(name, "cat" | "echo" | "printf" | "tee") || !part.input.is_empty() {
+        files.extend(part.writes.iter().map(|file| (true, file.clone())));
+    }
+    files.retain(|(_, file)| is_file(file));
+    files
+}
+
+/// The files that a diff changes, as `patch` and `git apply` read it.
+fn of_diff(diff: &str) -> Vec<(bool, String)> {
+    let paths = diff.lines().filter_map(|line| line.strip_prefix("+++ "));
+    let path = |path: &str| {
+        let path = path.split('\t').next().unwrap_or(path).trim();
+        path.strip_prefix("b/").unwrap_or(path).to_owned()
+    };
+    paths.map(|line| (false, path(line))).collect()
+}
+
+/// The files that a script on the command line plainly writes: `open('a.py', 'w')`, and the one
+/// `Path('a.py')` of a script that writes a text.
+fn of_script(script: &str) -> Vec<(bool, String)> {
+    let quoted = |text: &str| -> Option<String> {
+        let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+        text.get(1..)?.split(quote).next().map(str::to_owned)
+    };
+    let mut files: Vec<(bool, String)> = Vec::new();
+    for name in ["open(", "writeFileSync("] {
+        for (at, _) in script.match_indices(name) {
+            let call = script.get(at + name.len()..).unwrap_or_default();
+            let Some(path) = quoted(call) else { continue };
+            let mode = call.get(path.len() + 2..).unwrap_or_default();
+            let mode = mode.split(')').next().unwrap_or_default();
+            if name != "open(" || mode.contains("'w") || mode.contains("\"w") {
+                files.push((false, path));
+            }
+        }
+    }
+    let mut paths = script.match_indices("Path(");
+    if let (Some((at, mark)), None) = (paths.next(), paths.next())
+        && script.contains("write_text(")
+    {
+        files.extend(script.get(at + mark.len()..).and_then(quoted).map(|path| (false, path)));
+    }
+    files
+}
+
+/// The file that another one is copied to.
+fn copied(words: &[&String]) -> Option<String> {
+    match words {
+        [from, to] if to.ends_with('/') => {
+            Some(format!("{to}{}", from.rsplit('/').next().unwrap_or_default()))
+        }
+        [_, to] => Some((*to).clone()),
+        _ => None,
+    }
+}
+
+/// What a simple command does to files.
+pub(super) fn touched(part: &Part) -> Vec<(Touch, String)> {
+    let touch = |whole: bool| if whole { Touch::Written } else { Touch::Changed };
+    let changed = files(part).into_iter().map(|(whole, file)| (touch(whole), file));
+    let mut made: Vec<(Touch, String)> = changed.collect();
+    let words = bare(&part.words);
+    let rest = words.get(1..).unwrap_or_default();
+    let is_path = |word: &&String| is_file(word.trim_end_matches('/')) && !word.starts_with('-');
+    let paths = |touch: Touch, words: &[String]| -> Vec<(Touch, String)> {
+        let path = |word: &String| (touch, word.trim_end_matches('/').to_owned());
+        words.iter().filter(is_path).map(path).collect()
+    };
+    match program(words) {
+        "rm" | "unlink" => made.extend(paths(Touch::Deleted, rest)),
+        "mv" => made.extend(paths(
+            Touch::Deleted,
+            rest.get(..rest.len().saturating_sub(1)).unwrap_or_default(),
+        )),
+        "git" => made.extend(of_git(rest, paths)),
+        _ => {}
+    }
+    made
+}
+
+/// The same of `git`.
+fn of_git(
+    words: &[String],
+    paths: impl Fn(Touch, &[String]) -> Vec<(Touch, String)>,
+) -> Vec<(Touch, String)> {
+    let words = match words {
+        [option, _, rest @ ..] if matches!(&**option, "-C" | "-c") => rest,
+        words => words,
+    };
+    let Some((sub, rest)) = words.split_first() else { return Vec::new() };
+    let has = |options: &[&str]| rest.iter().any(|word| options.contains(&&**word));
+    let named = rest.iter().position(|word| word == "--").and_then(|at| rest.get(at + 1..));
+    let all = |touch: Touch| vec![(touch, String::new())];
+    let those = |touch: Touch, words: &[String]| match words.iter().any(|word| word == ".") {
+        true => all(touch),
+        false => paths(touch, words),
+    };
+    match &**sub {
+        "commit" if !has(&["--dry-run"]) => all(Touch::Committed),
+        "rm" if !has(&["--cached"]) => paths(Touch::Deleted, rest),
+        "mv" => paths(Touch::Deleted, rest.get(..rest.len().saturating_sub(1)).unwrap_or_default()),
+        "checkout" if !has(&["-b", "-B", "--orphan", "-p", "--patch"]) => {
+            those(Touch::Reverted, named.unwrap_or(rest))
+        }
+        "restore" if !has(&["--staged", "-S", "-p"]) || has(&["--worktree", "-W"]) => {
+            those(Touch::Reverted, named.unwrap_or(rest))
+        }
+        "stash" => match rest.first().map_or("push", String::as_str) {
+            "pop" | "apply" => all(Touch::Returned),
+            "push" | "save" | "-u" | "-m" | "--include-untracked" | "--" => {
+                named.map_or_else(|| all(Touch::Stashed), |words| those(Touch::Stashed, words))
+            }
+            _ => Vec::new(),
+        },
+        "reset" if has(&["--hard"]) => {
+            let older = rest.iter().any(|word| !word.starts_with('-') && word != "HEAD");
+            all(if older { Touch::Reset } else { Touch::Reverted })
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Both names of a file that was moved; of files moved to a directory, what they were called.
+fn moved(words: &[&String]) -> Vec<String> {
+    match words {
+        [from, to] if to.ends_with('/') => {
+            let name = from.rsplit('/').next().unwrap_or_default();
+            vec![(*from).clone(), format!("{to}{name}")]
+        }
+        [from, to] => vec![(*from).clone(), (*to).clone()],
+        [from @ .., _] => from.iter().map(|word| (*word).clone()).collect(),
+        [] => Vec::new(),
+    }
+}
+
+/// Whether a word names one file of the work: no pattern, no variable, no device.
+pub(super) fn is_file(word: &str) -> bool {
+    let special = |c: char| matches!(c, '*' | '?' | '$' | '`' | '{' | '[' | '~' | '(' | '&');
+    let aside = ["/dev/", "/tmp/", "/proc/"].iter().any(|place| word.starts_with(place));
+    !word.is_empty() && !word.contains(special) && !aside && !word.ends_with('/')
+}

@@ -1,0 +1,182 @@
+//! What a session that begins in a workspace is told of the sessions before it: what is remembered,
+//! where the last work stands, a line for each of the last sessions, what is unfinished. The
+//! session that is named continues the one whose work it is told. It must not choose what of a
+//! session is told: harness does.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Caller, Code, MemoryPlace, MemoryQuery, Past, Service, ServiceError, ServiceResult,
+    line::is_beside,
+    restoring::RestoreCall,
+    saving::check_workspace,
+};
+use crate::{
+    event::{Position, SessionId},
+    harness::{self, CONTINUATION_TOKENS_MIN, Counter as _, Earlier, Start, Tokenizer},
+    projection::{
+        Facts, MemoryItem,
+        body::{self, PlaceBody, RestoredBody},
+    },
+    store::SessionInfo,
+};
+
+/// Tokens of what is told: by default, and at least and at most.
+const TOKENS: usize = 700;
+const TOKENS_MIN: usize = 400;
+const TOKENS_MAX: usize = 20_000;
+/// Sessions that are looked at for the last work, and those that are told in a line each.
+const SESSIONS_MAX: usize = 32;
+const LINES_MAX: usize = 5;
+/// Items of memory that are considered.
+const ITEMS_MAX: usize = 32;
+
+/// Which session begins, and how much it is told.
+#[derive(Clone, Debug, Default)]
+pub struct StartCall {
+    /// The session that begins: it continues the one whose work it is told. Without it nothing is
+    /// written.
+    pub session: Option<SessionId>,
+    /// Tokens of the text: 700 by default.
+    pub tokens_max: Option<usize>,
+}
+
+/// What a session that begins is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Started {
+    /// The text; empty where there is nothing to tell.
+    pub text: String,
+    /// Its tokens.
+    pub tokens: usize,
+    /// The session whose work is told, and up to where.
+    pub from: Option<(SessionId, Position)>,
+    /// What the caller should know of the choice.
+    pub notices: Vec<String>,
+}
+
+impl Service {
+    /// Tells a session that begins in a workspace where its work stands, and links it to the
+    /// session that it continues.
+    ///
+    /// # Errors
+    /// `invalid_request`, `session_not_found` for a session of another workspace, and those of the
+    /// sessions and the engine. What cannot be read is named and left out.
+    pub async fn start_work(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+        call: StartCall,
+    ) -> ServiceResult<Started> {
+        check_workspace(workspace)?;
+        let tokens_max = call.tokens_max.unwrap_or(TOKENS);
+        if !(TOKENS_MIN..=TOKENS_MAX).contains(&tokens_max) {
+            let problem = format!("from {TOKENS_MIN} to {TOKENS_MAX}");
+            return Err(ServiceError::invalid("tokens_max", problem));
+        }
+        if let Some(own) = &call.session {
+            self.in_workspace(caller, workspace, own).await?;
+        }
+        let mut started = Started::default();
+        let (last, mut start) =
+            self.work_before(caller, workspace, call.session.as_ref(), &mut started.notices).await?;
+        start.remembered = self.lasting(caller, workspace).await?;
+        if let Some(past) = &last {
+            let room = start.room_for_last(tokens_max, Tokenizer::O200k);
+            let room = room.max(CONTINUATION_TOKENS_MIN);
+            let name = past.info.key.session.to_string();
+            let look = move |facts: &Facts| {
+                let told = harness::continuation(facts, &name, room, Tokenizer::O200k, false);
+                (told.text, facts.reached())
+            };
+            match self.look_over_line(&past.info.key, None, look).await {
+                Ok((text, position)) => {
+                    start.last = text;
+                    started.from = Some((past.info.key.session.clone(), position));
+                }
+                Err(error) if error.code == Code::SessionDamaged => {
+                    started.notices.push(error.message);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if let (Some(own), Some(past), Some((from, position))) =
+            (&call.session, &last, &started.from)
+        {
+            let body = RestoredBody {
+                from: PlaceBody { session: from.to_string(), position: position.0 },
+                tokens_max: tokens_max as u64,
+                chosen: Vec::new(),
+                weights: BTreeMap::new(),
+            };
+            let restore = RestoreCall { successor: Some(own.clone()), ..RestoreCall::default() };
+            let (_, notice) = self
+                .successor(caller, &past.info, *position, &restore, body::write(&body))
+                .await?;
+            started.notices.extend(notice);
+        }
+        started.text = start.text(tokens_max, Tokenizer::O200k);
+        started.tokens = Tokenizer::O200k.count(&started.text);
+        Ok(started)
+    }
+
+    /// The last session with work, and the others in a line each.
+    async fn work_before(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+        own: Option<&SessionId>,
+        notices: &mut Vec<String>,
+    ) -> ServiceResult<(Option<Past>, Start)> {
+        let name = workspace.to_owned();
+        let latest = self.latest(caller, Some(&name), SESSIONS_MAX).await?;
+        let is_other = |info: &SessionInfo| Some(&info.key.session) != own && !is_beside(info);
+        let (mut last, mut start) = (None, Start::of(workspace));
+        for info in latest.into_iter().filter(is_other) {
+            if last.is_some() && start.earlier.len() >= LINES_MAX {
+                break;
+            }
+            let leased = info.work.is_leased(self.store.counted());
+            let session = info.key.session.clone();
+            let look = |info: &SessionInfo, facts: &Facts| {
+                let past = super::recover::past(info.clone(), facts);
+                (past, harness::has_work(facts), harness::outcome(facts))
+            };
+            let (past, has_work, outcome) = match self.peek_view(&info.key, look).await {
+                Ok(looked) => looked,
+                Err(error) if error.code.is_gone() => continue,
+                // What is told of the others does not depend on it.
+                Err(error) if error.code == Code::SessionDamaged => {
+                    notices.push(error.message);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if last.is_none() && has_work && !leased {
+                last = Some(past);
+            } else if start.earlier.len() < LINES_MAX && !past.goal.is_empty() {
+                start.earlier.push(Earlier {
+                    at: super::directory::dates(&past.info).1,
+                    is_open: past.calls_open > 0 || leased,
+                    session: session.to_string(),
+                    asked: past.goal,
+                    outcome,
+                });
+            }
+        }
+        Ok((last, start))
+    }
+
+    /// What the workspace keeps: the most important first, then the newest.
+    async fn lasting(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<MemoryItem>> {
+        let query = MemoryQuery { limit: Some(ITEMS_MAX), ..MemoryQuery::default() };
+        let place = MemoryPlace::Workspace(workspace.to_owned());
+        let page = match self.memory(caller, &place, query).await {
+            Ok(page) => page,
+            Err(error) if error.code == Code::SessionNotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut items: Vec<MemoryItem> = page.items.into_iter().map(|kept| kept.item).collect();
+        items.sort_by_key(|item| std::cmp::Reverse(item.importance.unwrap_or_default()));
+        Ok(items)
+    }
+}

@@ -1,0 +1,199 @@
+//! A project over several days: a session that begins is told what earlier ones left and continues
+//! the last one with work, ended or crashed; its user's rules hold through compactions; a tiny
+//! session displaces nothing; what is near to a first prompt is told with it.
+
+use serde_json::{Value, json};
+
+use super::{claude, hook, of, quiet};
+use crate::program::Place;
+
+/// One day of an agent in the project.
+struct Day<'p>(&'p Place, &'static str);
+
+impl Day<'_> {
+    /// What the model is given at an event; empty for nothing.
+    #[track_caller]
+    fn given(&self, event: Value) -> String {
+        let ran = hook(self.0, &of(self.1, event));
+        assert_eq!(ran.err, "");
+        if ran.out.is_empty() {
+            return String::new();
+        }
+        let answer: Value = serde_json::from_str(&ran.out).unwrap();
+        answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap().to_owned()
+    }
+
+    fn starts(&self) -> String {
+        self.given(claude("SessionStart", &json!({ "source": "startup" })))
+    }
+
+    fn asks(&self, prompt: &str) -> String {
+        let id = blake3::hash(prompt.as_bytes()).to_hex();
+        self.given(claude("UserPromptSubmit", &json!({ "prompt": prompt, "prompt_id": &id[..8] })))
+    }
+
+    fn calls(&self, tool: &str, input: &Value, response: &Value, failed: bool) {
+        let id = blake3::hash(format!("{tool}{input}{response}").as_bytes()).to_hex();
+        let mut event = json!({ "tool_name": tool, "tool_use_id": &id[..12], "tool_input": input });
+        quiet(self.0, &of(self.1, claude("PreToolUse", &event)));
+        let name = if failed { "PostToolUseFailure" } else { "PostToolUse" };
+        event[if failed { "error" } else { "tool_response" }] = response.clone();
+        quiet(self.0, &of(self.1, claude(name, &event)));
+    }
+
+    fn tests(&self, output: &str, failed: bool) {
+        let response = match failed {
+            true => json!(output),
+            false => json!({ "stdout": output, "stderr": "" }),
+        };
+        self.calls("Bash", &json!({ "command": "pytest -q" }), &response, failed);
+    }
+
+    fn edits(&self, path: &str) {
+        let path = format!("/home/ada/proj/{path}");
+        let input = json!({ "file_path": path, "old_string": "0.0", "new_string": "0" });
+        self.calls("Edit", &input, &json!({ "filePath": path }), false);
+    }
+
+    fn says(&self, text: &str) {
+        quiet(self.0, &of(self.1, claude("Stop", &json!({ "last_assistant_message": text }))));
+    }
+
+    fn ends(&self) {
+        quiet(self.0, &of(self.1, claude("SessionEnd", &json!({ "reason": "other" }))));
+    }
+
+    fn compacts(&self) -> String {
+        quiet(self.0, &of(self.1, claude("PreCompact", &json!({ "trigger": "auto" }))));
+        self.given(claude("SessionStart", &json!({ "source": "compact" })))
+    }
+}
+
+#[track_caller]
+fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+}
+
+/// A first day: a task with a rule, a change, a failing test, the end.
+fn first_day(place: &Place) {
+    let day = Day(place, "day-1");
+    assert_eq!(day.starts(), "");
+    day.asks("Make the shop count money in cents. Leave stock.py alone, another team owns it.");
+    day.edits("price.py");
+    day.tests("FAILED test_tax.py::test_tax - AssertionError: 9 != 10\n1 failed, 3 passed", true);
+    day.says("Prices are integers now; the tax still rounds down.");
+    day.ends();
+}
+
+#[test]
+fn a_day_continues_the_one_before_and_its_rules_hold_after_a_compaction() {
+    let place = Place::new();
+    first_day(&place);
+    let day = Day(&place, "day-2");
+    let told = day.starts();
+    has(&told, &["cents", "Leave stock.py alone", "test_tax", "price.py", "day-1"]);
+    assert!(!told.contains("{\"") && !told.contains("\\\""), "{told}");
+    assert_eq!(day.starts(), "", "a context is told once");
+    day.asks("Go on with the tax");
+    day.edits("tax.py");
+    day.tests("4 passed", false);
+    let told = day.compacts();
+    has(&told, &["cents", "Leave stock.py alone", "Go on with the tax", "tax.py"]);
+    assert!(!told.contains("Still failing"), "{told}");
+    let chain = place.run(&["handoff", "chain", "/home/ada/proj", "--json"]).json();
+    assert_eq!(chain["data"].as_array().unwrap().len(), 2, "{chain}");
+    // A person reads what the model was given.
+    let events = place.events("day-2");
+    let given = events.iter().find(|event| event["type"] == "context.injected").unwrap();
+    has(given["text"].as_str().unwrap(), &["Leave stock.py alone"]);
+    assert!(place.run(&["show", "day-2"]).out.len() > 1);
+}
+
+#[test]
+fn a_day_that_was_killed_is_continued_and_not_an_older_one() {
+    let place = Place::new();
+    first_day(&place);
+    let day = Day(&place, "day-2");
+    day.starts();
+    day.asks("Round the tax half up");
+    day.edits("tax.py");
+    day.tests("4 passed", false);
+    day.says("The tax is rounded half up, all four tests pass.");
+    // It is killed: no end is reported.
+    let told = Day(&place, "day-3").starts();
+    has(&told, &["day-2", "rounded half up", "Leave stock.py alone"]);
+    assert!(!told.contains("Still failing") && !told.contains("9 != 10"), "{told}");
+}
+
+#[test]
+fn a_tiny_session_displaces_nothing_and_is_told_in_a_line() {
+    let place = Place::new();
+    first_day(&place);
+    let tiny = Day(&place, "tiny");
+    tiny.starts();
+    tiny.asks("Write a release note");
+    tiny.says("Money is counted in cents from this release on.");
+    tiny.ends();
+    let told = Day(&place, "day-2").starts();
+    has(&told, &["Leave stock.py alone", "test_tax", "tiny", "Write a release note"]);
+}
+
+#[test]
+fn what_is_remembered_is_told_at_a_start_and_no_longer_once_it_is_forgotten() {
+    let place = Place::new();
+    let path = "/home/ada/proj";
+    place.run(&["memory", path, "--insert", "Deploy from the branch release alone"]).ok();
+    let told = Day(&place, "day-1").starts();
+    has(&told, &["Remembered", "Deploy from the branch release alone"]);
+    let kept = place.run(&["memory", path, "--json"]).json();
+    let id = kept["data"][0]["memory_id"].as_str().unwrap();
+    place.run(&["memory", path, "--forget", id]).ok();
+    assert_eq!(Day(&place, "day-2").starts(), "");
+}
+
+#[test]
+fn what_earlier_sessions_say_of_a_first_prompt_is_told_once_and_nothing_of_another() {
+    let place = Place::new();
+    first_day(&place);
+    let day = Day(&place, "day-2");
+    assert_eq!(day.asks("Water the tulips in the northern greenhouse"), "");
+    let told = day.asks("Which tax still rounds down after prices became integers?");
+    has(&told, &["the tax still rounds down", "day-1"]);
+    assert_eq!(day.asks("And which tax rounds down, with prices as integers?"), "");
+    let what = |event: &Value| event["what"].as_str().map(str::to_owned);
+    let given: Vec<_> = place.events("day-2").iter().filter_map(what).collect();
+    assert_eq!(given, ["recalled"]);
+}
+
+#[test]
+fn a_start_whose_last_day_was_erased_or_hurt_tells_the_rest() {
+    let place = Place::new();
+    first_day(&place);
+    let day = Day(&place, "day-2");
+    day.starts();
+    day.asks("Round the tax half up");
+    day.edits("tax.py");
+    day.ends();
+    place.run(&["delete", "day-2", "--yes"]).ok();
+    let told = Day(&place, "day-3").starts();
+    has(&told, &["Leave stock.py alone", "day-1"]);
+    assert!(!told.contains("half up"), "{told}");
+}
+
+#[test]
+fn a_person_reads_what_a_start_would_be_told_and_writes_nothing_by_it() {
+    let place = Place::new();
+    first_day(&place);
+    let before = place.events("day-1").len();
+    let told = place.run(&["handoff", "start", "/home/ada/proj"]).out;
+    has(&told, &["Leave stock.py alone", "test_tax"]);
+    let told = place.run(&["handoff", "start", "/home/ada/proj", "--json"]).json();
+    assert_eq!(told["continues"], "day-1", "{told}");
+    assert_eq!(place.events("day-1").len(), before);
+    let other = place.run(&["handoff", "start", "/home/ada/other"]);
+    assert_eq!((other.code, &*other.out), (0, ""));
+    let few = place.run(&["handoff", "start", "/home/ada/proj", "--tokens", "10"]);
+    assert!(few.code != 0 && few.err.contains("400"), "{}", few.err);
+}

@@ -1,0 +1,226 @@
+//! What hooks of Codex read in its rollout: turns that were rolled back, a copy that a fork begins
+//! with, and prompts that a person typed while the agent worked.
+
+use std::cell::RefCell;
+
+use serde_json::{Value, json};
+
+use super::{SESSION, codex, quiet};
+use crate::program::{Place, lines};
+
+const PARENT: &str = "0199f2a4-77aa-7c10-8f3e-2b1c0d9e8f01";
+
+struct Rollout {
+    place: Place,
+    name: String,
+    lines: RefCell<Vec<Value>>,
+}
+
+impl Rollout {
+    fn new() -> Self {
+        let rollout =
+            Self { place: Place::new(), name: SESSION.to_owned(), lines: RefCell::default() };
+        rollout.begin(SESSION, None);
+        rollout
+    }
+
+    fn begin(&self, session: &str, parent: Option<&str>) {
+        let mut meta = json!({ "id": session, "cwd": "/home/ada/proj" });
+        parent.into_iter().for_each(|parent| meta["forked_from_id"] = json!(parent));
+        self.line("session_meta", meta);
+    }
+
+    fn line(&self, kind: &str, payload: Value) {
+        let count = self.lines.borrow().len();
+        let time = format!("2026-11-20T09:{:02}:{:02}.000Z", count / 60, count % 60);
+        let line = json!({ "timestamp": time, "type": kind, "payload": payload });
+        self.lines.borrow_mut().push(line);
+    }
+
+    fn said(&self, role: &str, text: &str) {
+        let kind = if role == "assistant" { "output_text" } else { "input_text" };
+        let content = json!([{ "type": kind, "text": text }]);
+        self.line("response_item", json!({ "type": "message", "role": role, "content": content }));
+    }
+
+    fn text(&self) -> String {
+        self.lines.borrow().iter().map(|line| format!("{line}\n")).collect()
+    }
+
+    fn tell(&self, name: &str, mut more: Value) {
+        let path = self.place.write(&format!("rollout-{}.jsonl", self.name), &self.text());
+        more["transcript_path"] = json!(path.to_str().unwrap());
+        more["session_id"] = json!(self.name);
+        quiet(&self.place, &codex(name, &more));
+    }
+
+    /// A prompt, whose hook runs before its line is written.
+    fn prompt(&self, typed: &str) {
+        self.tell("UserPromptSubmit", json!({ "prompt": typed, "turn_id": typed }));
+        self.said("user", typed);
+    }
+
+    fn call(&self, id: &str) {
+        let made = json!({ "tool_name": "shell", "tool_use_id": id,
+            "tool_input": { "command": ["ls"] } });
+        self.line(
+            "response_item",
+            json!({ "type": "function_call", "name": "shell", "call_id": id,
+                "arguments": "{\"command\":[\"ls\"]}" }),
+        );
+        self.tell("PreToolUse", made.clone());
+        let mut done = made;
+        done["tool_response"] = json!("there");
+        self.tell("PostToolUse", done);
+        let output = json!({ "type": "function_call_output", "call_id": id, "output": "there" });
+        self.line("response_item", output);
+    }
+
+    fn turn(&self, n: u32, typed: &str) {
+        self.prompt(typed);
+        self.call(&format!("c{n}"));
+        self.ends(&format!("Done with {n}."));
+    }
+
+    fn ends(&self, said: &str) {
+        self.said("assistant", said);
+        self.tell("Stop", json!({ "last_assistant_message": said }));
+    }
+
+    fn back(&self, turns: u64) {
+        let note = json!({ "type": "thread_rolled_back", "num_turns": turns });
+        self.line("event_msg", note);
+    }
+
+    fn view(&self, name: &str) -> Value {
+        self.place.run(&["view", &self.name, name, "--json"]).json()
+    }
+
+    fn typed(&self) -> Vec<String> {
+        let view = self.view("continuation");
+        let rest = view["instructions"].as_array().into_iter().flatten();
+        let words = [&view["task"]].into_iter().chain(rest);
+        words.filter_map(|word| word["text"].as_str().map(str::to_owned)).collect()
+    }
+
+    fn import(&self) -> Value {
+        let path = self.place.write(&format!("rollout-{}.jsonl", self.name), &self.text());
+        let ran = self.place.run(&["import", "--json", path.to_str().unwrap()]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        lines(&ran.out).pop().unwrap()
+    }
+
+    fn exported(&self) -> String {
+        self.place.run(&["export", &self.name, "--format", "codex"]).ok()
+    }
+}
+
+#[test]
+fn turns_that_were_rolled_back_are_withdrawn_whichever_hook_reads_of_it_first() {
+    for first in ["the next prompt", "the next call", "the end"] {
+        let rollout = Rollout::new();
+        rollout.turn(1, "Rebuild the wheel");
+        rollout.turn(2, "Paint it red");
+        rollout.turn(3, "Gild the hub");
+        rollout.back(2);
+        let mut wanted = vec!["Rebuild the wheel"];
+        match first {
+            "the end" => rollout.tell("SessionEnd", json!({ "reason": "other" })),
+            "the next call" => {
+                // The hook of the prompt came too early for the note.
+                let note = rollout.lines.borrow_mut().pop().unwrap();
+                rollout.prompt("Paint it green");
+                let prompt = rollout.lines.borrow_mut().pop().unwrap();
+                rollout.lines.borrow_mut().extend([note, prompt]);
+                rollout.call("c4");
+                rollout.ends("It is green.");
+                wanted.push("Paint it green");
+            }
+            _ => {
+                rollout.turn(4, "Paint it green");
+                wanted.push("Paint it green");
+            }
+        }
+        assert_eq!(rollout.typed(), wanted, "{first}");
+        let seen = rollout.place.run(&["view", SESSION, "window", "--format", "openai", "--json"]);
+        let seen = seen.json()["messages"].to_string();
+        for (words, is_seen) in [("Done with 1", true), ("Done with 2", false), ("Gild", false)] {
+            assert_eq!(seen.contains(words), is_seen, "{first}, {words}: {seen}");
+        }
+        // Read once more, and rolled back once more.
+        rollout.turn(5, "Add a bell");
+        rollout.back(1);
+        rollout.turn(6, "Oil the axle");
+        wanted.push("Oil the axle");
+        assert_eq!(rollout.typed(), wanted, "{first}");
+        rollout.import();
+        assert_eq!(rollout.typed(), wanted, "{first}: the import says the same");
+        assert_eq!(rollout.exported(), rollout.text(), "{first}");
+    }
+}
+
+#[test]
+fn a_forked_rollout_keeps_its_copy_to_itself_and_its_parent_as_it_was() {
+    let parent = Rollout { name: PARENT.to_owned(), ..Rollout::new() };
+    parent.lines.borrow_mut().clear();
+    parent.begin(PARENT, None);
+    parent.turn(1, "Rebuild the wheel");
+    parent.turn(2, "Paint it red");
+    let before = (parent.typed(), parent.place.events(PARENT).len());
+    // The fork begins with a copy of its parent's lines, the head among them.
+    let copy = parent.lines.borrow().clone();
+    let fork = Rollout { place: parent.place, name: SESSION.to_owned(), lines: RefCell::default() };
+    fork.begin(SESSION, Some(PARENT));
+    fork.lines.borrow_mut().extend(copy);
+    fork.tell("SessionStart", json!({ "source": "resume" }));
+    fork.back(1);
+    fork.turn(3, "Paint it green");
+    assert_eq!(fork.typed(), ["Paint it green"], "hooks record what was said in the fork");
+    // The import adds what was said before it.
+    let report = fork.import();
+    assert_eq!(report["session_ids"], json!([SESSION]), "{report}");
+    let window = fork.place.run(&["view", SESSION, "window", "--format", "openai", "--json"]);
+    let window = window.json()["messages"].to_string();
+    for (words, is_seen) in [("Rebuild", true), ("Paint it red", false), ("green", true)] {
+        assert_eq!(window.contains(words), is_seen, "{words}: {window}");
+    }
+    assert_eq!(fork.exported(), fork.text());
+    assert_eq!(fork.import()["added"], 0);
+    let events = fork.place.events(PARENT).len();
+    let parent = Rollout { name: PARENT.to_owned(), ..fork };
+    assert_eq!((parent.typed(), events), before);
+}
+
+#[test]
+fn a_prompt_that_was_typed_while_codex_worked_is_an_instruction_at_its_place_and_only_once() {
+    const WORDS: &str = "Do not force the old lock";
+    for is_told in [true, false] {
+        let rollout = Rollout::new();
+        if is_told {
+            rollout.prompt("Find the key");
+            rollout.call("c1");
+            // It steers the turn that runs: its line is between a result and the next call.
+            rollout.prompt(WORDS);
+            rollout.call("c2");
+            rollout.ends("Found it.");
+        } else {
+            rollout.said("user", "Find the key");
+            rollout.said("user", WORDS);
+            rollout.said("assistant", "Found it.");
+        }
+        for reading in 0..2 {
+            assert!(is_told || reading == 1 || rollout.import()["added"] != 0);
+            assert_eq!(rollout.typed(), ["Find the key", WORDS], "{is_told}");
+            let events = rollout.place.events(SESSION);
+            let kinds = ["user.message", "agent.message"];
+            let kept = |event: &&Value| kinds.contains(&event["type"].as_str().unwrap());
+            let said: Vec<String> =
+                events.iter().filter(kept).map(|event| event["content"].to_string()).collect();
+            let place = |words: &str| said.iter().position(|one| one.contains(words));
+            assert!(place("Find the key") < place(WORDS) && place(WORDS) < place("Found it."));
+            assert_eq!(said.len(), 3, "{said:?}");
+            rollout.import();
+        }
+        assert_eq!(rollout.exported(), rollout.text());
+    }
+}
