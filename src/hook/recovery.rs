@@ -17,11 +17,7 @@ use crate::{
         handoff::StartWork,
         views::{Continuation, ContinuationQuery},
     },
-    wire::{
-        NOTICE, framed,
-        handoff::StartRequest,
-        quote, recall_words,
-    },
+    wire::{NOTICE, framed, handoff::StartRequest, quote, recall_words},
 };
 
 /// Characters of an answer at most: beyond some ten thousand, programs cut it.
@@ -182,9 +178,7 @@ async fn own(
         return Ok(None);
     };
     let recalled = match workspace {
-        Some(workspace) => {
-            recalled(client, session, workspace, words_of(&view), recall).await
-        }
+        Some(workspace) => recalled(client, session, workspace, words_of(&view), recall).await,
         None => Vec::new(),
     };
     let rest = if recalled.is_empty() { tokens } else { tokens.saturating_sub(recall) };
