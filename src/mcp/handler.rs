@@ -171,7 +171,7 @@ impl Handler {
         match value.as_object_mut().and_then(|members| members.shift_remove(TEXT)) {
             Some(Value::String(said)) => Ok((said, value)),
             _ => match value.get(CONTEXT).and_then(Value::as_str) {
-                Some(said) => Ok((format!("{NOTICE}\n\n{said}"), value)),
+                Some(said) => Ok((framed(NOTICE, said, ""), value)),
                 None => Ok((text, value)),
             },
         }

@@ -270,7 +270,7 @@ impl ResearchAnswer {
         let session = &session;
         let made = match recovered {
             Recovered::Overview(mut view) => {
-                let text = view.text.take().map(|text| format!("{NOTICE}\n\n{text}"));
+                let text = view.text.take().map(|text| crate::wire::framed(NOTICE, &text, ""));
                 Self { text, ..Self::new(session, by, "summary").overview(*view, false) }
             }
             Recovered::Step(step, next) => {
