@@ -24,9 +24,7 @@ use crate::{
         handoff::{ChainQuery, GetChain, RestoreWork, Save, StartWork},
         views::FormatQuery,
     },
-    wire::handoff::{
-        NewFile, RestoreRequest, RestoredAnswer, SaveRequest, StartRequest, saved_texts,
-    },
+    wire::handoff::{NewFile, RestoreRequest, RestoredAnswer, SaveRequest, StartRequest, saved_texts},
 };
 
 /// Characters of a title in a table.

@@ -17,7 +17,11 @@ use crate::{
         handoff::StartWork,
         views::{Continuation, ContinuationQuery},
     },
-    wire::{NOTICE, framed, handoff::StartRequest, quote, recall_words},
+    wire::{
+        NOTICE, framed,
+        handoff::StartRequest,
+        quote, recall_words,
+    },
 };
 
 /// Characters of an answer at most: beyond some ten thousand, programs cut it.
@@ -178,7 +182,9 @@ async fn own(
         return Ok(None);
     };
     let recalled = match workspace {
-        Some(workspace) => recalled(client, session, workspace, words_of(&view), recall).await,
+        Some(workspace) => {
+            recalled(client, session, workspace, words_of(&view), recall).await
+        }
         None => Vec::new(),
     };
     let rest = if recalled.is_empty() { tokens } else { tokens.saturating_sub(recall) };

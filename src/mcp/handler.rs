@@ -30,7 +30,10 @@ use crate::{
     event::SessionId,
     service::{Remembered, Via},
     verbs::tools::{self, Toolset},
-    wire::tools::{Failure, NOTICE, via},
+    wire::{
+        framed,
+        tools::{Failure, NOTICE, via},
+    },
 };
 
 /// Instructions that a model receives before its first call; one part for each offered toolset.

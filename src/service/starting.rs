@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use super::{
     Caller, Code, MemoryPlace, MemoryQuery, Past, Service, ServiceError, ServiceResult,
-    line::is_beside, restoring::RestoreCall, saving::check_workspace,
+    line::is_beside,
+    restoring::RestoreCall,
+    saving::check_workspace,
 };
 use crate::{
     event::{Position, SessionId},
@@ -75,9 +77,8 @@ impl Service {
             self.in_workspace(caller, workspace, own).await?;
         }
         let mut started = Started::default();
-        let (last, mut start) = self
-            .work_before(caller, workspace, call.session.as_ref(), &mut started.notices)
-            .await?;
+        let (last, mut start) =
+            self.work_before(caller, workspace, call.session.as_ref(), &mut started.notices).await?;
         start.remembered = self.lasting(caller, workspace).await?;
         if let Some(past) = &last {
             let room = start.room_for_last(tokens_max, Tokenizer::O200k);
@@ -108,8 +109,9 @@ impl Service {
                 weights: BTreeMap::new(),
             };
             let restore = RestoreCall { successor: Some(own.clone()), ..RestoreCall::default() };
-            let (_, notice) =
-                self.successor(caller, &past.info, *position, &restore, body::write(&body)).await?;
+            let (_, notice) = self
+                .successor(caller, &past.info, *position, &restore, body::write(&body))
+                .await?;
             started.notices.extend(notice);
         }
         started.text = start.text(tokens_max, Tokenizer::O200k);

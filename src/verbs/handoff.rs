@@ -142,7 +142,8 @@ impl Serve for RestoreWork {
 pub struct StartWork;
 
 impl Verb for StartWork {
-    const ROUTE: Route = Route::post("/v1/workspaces/{workspace}/start", "startWork", Need::WRITE);
+    const ROUTE: Route =
+        Route::post("/v1/workspaces/{workspace}/start", "startWork", Need::WRITE);
     const TAG: &'static str = "handoff";
     const ABOUT: &'static str = "Tells a session that begins in a workspace what is remembered \
                                  there, where the last work stands and what other sessions did, \

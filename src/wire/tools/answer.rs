@@ -157,9 +157,6 @@ pub(crate) struct ResearchAnswer {
     truncated: bool,
     trust: &'static str,
     notice: &'static str,
-    /// The session as one text in Markdown.
-    #[serde(skip_serializing_if = "none")]
-    text: Option<String>,
 }
 
 /// The member of an answer that holds a class.
