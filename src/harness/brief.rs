@@ -73,6 +73,9 @@ const PARTS: [Part; 21] = [
     list("Last, oldest first", &[Class::Answer, Class::Result]),
 ];
 
+/// The tokens of an item that is given beside the text; `None` of one that is in it.
+pub(super) type Beside<'k> = &'k dyn Fn(&Item, Form) -> Option<usize>;
+
 /// The facts of a session as they are written.
 pub(super) struct Brief<'k, 'f> {
     pub(super) known: &'k Known<'f>,
@@ -82,7 +85,7 @@ pub(super) struct Brief<'k, 'f> {
     /// Whether texts are given whole or not at all.
     pub(super) is_whole: bool,
     /// What a class costs that is given beside the text and is no part of it.
-    pub(super) beside: Option<&'k dyn Fn(&Item, Form) -> Option<usize>>,
+    pub(super) beside: Option<Beside<'k>>,
     memo: RefCell<HashMap<(Class, usize, Form), usize>>,
 }
 

@@ -191,7 +191,7 @@ pub fn framed(head: &str, text: &str, tail: &str) -> String {
             let begin = name.get(..tag.len());
             begin.is_some_and(|begin| begin.eq_ignore_ascii_case(tag.as_bytes()))
         };
-        let is_tag = [FRAME].iter().chain(&SPEAKERS).any(|tag| is_tag(&tag));
+        let is_tag = [FRAME].iter().chain(&SPEAKERS).any(is_tag);
         inside.push_str(if is_tag { "&lt;" } else { "<" });
         rest = after.get(1..).unwrap_or_default();
     }
