@@ -26,6 +26,8 @@ const CLOSE_PERCENT: usize = 97;
 const COMMAND_CHARS_MAX: usize = 160;
 /// Characters of the name of a workspace.
 const WORKSPACE_CHARS_MAX: usize = 120;
+/// Characters of the name of a branch.
+const BRANCH_CHARS_MAX: usize = 60;
 /// Characters of a time that are shown: to the minute.
 const TIME_CHARS: usize = 16;
 
@@ -439,7 +441,7 @@ fn file(file: &FileFact) -> String {
     }
 }
 
-/// The first line of a brief: which session it is of, where and when.
+/// The first line of a brief: which session it is of, where, on which branch of git, and when.
 #[must_use]
 pub(super) fn heading(facts: &Facts, session: &str, workspace: Option<&str>) -> String {
     let (events, last) = (facts.reached().0, facts.times.map(|(_, last)| last));
@@ -447,9 +449,12 @@ pub(super) fn heading(facts: &Facts, session: &str, workspace: Option<&str>) -> 
     let workspace = workspace.map(|name| format!(", {}", one_line(name, WORKSPACE_CHARS_MAX)));
     let last = last.map(|at| at.to_string().chars().take(TIME_CHARS).collect::<String>());
     let last = last.map(|at| format!(", last worked on {} UTC", at.replace('T', " ")));
+    let branch = facts.work.branch();
+    let branch = branch.map(|(name, _)| format!(" on branch {}", one_line(name, BRANCH_CHARS_MAX)));
     let which = format!(
-        "session {session}{}, {events} events{}",
+        "session {session}{}{}, {events} events{}",
         workspace.unwrap_or_default(),
+        branch.unwrap_or_default(),
         last.unwrap_or_default()
     );
     format!("# Where the work stands ({})", quote::inline(&which).replace('\\', ""))
