@@ -1,6 +1,7 @@
 //! Two tenants on one server: how long a plain read, a search, a view and a request that does
 //! nothing take for one alone, and beside another one at its limit on what computes: 16 clients
-//! that search, ten that query the graph, ten that compare, and four that hang up on windows. It must not know how places are shared.
+//! that search, ten that query the graph, ten that compare, and four that hang up on windows. It
+//! must not know how places are shared.
 
 use std::{
     io,

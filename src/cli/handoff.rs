@@ -1,5 +1,5 @@
 //! `handoff`: saves a session, restores one in a session that continues it, prints what
-//! a start is told, lists the chain. It
+//! a start receives, lists the chain. It
 //! must not choose a session or what is given of it.
 
 use std::{io::Read as _, path::PathBuf};
@@ -24,7 +24,9 @@ use crate::{
         handoff::{ChainQuery, GetChain, RestoreWork, Save, StartWork},
         views::FormatQuery,
     },
-    wire::handoff::{NewFile, RestoreRequest, RestoredAnswer, SaveRequest, StartRequest, saved_texts},
+    wire::handoff::{
+        NewFile, RestoreRequest, RestoredAnswer, SaveRequest, StartRequest, saved_texts,
+    },
 };
 
 /// Characters of a title in a table.
@@ -176,7 +178,7 @@ async fn start(client: &Client, wanted: args::StartWork, screen: &mut Screen) ->
     }
     found.notices.iter().for_each(|notice| screen.note(printable(notice)));
     if found.text.is_empty() {
-        screen.note("nothing is known here: an agent that starts is told nothing");
+        screen.note("nothing is known here: an agent that starts here receives nothing");
         return Ok(());
     }
     let mut paper = Paper::new(screen.columns(), screen.times());

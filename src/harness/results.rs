@@ -87,7 +87,7 @@ impl Names {
             let lower = line.to_lowercase();
             let ends = OUTCOMES.iter().any(|word| lower.contains(word));
             let place = usize::from(*at == last) * 2 + usize::from(*at == 0);
-            (3 * usize::from(ends) + 2 * self.in_text(line) + place, *at)
+            (3 * (usize::from(ends) + self.in_text(line)) + place, *at)
         };
         lines.iter().enumerate().max_by_key(rank).map_or("", |(_, line)| line)
     }

@@ -28,7 +28,7 @@ const EARLIER_PARTS: usize = 3;
 const MORE: &str = "search(\"words\") finds what any of them said; get_research_session with a \
                     sessionId reads one.";
 
-/// What is told to a session that begins.
+/// What receives to a session that begins.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
     /// What the workspace keeps, the most important first.
@@ -138,7 +138,7 @@ fn list(
     }
 }
 
-/// Whether a session did something that the next one goes on from: a question that was answered is
+/// Whether a session did something that the next one continues: a question that was answered is
 /// no work.
 #[must_use]
 pub fn has_work(facts: &Facts) -> bool {

@@ -17,11 +17,7 @@ use crate::{
         handoff::StartWork,
         views::{Continuation, ContinuationQuery},
     },
-    wire::{
-        NOTICE, framed,
-        handoff::StartRequest,
-        quote, recall_words,
-    },
+    wire::{NOTICE, framed, handoff::StartRequest, quote, recall_words},
 };
 
 /// Characters of an answer at most: beyond some ten thousand, programs cut it.
@@ -30,7 +26,7 @@ const CHARS_MAX: usize = 9_500;
 const TOKENS_MIN: usize = 400;
 /// The format of a view that is given.
 const TEXT: &str = "text";
-/// Tokens of what a start is told, and of what is near to what is asked first, at most.
+/// Tokens of what a start receives, and of what is near to what is asked first, at most.
 const START_TOKENS: usize = 700;
 const NEAR_TOKENS: usize = 900;
 /// Prompts of a context among which something near is looked for.
@@ -182,9 +178,7 @@ async fn own(
         return Ok(None);
     };
     let recalled = match workspace {
-        Some(workspace) => {
-            recalled(client, session, workspace, words_of(&view), recall).await
-        }
+        Some(workspace) => recalled(client, session, workspace, words_of(&view), recall).await,
         None => Vec::new(),
     };
     let rest = if recalled.is_empty() { tokens } else { tokens.saturating_sub(recall) };
@@ -219,7 +213,7 @@ fn passage(one: &Value) -> String {
     format!("- @{position} of session {session} ({at}, {by}): {}\n", quote::item(get("text")))
 }
 
-/// What earlier sessions of the directory left; the session continues the one whose work is told.
+/// What earlier sessions of the directory left; the session continues the one whose work is given.
 async fn before(
     client: &Client,
     session: &SessionId,
@@ -236,7 +230,7 @@ async fn before(
         return Ok(None);
     }
     let head = "sessionlog kept earlier sessions of this directory.";
-    let tail = "Go on with what they left only where your user wants that.";
+    let tail = "Continue what they left only where your user wants that.";
     let text = framed(&format!("{head} {NOTICE}"), &text, tail);
     Ok(Some(Given::new(text, None)))
 }

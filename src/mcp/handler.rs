@@ -75,7 +75,7 @@ const TEXT_CLIENTS: [&str; 2] = ["claude-code", "codex-mcp-client"];
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 /// The member of an answer that is its text for models.
 const TEXT: &str = "text";
-/// The member that a restored session is told in, which programs read, too.
+/// The member with the text of a restored session, which programs read, too.
 const CONTEXT: &str = "context";
 /// Methods with parameters that must be there.
 const SERVED: [&str; 4] = ["initialize", "tools/call", "resources/read", "prompts/get"];

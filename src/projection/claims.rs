@@ -27,7 +27,7 @@ const WORDS_BACK: u64 = 3;
 /// Words that say nothing of a subject.
 const STOP: &str = " the and for that this with from have has had are was were will would should \
     could can may might must not but its it's they them their there then than what when where \
-    which who how why you your our his her into onto over under also just only very more most some \
+    which who how why you your our into onto over under also just only very more most some \
     any all every each both either other another same such too now here let lets need needs want \
     get got make made use used using does did done doing been being about because since after \
     before again still yet out off per via one two first second next last new old see look looks \

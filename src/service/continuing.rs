@@ -88,9 +88,8 @@ impl Service {
         // The ids and marks around the view are part of the answer.
         let room = tokens_max.saturating_sub(AROUND_TOKENS).max(CONTINUATION_TOKENS_MIN);
         let name = session.to_string();
-        let look = move |facts: &Facts| {
-            harness::continuation(facts, &name, room, Tokenizer::O200k, false)
-        };
+        let look =
+            move |facts: &Facts| harness::continuation(facts, &name, room, Tokenizer::O200k, false);
         let continues = self.line_before(&key).await?.pop().map(|link| link.key.session);
         let view = self.look_over_line(&key, None, look).await?;
         let tokens = (view.tokens + AROUND_TOKENS).min(tokens_max);

@@ -375,11 +375,7 @@ impl Service {
     }
 
     /// The facts of a session as of a position, after those of the sessions that it continues.
-    async fn line_facts_at(
-        &self,
-        key: &SessionKey,
-        to: Position,
-    ) -> ServiceResult<Facts> {
+    async fn line_facts_at(&self, key: &SessionKey, to: Position) -> ServiceResult<Facts> {
         let before = self.line_before(key).await?;
         if before.is_empty() {
             return self.facts_at(key, to).await;

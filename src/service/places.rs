@@ -1,6 +1,7 @@
 //! Places for computations that take longer than a millisecond. One processor is left to serve:
-//! as many run at once as there are others. Tenants that wait take turns. A computation passes its place on after a slice of
-//! time, and ends once its caller stops waiting. It must not know what is computed.
+//! as many run at once as there are others. Tenants that wait take turns. A computation passes its
+//! place on after a slice of time, and ends once its caller stops waiting. It must not know what is
+//! computed.
 //!
 //! A task that has a place waits for no other place and for no facts of a session: both are given
 //! back by computations that may wait for its place.

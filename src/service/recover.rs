@@ -173,11 +173,10 @@ impl Service {
                 let room = bytes_max.saturating_sub(session.as_str().len());
                 let view = move |facts: &Facts| harness::overview(facts, false, room);
                 let mut view = self.look(&key, at, view).await?;
-                // Read as a text, it goes on from the sessions before it.
+                // As a text it continues the sessions before it.
                 let name = key.session.to_string();
-                let text = move |facts: &Facts| {
-                    harness::overview_in_text(facts, &name, room, false).text
-                };
+                let text =
+                    move |facts: &Facts| harness::overview_in_text(facts, &name, room, false).text;
                 view.text = self.look_over_line(&key, at, text).await?;
                 Recovered::Overview(Box::new(view))
             }

@@ -125,7 +125,8 @@ impl Service {
 
     /// Removes the body of an event, the events of its session that recorders and the server made
     /// of it, and the texts that models were given after it; returns it as served from now on, and
-    /// the items of memory that may repeat it. With `with_memory` those are redacted, too. A retry completes what an error left.
+    /// the items of memory that may repeat it. With `with_memory` those are redacted, too. A retry
+    /// completes what an error left.
     ///
     /// # Errors
     /// `session_not_found`, `event_not_found`, `session_held`, `session_damaged`,

@@ -1,15 +1,12 @@
-//! What a session that begins in a workspace is told of the sessions before it: what is remembered,
-//! where the last work stands, a line for each of the last sessions, what is unfinished. The
-//! session that is named continues the one whose work it is told. It must not choose what of a
-//! session is told: harness does.
+//! The text that a session receives when it begins in a workspace: what is remembered, where the
+//! last work stands, a line for each of the last sessions. The session that is named continues the
+//! one whose work it receives. It must not choose what of a session is shown: harness does.
 
 use std::collections::BTreeMap;
 
 use super::{
     Caller, Code, MemoryPlace, MemoryQuery, Past, Service, ServiceError, ServiceResult,
-    line::is_beside,
-    restoring::RestoreCall,
-    saving::check_workspace,
+    line::is_beside, restoring::RestoreCall, saving::check_workspace,
 };
 use crate::{
     event::{Position, SessionId},
@@ -21,34 +18,34 @@ use crate::{
     store::SessionInfo,
 };
 
-/// Tokens of what is told: by default, and at least and at most.
+/// Tokens of the text: by default, and at least and at most.
 const TOKENS: usize = 700;
 const TOKENS_MIN: usize = 400;
 const TOKENS_MAX: usize = 20_000;
-/// Sessions that are looked at for the last work, and those that are told in a line each.
+/// Sessions that are looked at for the last work, and those that have a line each.
 const SESSIONS_MAX: usize = 32;
 const LINES_MAX: usize = 5;
 /// Items of memory that are considered.
 const ITEMS_MAX: usize = 32;
 
-/// Which session begins, and how much it is told.
+/// Which session begins, and how much it receives.
 #[derive(Clone, Debug, Default)]
 pub struct StartCall {
-    /// The session that begins: it continues the one whose work it is told. Without it nothing is
+    /// The session that begins: it continues the one whose work it receives. Without it nothing is
     /// written.
     pub session: Option<SessionId>,
     /// Tokens of the text: 700 by default.
     pub tokens_max: Option<usize>,
 }
 
-/// What a session that begins is told.
+/// The text that a session receives when it begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Started {
     /// The text; empty where there is nothing to tell.
     pub text: String,
     /// Its tokens.
     pub tokens: usize,
-    /// The session whose work is told, and up to where.
+    /// The session whose work is in it, and up to where.
     pub from: Option<(SessionId, Position)>,
     /// What the caller should know of the choice.
     pub notices: Vec<String>,
@@ -77,16 +74,17 @@ impl Service {
             self.in_workspace(caller, workspace, own).await?;
         }
         let mut started = Started::default();
-        let (last, mut start) =
-            self.work_before(caller, workspace, call.session.as_ref(), &mut started.notices).await?;
+        let (last, mut start) = self
+            .work_before(caller, workspace, call.session.as_ref(), &mut started.notices)
+            .await?;
         start.remembered = self.lasting(caller, workspace).await?;
         if let Some(past) = &last {
             let room = start.room_for_last(tokens_max, Tokenizer::O200k);
             let room = room.max(CONTINUATION_TOKENS_MIN);
             let name = past.info.key.session.to_string();
             let look = move |facts: &Facts| {
-                let told = harness::continuation(facts, &name, room, Tokenizer::O200k, false);
-                (told.text, facts.reached())
+                let given = harness::continuation(facts, &name, room, Tokenizer::O200k, false);
+                (given.text, facts.reached())
             };
             match self.look_over_line(&past.info.key, None, look).await {
                 Ok((text, position)) => {
@@ -109,9 +107,8 @@ impl Service {
                 weights: BTreeMap::new(),
             };
             let restore = RestoreCall { successor: Some(own.clone()), ..RestoreCall::default() };
-            let (_, notice) = self
-                .successor(caller, &past.info, *position, &restore, body::write(&body))
-                .await?;
+            let (_, notice) =
+                self.successor(caller, &past.info, *position, &restore, body::write(&body)).await?;
             started.notices.extend(notice);
         }
         started.text = start.text(tokens_max, Tokenizer::O200k);
@@ -144,7 +141,7 @@ impl Service {
             let (past, has_work, outcome) = match self.peek_view(&info.key, look).await {
                 Ok(looked) => looked,
                 Err(error) if error.code.is_gone() => continue,
-                // What is told of the others does not depend on it.
+                // The others do not depend on it.
                 Err(error) if error.code == Code::SessionDamaged => {
                     notices.push(error.message);
                     continue;

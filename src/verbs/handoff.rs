@@ -142,13 +142,12 @@ impl Serve for RestoreWork {
 pub struct StartWork;
 
 impl Verb for StartWork {
-    const ROUTE: Route =
-        Route::post("/v1/workspaces/{workspace}/start", "startWork", Need::WRITE);
+    const ROUTE: Route = Route::post("/v1/workspaces/{workspace}/start", "startWork", Need::WRITE);
     const TAG: &'static str = "handoff";
     const ABOUT: &'static str = "Tells a session that begins in a workspace what is remembered \
                                  there, where the last work stands and what other sessions did, \
                                  in a text; and links it to the session that it continues.";
-    const ASKS: Asks = Asks::Maybe("Which session begins, and how much it is told");
+    const ASKS: Asks = Asks::Maybe("Which session begins, and how much it receives");
     const FENCE: Fencing = Fencing::WhenHeld;
     const ANSWERS: &'static str = "The text; empty where there is nothing to tell";
     type Params = InWorkspace;

@@ -287,7 +287,7 @@ impl From<Preserved> for Preservation {
     }
 }
 
-/// Which session begins, and how much it is told.
+/// Which session begins, and how much it receives.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StartRequest {
@@ -301,14 +301,14 @@ pub struct StartRequest {
     pub tokens_max: Option<usize>,
 }
 
-/// What a session that begins is told.
+/// The text that a session receives when it begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StartedAnswer {
     /// The text, in Markdown; empty where there is nothing to tell.
     pub text: String,
     /// Its tokens.
     pub tokens: u64,
-    /// The session whose work is told.
+    /// The session whose work is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<String>,
     /// Up to where it was read.

@@ -13,7 +13,7 @@ Examples:
   sessionlog handoff save                              the work in this directory, as it stands
   sessionlog handoff restore --tokens 8000             continue it in a session of its own
   sessionlog handoff restore ~/work/bank --look        only look: nothing is written
-  sessionlog handoff start                             what an agent is told that starts here
+  sessionlog handoff start                             what an agent that starts here receives
   sessionlog handoff chain                             which session continues which
 
 A directory stands for its repository, or for itself where it has none.")]
@@ -77,7 +77,7 @@ pub(crate) enum HandoffVerb {
     Save(SaveWork),
     /// Print what is known of the work of a session, and make the session that continues it
     Restore(RestoreWork),
-    /// Print what a session that begins in a workspace is told of those before it
+    /// Print what a session that begins in a workspace receives of those before it
     Start(StartWork),
     /// List the sessions that continue one another
     Chain(ChainOf),

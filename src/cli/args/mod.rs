@@ -20,7 +20,9 @@ use super::{common::Common, mcp::Mcp, proxy::Proxy};
 pub(super) use self::{
     events::{Append, Events, Export, Format, Import, OneEvent, Replay},
     graph::{Graph, entity},
-    handoff::{ChainOf, Handoff, HandoffVerb, RestoreWork, SaveWork, StartWork, Workspace, WorkspaceVerb},
+    handoff::{
+        ChainOf, Handoff, HandoffVerb, RestoreWork, SaveWork, StartWork, Workspace, WorkspaceVerb,
+    },
     memory::{Mark, Memory},
     programs::{
         AgentName, Bench, Completions, Demo, Install, InstallScope, Man, Pause, Serve, Unpause,

@@ -11,6 +11,7 @@ use crate::{
     projection::text::one_line,
     service::{Hit, SearchResult},
     wire::{
+        framed,
         memory::Mark,
         search::{Complete, Doubt, Memory, Why},
     },
@@ -149,8 +150,6 @@ fn text_of(found: &SearchResult) -> String {
     let mut text = String::new();
     if found.hits.is_empty() {
         text.push_str("Nothing: no recorded event has a word of this query.\n");
-    } else {
-        let _ = writeln!(text, "{NOTICE} The best first; get_events reads more around a position.");
     }
     for hit in &found.hits {
         let who = hit.who.as_deref().map(|who| format!(" {who},")).unwrap_or_default();
@@ -183,7 +182,8 @@ fn text_of(found: &SearchResult) -> String {
     if found.coverage.sessions_behind > 0 {
         text.push_str("Some sessions are not searched yet: try again.\n");
     }
-    text
+    let head = format!("{NOTICE} The best first; get_events reads more around a position.");
+    framed(&head, text.trim_end(), "")
 }
 
 impl Blocks {

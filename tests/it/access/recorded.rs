@@ -108,16 +108,19 @@ async fn every_tool_that_answers_recorded_text_says_that_it_is_data() {
             }
             if carries(result) {
                 is_marked(&result["structuredContent"], &what);
-                match tool.brief.filter(|_| text.contains("\n<sessionlog trust=")) {
+                match text.contains("\n<sessionlog trust=") {
                     // One text in a frame that marks it: nothing of it is before or behind that.
-                    Some(_) => {
+                    true => {
                         let (notice, rest) = text.split_once("\n<sessionlog trust=").unwrap();
-                        assert_eq!(notice, sessionlog::harness::NOTICE, "{what}");
+                        assert!(
+                            notice.starts_with(sessionlog::harness::NOTICE),
+                            "{what}: {notice}"
+                        );
                         assert!(rest.ends_with("\n</sessionlog>\n"), "{what}: {text}");
                         assert!(rest.starts_with("\"untrusted-external-content\">\n"), "{what}");
                     }
                     // The text is that very object: nothing of it is outside a string.
-                    None => {
+                    false => {
                         let read: Value = serde_json::from_str(text).unwrap();
                         assert_eq!(read, result["structuredContent"], "{what}");
                     }

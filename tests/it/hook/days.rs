@@ -1,6 +1,6 @@
-//! A project over several days: a session that begins is told what earlier ones left and continues
+//! A project over several days: a session that begins receives what earlier ones left and continues
 //! the last one with work, ended or crashed; its user's rules hold through compactions; a tiny
-//! session displaces nothing; what is near to a first prompt is told with it.
+//! session displaces nothing; what is near to a first prompt is given with it.
 
 use serde_json::{Value, json};
 
@@ -128,7 +128,7 @@ fn a_day_that_was_killed_is_continued_and_not_an_older_one() {
 }
 
 #[test]
-fn a_tiny_session_displaces_nothing_and_is_told_in_a_line() {
+fn after_a_tiny_session_a_start_has_the_work_before_it() {
     let place = Place::new();
     first_day(&place);
     let tiny = Day(&place, "tiny");
@@ -141,7 +141,7 @@ fn a_tiny_session_displaces_nothing_and_is_told_in_a_line() {
 }
 
 #[test]
-fn what_is_remembered_is_told_at_a_start_and_no_longer_once_it_is_forgotten() {
+fn a_start_receives_items_of_memory_and_no_forgotten_one() {
     let place = Place::new();
     let path = "/home/ada/proj";
     place.run(&["memory", path, "--insert", "Deploy from the branch release alone"]).ok();
@@ -154,7 +154,7 @@ fn what_is_remembered_is_told_at_a_start_and_no_longer_once_it_is_forgotten() {
 }
 
 #[test]
-fn what_earlier_sessions_say_of_a_first_prompt_is_told_once_and_nothing_of_another() {
+fn a_first_prompt_receives_once_what_earlier_sessions_say_of_it() {
     let place = Place::new();
     first_day(&place);
     let day = Day(&place, "day-2");
@@ -183,7 +183,7 @@ fn a_start_whose_last_day_was_erased_or_hurt_tells_the_rest() {
 }
 
 #[test]
-fn a_person_reads_what_a_start_would_be_told_and_writes_nothing_by_it() {
+fn a_person_who_looks_at_a_start_reads_its_text_and_nothing_is_written() {
     let place = Place::new();
     first_day(&place);
     let before = place.events("day-1").len();
