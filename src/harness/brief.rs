@@ -243,10 +243,6 @@ impl<'k, 'f> Brief<'k, 'f> {
     /// A person's or the caller's words; where they are cut, with their position.
     fn words(&self, class: Class, place: usize, form: Form) -> String {
         let Some(quote) = self.known.quote(class, place, form) else { return String::new() };
-        let times = match self.known.times(class, place) {
-            0 | 1 => String::new(),
-            times => format!(" ({times} times)"),
-        };
         // What can be looked up has its position: the rest of it, or an earlier session.
         let is_earlier = |at: &Position| self.known.facts.place(*at).0.is_some();
         let at = quote.position.filter(|at| quote.cut.truncated || is_earlier(at));
@@ -254,7 +250,7 @@ impl<'k, 'f> Brief<'k, 'f> {
         let count = self.known.facts.progress.instructions().whole().count();
         let is_current = class == Class::Instruction && place + 1 == count;
         let current = if is_current { " <- the current request" } else { "" };
-        format!("{}{times}{at}{current}", quote.cut.text)
+        format!("{}{at}{current}", quote.cut.text)
     }
 
     fn step_of_plan(&self, place: usize, form: Form) -> String {

@@ -248,11 +248,11 @@ impl Known<'_> {
         match class {
             Class::Instruction => {
                 let word = progress.instructions().whole().nth(place)?;
-                typed(&word.text, word.position, TEXT_BYTES)
+                typed(&word.counted(), word.position, TEXT_BYTES)
             }
             Class::OlderInstruction => {
                 let word = progress.instructions().lines().nth(place)?;
-                typed(&word.text, word.position, TEXT_BYTES)
+                typed(&word.counted(), word.position, TEXT_BYTES)
             }
             Class::Task => {
                 let task = progress.task()?;

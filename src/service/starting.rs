@@ -116,7 +116,8 @@ impl Service {
         Ok(started)
     }
 
-    /// The last session with work, and the others in a line each.
+    /// The last session with work, or else the last one in which something was asked, and the
+    /// others in a line each.
     async fn work_before(
         &self,
         caller: &Caller,
@@ -126,41 +127,43 @@ impl Service {
     ) -> ServiceResult<(Option<Past>, Start)> {
         let name = workspace.to_owned();
         let latest = self.latest(caller, Some(&name), SESSIONS_MAX).await?;
-        let is_other = |info: &SessionInfo| Some(&info.key.session) != own && !is_beside(info);
-        let (mut last, mut start) = (None, Start::of(workspace));
+        let open = self.store.unfinished(&caller.scope, Some(workspace), SESSIONS_MAX).await?;
+        let counted = self.store.counted();
+        // One that another harness holds is at work elsewhere.
+        let is_other = |info: &SessionInfo| {
+            Some(&info.key.session) != own && !is_beside(info) && !info.work.is_leased(counted)
+        };
+        let (mut last, mut others) = (None, Vec::new());
         for info in latest.into_iter().filter(is_other) {
-            if last.is_some() && start.earlier.len() >= LINES_MAX {
+            if last.is_some() && others.len() >= LINES_MAX {
                 break;
             }
-            let leased = info.work.is_leased(self.store.counted());
-            let session = info.key.session.clone();
             let look = |info: &SessionInfo, facts: &Facts| {
                 let past = super::recover::past(info.clone(), facts);
                 (past, harness::has_work(facts), harness::outcome(facts))
             };
-            let (past, has_work, outcome) = match self.peek_view(&info.key, look).await {
-                Ok(looked) => looked,
-                Err(error) if error.code.is_gone() => continue,
+            match self.peek_view(&info.key, look).await {
+                Ok((past, true, _)) if last.is_none() => last = Some(past),
+                Ok((past, _, outcome)) if !past.goal.is_empty() => others.push((past, outcome)),
+                Ok(_) => {}
+                Err(error) if error.code.is_gone() => {}
                 // The others do not depend on it.
-                Err(error) if error.code == Code::SessionDamaged => {
-                    notices.push(error.message);
-                    continue;
-                }
+                Err(error) if error.code == Code::SessionDamaged => notices.push(error.message),
                 Err(error) => return Err(error),
-            };
-            if last.is_none() && has_work && !leased {
-                last = Some(past);
-            } else if start.earlier.len() < LINES_MAX && !past.goal.is_empty() {
-                start.earlier.push(Earlier {
-                    at: super::directory::dates(&past.info).1,
-                    is_open: past.calls_open > 0 || leased,
-                    session: session.to_string(),
-                    asked: past.goal,
-                    outcome,
-                });
             }
         }
-        Ok((last, start))
+        if last.is_none() && !others.is_empty() {
+            last = Some(others.remove(0).0);
+        }
+        let line = |(past, outcome): (Past, String)| Earlier {
+            at: super::directory::dates(&past.info).1,
+            is_open: past.calls_open > 0 || open.iter().any(|info| info.key == past.info.key),
+            session: past.info.key.session.to_string(),
+            asked: past.goal,
+            outcome,
+        };
+        let earlier = others.into_iter().take(LINES_MAX).map(line).collect();
+        Ok((last, Start { earlier, ..Start::of(workspace) }))
     }
 
     /// What the workspace keeps: the most important first, then the newest.

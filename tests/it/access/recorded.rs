@@ -192,7 +192,7 @@ async fn prompts_resources_and_refusals_say_what_recorded_text_is() {
         let (words, recorded) = text.split_at(text.find(MARK).unwrap());
         assert!(words.contains(NOTICE), "the notice stands before what it is about: {text}");
         assert!(recorded.contains("instructions"), "{text}");
-        is_marked(&facts(text).unwrap(), "prompt");
+        assert!(text.contains("\n<sessionlog trust=") && text.contains("</sessionlog>"), "{text}");
     }
     let listed = ask("resources/list", json!({})).await;
     assert!(carries(&listed), "titles are recorded text: {listed}");

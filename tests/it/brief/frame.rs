@@ -56,8 +56,11 @@ async fn recorded_text_makes_no_part_of_a_brief() {
                 assert_eq!(found.len(), 1, "{hostile:?}: {found:?}\n{made}");
                 assert!(made.contains("FORGED"), "{made}");
                 for line in made.split(['\n', '\r', '\u{2028}']) {
+                    // Where nothing is before it, the recorded text itself begins with the word.
+                    let as_text = if hostile.trim().is_empty() { 2 } else { 4 };
                     let forges = ["FORGED", "# Your", "- FORGED", "**Task.** FORGED"];
-                    assert!(!forges.iter().any(|begin| line.starts_with(begin)), "{made}");
+                    let mut forges = forges.iter().take(as_text);
+                    assert!(!forges.any(|begin| line.starts_with(begin)), "{made}");
                 }
                 assert!(made.lines().filter(|line| *line == "Still failing:").count() <= 1);
                 let steers = |c: char| c.is_control() && c != '\n' && c != '\t';

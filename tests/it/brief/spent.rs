@@ -89,7 +89,7 @@ async fn one_event_and_results_of_megabytes_alone_have_a_brief() {
         for tokens in [400, 2_000] {
             let text = brief(house, "huge", "continuation", tokens).await;
             let spent = Tokenizer::O200k.count(&text);
-            assert!(spent <= tokens && text.contains("$ dump 2 -> "), "{spent}: {text}");
+            assert!(spent <= tokens && text.contains("$ dump 2 ->"), "{spent}: {text}");
         }
     })
     .await;

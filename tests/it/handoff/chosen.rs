@@ -197,10 +197,10 @@ async fn a_marked_message_of_a_long_session_is_given_however_long_ago_it_was() {
             events.push(json!({"type": "agent.message", "content": details(n, "barge")}));
         }
         let ids = append(house, "one", json!(events)).await;
-        // The person's whole, and a line of the agent's under its position.
+        // The person's whole, and a line of the agent's.
         let wanted = |n: usize| {
             let line: String = details(n, "barge").chars().take(100).collect();
-            [details(n, "crane"), format!("@{} {line}", 2 + 2 * n)]
+            [details(n, "crane"), line]
         };
         let mut marked = Vec::new();
         // One at a time, each long after the facts know the message no more.

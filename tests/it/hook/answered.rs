@@ -270,21 +270,18 @@ fn a_checkpoint_follows_its_event_despite_later_writes() {
 }
 
 #[test]
-fn a_starting_agent_is_offered_neither_its_own_session_nor_one_in_use() {
+fn a_starting_agent_gets_the_text_of_its_directory_within_the_budget_of_hooks() {
     let home = tempfile::tempdir().unwrap();
-    let store = Scripted::start(|path, _| match path.starts_with("/v1/history") {
-        true => {
-            let past = |id: &str, leased| json!({ "id": id, "title": id, "leased": leased });
-            let unfinished = [past("own", false), past("leased", true), past("left", false)];
-            (200, json!({ "data": [], "start_from": null, "unfinished": unfinished }))
-        }
+    let store = Scripted::start(|path, _| match path.ends_with("/start") {
+        true => (200, json!({ "text": "# Left\n- the north wall", "tokens": 9, "trust": "" })),
         false => (200, json!({ "next_position": 1 })),
     });
     let start = of("own", claude("SessionStart", &json!({ "source": "startup" })));
-    let done = told(Ok(store.client()), home.path(), None, 400, bytes(&start));
+    let done = told(Ok(store.client()), home.path(), None, 500, bytes(&start));
     let answer = done.answer.unwrap().to_string();
-    assert!(answer.contains("- session left"), "{answer}");
-    assert!(!answer.contains("leased") && !answer.contains("session own"), "{answer}");
+    assert!(answer.contains("- the north wall"), "{answer}");
+    let asked = store.asked("/start");
+    assert_eq!(asked[0].1, json!({ "session_id": "own", "tokens_max": 500 }));
 }
 
 #[test]

@@ -224,7 +224,8 @@ fn a_compaction_is_followed_by_what_earlier_sessions_of_the_project_said_of_the_
     let foreign = "The staging ledger of the other project is on port 9999.";
     spoken(&place, "foreign", "/home/ada/other", "Where is the staging ledger?", foreign);
     let prompt = json!({ "prompt": "Migrate the staging ledger schema", "prompt_id": "p" });
-    quiet(&place, &claude("UserPromptSubmit", &prompt));
+    let (text, _) = told_to_model(&place, &claude("UserPromptSubmit", &prompt));
+    assert!(text.contains("port 6543") && !text.contains("9999"), "{text}");
     call(
         &place,
         "t1",
@@ -242,7 +243,7 @@ fn a_compaction_is_followed_by_what_earlier_sessions_of_the_project_said_of_the_
     // The log says which passages it was given, once for each context.
     let is_paged = |event: &Value| event["type"] == "memory.paged_in";
     let noted: Vec<Value> = place.events(SESSION).into_iter().filter(is_paged).collect();
-    assert_eq!(noted.len(), 1, "{noted:?}");
+    assert_eq!(noted.len(), 2, "{noted:?}");
     let block = json!({"session": "earlier", "positions": {"from": 1, "to": 2}});
     assert_eq!((&noted[0]["by"], &noted[0]["blocks"][0]), (&json!("hook"), &block), "{noted:?}");
     // The end of the compaction is none of its own.

@@ -257,11 +257,13 @@ fn a_transcript_of_march_that_is_imported_today_is_not_the_latest_work() {
     let start = claude("SessionStart", &json!({ "source": "startup" }));
     let (text, data) = told_to_model(&place, &super::of("new", start));
     assert!(data.contains(&format!("(session {SESSION},")), "{data}");
-    assert!(text.contains("anchor") && !text.contains("bollard"), "{text}");
+    let (last, others) = text.split_once("\nOther sessions:").unwrap();
+    assert!(last.contains("anchor") && !last.contains("bollard"), "{text}");
+    assert!(others.contains("bollard"), "{text}");
     // What is recorded in one of them since is.
     let resumed = "0198c5d2-f0a0-7a1b-8c3d-000000000003";
     let prompt = json!({ "prompt": "Weigh the bollard, too", "prompt_id": "p9" });
-    quiet(&place, &super::of(resumed, claude("UserPromptSubmit", &prompt)));
+    super::hook(&place, &super::of(resumed, claude("UserPromptSubmit", &prompt)));
     let restored = place.run(&["handoff", "restore", "/home/ada/proj", "--look", "--json"]).json();
     assert_eq!(restored["continues"], resumed, "{restored}");
 }

@@ -77,23 +77,24 @@ fn a_starting_agent_is_given_the_last_work_and_unfinished_sessions() {
     work(&place, "first", "Measure the wall");
     quiet(&place, &of("first", claude("SessionEnd", &json!({ "reason": "other" }))));
     let (text, data) = told_to_model(&place, &start("second"));
-    assert!(data.starts_with("# Where the work stands (session first"), "{data}");
-    assert!(data.contains("\nCheckpoint `final` at @"), "{data}");
+    assert!(data.contains("\n## Where the work stands (session first"), "{data}");
     assert!(data.contains("\n**Task.** Measure the wall"), "{data}");
     let sessions = place.run(&["sessions", "--json"]).out;
     assert!(!sessions.contains("\"id\":\"next_"), "looking makes no session: {sessions}");
-    assert!(!data.contains("continues here"), "the new session may do something else: {data}");
-    assert!(!data.contains("Begun and not ended"), "{data}");
+    assert!(!data.contains("Other sessions:"), "{data}");
     assert!(text.contains("untrusted-external-content"), "{text}");
     // The second one is killed: its end is never reported.
     work(&place, "second", "Paint the wall");
     let (_, data) = told_to_model(&place, &start("third"));
-    let (first, unfinished) = data.split_once("\nBegun and not ended").unwrap();
-    assert_eq!(unfinished.matches("- session ").count(), 1, "{data}");
-    assert!(unfinished.contains("- session second "), "{data}");
-    assert!(first.starts_with("# Where the work stands (session first"), "{data}");
+    let (last, others) = data.split_once("\nOther sessions:").unwrap();
+    assert!(last.contains("(session second,") && last.contains("Paint the wall"), "{data}");
+    assert!(others.contains(" first: Measure the wall"), "{data}");
+    // Of two that did no more, an earlier one that was killed is marked as such.
+    work(&place, "third", "Clean the wall");
+    let (_, data) = told_to_model(&place, &start("fourth"));
+    assert!(data.contains(", second, not ended: Paint the wall"), "{data}");
     // Another directory has another history.
-    let mut elsewhere = start("fourth");
+    let mut elsewhere = start("fifth");
     elsewhere["cwd"] = json!("/home/ada/other");
     quiet(&place, &elsewhere);
 }
