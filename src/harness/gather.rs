@@ -496,6 +496,19 @@ impl<'a> Known<'a> {
         }
     }
 
+    /// The conversation in the words of the client: as it saved it, else as its latest compaction
+    /// summed it up.
+    pub(super) fn saved_words(&self) -> Option<(&'a str, Position)> {
+        let facts = self.facts;
+        let saved = facts.saved.context().map(|said| (&*said.text, said.position));
+        saved.or_else(|| {
+            let last = facts.compactions.latest().next_back()?;
+            let is_own = last.trigger.as_deref() == Some("continuation");
+            let text = last.summary.as_deref().filter(|_| !is_own)?;
+            Some((text, last.position))
+        })
+    }
+
     /// The step of a plan at that place, in a form.
     pub(super) fn plan_step(&self, place: usize, form: Form) -> Option<PlanStep> {
         let step = self.facts.progress.plan()?.steps.get(place)?;

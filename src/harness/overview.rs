@@ -309,19 +309,27 @@ pub fn overview_in_tokens(
     Overview { why, summary, text: Some(text), ..assembled(&known, &chosen, &IN_TOKENS) }
 }
 
-/// The overview within a budget of bytes, with its text.
+/// The overview within a budget of bytes, with its text, which has so many bytes at most, too.
 #[must_use]
 pub fn overview_in_text(facts: &Facts, session: &str, bytes_max: usize, explain: bool) -> Overview {
     let recipe = recipe_of(false, bytes_max);
-    let budget = bytes_max.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
-    let (known, chosen) = chosen(facts, recipe, budget);
     let classes: Vec<Class> = recipe.rows.iter().map(|row| row.class).collect();
-    let left_out = known.left_out(&chosen, &classes);
-    let brief = Brief::new(&known, Tokenizer::O200k, heading(facts, session, None));
-    let text = Some(brief.text(&chosen, &left_out));
-    let why = if explain { known.why(&chosen) } else { Vec::new() };
-    let summary = summary_beside(&known, &chosen, false);
-    Overview { why, summary, text, ..assembled(&known, &chosen, recipe) }
+    let mut budget = bytes_max.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
+    loop {
+        let (known, chosen) = chosen(facts, recipe, budget);
+        let left_out = known.left_out(&chosen, &classes);
+        let brief = Brief::new(&known, Tokenizer::O200k, heading(facts, session, None));
+        let text = brief.text(&chosen, &left_out);
+        // Items that are whole in the text and cut in the members take more of it.
+        if text.len() > bytes_max && budget > 0 {
+            budget = (budget * bytes_max / text.len()).min(budget * 3 / 4);
+            continue;
+        }
+        let why = if explain { known.why(&chosen) } else { Vec::new() };
+        let summary = summary_beside(&known, &chosen, false);
+        let text = Some(text);
+        return Overview { why, summary, text, ..assembled(&known, &chosen, recipe) };
+    }
 }
 
 fn recipe_of(full: bool, bytes_max: usize) -> &'static Recipe<'static> {

@@ -37,7 +37,8 @@ pub struct Start {
     pub last: String,
     /// The other sessions, the latest first.
     pub earlier: Vec<Earlier>,
-    workspace: String,
+    /// Its workspace.
+    pub workspace: String,
 }
 
 /// A session in a line.

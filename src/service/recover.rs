@@ -1,7 +1,9 @@
 //! `get_research_session`: the subject and state of a session, one step of it, the rest of a list,
 //! or the matches of a query, for a reader that lost its context. It must not write.
 
-use super::{BoundBy, Caller, Code, FindResult, Service, ServiceError, ServiceResult, Via};
+use super::{
+    BoundBy, Caller, Code, FindResult, Service, ServiceError, ServiceResult, Via, line::read_before,
+};
 use crate::{
     event::{Point, Position, Range, SessionId, SessionKey, Timestamp, kinds, limits},
     harness::{
@@ -39,6 +41,8 @@ pub struct RecoverCall {
     pub at: Option<Point>,
     /// A query; only with `at`.
     pub find: Option<String>,
+    /// Whether an overview has a text, for a model.
+    pub is_text: bool,
 }
 
 /// The rest of a list.
@@ -171,13 +175,21 @@ impl Service {
             }
             (None, None) => {
                 let room = bytes_max.saturating_sub(session.as_str().len());
-                let view = move |facts: &Facts| harness::overview(facts, false, room);
+                let has_line = call.is_text && read_before(&self.store.info(&key).await?).is_some();
+                let (name, is_text) = (key.session.to_string(), call.is_text && !has_line);
+                let of_own = name.clone();
+                let view = move |facts: &Facts| match is_text {
+                    true => harness::overview_in_text(facts, &of_own, room, false),
+                    false => harness::overview(facts, false, room),
+                };
                 let mut view = self.look(&key, at, view).await?;
-                // As a text it continues the sessions before it.
-                let name = key.session.to_string();
-                let text =
-                    move |facts: &Facts| harness::overview_in_text(facts, &name, room, false).text;
-                view.text = self.look_over_line(&key, at, text).await?;
+                if has_line {
+                    // As a text it continues the sessions before it.
+                    let text = move |facts: &Facts| {
+                        harness::overview_in_text(facts, &name, room, false).text
+                    };
+                    view.text = self.look_over_line(&key, at, text).await?;
+                }
                 Recovered::Overview(Box::new(view))
             }
         };

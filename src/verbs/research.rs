@@ -131,6 +131,8 @@ impl ServeTool for GetResearchSession {
             step: self.step_id,
             branch: self.branch_id,
             find: self.find,
+            // A program that calls over HTTP reads the members.
+            is_text: call.via.connection.is_some(),
         };
         let found = call.service.get_research_session(call.caller, call.via, &asked).await?;
         Ok(ResearchAnswer::of_recovered(found))

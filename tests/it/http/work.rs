@@ -571,6 +571,8 @@ async fn a_view_as_of_a_point_is_that_of_a_session_that_stopped_there() {
                 assert!(members.contains_key("researchGoal"), "{members:?}");
                 members.remove("sessionId");
                 members.remove("boundBy");
+                // Over HTTP a program reads the members: there is no text beside them.
+                assert!(!members.contains_key("text"), "{members:?}");
                 view
             };
             let wanted = view(json!({"sessionId": stopped})).await;

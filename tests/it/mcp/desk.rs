@@ -22,6 +22,7 @@ use sessionlog::{
 };
 use sessionlog_sim::{ManualClock, SeededEntropy, Sim, model::Model};
 
+use super::bounds::ANSWER_BYTES;
 use crate::engines::small;
 
 pub struct Desk {
@@ -134,7 +135,7 @@ impl Desk {
         let (owner, who) = (&OwnerInfo::default(), &Principal::local());
         let call = ToolCall { service, owner, caller, who, via, key };
         let answer = tools::call(call, tool, arguments.to_string()).await?;
-        Ok(serde_json::from_str(&answer).unwrap())
+        Ok(members_of(serde_json::from_str(&answer).unwrap()))
     }
 
     pub async fn ok(&self, tool: &str, arguments: Value) -> Value {
@@ -188,4 +189,12 @@ pub fn assert_no_null(value: &Value) {
         Value::Object(members) => members.values().for_each(assert_no_null),
         _ => {}
     }
+}
+
+/// The members of an answer without the text for a model, which is within the bound of an answer.
+pub fn members_of(mut answer: Value) -> Value {
+    let text = answer.as_object_mut().and_then(|members| members.remove("text"));
+    let bytes = text.as_ref().and_then(Value::as_str).map_or(0, str::len);
+    assert!(bytes <= ANSWER_BYTES, "{bytes}: {text:?}");
+    answer
 }

@@ -11,7 +11,7 @@ use sessionlog::{
 };
 
 use super::{
-    desk::{assert_no_null, with},
+    desk::{assert_no_null, members_of, with},
     front_end::{Pipes, named},
     server::{Server, Speaker},
 };
@@ -98,7 +98,7 @@ async fn plain(url: &str, connection: &str, arguments: &Value) -> Result<Value, 
     let refused = !response.status().is_success();
     let body: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
     if !refused {
-        return Ok(body);
+        return Ok(members_of(body));
     }
     // The same facts as through the others, in HTTP's spelling.
     let body: ErrorBody = serde_json::from_value(body).unwrap();
