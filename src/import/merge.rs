@@ -24,13 +24,16 @@ const APART_MICROS: i64 = 300 * 1_000_000;
 /// Elements in which Claude Code keeps a command that a person typed.
 const COMMAND: [&str; 2] = ["command-name", "command-args"];
 
+/// When something was said, where that is known, and its position.
+type Place = (Option<Timestamp>, u64);
+
 /// What hooks recorded of a session, as far as a transcript has it, too.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
     /// Positions of calls and results, by the id of the call and whether it is the call.
     calls: HashMap<(String, bool), u64>,
     /// When and where something was said, by its type and a hash of its words.
-    said: HashMap<(&'static str, blake3::Hash), Vec<(Option<Timestamp>, u64)>>,
+    said: HashMap<(&'static str, blake3::Hash), Vec<Place>>,
     /// Lines that something was recorded of, and where.
     found: Vec<(u64, u64)>,
     /// Whether lines of a transcript were imported into the session before.

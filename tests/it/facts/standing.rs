@@ -307,6 +307,7 @@ fn a_failure_shows_the_line_that_says_why_and_no_frame_of_it() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn a_failure_of_git_is_over_when_the_repository_is_where_it_should_be() {
     let refused = "error: hook declined";
     let conflict =

@@ -262,7 +262,10 @@ async fn a_continuation_costs_no_more_than_its_budget_whatever_was_recorded() {
             let cost = Tokenizer::O200k.count(&text);
             let told = usize::try_from(answer["tokens"].as_u64().unwrap()).unwrap();
             assert!(cost == told && told <= tokens_max, "{id} {tokens_max}: {cost} {told}: {text}");
-            assert!(answer["task"]["text"].as_str().unwrap().len() > 10);
+            assert!(
+                answer["task"]["text"].as_str().unwrap().len() > 10,
+                "{id} {tokens_max}: {answer}"
+            );
         }
     }
     for tokens_max in ["399", "200001", "x"] {
