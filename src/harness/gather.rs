@@ -432,7 +432,9 @@ impl<'a> Known<'a> {
         let mark = important(self.facts, position);
         let is_wrong = class != Class::Task && is_marked(self.facts, position, MarkKind::Wrong);
         let status = if is_wrong { 0 } else { made.status };
-        Item { position: position.0, mark, status, ..made }
+        // The task of a line is that of its first session.
+        let is_earlier = class != Class::Task && self.facts.place(position).0.is_some();
+        Item { position: position.0, mark, status, is_earlier, ..made }
     }
 
     fn item(&mut self, item: Item) {
@@ -545,6 +547,7 @@ fn item(class: Class, place: usize, (at, count): (usize, usize)) -> Item {
         signature: None,
         inside: None,
         position: 0,
+        is_earlier: false,
     }
 }
 

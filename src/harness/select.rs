@@ -239,6 +239,8 @@ pub struct Item {
     pub inside: Option<(Class, usize)>,
     /// The position of its event; 0 where it is of none.
     pub position: u64,
+    /// Whether it is of a session that the one shown continues: it is not indispensable.
+    pub is_earlier: bool,
 }
 
 impl Item {
@@ -484,7 +486,8 @@ impl Choice<'_> {
     /// others within their share of the rest; then they grow, class by class, within that share.
     fn indispensable(&mut self, recipe: &Recipe<'_>) {
         let shape = self.newest(recipe, |row| 0..row.shape);
-        let others = self.newest(recipe, |row| row.shape..row.first);
+        let mut others = self.newest(recipe, |row| row.shape..row.first);
+        others.retain(|at| self.items.get(*at).is_some_and(|item| !item.is_earlier));
         let others = self.marked_first(recipe, &shape, others);
         let all = shape.len() + others.len() == self.items.len();
         let mut whole = self.purse;

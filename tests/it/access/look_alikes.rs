@@ -28,7 +28,7 @@ const WORKSPACES: [(&str, &str); 7] = [
 
 /// Every operation of the published description that takes a workspace, but for those that make a
 /// session in it, name a relation by its id or move the workspace: method, path, body.
-const OPERATIONS: [(&str, &str, &str, &str); 17] = [
+const OPERATIONS: [(&str, &str, &str, &str); 18] = [
     ("listSessions", "GET", "/v1/sessions?workspace={w}", ""),
     ("getHistory", "GET", "/v1/history?workspace={w}", ""),
     ("search", "GET", "/v1/search?q=ledger&workspace={w}", ""),
@@ -40,6 +40,7 @@ const OPERATIONS: [(&str, &str, &str, &str); 17] = [
     ("queryEntities", "POST", "/v1/workspaces/{w}/entities/query", r#"{"include_sessions": true}"#),
     ("queryRelationships", "POST", "/v1/workspaces/{w}/relationships/query", "{}"),
     ("restoreWork", "POST", "/v1/workspaces/{w}/restore", r#"{"create": false}"#),
+    ("startWork", "POST", "/v1/workspaces/{w}/start", "{}"),
     ("saveSession", "POST", "/v1/workspaces/{w}/save", "{}"),
     (
         "recordLooks",
