@@ -177,9 +177,11 @@ impl Known<'_> {
                     branch.from.map_or_else(String::new, |from| format!(" from step {from}"));
                 format!("{}{from}, last step {}", branch.id, branch.last)
             }),
-            Class::StepLine => {
-                research.steps().get(place).map(|step| self.labelled(place, &step.line))
-            }
+            Class::StepLine => research.steps().get(place).map(|step| match step.superseded_by {
+                // What it said does not hold.
+                Some(by) => self.labelled(place, &format!("taken back by step {by}")),
+                None => self.labelled(place, &step.line),
+            }),
             Class::Plan | Class::PlanDone => self.plan_step(place, form).map(|step| step.text),
             Class::Failure => facts.work.failing().nth(place).map(|one| failure(self, one, form)),
             Class::Mended => facts
