@@ -33,7 +33,7 @@ const MORE: &str = "search(\"words\") finds what any of them said; get_research_
 pub struct Start {
     /// What the workspace keeps, the most important first.
     pub remembered: Vec<MemoryItem>,
-    /// Where the last work stands, as a [brief](super::continuation).
+    /// Where the last work stands, as a brief.
     pub last: String,
     /// The other sessions, the latest first.
     pub earlier: Vec<Earlier>,

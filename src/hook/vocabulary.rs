@@ -244,7 +244,11 @@ fn content(response: &Value) -> Value {
                 json!(both.collect::<Vec<_>>().join("\n"))
             }
             (None, Some(inner @ (Value::String(_) | Value::Array(_)))) => content(inner),
-            _ => json!(response.to_string()),
+            // A file that was read; its name is in the call.
+            _ => match response.pointer("/file/content") {
+                Some(Value::String(text)) => json!(text),
+                _ => json!(response.to_string()),
+            },
         },
         other => json!(other.to_string()),
     }
@@ -360,6 +364,10 @@ mod tests {
             (json!({ "stdout": "out", "stderr": "", "interrupted": false }), json!("out")),
             (json!({ "stdout": "out", "stderr": "err" }), json!("out\nerr")),
             (json!({ "filePath": "/a", "n": 1 }), json!(r#"{"filePath":"/a","n":1}"#)),
+            (
+                json!({ "type": "text", "file": { "content": "a\nb", "numLines": 2 } }),
+                json!("a\nb"),
+            ),
             (
                 json!({
                     "filePath": "/a", "content": "new\nsame\n", "originalFile": "old\nsame\n",

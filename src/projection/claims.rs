@@ -129,6 +129,9 @@ const OBJECTIONS: [&str; 17] = [
 ];
 const EVERY: [&str; 5] = [" every ", " all ", " always ", " any ", " too"];
 
+/// Beginnings of words that forbid.
+const FORBIDS: [&str; 4] = ["forbid", "prohibit", "avoid", "banned"];
+
 /// All phrases, and where the kinds of them begin.
 static PHRASES: LazyLock<AhoCorasick> = LazyLock::new(|| {
     let all = [&HEDGES[..], &RETRACTIONS, &CONCLUSIONS, &PLANS, &EVERY].concat();
@@ -150,6 +153,8 @@ struct Sense {
     concludes: bool,
     plans: bool,
     is_every: bool,
+    /// Whether it says what is not, or must not be.
+    denies: bool,
 }
 
 /// A statement of the agent.
@@ -219,7 +224,9 @@ impl Claims {
             let refuses = old.words == latest && (objects || negates);
             let is_proposal = refuses && old.sense.plans && (objects || shared >= 1);
             let is_every = is_only && old.sense.is_every && shared >= 1;
-            old.words >= first && (is_proposal || is_every || refuses && shared >= 2)
+            // "Floats are forbidden" and "never in floats" agree.
+            let agrees = !objects && old.sense.denies;
+            old.words >= first && (is_proposal || is_every || refuses && shared >= 2 && !agrees)
         });
         gone
     }
@@ -276,6 +283,8 @@ impl Sense {
         let split = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '\'' | '.'));
         let words = lower.split(split).map(|word| word.trim_matches('.'));
         for word in words.filter(|word| !word.is_empty()) {
+            made.denies |=
+                NEGATIONS.contains(&word) || FORBIDS.iter().any(|of| word.starts_with(of));
             if NEGATIONS.contains(&word) || was_bad && word == "to" {
                 is_negated = 3;
                 continue;

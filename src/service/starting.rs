@@ -78,7 +78,7 @@ impl Service {
             .work_before(caller, workspace, call.session.as_ref(), &mut started.notices)
             .await?;
         start.remembered = self.lasting(caller, workspace).await?;
-        if let Some(past) = &last {
+        if let Some((past, _)) = &last {
             let room = start.room_for_last(tokens_max, Tokenizer::O200k);
             let room = room.max(CONTINUATION_TOKENS_MIN);
             let name = past.info.key.session.to_string();
@@ -97,7 +97,8 @@ impl Service {
                 Err(error) => return Err(error),
             }
         }
-        if let (Some(own), Some(past), Some((from, position))) =
+        // A session that only asked something continues nothing.
+        if let (Some(own), Some((past, true)), Some((from, position))) =
             (&call.session, &last, &started.from)
         {
             let body = RestoredBody {
@@ -116,15 +117,15 @@ impl Service {
         Ok(started)
     }
 
-    /// The last session with work, or else the last one in which something was asked, and the
-    /// others in a line each.
+    /// The last session with work, or else the last one in which something was asked, and whether
+    /// it has work; and the others in a line each.
     async fn work_before(
         &self,
         caller: &Caller,
         workspace: &str,
         own: Option<&SessionId>,
         notices: &mut Vec<String>,
-    ) -> ServiceResult<(Option<Past>, Start)> {
+    ) -> ServiceResult<(Option<(Past, bool)>, Start)> {
         let name = workspace.to_owned();
         let latest = self.latest(caller, Some(&name), SESSIONS_MAX).await?;
         let open = self.store.unfinished(&caller.scope, Some(workspace), SESSIONS_MAX).await?;
@@ -152,7 +153,8 @@ impl Service {
                 Err(error) => return Err(error),
             }
         }
-        if last.is_none() && !others.is_empty() {
+        let has_work = last.is_some();
+        if !has_work && !others.is_empty() {
             last = Some(others.remove(0).0);
         }
         let line = |(past, outcome): (Past, String)| Earlier {
@@ -163,7 +165,7 @@ impl Service {
             outcome,
         };
         let earlier = others.into_iter().take(LINES_MAX).map(line).collect();
-        Ok((last, Start { earlier, ..Start::of(workspace) }))
+        Ok((last.map(|past| (past, has_work)), Start { earlier, ..Start::of(workspace) }))
     }
 
     /// What the workspace keeps: the most important first, then the newest.

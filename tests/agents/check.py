@@ -37,9 +37,26 @@ def texts(body):
 
 
 def framed(text):
-    """The data of each of our answers in a text."""
+    """What each of our answers in a text frames."""
     parts = text.split(FRAME + "\n")[1:]
-    return [json.loads(part.split("\n</sessionlog>")[0]) for part in parts]
+    return [part.split("\n</sessionlog>")[0] for part in parts]
+
+
+def is_of(text, name):
+    """Whether a text begins with the state of a session."""
+    return text.startswith(f"# Where the work stands (session {name},")
+
+
+def part(text, heading):
+    """The items of a list of a text."""
+    found = re.search(rf"^{heading}[^\n]*:\n((?:- .*\n?|  .*\n?)+)", text, re.M)
+    return re.split(r"^- ", found.group(1), flags=re.M)[1:] if found else []
+
+
+def line(text, heading):
+    """What stands behind a heading."""
+    found = re.search(rf"^\*\*{heading}\.\*\* (.*)$", text, re.M)
+    return found.group(1) if found else ""
 
 
 def summarizes(text):
@@ -72,24 +89,21 @@ told("every id once", len({event["id"] for event in events}) == len(events))
 
 bodies = [asked(request) for request in requests]
 whole = ["\n".join(texts(body)) for body in bodies]
-own = [(at, data) for at, text in enumerate(whole) for data in framed(text) if data.get("session") == session]
-own = [(at, data) for at, data in own if "continuation" in data]
+own = [(at, one) for at, text in enumerate(whole) for one in framed(text) if is_of(one, session)]
 told("injected text reaches the model", bool(own), f"{len(requests)} requests")
-last = own[-1][1]["continuation"] if own else {}
-told("with the task", last.get("task", {}).get("text") == "Measure the harbour wall", last)
-seen = [data for _, data in own if WALL in json.dumps(data)]
-told("with what the tool said", bool(seen), last)
+last = own[-1][1] if own else ""
+told("with the task", line(last, "Task") == "Measure the harbour wall", last)
+told("with what the tool said", any(WALL in one for _, one in own), last)
+told("and without JSON", not any('{"' in one for _, one in own), last)
 compaction = next((at for at, text in enumerate(whole) if summarizes(text)), None)
 after = [at for at, _ in own if compaction is not None and at > compaction]
 told("after the compaction", bool(after), (compaction, [at for at, _ in own]))
-told("under ten thousand characters", all(len(json.dumps(data)) < 10_000 for _, data in own))
+told("under ten thousand characters", all(len(one) < 10_000 for _, one in own))
 
 recovered = [event for event in of("agent.tool_use") if event["name"] == "get_research_session"]
 told("our tool was called", len(recovered) == 1 and recovered[0].get("server") == "sessionlog", kinds)
-answers = [text for text in whole if '"boundBy"' in text.replace("\\", "")]
-answer = answers[0].replace("\\", "") if answers else ""
-told("without an id it answers", f'"sessionId":"{session}"' in answer, answer[-600:])
-told("bound by the session it says it runs", '"boundBy":"started"' in answer, answer[-600:])
+told("without an id it answers with the state as a text", any("Where were we" in one for _, one in own), last)
+told("and not with its JSON", not any('"boundBy"' in text.replace("\\", "") for text in whole))
 
 found = [text for text in whole if "The best first; get_events reads more" in text]
 told("what a search finds arrives as its text", bool(found), f"{len(whole)} requests")
@@ -97,10 +111,10 @@ told("and not as its JSON", not any('"blocks":' in text.replace("\\", "") for te
 given = [event for event in of("context.injected") if event.get("text")]
 told("what the model was given is kept whole", any(event["text"] in text for event in given for text in whole), given)
 
-news = [data for text in whole for data in framed(text) if data.get("last_session")]
-told("a new session is told of the last", any(d["last_session"]["session"] == session for d in news), news)
-news = [one for one in news if one["last_session"]["session"] == session]
-told("of no branch where there is no repository", "git branch" not in json.dumps(news), news)
+news = [one for text in whole for one in framed(text) if one.startswith("# What earlier sessions of ")]
+news = [one for one in news if f"## Where the work stands (session {session}," in one]
+told("a new session receives what the last one left", bool(news), f"{len(whole)} requests")
+told("of no branch where there is no repository", not any(" on branch " in one for one in news), news)
 begun = (directory / "research").read_text()
 worked = [json.loads(line) for line in (directory / "research.events").read_text().splitlines()]
 steps = [event["number"] for event in worked if event["type"] == "research.step"]
@@ -128,16 +142,16 @@ messages = [event["content"] for event in done if event["type"] == "agent.messag
 counts = [messages.count(text) for text in WORDS + ["Two tests fail.", "Left alone."]]
 told("what it said between its calls is recorded, each once", counts == [1] * 4, messages)
 at = max((at for at, text in enumerate(whole) if summarizes(text)), default=len(whole))
-about = [[data for data in framed(text) if data.get("session") == working] for text in whole]
+about = [[one for one in framed(text) if is_of(one, working)] for text in whole]
 told("four resumptions give it nothing anew", not any(about[:at]), [len(one) for one in about])
 following = [at for at in range(at + 1, len(bodies)) if bodies[at].get("tools")]
 copies = [len(about[at]) for at in following]
 told("after the compaction and a resumption it is told once", copies == [1, 1], (at, copies))
 held = about[following[0]] if following else []
-view = held[-1]["continuation"] if held else {}
+view = held[-1] if held else ""
 TASK = "Make the shop count money in cents, never in floats"
-said = [one["text"] for one in view.get("instructions", [])]
-told("the task of the work", view.get("task", {}).get("text") == TASK, view)
+said = [text.strip().removesuffix(" <- the current request") for text in part(view, "Your user also said")]
+told("the task of the work", line(view, "Task") == TASK, view)
 for words in [
     "Round the tax half up, its rate is 19 percent",
     "Leave stock.py alone, another team owns it",
@@ -148,34 +162,35 @@ asked = [text for text in said if "Which currency is on a receipt?" in text]
 answered = len(asked) == 1 and "CHF" in asked[0] and "EUR" not in asked[0]
 told("what its user answered", answered or agent == "codex", said)
 told("no word that only agrees", "ok" not in said, said)
-failures = view.get("failures", [])
+failures = part(view, "Still failing")
 why = len(failures) == 1 and "test_tax" in failures[0] and "9 != 10" in failures[0]
 told("the test that fails, and why", why, failures)
-told("the mended one not as failing", not any("test_price" in line for line in failures), failures)
-told_of = view.get("files", [])
-files = [line.split(" ")[0] for line in told_of if "(reverted" not in line]
+told("the mended one not as failing", not any("test_price" in text for text in failures), failures)
+changed = next((text for text in part(view, "Changed") if text.startswith("files: ")), "files: ")
+told_of = changed.strip().removeprefix("files: ").split(", ")
+files = [name for name in told_of if "(reverted" not in name]
 for name in ["price.py", "tax.py", "cart.py", "money.py", "CHANGES.md", "README.md"]:
     told(f"the edited file {name}", name in files, files)
 told("and no other file", len(files) == 6, files)
-reverted = [line.split(" ")[0] for line in told_of if "(reverted" in line]
+reverted = [name.split(" ")[0] for name in told_of if "(reverted" in name]
 told("the reverted file, as reverted", reverted == ["stock.py"], told_of)
-told("nothing of its own compaction as work", "look at the harbour" not in json.dumps(view), view)
-shown = json.dumps(view)
-told("the words between calls", all(text in shown for text in WORDS), view)
-told("and nothing twice", all(shown.count(text) == 1 for text in WORDS + said), view)
-plan = {step["text"]: step["state"] for step in view.get("plan", {}).get("steps", [])}
-opened = [("Round the tax half up", "in_progress"), ("Print receipts in cents", "pending")]
-opened.append(("Ask the stock team", "pending"))
-told("the open items of the plan", set(opened) <= plan.items(), view.get("plan"))
-parts = ["task", "instructions", "plan", "failures", "files"]
-same = [one["continuation"].get(part) == view.get(part) for one in held for part in parts]
+told("nothing of its own compaction as work", "look at the harbour" not in view, view)
+told("the words between calls", all(text in view for text in WORDS), view)
+told("and nothing twice", all(view.count(text) == 1 for text in WORDS + said), view)
+told("no JSON", '{"' not in view and '\\"' not in view, view)
+plan = [text.strip() for text in part(view, "Plan")]
+opened = {"[ ] Round the tax half up (in progress)", "[ ] Print receipts in cents", "[ ] Ask the stock team"}
+told("the open items of the plan", opened <= set(plan), plan)
+headings = ["Your user also said", "Plan", "Still failing", "Changed"]
+same = [part(one, heading) == part(view, heading) for one in held for heading in headings]
 told("the same in every frame", all(same), held)
-told("what of it is done", view.get("plan", {}).get("done") == 1, view.get("plan"))
+told("what of it is done", "\nPlan, 1 of 4 done:" in view, plan)
 
 shop = {one["id"] for one in json.loads((directory / "shop.sessions").read_text())["data"]}
-recalled = held[-1].get("earlier_sessions", []) if held else []
-told("unasked, what an earlier session of the project said", "LAW-88" in json.dumps(recalled), held)
-told("of no other project, and not of its own", {one["session"] for one in recalled} <= shop - {working}, recalled)
+recalled = [one for text in whole for one in framed(text) if re.match(r"- @\d+ of session ", one)]
+told("unasked, what an earlier session of the project said", any("LAW-88" in one for one in recalled), recalled)
+of_sessions = {name for one in recalled for name in re.findall(r"^- @\d+ of session (\S+)", one, re.M)}
+told("of no other project, and not of its own", of_sessions <= shop - {working}, of_sessions)
 
 
 def said_by_kind(events):
