@@ -19,6 +19,8 @@ use crate::{
     },
 };
 
+/// Part of its worth that an item of an earlier session of a line keeps, in percent.
+const EARLIER_PERCENT: usize = 40;
 /// The newest items of a list that are offered, besides its best.
 const NEWEST: usize = 32;
 /// Lines of steps that are offered, for each kilobyte of the budget and at least.
@@ -434,6 +436,7 @@ impl<'a> Known<'a> {
         let status = if is_wrong { 0 } else { made.status };
         // The task of a line is that of its first session.
         let is_earlier = class != Class::Task && self.facts.place(position).0.is_some();
+        let status = if is_earlier { status * EARLIER_PERCENT / 100 } else { status };
         Item { position: position.0, mark, status, is_earlier, ..made }
     }
 
