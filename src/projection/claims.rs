@@ -225,7 +225,7 @@ impl Claims {
             let is_proposal = refuses && old.sense.plans && (objects || shared >= 1);
             let is_every = is_only && old.sense.is_every && shared >= 1;
             // "Floats are forbidden" and "never in floats" agree.
-            let agrees = !objects && old.sense.denies;
+            let agrees = !objects && old.sense.denies && by.denies && old.sense.topics.len() < 12;
             old.words >= first && (is_proposal || is_every || refuses && shared >= 2 && !agrees)
         });
         gone
