@@ -437,7 +437,7 @@ impl<'a> Known<'a> {
         // The task of a line is that of its first session.
         let is_earlier = class != Class::Task && self.facts.place(position).0.is_some();
         let status = if is_earlier { status * EARLIER_PERCENT / 100 } else { status };
-        Item { position: position.0, mark, status, is_earlier, ..made }
+        Item { position: position.0, mark, status, ..made }
     }
 
     fn item(&mut self, item: Item) {
@@ -550,7 +550,6 @@ fn item(class: Class, place: usize, (at, count): (usize, usize)) -> Item {
         signature: None,
         inside: None,
         position: 0,
-        is_earlier: false,
     }
 }
 

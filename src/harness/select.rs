@@ -17,6 +17,9 @@ const PRICE_STEPS: usize = 8;
 const SIGNATURES_OF_A_STEP: usize = 64;
 /// Budget, in the view's unit, below which no further item is tried.
 const LEAST: usize = 8;
+/// The least status of an item that is indispensable: not that of a change that failed, nor of what
+/// an earlier session of a line has.
+const INDISPENSABLE_STATUS: usize = 50;
 /// From this mark on (1 to 10) an item counts twice.
 const MARK_HIGH: u8 = 8;
 /// The highest mark: what a person marked comes before everything else.
@@ -239,8 +242,6 @@ pub struct Item {
     pub inside: Option<(Class, usize)>,
     /// The position of its event; 0 where it is of none.
     pub position: u64,
-    /// Whether it is of a session that the one shown continues: it is not indispensable.
-    pub is_earlier: bool,
 }
 
 impl Item {
@@ -485,9 +486,8 @@ impl Choice<'_> {
     /// Takes the indispensable items: the shape from the whole budget, a line of each, then the
     /// others within their share of the rest; then they grow, class by class, within that share.
     fn indispensable(&mut self, recipe: &Recipe<'_>) {
-        let shape = self.newest(recipe, |row| 0..row.shape);
-        let mut others = self.newest(recipe, |row| row.shape..row.first);
-        others.retain(|at| self.items.get(*at).is_some_and(|item| !item.is_earlier));
+        let shape = self.newest(recipe, 0, |row| 0..row.shape);
+        let others = self.newest(recipe, INDISPENSABLE_STATUS, |row| row.shape..row.first);
         let others = self.marked_first(recipe, &shape, others);
         let all = shape.len() + others.len() == self.items.len();
         let mut whole = self.purse;
@@ -506,9 +506,15 @@ impl Choice<'_> {
         self.purse = whole;
     }
 
-    /// The places of the newest items of each row within a range, by turns: the newest of each
-    /// class first, then the next of each, so that no class takes the whole budget.
-    fn newest(&self, recipe: &Recipe<'_>, range: impl Fn(&Row) -> Range<usize>) -> Vec<usize> {
+    /// The places of the newest items of each row within a range, of those with a status of so much
+    /// at least, by turns: the newest of each class first, then the next of each, so that no class
+    /// takes the whole budget.
+    fn newest(
+        &self,
+        recipe: &Recipe<'_>,
+        status_min: usize,
+        range: impl Fn(&Row) -> Range<usize>,
+    ) -> Vec<usize> {
         let mut wanted = [const { (0, 0..0) }; Class::COUNT];
         for (at, row) in recipe.rows.iter().enumerate() {
             let Range { start, end } = range(row);
@@ -518,7 +524,8 @@ impl Choice<'_> {
         }
         let mut seen = [0; Class::COUNT];
         let mut turns = Vec::new();
-        for (at, item) in self.items.iter().enumerate().rev() {
+        let meant = self.items.iter().enumerate().filter(|(_, item)| item.status >= status_min);
+        for (at, item) in meant.rev() {
             let class = item.class as usize;
             let (Some((row, range)), Some(turn)) = (wanted.get(class), seen.get_mut(class)) else {
                 continue;

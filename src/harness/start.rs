@@ -28,7 +28,7 @@ const EARLIER_PARTS: usize = 3;
 const MORE: &str = "search(\"words\") finds what any of them said; get_research_session with a \
                     sessionId reads one.";
 
-/// What receives to a session that begins.
+/// The parts of the text for a session that begins.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
     /// What the workspace keeps, the most important first.

@@ -44,7 +44,6 @@ fn item(class: Class, place: usize, bytes: usize, worth: usize) -> Item {
         signature: None,
         inside: None,
         position: 0,
-        is_earlier: false,
     }
 }
 
