@@ -434,8 +434,7 @@ impl<'a> Known<'a> {
         let mark = important(self.facts, position);
         let is_wrong = class != Class::Task && is_marked(self.facts, position, MarkKind::Wrong);
         let status = if is_wrong { 0 } else { made.status };
-        // The task of a line is that of its first session.
-        let is_earlier = class != Class::Task && self.facts.place(position).0.is_some();
+        let is_earlier = self.facts.place(position).0.is_some();
         let status = if is_earlier { status * EARLIER_PERCENT / 100 } else { status };
         Item { position: position.0, mark, status, ..made }
     }

@@ -1,7 +1,7 @@
 //! Narration: sentences of an agent that say what it is about to do, or applaud. A reader who
 //! continues the work learns nothing from them. It must not judge whether a sentence is true.
 
-use crate::projection::sentences::end_of_sentence;
+use crate::projection::{narrates, sentences::end_of_sentence};
 
 /// Bytes in which the end of a sentence is looked for.
 const SENTENCE_BYTES: usize = 2_000;
@@ -37,85 +37,6 @@ const LOOKS: [&str; 26] = [
     "inspect",
     "take",
 ];
-/// Words that lead a sentence in.
-const LEADS: [&str; 17] = [
-    "now",
-    "first",
-    "next",
-    "then",
-    "so",
-    "and",
-    "ok",
-    "okay",
-    "great",
-    "good",
-    "perfect",
-    "excellent",
-    "right",
-    "ah",
-    "oh",
-    "yes",
-    "also",
-];
-/// What follows them in a sentence about what the agent does next.
-const ABOUT_TO: [&str; 31] = [
-    "let me",
-    "let's",
-    "let us",
-    "i'll",
-    "i will",
-    "i'm going to",
-    "i am going to",
-    "i'm now",
-    "i need to see",
-    "i need to look",
-    "i need to check",
-    "i need to read",
-    "i need to know",
-    "i have enough",
-    "i now have",
-    "i have everything",
-    "i've launched",
-    "i run",
-    "running the",
-    "i'm checking",
-    "i'm running",
-    "i'm reading",
-    "i'm looking",
-    "i'm doing",
-    "i'm using",
-    "i'm waiting",
-    "i'm adding",
-    "i'm updating",
-    "dispatching",
-    "time to",
-    "here we go",
-];
-/// What follows the word `now`.
-const NOW: [&str; 10] =
-    ["rewrite", "extend", "update", "run", "check", "verify", "add", "the", "fix", "implement"];
-/// Applause and courtesy, alone in a sentence.
-const APPLAUSE: [&str; 18] = [
-    "perfect",
-    "excellent",
-    "great",
-    "good",
-    "interesting",
-    "good catch",
-    "good question",
-    "got it",
-    "fair",
-    "you're right",
-    "you're welcome",
-    "done",
-    "all green",
-    "updated",
-    "sounds good",
-    "understood",
-    "sure",
-    "absolutely",
-];
-
 /// A text of the agent without its narration; empty where it says nothing else. Blocks of code stay
 /// as they are.
 #[must_use]
@@ -157,34 +78,8 @@ fn is_idle(sentence: &str) -> bool {
 /// Whether a sentence only says what the agent is about to do, or applauds.
 #[must_use]
 pub(super) fn is_narration(sentence: &str) -> bool {
-    let text = sentence.trim().trim_matches(['*', '_', '-', '•', '>', '#', ' ']);
-    if text.is_empty() || text.len() > NARRATION_BYTES {
-        return false;
-    }
-    let lower = text.to_lowercase().replace('\u{2019}', "'");
-    let mut rest = lower.as_str();
-    let mut is_now = false;
-    loop {
-        let bare = rest.trim_end_matches(['.', '!', ':', ',', ' ', '…']);
-        if APPLAUSE.contains(&bare) {
-            return true;
-        }
-        if begins_with_any(rest, &ABOUT_TO) || is_now && begins_with_any(rest, &NOW) {
-            return true;
-        }
-        let word = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-        if word.is_empty() || !LEADS.contains(&word) {
-            return false;
-        }
-        is_now = word == "now";
-        let after = rest.get(word.len()..).unwrap_or_default();
-        rest = after.trim_start_matches([',', '.', '!', ':', ' ', '—', '-']);
-    }
-}
-
-fn begins_with_any(text: &str, beginnings: &[&str]) -> bool {
-    let is_word_end = |rest: &str| !rest.starts_with(char::is_alphanumeric);
-    beginnings.iter().any(|begin| text.strip_prefix(begin).is_some_and(is_word_end))
+    let text = sentence.trim().trim_matches(['*', '_', '-', '\u{2022}', '>', '#', ' ']);
+    !text.is_empty() && text.len() <= NARRATION_BYTES && narrates(text)
 }
 
 #[cfg(test)]

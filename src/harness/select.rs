@@ -495,10 +495,16 @@ impl Choice<'_> {
         let cap = if all { whole.left() } else { whole.left() * recipe.first_percent / 100 };
         let mut purse = Purse::new(cap);
         self.take_lines(&others, recipe, &mut purse);
-        for row in recipe.rows.iter().filter(|row| !row.grows_last) {
-            for at in 0..self.made.chosen.len() {
-                if self.made.chosen.get(at).is_some_and(|one| one.item.class == row.class) {
-                    self.lengthen(at, Form::Short, &mut purse);
+        // The task of an earlier session of a line grows after the words of the session itself.
+        for is_first in [true, false] {
+            for row in recipe.rows.iter().filter(|row| !row.grows_last) {
+                for at in 0..self.made.chosen.len() {
+                    let is_meant = |item: &Item| {
+                        item.class == row.class && (item.status >= INDISPENSABLE_STATUS) == is_first
+                    };
+                    if self.made.chosen.get(at).is_some_and(|one| is_meant(&one.item)) {
+                        self.lengthen(at, Form::Short, &mut purse);
+                    }
                 }
             }
         }

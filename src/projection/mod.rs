@@ -62,7 +62,6 @@ pub use graph::{ENTITIES_MAX, Entity, GRAPH_BYTES_MAX, Graph, RELATIONS_MAX, Rel
 pub use instructions::{Instructions, Word};
 pub use marks::{Mark, MarkKind, Marks};
 pub use memory::{MemoryItem, MemoryItems, MemoryKind, MemoryState};
-
 pub use outcomes::{OpenCall, Outcome, Outcomes, Trouble};
 pub use paths::placed;
 pub use person::{said, typed as typed_by_person};
@@ -73,6 +72,7 @@ pub use remembered::{Memory, Remembered};
 pub use research::{Branch, CallerSummary, KnowledgeGap, LINE_CHARS_MAX, Research, Step};
 pub use route::{Withdrawn, withdrawn};
 pub use saved::{FileReference, Saved, SavedItem, SavedText};
+pub use small_talk::narrates;
 pub use sources::{Source, Sources, normalised};
 pub use usage::{Level, Usage};
 pub use work::{FileFact, FileState, Refusal, Work};

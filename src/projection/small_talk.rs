@@ -179,7 +179,7 @@ const REASONS: [&str; 12] = [
     " that ",
 ];
 /// Words that applaud.
-const APPLAUSE: [&str; 22] = [
+const APPLAUSE: [&str; 26] = [
     "perfect",
     "excellent",
     "great",
@@ -202,6 +202,10 @@ const APPLAUSE: [&str; 22] = [
     "committing",
     "no problem",
     "wait",
+    "sounds good",
+    "sure",
+    "absolutely",
+    "you're welcome",
 ];
 /// Characters up to which a polite word is a whole sentence.
 const EXCLAMATION_CHARS_MAX: usize = 24;
@@ -254,7 +258,8 @@ pub(super) fn is_courtesy(sentence: &str) -> bool {
 
 /// Whether a sentence only narrates: "Now let me look at the parser.", "I run the tests again.",
 /// "Perfect!".
-fn narrates(sentence: &str) -> bool {
+#[must_use]
+pub fn narrates(sentence: &str) -> bool {
     let lower = sentence.trim().replace('\u{2019}', "'").to_lowercase();
     let bare = lower.trim_end_matches(['.', '!', ':', ',', ' ']);
     if APPLAUSE.contains(&bare) {
