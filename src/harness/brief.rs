@@ -15,7 +15,7 @@ use super::{
     tokens::{Counter, Tokenizer},
 };
 use crate::{
-    event::Position,
+    event::{Position, Timestamp},
     projection::{Effect, Facts, FileFact, FileState, Said, text::one_line},
 };
 
@@ -437,14 +437,20 @@ fn file(file: &FileFact) -> String {
     }
 }
 
+/// A time, to the minute.
+#[must_use]
+pub(super) fn minute(at: Timestamp) -> String {
+    let at: String = at.to_string().chars().take(TIME_CHARS).collect();
+    format!("{} UTC", at.replace('T', " "))
+}
+
 /// The first line of a brief: which session it is of, where, on which branch of git, and when.
 #[must_use]
 pub(super) fn heading(facts: &Facts, session: &str, workspace: Option<&str>) -> String {
     let (events, last) = (facts.reached().0, facts.times.map(|(_, last)| last));
     let workspace = workspace.or(facts.workspace());
     let workspace = workspace.map(|name| format!(", {}", one_line(name, WORKSPACE_CHARS_MAX)));
-    let last = last.map(|at| at.to_string().chars().take(TIME_CHARS).collect::<String>());
-    let last = last.map(|at| format!(", last worked on {} UTC", at.replace('T', " ")));
+    let last = last.map(|at| format!(", last worked on {}", minute(at)));
     let branch = facts.work.branch();
     let branch = branch.map(|(name, _)| format!(" on branch {}", one_line(name, BRANCH_CHARS_MAX)));
     let which = format!(

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::{
+    brief::minute,
     narration, quote,
     tokens::{Counter, Tokenizer},
 };
@@ -18,8 +19,6 @@ const REQUESTS_OF_WORK: u64 = 3;
 const ASKED_CHARS: usize = 100;
 const OUTCOME_CHARS: usize = 120;
 const ITEM_CHARS: usize = 240;
-/// Characters of a time that are shown: to the minute.
-const TIME_CHARS: usize = 16;
 /// Parts of the budget for memory and for the lines of other sessions, of so many.
 const PARTS: usize = 10;
 const REMEMBERED_PARTS: usize = 3;
@@ -97,14 +96,13 @@ impl Start {
             let _ = write!(text, "\n#{}\n", last.trim_end());
         }
         let lines = self.earlier.iter().map(|one| {
-            let at: String = one.at.to_string().chars().take(TIME_CHARS).collect();
             let open = if one.is_open { ", not ended" } else { "" };
             let asked = one_line(&one.asked, ASKED_CHARS);
             let outcome = match one.outcome.is_empty() {
                 true => String::new(),
                 false => format!(" -> {}", one.outcome),
             };
-            format!("{} UTC, {}{open}: {asked}{outcome}", at.replace('T', " "), one.session)
+            format!("{}, {}{open}: {asked}{outcome}", minute(one.at), one.session)
         });
         list(&mut text, "Other sessions", lines, (room(EARLIER_PARTS), tokenizer));
         let _ = write!(text, "\nMore: {MORE}\n");

@@ -116,13 +116,15 @@ impl Hook {
             delivery.say_process(&self.process);
         }
         let mut done = Done { session: delivery.session.to_string(), ..Done::default() };
-        let wants = self.tokens_max > 0 && recovery::wanted(payload).is_some();
-        let wait = if wants { self.wait * ANSWER_TIMES } else { self.wait };
+        let wanted = recovery::wanted(payload).filter(|_| self.tokens_max > 0);
+        // What is near to a prompt is given only where it costs the agent no wait.
+        let is_patient = wanted.is_some_and(|what| what != recovery::Wanted::Near);
+        let wait = if is_patient { self.wait * ANSWER_TIMES } else { self.wait };
         let ends = payload.name() == "SessionEnd" && payload.agent() == payload::Agent::Codex;
         let most = if ends { END_WAIT_MAX } else { WAIT_MAX };
         let wait = wait.min(most.saturating_sub(self.spent));
         let is_late = self.spent >= most;
-        let paused = !wants && self.spool.is_paused(at.plus_micros(-self.pause_micros()));
+        let paused = !is_patient && self.spool.is_paused(at.plus_micros(-self.pause_micros()));
         let begun = self.clock.monotonic();
         let mut drained = Drained::default();
         let outcome = match paused || is_late {
@@ -152,7 +154,7 @@ impl Hook {
             let aside = format!("{before}unreadable events are in {}/refused now", self.spool);
             done.trouble = Some(aside);
         }
-        if let Some(client) = self.client.as_ref().ok().filter(|_| wants) {
+        if let Some(client) = self.client.as_ref().ok().filter(|_| wanted.is_some()) {
             let left = wait.saturating_sub(self.clock.monotonic().saturating_sub(begun));
             let budgets = [self.tokens_max, self.recall_max];
             let asked = recovery::recover(client, budgets, payload, workspace.as_deref());

@@ -224,6 +224,17 @@ fn an_event_refused_by_one_session_blocks_no_other_and_retries_keep_their_order(
 }
 
 #[test]
+fn a_prompt_after_a_failure_waits_for_no_store_although_it_may_be_answered() {
+    let home = tempfile::tempdir().unwrap();
+    let prompt = || bytes(&claude("UserPromptSubmit", &json!({ "prompt": "mend the wall" })));
+    told(Err("none".to_owned()), home.path(), None, 400, prompt());
+    assert!(spool(home.path()).join("failed").exists());
+    let store = Scripted::start(|_, _| (200, json!({ "next_position": 1 })));
+    let done = told(Ok(store.client()), home.path(), None, 400, prompt());
+    assert_eq!((done.spooled, store.asked("").len()), (1, 0));
+}
+
+#[test]
 fn of_events_of_which_one_is_known_the_others_are_recorded_one_by_one() {
     let home = tempfile::tempdir().unwrap();
     let conflicts = Mutex::new(2);
