@@ -263,7 +263,7 @@ async fn a_continuation_costs_no_more_than_its_budget_whatever_was_recorded() {
             let told = usize::try_from(answer["tokens"].as_u64().unwrap()).unwrap();
             assert!(cost == told && told <= tokens_max, "{id} {tokens_max}: {cost} {told}: {text}");
             assert!(
-                answer["task"]["text"].as_str().unwrap().len() > 10,
+                answer["task"]["text"].as_str().unwrap().len() > 4,
                 "{id} {tokens_max}: {answer}"
             );
         }
