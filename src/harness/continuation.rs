@@ -185,3 +185,22 @@ pub fn continuation(
         left_out,
     }
 }
+
+/// A brief of what a reader of the newest of a session is not shown, within a budget of tokens;
+/// `is_shown` says which positions that reader sees. `None` where nothing is left to tell, or fits.
+#[must_use]
+pub fn rest_of(
+    facts: &Facts,
+    is_shown: impl Fn(Position) -> bool,
+    tokens_max: usize,
+    tokenizer: Tokenizer,
+) -> Option<String> {
+    let mut known = Known::gather(facts, &CONTINUATION, tokens_max * TOKEN_BYTES);
+    known.without_lines_of_last_steps();
+    for row in &ROWS {
+        known.retain_unshown(row.class, &is_shown);
+    }
+    let known = known;
+    let made = Brief::new(&known, tokenizer, String::new()).make(&CONTINUATION, tokens_max, 0);
+    (!made.chosen.chosen.is_empty() && made.tokens <= tokens_max).then_some(made.text)
+}

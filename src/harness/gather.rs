@@ -464,6 +464,36 @@ impl<'a> Known<'a> {
         }
     }
 
+    /// Keeps the items of a class of which a reader who sees these positions of the session has
+    /// not read the event.
+    pub(super) fn retain_unshown(&mut self, class: Class, is_shown: impl Fn(Position) -> bool) {
+        let facts = self.facts;
+        let steps = facts.research.steps();
+        let first_full = steps.len() - facts.research.full().count();
+        let of_step = |place: usize| steps.get(place).map(|step| step.position);
+        let plan = facts.progress.plan().map(|plan| plan.position);
+        self.retain(class, |item| {
+            let position = match class {
+                Class::StepLine => of_step(item.place),
+                Class::LastStep => of_step(first_full + item.place),
+                Class::Plan | Class::PlanDone => plan,
+                // They are of many events, or of none.
+                Class::Goal
+                | Class::Next
+                | Class::Gap
+                | Class::Source
+                | Class::Rejection
+                | Class::Done
+                | Class::Tried
+                | Class::Failed
+                | Class::Branch => None,
+                _ => Some(Position(item.position)),
+            };
+            let Some((None, at)) = position.map(|at| facts.place(at)) else { return true };
+            !is_shown(at)
+        });
+    }
+
     /// Leaves out the findings that a reader of these steps sees in them.
     pub(super) fn without_findings_of(&mut self, steps: &[usize]) {
         let found = self.facts.findings.found();

@@ -34,7 +34,9 @@ mod unit;
 mod window;
 
 pub use budget::{ANSWER_BYTES, ANSWER_BYTES_MIN, Cut, Purse, STEP_ANSWER_BYTES, fit, json_bytes};
-pub use continuation::{CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, Continuation, continuation};
+pub use continuation::{
+    CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, Continuation, continuation, rest_of,
+};
 pub use coverage::{COVERAGE_BYTES, Coverage, coverage};
 pub use cursor::{Cursor, List};
 pub use diff::{Changed, FactsDiff, News, WindowDiff, diff, window_diff};
@@ -50,7 +52,9 @@ pub use overview::{
 };
 pub use phases::{Level, Levelled, Named, PhaseView, levelled};
 pub use priority::Parts;
-pub use recall::{NOTICE, Passage, TRUST, at_work, framed, recalled, speaks_of_it, wanted, words};
+pub use recall::{
+    NOTICE, Passage, TRUST, at_work, framed, recalled, recalled_frame, speaks_of_it, wanted, words,
+};
 pub use render::{LeftOut, PlanView, Quote, ResultView, Why};
 pub use restore::{
     Asked, CONTEXT_ITEMS_MAX, GivenFile, GivenItem, PRIORITY_THRESHOLD, Preserved, RESTORE_TOKENS,

@@ -1,6 +1,6 @@
-//! Recall: passages of the log that a model does not see any more, for the words of what it works
-//! at. Which words those are, which passage speaks of them, and the frame that shows recorded text
-//! as data. It must not search: a caller has.
+//! Recall: what a window tells of the log that it does not show: a brief of it, and passages for
+//! the words of what the model works at. Which words those are, which passage speaks of them, and
+//! the frame that shows recorded text as data. It must not search: a caller has.
 
 use std::collections::BTreeSet;
 
@@ -36,10 +36,13 @@ const NAME_BYTES_MAX: usize = 80;
 /// passage's words.
 const SHARED_MIN: usize = 2;
 const WORDS_SHARE_MIN: f64 = 0.3;
-/// What a window tells of recalled passages, before and behind them.
-const HEAD: &str = "Passages of the log that are not shown in this window and have words of what \
-                    you work at; each with its position and its origin.";
-const TAIL: &str = "The log has each of them whole, at its position.";
+/// What a window says before and behind what it tells of the rest of the log.
+const HEAD: &str =
+    "The log of this session has more than is shown here. This is of the rest of it.";
+const TAIL: &str = "The log has all of it whole.";
+/// The line before the passages.
+const PASSAGES: &str =
+    "Passages with words of what you work at, each with its position and origin:";
 
 /// A passage that may be recalled.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,32 +137,42 @@ pub fn speaks_of_it(text: &str, marks: &[(u64, u64)], share: f64) -> bool {
     shared.len() >= SHARED_MIN && share >= WORDS_SHARE_MIN
 }
 
-/// Takes passages, the best first, as long as their message costs at most so many tokens. Those
-/// that fit are in `passages` afterwards, in the order of the log.
+/// Takes passages, the best first, as long as the message with them costs at most so many tokens.
+/// Those that fit are in `passages` afterwards, in the order of the log. `brief` comes before them;
+/// a message without either is none.
 pub fn recalled(
+    brief: &str,
     passages: &mut Vec<Passage>,
     tokens_max: usize,
     counter: &dyn Counter,
 ) -> Option<Recalled> {
+    let made = |taken: &[Passage]| {
+        let text = message(brief, taken);
+        let tokens = message_tokens(&text, counter);
+        (tokens <= tokens_max).then_some(Recalled { text, tokens })
+    };
     let mut taken: Vec<Passage> = Vec::new();
-    let mut made = None;
+    let mut best = if brief.is_empty() { None } else { made(&taken) };
     for passage in passages.drain(..) {
         let place = |one: &Passage| (one.session.clone(), one.position);
         let at = taken.partition_point(|one| place(one) < place(&passage));
         taken.insert(at, passage);
-        let text = message(&taken);
-        let tokens = message_tokens(&text, counter);
-        if tokens <= tokens_max {
-            made = Some(Recalled { text, tokens });
-        } else {
-            taken.remove(at);
+        match made(&taken) {
+            Some(recalled) => best = Some(recalled),
+            None => drop(taken.remove(at)),
         }
     }
     *passages = taken;
-    made
+    best
 }
 
-fn message(passages: &[Passage]) -> String {
+/// Tokens of a message around a brief and passages.
+#[must_use]
+pub fn recalled_frame(counter: &dyn Counter) -> usize {
+    message_tokens(&message("", &[]), counter)
+}
+
+fn message(brief: &str, passages: &[Passage]) -> String {
     let line = |one: &Passage| {
         let session = one.session.as_ref().map(|id| format!(" of session {id}"));
         let who = one.who.as_deref().map(|who| format!(", {}", quote::inline(who)));
@@ -173,8 +186,13 @@ fn message(passages: &[Passage]) -> String {
             quote::item(&one.text)
         )
     };
-    let lines: Vec<String> = passages.iter().map(line).collect();
-    framed(&format!("{HEAD} {NOTICE}"), &lines.join("\n"), TAIL)
+    let mut text = brief.trim().to_owned();
+    if !passages.is_empty() {
+        let lines: Vec<String> = passages.iter().map(line).collect();
+        let between = if text.is_empty() { "" } else { "\n\n" };
+        text = format!("{text}{between}{PASSAGES}\n{}", lines.join("\n"));
+    }
+    framed(&format!("{HEAD} {NOTICE}"), &text, TAIL)
 }
 
 /// A text in a frame that names its source and marks it as data. Nothing in the text can close the

@@ -1,21 +1,26 @@
-//! What a window shows of the log beside its newest messages: passages of the session's own line,
-//! and of other sessions of its workspace when they are asked for, found by the words of the work
-//! in hand. A window never waits long for the index, and never fails for it. It must not write.
+//! What a window shows of the log beside its newest messages: a brief of what it leaves out,
+//! passages of the session's own line, and of other sessions of its workspace when they are asked
+//! for, found by the words of the work in hand. A window never waits long for the index, and never
+//! fails for it. It must not write.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Caller, Code, Hit, SearchCall, Service, ServiceResult};
 use crate::{
-    event::{Event, EventType, Origin, Position, SessionId, kinds},
+    event::{Event, EventType, Origin, Position, Range, SessionId, SessionKey, kinds},
     harness::{self, Passage, Plan, Reason, Recalled, Tokenizer, Window, speaks_of_it},
-    projection::MarkKind,
+    projection::{Facts, MarkKind},
 };
 
 /// Part of the budget that recall takes by default, one in so many, and tokens of it at least and
-/// at most. Of a smaller part the frame around the passages takes too much.
-const PART: usize = 10;
+/// at most. Of a smaller part the frame around it takes too much.
+const PART: usize = 3;
 const TOKENS_MIN: usize = 400;
 const TOKENS_MAX: usize = 4_000;
+/// Part of that which passages have, one in so many; the brief has the rest.
+const PASSAGES_PART: usize = 3;
+/// Tokens of a brief at least.
+const BRIEF_TOKENS_MIN: usize = 100;
 /// Passages that are considered of the line, and of the workspace.
 const CANDIDATES: usize = 20;
 /// What is recalled of the session's own line, and of other sessions.
@@ -92,9 +97,11 @@ pub struct RecallView {
     pub from: RecallFrom,
     /// Tokens of it at most.
     pub tokens_max: usize,
-    /// The message; or why there is none.
-    pub recalled: Result<Recalled, Unrecalled>,
-    /// What is in it, in the order of the log.
+    /// The message, where there is anything to tell.
+    pub recalled: Option<Recalled>,
+    /// Why it has no passages.
+    pub missing: Option<Unrecalled>,
+    /// The passages in it, in the order of the log.
     pub passages: Vec<Passage>,
 }
 
@@ -105,41 +112,80 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
+        at: Option<Position>,
         (from, tokens_max): (RecallFrom, usize),
         (window, events, plan): (&Window, &Arc<Vec<Event>>, &Plan),
     ) -> ServiceResult<Option<RecallView>> {
         if window.whole || window.tokens == 0 || tokens_max == 0 || from == RecallFrom::Nowhere {
             return Ok(None);
         }
-        let mut view = RecallView {
-            from,
-            tokens_max,
-            recalled: Err(Unrecalled::NothingFits),
-            passages: vec![],
+        let (tenant, tokenizer) = (&caller.scope.tenant, plan.tokenizer);
+        let found = self.passages(caller, session, from, (window, events, plan)).await?;
+        let (missing, [mut others, mut found]) = match found {
+            Ok(found) => (None, found),
+            Err(missing) => (Some(missing), [vec![], vec![]]),
         };
-        let (tenant, events) = (&caller.scope.tenant, Arc::clone(events));
-        let words = self.computed_again(tenant, move || harness::at_work(&events)).await?;
+        let chosen = move || {
+            let room = tokens_max / PASSAGES_PART;
+            choose(&mut others, &mut found, room, tokenizer)
+        };
+        let (passages, spent) = self.computed_again(tenant, chosen).await?;
+        let (key, room) = (caller.key(session), (tokens_max, spent, tokenizer));
+        let brief = self.brief_of_rest(&key, at, window, room).await?.unwrap_or_default();
+        let missing = missing.or(passages.is_empty().then_some(Unrecalled::NothingFits));
+        let made = move || {
+            let mut passages = passages;
+            let recalled = harness::recalled(&brief, &mut passages, tokens_max, &tokenizer);
+            (recalled, passages)
+        };
+        let (recalled, passages) = self.computed_again(tenant, made).await?;
+        Ok(Some(RecallView { from, tokens_max, recalled, missing, passages }))
+    }
+
+    /// The brief of what a window does not show, in what is left of so many tokens.
+    async fn brief_of_rest(
+        &self,
+        key: &SessionKey,
+        at: Option<Position>,
+        window: &Window,
+        (tokens_max, spent, tokenizer): (usize, usize, Tokenizer),
+    ) -> ServiceResult<Option<String>> {
+        let frame = harness::recalled_frame(&tokenizer);
+        let room = tokens_max.saturating_sub(frame.max(spent));
+        if room < BRIEF_TOKENS_MIN {
+            return Ok(None);
+        }
+        let out = window.dropped.iter().filter(|(_, reason)| is_out(*reason));
+        let out: Vec<Range> = out.map(|(range, _)| *range).collect();
+        let is_shown = move |at: Position| !out.iter().any(|range| range.contains(at));
+        let look = move |facts: &Facts| harness::rest_of(facts, &is_shown, room, tokenizer);
+        self.look_over_line(key, at, look).await
+    }
+
+    /// The passages of other sessions, and of the session's own line, the best first.
+    async fn passages(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        from: RecallFrom,
+        (window, events, plan): (&Window, &Arc<Vec<Event>>, &Plan),
+    ) -> ServiceResult<Result<[Vec<Passage>; 2], Unrecalled>> {
+        let of_events = Arc::clone(events);
+        let at_work = move || harness::at_work(&of_events);
+        let words = self.computed_again(&caller.scope.tenant, at_work).await?;
         if words.is_empty() {
-            return Ok(Some(view));
+            return Ok(Err(Unrecalled::NothingFits));
         }
         let words = words.join(" ");
-        let mut found = match self.of_line(caller, session, &words, window, plan).await {
+        let found = match self.of_line(caller, session, &words, window, plan).await {
             Ok(found) => found,
-            Err(missing) => {
-                view.recalled = Err(missing);
-                return Ok(Some(view));
-            }
+            Err(missing) => return Ok(Err(missing)),
         };
-        let mut others = match from {
+        let others = match from {
             RecallFrom::Workspace => self.of_workspace(caller, session, &words).await,
             RecallFrom::Line | RecallFrom::Nowhere => Vec::new(),
         };
-        let tokenizer = plan.tokenizer;
-        let chosen = move || choose(&mut others, &mut found, tokens_max, tokenizer);
-        let (recalled, passages) = self.computed_again(tenant, chosen).await?;
-        view.recalled = recalled.ok_or(Unrecalled::NothingFits);
-        view.passages = passages;
-        Ok(Some(view))
+        Ok(Ok([others, found]))
     }
 
     /// Passages of the session's own line that its window does not show, the best first.
@@ -151,7 +197,6 @@ impl Service {
         window: &Window,
         plan: &Plan,
     ) -> Result<Vec<Passage>, Unrecalled> {
-        let is_out = |reason: Reason| matches!(reason, Reason::Budget | Reason::NotAMessage);
         let left_out = window.dropped.iter().filter(|(_, reason)| *reason == Reason::Budget);
         let Some(below) = left_out.map(|(range, _)| range.to).max() else { return Ok(vec![]) };
         let asked = SearchCall {
@@ -230,15 +275,21 @@ fn passage(hit: Hit, session: Option<SessionId>) -> Passage {
     Passage { session, position, at, origin, who, text, score }
 }
 
-/// Other sessions get half of the room at most, the line all that is left.
+/// Other sessions get half of the room at most, the line all that is left; with the tokens of the
+/// message of these alone.
 fn choose(
     others: &mut Vec<Passage>,
     line: &mut Vec<Passage>,
     tokens_max: usize,
     tokenizer: Tokenizer,
-) -> (Option<Recalled>, Vec<Passage>) {
-    harness::recalled(others, tokens_max / 2, &tokenizer);
+) -> (Vec<Passage>, usize) {
+    harness::recalled("", others, tokens_max / 2, &tokenizer);
     others.append(line);
-    let recalled = harness::recalled(others, tokens_max, &tokenizer);
-    (recalled, std::mem::take(others))
+    let recalled = harness::recalled("", others, tokens_max, &tokenizer);
+    (std::mem::take(others), recalled.map_or(0, |recalled| recalled.tokens))
+}
+
+/// Whether a reader does not see what is left out for this reason, and might.
+fn is_out(reason: Reason) -> bool {
+    matches!(reason, Reason::Budget | Reason::NotAMessage)
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     event::{Event, Point, Position, Range, SessionId, SessionKey, kinds},
-    harness::{self, Plan, Shape, Tokenizer, Transform, WINDOW_TOKENS_MIN, Window},
+    harness::{self, Plan, Recalled, Shape, Tokenizer, Transform, WINDOW_TOKENS_MIN, Window},
     projection::Withdrawn,
     store::{Fill, Read},
 };
@@ -45,8 +45,8 @@ pub struct WindowQuery {
     pub at: Option<Point>,
     /// Where passages are recalled from, when something is left out.
     pub recall: RecallFrom,
-    /// Tokens of them at most; by default a tenth of the budget, at most 4 000, and none where that
-    /// is less than 400.
+    /// Tokens of what is recalled at most; by default a third of the budget, at most 4 000, and
+    /// none where that is less than 400.
     pub recall_tokens: Option<usize>,
 }
 
@@ -81,6 +81,7 @@ impl Service {
             None => None,
         };
         let (recall_from, recall_tokens) = (query.recall, query.recall_tokens);
+        let as_of = query.at.as_ref().map(|_| at);
         let room = self.monitor.of(&self.store.info(&key).await?.metadata).room();
         let mut plan = Self::window_plan(query, begin, room)?;
         plan.withdrawn = self.withdrawn(&key, at).await?;
@@ -90,7 +91,7 @@ impl Service {
             let problem = format!("at most half of the budget, {}", plan.tokens_max / 2);
             return Err(ServiceError::invalid("recall_tokens", problem));
         }
-        let recall = (recall_from, recall_tokens);
+        let recall = (as_of, (recall_from, recall_tokens));
         let tokenizer = plan.tokenizer;
         let tenant = &caller.scope.tenant;
         let first = HELD_FOR_A_BYTE * (HEAD_BYTES + NEWEST_BYTES);
@@ -133,23 +134,39 @@ impl Service {
         }
     }
 
-    /// The window of the same events with what it recalls, in the same budget.
+    /// The window of the same events with what it recalls, in the same budget. What is recalled
+    /// is of what a window with so much less room leaves out.
     async fn with_recall(
         &self,
         caller: &Caller,
         session: &SessionId,
-        recall: (RecallFrom, usize),
+        (as_of, recall): (Option<Position>, (RecallFrom, usize)),
         (mut view, events, mut plan): (WindowView, Arc<Vec<Event>>, Plan),
     ) -> ServiceResult<WindowView> {
-        let of = (&view.window, &events, &plan);
-        view.recall = self.recall(caller, session, recall, of).await?;
-        if let Some(RecallView { recalled: Ok(recalled), .. }) = &view.recall {
-            plan.recalled = Some(recalled.clone());
-            let at = view.position;
-            let build = move || harness::window(&events, at, &plan);
-            view.window = self.computed_again(&caller.scope.tenant, build).await?;
+        if recall.1 == 0 || recall.0 == RecallFrom::Nowhere || view.window.whole {
+            return Ok(view);
+        }
+        plan.recalled = Some(Recalled { text: String::new(), tokens: recall.1 });
+        let window = self.window_again(caller, view.position, &events, &plan).await?;
+        let of = (&window, &events, &plan);
+        view.recall = self.recall(caller, session, as_of, recall, of).await?;
+        plan.recalled = view.recall.as_ref().and_then(|recall| recall.recalled.clone());
+        if plan.recalled.is_some() {
+            view.window = self.window_again(caller, view.position, &events, &plan).await?;
         }
         Ok(view)
+    }
+
+    async fn window_again(
+        &self,
+        caller: &Caller,
+        at: Position,
+        events: &Arc<Vec<Event>>,
+        plan: &Plan,
+    ) -> ServiceResult<Window> {
+        let (events, plan) = (Arc::clone(events), plan.clone());
+        let build = move || harness::window(&events, at, &plan);
+        self.computed_again(&caller.scope.tenant, build).await
     }
 
     fn window_plan(query: WindowQuery, from: Option<Position>, room: usize) -> ServiceResult<Plan> {

@@ -96,7 +96,7 @@ pub struct WindowRecall {
     pub tokens: usize,
     /// Tokens of it at most.
     pub tokens_max: usize,
-    /// Why nothing is recalled: `nothing_fits`, `index_behind`, `search_off` or `busy`.
+    /// Why no passage is recalled: `nothing_fits`, `index_behind`, `search_off` or `busy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
     /// The message, with format `events`: no event is made of it.
@@ -234,13 +234,13 @@ impl WindowAnswer {
 
 impl WindowRecall {
     fn of(view: &RecallView, shape: Shape) -> Self {
-        let message = view.recalled.as_ref().ok();
+        let message = view.recalled.as_ref();
         let of_events = message.filter(|_| shape == Shape::Events);
         Self {
             from: view.from.as_str().to_owned(),
             tokens: message.map_or(0, |message| message.tokens),
             tokens_max: view.tokens_max,
-            missing: view.recalled.as_ref().err().map(|why| why.as_str().to_owned()),
+            missing: view.missing.map(|why| why.as_str().to_owned()),
             text: of_events.map(|message| message.text.clone()),
         }
     }

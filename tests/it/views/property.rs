@@ -110,7 +110,7 @@ fn plan() -> impl Strategy<Value = Plan> {
             let (position, session) = (Position(3), SessionId::new("s").ok());
             let (at, origin, who) = (Timestamp::default(), Origin::Tool, None);
             let one = Passage { session, position, at, origin, who, text, score: 1.0 };
-            recalled(&mut vec![one], tokens_max / 2, &tokenizer)
+            recalled("", &mut vec![one], tokens_max / 2, &tokenizer)
         }),
         withdrawn: Withdrawn::default(),
     })

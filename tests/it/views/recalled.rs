@@ -1,5 +1,6 @@
-//! What a window recalls of the log that it leaves out: from its own line by itself, from other
-//! sessions when asked, in a frame that recorded text cannot leave, within the same budget.
+//! What a window recalls of the log that it leaves out: a brief and passages of its own line by
+//! itself, of other sessions when asked, in a frame that recorded text cannot leave, within the
+//! same budget.
 
 use serde_json::{Value, json};
 use sessionlog::{
@@ -80,9 +81,9 @@ async fn a_window_recalls_what_it_leaves_out_before_the_latest_message_of_the_us
             let tokens = answer["tokens"].as_u64().unwrap();
             assert!(judge::price(&answer, tokenizer) as u64 <= tokens && tokens <= 5_000);
             let recall = &answer["recall"];
-            assert_eq!((&recall["from"], &recall["tokens_max"]), (&json!("line"), &json!(500)));
+            assert_eq!((&recall["from"], &recall["tokens_max"]), (&json!("line"), &json!(1_666)));
             let spent = recall["tokens"].as_u64().unwrap();
-            assert!(spent > 50 && spent <= 500, "{recall}");
+            assert!(spent > 50 && spent <= 1_666, "{recall}");
             assert_eq!(answer["recalled"][0]["position"], 2, "{answer}");
             assert!(answer["recalled"][0]["score"].as_f64().unwrap() > 0.5, "{answer}");
             if format == "anthropic" {
@@ -98,11 +99,11 @@ async fn a_window_recalls_what_it_leaves_out_before_the_latest_message_of_the_us
         let answer = window(house, "s", "tokens_max=5000").await;
         assert!(answer["recall"]["text"].as_str().unwrap().contains("Tuesdays"), "{answer}");
         // Not when that is not wanted, nor where the frame would take most of it.
-        for query in ["tokens_max=5000&recall_tokens=0", "tokens_max=3999"] {
+        for query in ["tokens_max=5000&recall_tokens=0", "tokens_max=1199"] {
             let none = window(house, "s", query).await;
             assert!(none.get("recall").is_none(), "{none}");
         }
-        let small = window(house, "s", "tokens_max=3999&recall_tokens=300").await;
+        let small = window(house, "s", "tokens_max=1199&recall_tokens=599").await;
         assert_eq!(small["recalled"][0]["position"], 2, "{small}");
         assert_eq!(house.get("/v1/sessions/s/export").await.text, before);
     })
@@ -110,16 +111,17 @@ async fn a_window_recalls_what_it_leaves_out_before_the_latest_message_of_the_us
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_that_leaves_nothing_out_or_finds_nothing_recalls_nothing() {
+async fn a_window_that_leaves_nothing_out_recalls_nothing_and_one_that_finds_nothing_has_a_brief() {
     let house = House::plain().await;
     told(&house, "s", None, &[said("user.message", "Nothing of the kind was said.")]).await;
     let whole = window(&house, "s", "format=anthropic&tokens_max=100000").await;
     assert!(whole.get("recall").is_none(), "{whole}");
     let answer = window(&house, "s", "format=anthropic&tokens_max=5000").await;
     assert_eq!(answer["recall"]["missing"], "nothing_fits", "{answer}");
-    let mut bare = answer.clone();
-    bare.as_object_mut().unwrap().remove("recall");
-    assert_eq!(bare, window(&house, "s", "format=anthropic&tokens_max=5000&recall=none").await);
+    assert!(answer.get("recalled").is_none(), "{answer}");
+    let texts = texts(&answer);
+    let (_, brief) = texts.iter().find(|(_, text)| text.contains("Nothing of the kind")).unwrap();
+    assert!(brief.contains("<sessionlog trust=") && !brief.contains(ASKED), "{brief}");
     for (query, field) in
         [("tokens_max=2000&recall_tokens=1001", "recall_tokens"), ("recall=everything", "recall")]
     {
@@ -130,20 +132,60 @@ async fn a_window_that_leaves_nothing_out_or_finds_nothing_recalls_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_is_as_before_without_an_index_and_says_so() {
+async fn a_brief_of_what_a_window_leaves_out_says_what_binds_and_nothing_that_is_shown() {
+    let house = House::plain().await;
+    let mut events = vec![
+        json!({"type": "user.message", "content": "Tidy the deployment notes."}),
+        said("agent.message", &"The notes begin with a story of the harbour. ".repeat(160)),
+        json!({"type": "user.message", "content": "Never touch stock.py, another team owns it."}),
+        json!({"type": "plan.updated", "steps": [{"text": "Read the shelves", "state": "done"},
+            {"text": "Sort the shelves", "state": "in_progress"}]}),
+        json!({"type": "agent.tool_use", "id": "c1", "name": "Bash", "call_id": "c1",
+            "input": {"command": "pytest -q test_shelf.py"}}),
+        json!({"type": "agent.tool_result", "call_id": "c1", "is_error": true,
+            "content": "Exit code 1\nE   AssertionError: 7 shelves, 8 expected\n1 failed"}),
+    ];
+    for n in 0..60 {
+        let text = format!("Section {n} of the notes is about shelf {n}. ").repeat(8);
+        events.push(json!({"type": "agent.message", "content": text}));
+        events.push(json!({"type": "user.message", "content": format!("Next: section {}", n + 1)}));
+    }
+    let made = house.post("/v1/sessions", &json!({"id": "s", "initial_events": events})).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let query = "format=anthropic&tokens_max=3000";
+    let none = window(&house, "s", &format!("{query}&recall=none")).await.to_string();
+    for told in ["Never touch stock.py", "Sort the shelves", "8 expected"] {
+        assert!(!none.contains(told), "{told}: {none}");
+    }
+    for at in ["", "&at=100"] {
+        let answer = window(&house, "s", &format!("{query}{at}")).await;
+        judge::anthropic(&answer);
+        let texts = texts(&answer);
+        let (_, brief) = texts.iter().find(|(_, text)| text.contains("<sessionlog")).unwrap();
+        for told in ["Never touch stock.py", "[ ] Sort the shelves", "8 expected"] {
+            assert!(brief.contains(told), "{told}: {brief}");
+        }
+        // Whoever reads the window sees the task and its newest messages there.
+        let last = if at.is_empty() { "section 60" } else { "section 47" };
+        assert!(!brief.contains("Tidy the deployment") && !brief.contains(last), "{brief}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_without_an_index_has_a_brief_and_says_why_it_has_no_passages() {
     let engine = engines::all().into_iter().next().unwrap();
     let off = SearchOptions { enabled: false, ..SearchOptions::default() };
     let service = Service::new(engine.store.clone(), engine.clock.clone()).with_search(off);
     let plan = Plan { service: Some(service), ..Plan::default() };
     let house = House::over(engine.store, engine.clock, plan).await;
     let events: Vec<Value> =
-        (0..40).map(|n| said("user.message", &"word ".repeat(n + 200))).collect();
+        (0..40).map(|n| said("user.message", &format!("{n} {}", "word ".repeat(200)))).collect();
     let made = house.post("/v1/sessions", &json!({"id": "s", "initial_events": events})).await;
     assert_eq!(made.status, 201, "{}", made.text);
-    let mut answer = window(&house, "s", "format=openai&tokens_max=4000").await;
+    let answer = window(&house, "s", "format=openai&tokens_max=4000").await;
     assert_eq!(answer["recall"]["missing"], "search_off", "{answer}");
-    answer.as_object_mut().unwrap().remove("recall");
-    assert_eq!(answer, window(&house, "s", "format=openai&tokens_max=4000&recall=none").await);
+    assert!(answer["recall"]["tokens"].as_u64().unwrap() > 100, "{answer}");
+    assert!(answer["messages"].to_string().contains("<sessionlog trust="), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
