@@ -80,9 +80,16 @@ impl Terminal {
         });
     }
 
-    /// Waits for the end of the program.
+    /// Waits for the end of the program. One that does not end is killed.
+    #[track_caller]
     pub fn end(mut self) -> Shown {
-        let status = self.child.wait().unwrap();
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            eventually("the end of the program", || self.child.try_wait().unwrap())
+        }));
+        let status = ended.unwrap_or_else(|waited| {
+            self.child.kill().unwrap();
+            std::panic::resume_unwind(waited)
+        });
         let mut bytes = Vec::new();
         // A program that it started may hold the terminal still.
         while let Ok(more) = self.output.recv_timeout(std::time::Duration::from_secs(1)) {

@@ -135,7 +135,9 @@ fn an_install_without_a_terminal_wants_yes_and_says_what_changes_in_one_line() {
     assert!(!place.path(".claude.json").exists(), "nothing was written");
     // Each block that comes is shown once, and the question stays in sight.
     let mut asked = Terminal::start(place.command(&["install", "claude-code"]), (80, 48));
-    asked.until("[y/N]");
+    asked.until("without asking each time? [y/N]");
+    asked.type_text("n\n");
+    asked.until("Change these files? [y/N]");
     asked.type_text("n\n");
     let declined = asked.end();
     assert!(declined.code == 0 && declined.text.contains("Nothing was changed"), "{declined:?}");
@@ -144,7 +146,9 @@ fn an_install_without_a_terminal_wants_yes_and_says_what_changes_in_one_line() {
     assert!(declined.lines().len() < 48, "{declined:?}");
     assert!(!place.path(".claude").exists(), "nothing was written");
     let mut asked = Terminal::start(place.command(&["install", "claude-code"]), (80, 24));
-    asked.until("[y/N]");
+    asked.until("without asking each time? [y/N]");
+    asked.type_text("n\n");
+    asked.until("Change these files? [y/N]");
     asked.type_text("y\n");
     assert!(asked.end().text.contains("Done."));
     assert!(place.path(".claude.json").exists());

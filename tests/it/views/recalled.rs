@@ -37,7 +37,7 @@ async fn told(house: &House, id: &str, workspace: Option<&str>, first: &[Value])
 }
 
 /// Waits until the index has everything.
-async fn indexed(house: &House) {
+pub(super) async fn indexed(house: &House) {
     let found = house.post("/v1/search", &json!({"q": "anything", "wait_ms": 60_000})).await;
     assert_eq!(found.json()["complete"]["is_complete"], true, "{}", found.text);
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sessionlog::harness::Tokenizer;
 
-use super::judge;
+use super::{judge, recalled::indexed};
 use crate::http::house::{House, over_every_engine};
 
 /// A session of a task and `count` exchanges, each with a long output.
@@ -73,6 +73,7 @@ async fn a_window_as_of_a_point_is_that_of_a_session_that_stopped_there() {
     let house = House::plain().await;
     worked(&house, "whole", 40).await;
     worked(&house, "part", 10).await;
+    indexed(&house).await;
     for (query, at) in [("", "22"), ("&transforms[]=compress&transforms[]=reorder", "-60")] {
         let query = format!("tokens_max=2000&format=anthropic{query}");
         let then = window(&house, "whole", &format!("{query}&at={at}")).await;
