@@ -265,7 +265,7 @@ impl<'a> Known<'a> {
 
     fn findings(&mut self) {
         for (place, one) in self.facts.findings.found().iter().enumerate() {
-            if !narration::is_narration(&one.text) {
+            if !narration::is_narration(&one.text) && !narration::is_musing(&one.text) {
                 self.judged(place, one);
             }
         }

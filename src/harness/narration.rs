@@ -82,6 +82,15 @@ pub(super) fn is_narration(sentence: &str) -> bool {
     !text.is_empty() && text.len() <= NARRATION_BYTES && narrates(text)
 }
 
+/// Whether a sentence asks or guesses: it is nothing that is known.
+#[must_use]
+pub(super) fn is_musing(sentence: &str) -> bool {
+    const GUESSES: [&str; 4] = ["maybe ", "perhaps ", "but maybe ", "but perhaps "];
+    let text = sentence.trim().trim_end_matches(['*', '_', '"', '\'', ')']);
+    let begin = text.get(..text.floor_char_boundary(12)).unwrap_or_default().to_lowercase();
+    text.ends_with('?') || GUESSES.iter().any(|guess| begin.starts_with(guess))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,5 +125,16 @@ mod tests {
         let decided = "Let me keep the interface and implement it for both agents.";
         assert_eq!(without(decided), decided);
         assert_eq!(without("Let me see."), "");
+    }
+
+    #[test]
+    fn a_question_or_a_guess_is_a_musing_and_a_statement_is_none() {
+        for text in ["Is it the **clock?**", "Maybe the index is stale.", "Which one (A or B?)"] {
+            assert!(is_musing(text), "{text}");
+        }
+        for text in ["The `?` operator returns early.", "It may be stale.", "", "Perhapsody plays."]
+        {
+            assert!(!is_musing(text), "{text}");
+        }
     }
 }

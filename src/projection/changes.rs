@@ -100,7 +100,11 @@ impl Changes {
         if let Some(mut effect) = removed.filter(|_| answer.unrun != Some(Unrun::Refused)) {
             effect.is_over = false;
             effect.position = answer.position;
-            effect.result = compact(&answer.text, RESULT_CHARS_MAX).into();
+            let said = match call.command {
+                Some(_) => last_line(&answer.text),
+                None => &answer.text,
+            };
+            effect.result = compact(said, RESULT_CHARS_MAX).into();
             effect.failed = answer.failed;
             if let Some(commit) = call.command.as_ref().and(git::commit(&answer.text)) {
                 effect.is_commit(&commit);
@@ -160,4 +164,14 @@ impl Changes {
         let text = |effect: &Effect| effect.input.len() + effect.result.len() + effect.tool.len();
         self.effects.iter().map(text).sum::<usize>() + self.effects.len() * size_of::<Effect>()
     }
+}
+
+/// The last line that a command printed, which says how it ended; empty where it is a warning or
+/// a mark.
+fn last_line(output: &str) -> &str {
+    let is_mark = |line: &&str| line.starts_with('<') && line.ends_with('>') && !line.contains(' ');
+    let lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
+    let last = lines.filter(|line| !is_mark(line)).next_back().unwrap_or_default();
+    let is_warning = ["WARNING", "warning:", "[notice]", "npm warn"];
+    if is_warning.iter().any(|begin| last.starts_with(begin)) { "" } else { last }
 }

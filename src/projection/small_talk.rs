@@ -63,7 +63,7 @@ const OPENINGS: &[&str] = &[
     "you're welcome",
 ];
 /// Words that a narrating sentence begins with, before what is done.
-const LEADS: [&str; 21] = [
+const LEADS: [&str; 24] = [
     "now",
     "first",
     "next",
@@ -85,6 +85,9 @@ const LEADS: [&str; 21] = [
     "finally",
     "also",
     "sure",
+    "actually",
+    "hmm",
+    "wait",
 ];
 /// How it says who acts.
 const ACTS: [&str; 19] = [
@@ -265,7 +268,8 @@ pub fn narrates(sentence: &str) -> bool {
     if APPLAUSE.contains(&bare) {
         return true;
     }
-    let mut rest = &*lower;
+    let mut rest =
+        lower.strip_prefix("but wait").map_or(&*lower, |_| lower.trim_start_matches("but "));
     let mut is_led = false;
     while let Some((word, after)) = rest.split_once([' ', ',', '!', '.'])
         && LEADS.contains(&word)
@@ -314,6 +318,8 @@ mod tests {
             "Perfect!",
             "I'll check whether it builds.",
             "Let me check if there are other uses of `np.diff`.",
+            "Actually, let me trace through the math more carefully.",
+            "But wait, I should check if there are any tests that expect it.",
         ] {
             assert!(is_small_talk(said), "{said}");
         }
@@ -328,6 +334,8 @@ mod tests {
             "Running the tests twice is not enough: the second run reads a stale cache.",
             "Tests of the parser pass.",
             "So the cache is keyed by path.",
+            "Actually, the cache is keyed by path.",
+            "But waiting readers hold the lock.",
         ] {
             assert!(!is_small_talk(said), "{said}");
         }

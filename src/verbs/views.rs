@@ -60,11 +60,11 @@ pub struct WindowQuery {
     pub tokenizer: Option<String>,
     /// Point: as of then
     pub at: Option<String>,
-    #[doc = "Where passages are recalled from when something is left out: `line` (the default), \
-             the session alone; `workspace`, also what was said in other sessions of its \
+    #[doc = "What is told of what is left out: `line` (the default), a brief of it and passages \
+             of the session; `workspace`, also passages of what was said in other sessions of its \
              workspace, and items of memory; `none`"]
     pub recall: Option<String>,
-    #[doc = "Tokens of what is recalled at most, up to half of the budget; by default a tenth of \
+    #[doc = "Tokens of what is recalled at most, up to half of the budget; by default a third of \
              it, at most 4 000, and none where that is less than 400"]
     pub recall_tokens: Option<usize>,
 }

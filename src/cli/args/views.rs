@@ -110,10 +110,10 @@ pub(crate) struct View {
     /// Start the window at this point
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(crate) from: Option<String>,
-    /// Where a window that leaves something out recalls passages from
+    /// Sessions that a window recalls from, which leaves something out
     #[arg(long, value_enum, value_name = "FROM")]
     pub(crate) recall: Option<Recall>,
-    /// Maximum number of tokens of recalled passages
+    /// Maximum number of tokens of the brief and the passages that are recalled
     #[arg(long, value_name = "N")]
     pub(crate) recall_tokens: Option<u64>,
     /// Step number

@@ -89,11 +89,15 @@ fn window_size(view: &Value) -> String {
         parts.push(format!("{} shown in part", many(shortened, "position")));
     }
     let recalled = list(view, "recalled").len() as u64;
+    if view.pointer("/recall/tokens").and_then(Value::as_u64).is_some_and(|tokens| tokens > 0) {
+        parts.push("what is left out in brief".to_owned());
+    }
+    let without = "no passage recalled: ";
     match view.get("recall").map(|recall| word(recall, "missing")) {
         Some("") => parts.push(format!("{} recalled", many(recalled, "passage"))),
-        Some("index_behind") => parts.push("none recalled: the index is behind".to_owned()),
-        Some("search_off") => parts.push("none recalled: searching is turned off".to_owned()),
-        Some("busy") => parts.push("none recalled: too many searches".to_owned()),
+        Some("index_behind") => parts.push(format!("{without}the index is behind")),
+        Some("search_off") => parts.push(format!("{without}searching is turned off")),
+        Some("busy") => parts.push(format!("{without}too many searches")),
         _ => {}
     }
     parts.join(" · ")
