@@ -12,6 +12,7 @@ use super::{
     render::LeftOut,
     select::{Class, Form, Item, Price, Recipe, Selection, select},
     squeeze,
+    summed::sections,
     tokens::{Counter, Tokenizer},
 };
 use crate::{
@@ -317,14 +318,14 @@ impl<'k, 'f> Brief<'k, 'f> {
 
     /// What the client says of the conversation; what binds stays.
     fn summed_up(&self, text: &str, form: Form) -> String {
-        match form {
-            Form::Line | Form::Short | Form::Part(_) => {
-                let squeezed = squeeze::whitespace(text);
-                let text = squeezed.as_deref().unwrap_or(text);
-                self.known.bounded(text, form, ANSWER_BYTES).text
-            }
-            _ => self.squeezed(text, "", form),
-        }
+        let bytes = match form {
+            Form::Line | Form::Short => ANSWER_BYTES,
+            Form::Part(bytes) => ANSWER_BYTES.max(bytes as usize),
+            _ => return self.squeezed(&sections(text, usize::MAX), "", form),
+        };
+        let text = sections(text, bytes);
+        let text = squeeze::whitespace(&text).unwrap_or(text);
+        self.known.bounded(&text, form, ANSWER_BYTES).text
     }
 
     /// A saved text in a form.

@@ -28,6 +28,7 @@ mod squeeze;
 mod start;
 mod step;
 mod summary;
+mod summed;
 mod tokens;
 mod transform;
 mod unit;

@@ -1,0 +1,68 @@
+//! The summary that an agent's program has a model write before it makes the context smaller: an
+//! analysis, then numbered sections (the form of Claude Code, 2.1). The analysis is left out, and
+//! of a summary that is too long first the sections that a reader can do without. Any other text
+//! stays as it is.
+
+/// The lines before the analysis and before the sections.
+const ANALYSIS: &str = "\nAnalysis:\n";
+const BEGIN: &str = "\nSummary:\n";
+/// How the titles of sections begin that are left out first: what is in files, or over.
+const SPARED: [&str; 4] = ["Files and Code", "Key Technical Concepts", "Errors and", "Problem Sol"];
+
+/// The sections of a summary, without those that can be spared as long as it is larger than
+/// `bytes_max`.
+#[must_use]
+pub(super) fn sections(text: &str, bytes_max: usize) -> String {
+    let parts = text.split_once(ANALYSIS).and_then(|(_, rest)| rest.split_once(BEGIN));
+    let Some((_, summary)) = parts.filter(|(_, summary)| title(summary).is_some()) else {
+        return text.to_owned();
+    };
+    let mut sections: Vec<&str> = Vec::new();
+    let mut begin = 0;
+    for (at, _) in summary.match_indices('\n') {
+        if title(summary.get(at + 1..).unwrap_or_default()).is_some() {
+            sections.push(summary.get(begin..=at).unwrap_or_default());
+            begin = at + 1;
+        }
+    }
+    sections.push(summary.get(begin..).unwrap_or_default());
+    for spared in SPARED {
+        if sections.iter().map(|one| one.len()).sum::<usize>() > bytes_max {
+            sections.retain(|one| !title(one).is_some_and(|title| title.starts_with(spared)));
+        }
+    }
+    sections.concat()
+}
+
+/// The title of a section that a text begins with: `6. All user messages:`.
+fn title(text: &str) -> Option<&str> {
+    let (number, rest) = text.split_once(". ")?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && rest.starts_with(char::is_uppercase)).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_summary_loses_its_analysis_and_what_can_be_read_elsewhere() {
+        let code = "fn a() {}\n".repeat(30);
+        let text = format!(
+            "This session continues.\n\nAnalysis:\n1. **Start**: we began.\n\nSummary:\n\
+             1. Primary Request:\n   Mend it.\n\n2. Key Technical Concepts:\n   - Rust\n\n\
+             3. Files and Code Sections:\n{code}\n6. All user messages:\n   - \"never touch core\"\n"
+        );
+        let whole = sections(&text, 10_000);
+        assert!(whole.starts_with("1. Primary Request") && whole.contains(&code), "{whole}");
+        assert!(!whole.contains("Analysis") && !whole.contains("we began"), "{whole}");
+        let short = sections(&text, 150);
+        assert!(short.contains("never touch core") && short.contains("- Rust"), "{short}");
+        assert!(!short.contains("fn a()"), "{short}");
+        let saved = "We met.\nSummary:\n1. Rain fell.\n";
+        let free = "We met.\nAnalysis:\nnone\nSummary:\nIt rained.\n";
+        for other in ["Summary of the day: 1. Rain", saved, free, ""] {
+            assert_eq!(sections(other, 3), other);
+        }
+    }
+}
