@@ -49,7 +49,7 @@ const fn one(heading: &'static str, classes: &'static [Class]) -> Part {
 }
 
 /// The parts of the text, in the order of reading.
-const PARTS: [Part; 21] = [
+const PARTS: [Part; 22] = [
     one("Task", &[Class::Task]),
     one("Goal", &[Class::Goal]),
     list(
@@ -60,6 +60,7 @@ const PARTS: [Part; 21] = [
     one("The conversation before, as its client summed it up", &[Class::Context]),
     list("Plan", &[Class::Plan, Class::PlanDone]),
     list("Next", &[Class::Next]),
+    one("State", &[Class::State]),
     list("Still failing", &[Class::Failure]),
     list("Runs again", &[Class::Mended]),
     list("Changed", &[Class::File, Class::Change]),
@@ -108,8 +109,31 @@ impl<'k, 'f> Brief<'k, 'f> {
     }
 
     /// Chooses items by a recipe and writes them, within a budget of tokens, of which so many are
-    /// spent already. A budget that leaves something out is spent.
+    /// spent already. A budget that leaves something out is spent; what is left of it otherwise is
+    /// for more of each result.
     pub(super) fn make(&self, recipe: &Recipe<'_>, tokens_max: usize, spent: usize) -> Made {
+        let mut made = self.fitted(recipe, tokens_max, spent);
+        for _ in 0..ATTEMPTS_MAX {
+            let is_all = made.left_out.is_empty() && !made.chosen.is_cut;
+            let is_spent = made.tokens * 100 >= tokens_max * CLOSE_PERCENT;
+            if !is_all || is_spent || !self.known.cuts_results(&made.chosen) {
+                break;
+            }
+            let bytes = self.known.result_bytes.replace(2 * self.known.result_bytes.get());
+            self.memo.borrow_mut().clear();
+            let more = self.fitted(recipe, tokens_max, spent);
+            let is_more = more.tokens > made.tokens && more.tokens <= tokens_max;
+            if !is_more || !more.left_out.is_empty() || more.chosen.is_cut {
+                self.known.result_bytes.set(bytes);
+                break;
+            }
+            made = more;
+        }
+        made
+    }
+
+    /// The same, with what a result has at most.
+    fn fitted(&self, recipe: &Recipe<'_>, tokens_max: usize, spent: usize) -> Made {
         let classes: Vec<Class> = recipe.rows.iter().map(|row| row.class).collect();
         let items = &self.known.items;
         let is_there = |part: &&Part| items.iter().any(|item| part.classes.contains(&item.class));
@@ -191,6 +215,7 @@ impl<'k, 'f> Brief<'k, 'f> {
                 quote.map(|quote| format!("agent: {}", quote.cut.text)).unwrap_or_default()
             }
             Class::Plan | Class::PlanDone => return self.step_of_plan(place, form),
+            Class::State => return state(facts),
             Class::LastStep => self.step(place, form),
             Class::Result => return self.result(place, form),
             Class::Context => {
@@ -425,6 +450,23 @@ impl Price for &Brief<'_, '_> {
     fn price(&mut self, item: &Item, form: Form) -> usize {
         self.cost(item, form)
     }
+}
+
+/// The tests that passed last, and the last commit.
+fn state(facts: &Facts) -> String {
+    let work = &facts.work;
+    let passed = work.passed().map(|passed| {
+        let tests = passed.tests.map(|tests| format!(" ({tests} tests)")).unwrap_or_default();
+        let is_stale = work.files().any(|file| file.last > passed.position);
+        let before = if is_stale { ", run before the latest change of a file" } else { "" };
+        let line = quote::inline(&one_line(&passed.line, COMMAND_CHARS_MAX));
+        format!("$ {line} passes{tests}{before}")
+    });
+    let commit = work.commit().map(|commit| {
+        let pushed = if commit.is_pushed { "pushed" } else { "no push since" };
+        format!("committed {} on {}, {pushed}", commit.hash, quote::inline(&commit.branch))
+    });
+    passed.into_iter().chain(commit).collect::<Vec<_>>().join(" \u{00B7} ")
 }
 
 /// A file that was changed, and what took that back.

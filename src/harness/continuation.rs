@@ -28,7 +28,7 @@ const CONTINUATION: Recipe<'static> = Recipe {
     ..Recipe::new(&ROWS, 68)
 };
 
-const ROWS: [Row; 25] = [
+const ROWS: [Row; 26] = [
     shape(Class::Task, 1, 0),
     shape(Class::Goal, 1, 0),
     row(Class::Next, 5, 1_200),
@@ -37,6 +37,7 @@ const ROWS: [Row; 25] = [
     row(Class::LastStep, 3, 0),
     row(Class::Summary, 1, 0),
     row(Class::Context, 1, 0),
+    row(Class::State, 1, 0),
     row(Class::Failure, 12, 1_500),
     row(Class::Failed, 8, 1_200),
     row(Class::Change, 8, 1_600),

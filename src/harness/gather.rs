@@ -1,6 +1,8 @@
 //! The facts of a session as items for a selection, and the text of each: a bounded number, however
 //! long the session is. It must not decide what is shown: recipes and `select` do.
 
+use std::cell::Cell;
+
 use super::{
     asked::within,
     budget::Cut,
@@ -74,7 +76,7 @@ pub(super) struct Known<'a> {
     /// of the budget.
     bound_bytes: usize,
     /// Bytes of a result at most.
-    pub(super) result_bytes: usize,
+    pub(super) result_bytes: Cell<usize>,
     /// Bytes of a step in its shortest form; 0 for a line.
     pub(super) step_bytes: usize,
     /// Steps, the newest, that have no line because they are shown whole.
@@ -98,7 +100,7 @@ impl<'a> Known<'a> {
             names: Names::default(),
             line_chars,
             bound_bytes: bytes / 4,
-            result_bytes: (bytes / RESULT_PART).max(TEXT_BYTES),
+            result_bytes: Cell::new((bytes / RESULT_PART).max(TEXT_BYTES)),
             step_bytes: if has_steps { line_chars * STEP_BYTES_OF_CHAR + WORD_BYTES } else { 0 },
             lines_hidden: 0,
         };
@@ -195,6 +197,15 @@ impl<'a> Known<'a> {
                 newest.for_each(|at| self.listed(class, at, at, count));
             }
             Class::Pattern | Class::Provider | Class::Count => self.counted(class),
+            Class::State => {
+                let (passed, commit) = (facts.work.passed(), facts.work.commit());
+                let of_commit = commit.map(|commit| commit.position);
+                let last = passed.map(|passed| passed.position).max(of_commit);
+                if let Some(position) = last {
+                    let at = self.at(class, 0, position);
+                    self.item(Item { bytes: LINE_CHARS_MAX, ..at });
+                }
+            }
             Class::Failure | Class::Mended | Class::File | Class::Change => self.work(class),
             Class::ContextItem | Class::Context | Class::Reference => self.saved(class),
         }

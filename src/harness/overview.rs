@@ -111,6 +111,7 @@ const IN_TOKENS: Recipe<'static> = Recipe {
             row(Class::Instruction, 64, 500),
             row(Class::Summary, 1, 0),
             row(Class::Context, 1, 0),
+            row(Class::State, 1, 0),
             row(Class::Failure, 8, 1_500),
             shape(Class::StepLine, 40, 110).in_order().grows_last(),
             shape(Class::Source, 5, 900).grows_last(),

@@ -328,8 +328,19 @@ impl Known<'_> {
         match form {
             Form::Part(_) => self.formed(text, form, TEXT_BYTES),
             // One result must not take the room of all others.
-            _ => self.formed(text, Form::Short, self.result_bytes),
+            _ => self.formed(text, Form::Short, self.result_bytes.get()),
         }
+    }
+
+    /// Whether a chosen result is shown in part because it would take the room of others.
+    pub(super) fn cuts_results(&self, chosen: &Selection) -> bool {
+        let outputs: Vec<_> = self.facts.progress.outputs().collect();
+        chosen.of(Class::Result).iter().any(|(place, _)| {
+            outputs.get(*place).is_some_and(|output| {
+                unwrapped(&output.text).len() > self.result_bytes.get()
+                    && !self.names.is_file_elsewhere(output)
+            })
+        })
     }
 
     /// The plan as far as its steps were chosen.

@@ -217,7 +217,7 @@ const SHARES_TALK: &[Share] = &[
 ];
 
 /// The recipe: the indispensable in this order, then the rest by weight and worth.
-const ROWS: [Row; 27] = [
+const ROWS: [Row; 28] = [
     shape(Class::Task, 1, 0),
     shape(Class::Goal, 1, 0),
     row(Class::Next, 5, 1_200),
@@ -227,6 +227,7 @@ const ROWS: [Row; 27] = [
     row(Class::LastStep, 3, 0),
     row(Class::Summary, 1, 0),
     row(Class::Context, 1, 0),
+    row(Class::State, 1, 0),
     row(Class::Failure, 12, 1_500),
     row(Class::Gap, 8, 1_400),
     row(Class::Failed, 8, 1_200),

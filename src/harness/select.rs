@@ -54,6 +54,8 @@ pub enum Class {
     LastStep,
     /// The caller's own summary.
     Summary,
+    /// The tests that passed last, and the last commit.
+    State,
     /// A command or test that failed and was not mended.
     Failure,
     /// A command or test that failed and was mended.
@@ -162,6 +164,7 @@ impl Class {
             Self::Next => "next",
             Self::LastStep => "last_steps",
             Self::Summary => "summary",
+            Self::State => "state",
             Self::Failure => "failures",
             Self::Mended => "mended",
             Self::Answer => "messages",

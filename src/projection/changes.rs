@@ -41,6 +41,19 @@ pub struct Effect {
     is_over: bool,
 }
 
+/// The latest commit that a command made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// Its hash, as git abbreviates it.
+    pub hash: Box<str>,
+    /// Its branch.
+    pub branch: Box<str>,
+    /// The result of the command.
+    pub position: Position,
+    /// Whether a command pushed since.
+    pub is_pushed: bool,
+}
+
 impl Effect {
     /// Puts the commit first; of a command that only commits, nothing else is kept.
     fn is_commit(&mut self, commit: &git::Commit<'_>) {
@@ -61,6 +74,7 @@ impl Effect {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes {
     effects: VecDeque<Effect>,
+    commit: Option<Commit>,
     /// The branch that is checked out, and where that became known.
     branch: Option<(Box<str>, Position)>,
     /// Effects that found no room.
@@ -70,6 +84,10 @@ pub(super) struct Changes {
 impl Changes {
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Effect> {
         self.effects.iter().filter(|effect| !effect.is_over)
+    }
+
+    pub(super) fn commit(&self) -> Option<&Commit> {
+        self.commit.as_ref()
     }
 
     pub(super) fn forgotten(&self) -> u64 {
@@ -106,10 +124,27 @@ impl Changes {
             };
             effect.result = compact(said, RESULT_CHARS_MAX).into();
             effect.failed = answer.failed;
-            if let Some(commit) = call.command.as_ref().and(git::commit(&answer.text)) {
+            let made = call.command.as_ref().and(git::commit(&answer.text));
+            self.committed(made.as_ref(), &effect);
+            if let Some(commit) = made {
                 effect.is_commit(&commit);
             }
             self.effects.push_back(effect);
+        }
+    }
+
+    /// Folds a commit, a push, and what takes a commit back.
+    fn committed(&mut self, made: Option<&git::Commit<'_>>, by: &Effect) {
+        let has = |words: &[&str]| words.iter().any(|word| by.input.contains(word));
+        if let Some(made) = made {
+            let branch = one_line(made.branch, BRANCH_CHARS_MAX).into();
+            let (hash, position) = (made.hash.into(), by.position);
+            self.commit = Some(Commit { hash, branch, position, is_pushed: false });
+        } else if !by.failed && has(&["git reset", "git rebase", "git checkout", "git switch"]) {
+            self.commit = None;
+        }
+        if !by.failed && has(&["git push"]) {
+            self.commit.iter_mut().for_each(|commit| commit.is_pushed = true);
         }
     }
 

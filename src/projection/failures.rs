@@ -73,6 +73,17 @@ struct Name {
     times: u64,
 }
 
+/// The latest run of tests, as long as no later one failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// The command in a line.
+    pub line: Box<str>,
+    /// How many tests passed, where the runner counts them.
+    pub tests: Option<u64>,
+    /// Its result.
+    pub position: Position,
+}
+
 /// How a command line ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
@@ -85,6 +96,7 @@ pub(super) struct Ended {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failures {
     commands: VecDeque<CommandFact>,
+    passed: Option<Passed>,
     /// Failing commands that found no room.
     forgotten: u64,
     /// Results of the session's own calls, and words of persons, so far.
@@ -95,6 +107,10 @@ impl Failures {
     /// The commands that failed at least once, the least recently run first; at most 256.
     pub(super) fn commands(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
         self.commands.iter().filter(|command| !command.given_up)
+    }
+
+    pub(super) fn passed(&self) -> Option<&Passed> {
+        self.passed.as_ref()
     }
 
     pub(super) fn forgotten(&self) -> u64 {
@@ -127,6 +143,7 @@ impl Failures {
             if !is_unknown && !failed.is_some_and(is_cut) {
                 let is_trial = script(&run.kind).is_some_and(&is_written);
                 self.outcome(line, run, failed == Some(at), (&report, answer.position), is_trial);
+                self.tested(line, run, failed == Some(at), (&report, answer.position));
             }
         }
         self.state_of_git(command, &output, answer.position);
@@ -167,6 +184,21 @@ impl Failures {
         for fact in &mut self.commands {
             fact.given_up |= fact.failed && script(&fact.kind).is_some_and(|own| own == path);
         }
+    }
+
+    /// Folds the outcome of a run of tests.
+    fn tested(
+        &mut self,
+        line: &str,
+        run: &Run,
+        failed: bool,
+        (report, position): (&Report<'_>, Position),
+    ) {
+        if run.test().is_none() || report.is_empty() && !failed {
+            return;
+        }
+        let tests = report.tests_passed();
+        self.passed = (!failed).then(|| Passed { line: line.into(), tests, position });
     }
 
     /// Gives up what was left alone.

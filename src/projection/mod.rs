@@ -50,12 +50,12 @@ mod verdict;
 mod work;
 
 pub use body::Confidence;
-pub use changes::Effect;
+pub use changes::{Commit, Effect};
 pub use command::names as commands_of;
 pub use compactions::{Compaction, Compactions};
 pub use conversation::{Conversation, Line, Spoken, texts as texts_of, words};
 pub use edits::{Edit, Edits};
-pub use failures::CommandFact;
+pub use failures::{CommandFact, Passed};
 pub use findings::{Finding, Findings, Said, Signature};
 pub use found::{Findable, FoundSource};
 pub use graph::{ENTITIES_MAX, Entity, GRAPH_BYTES_MAX, Graph, RELATIONS_MAX, Relation};

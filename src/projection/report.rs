@@ -318,6 +318,11 @@ impl<'a> Report<'a> {
         self.leaves.contains(leaf(name)) && self.passing.iter().any(|one| same_test(one, name))
     }
 
+    /// How many tests passed, where the summary counts them.
+    pub(super) fn tests_passed(&self) -> Option<u64> {
+        self.counted.map(|(passed, _)| passed)
+    }
+
     /// Whether no test was run.
     pub(super) fn is_empty(&self) -> bool {
         self.counted == Some((0, 0)) || self.says_error && !self.has_passed()

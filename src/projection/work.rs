@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use super::{
     calls::{Answer, Call, Calls, ToolEvent},
-    changes::{Changes, Effect},
-    failures::{CommandFact, Failures, failed_run},
+    changes::{Changes, Commit, Effect},
+    failures::{CommandFact, Failures, Passed, failed_run},
     git,
     progress::Output,
     report::{self, Report, Unrun},
@@ -101,6 +101,18 @@ impl Work {
     /// The commands that failed and succeeded later.
     pub fn mended(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
         self.commands().filter(|command| !command.failed)
+    }
+
+    /// The latest run of tests, as long as no later one failed.
+    #[must_use]
+    pub fn passed(&self) -> Option<&Passed> {
+        self.failures.passed()
+    }
+
+    /// The latest commit that a command made, as long as it stands.
+    #[must_use]
+    pub fn commit(&self) -> Option<&Commit> {
+        self.changes.commit()
     }
 
     /// The newest calls that were refused, oldest first; at most 32.
