@@ -23,6 +23,8 @@ use crate::{
 /// Attempts to come close to the budget, and the share of it that is close, in percent.
 const ATTEMPTS_MAX: usize = 6;
 const CLOSE_PERCENT: usize = 97;
+/// How a command in a shell is written.
+const COMMAND: &str = "$ ";
 /// Characters of a command that changed something or failed.
 const COMMAND_CHARS_MAX: usize = 160;
 /// Characters of the name of a workspace.
@@ -86,6 +88,8 @@ pub(super) struct Brief<'k, 'f> {
     pub(super) tokenizer: Tokenizer,
     /// The first lines.
     pub(super) head: String,
+    /// Whether the head names the earlier sessions of the line, so that each word has its place.
+    pub(super) names_earlier: bool,
     /// Whether texts are given whole or not at all.
     pub(super) is_whole: bool,
     /// What a class costs that is given beside the text and is no part of it.
@@ -105,7 +109,7 @@ pub(super) struct Made {
 impl<'k, 'f> Brief<'k, 'f> {
     pub(super) fn new(known: &'k Known<'f>, tokenizer: Tokenizer, head: String) -> Self {
         let memo = RefCell::default();
-        Self { known, tokenizer, head, is_whole: false, beside: None, memo }
+        Self { known, tokenizer, head, names_earlier: false, is_whole: false, beside: None, memo }
     }
 
     /// Chooses items by a recipe and writes them, within a budget of tokens, of which so many are
@@ -269,8 +273,10 @@ impl<'k, 'f> Brief<'k, 'f> {
     /// A person's or the caller's words; where they are cut, with their position.
     fn words(&self, class: Class, place: usize, form: Form) -> String {
         let Some(quote) = self.known.quote(class, place, form) else { return String::new() };
-        // What can be looked up has its position: the rest of it, or an earlier session.
-        let is_earlier = |at: &Position| self.known.facts.place(*at).0.is_some();
+        // What can be looked up has its position: the rest of it, or an earlier session that the
+        // head names.
+        let is_earlier =
+            |at: &Position| self.names_earlier && self.known.facts.place(*at).0.is_some();
         let at = quote.position.filter(|at| quote.cut.truncated || is_earlier(at));
         let at = at.map(|at| format!(" ({})", self.known.place(at))).unwrap_or_default();
         let count = self.known.facts.progress.instructions().whole().count();
@@ -311,7 +317,11 @@ impl<'k, 'f> Brief<'k, 'f> {
         let Some(one) = self.known.result(place, form) else { return String::new() };
         let failed = if one.is_error { " failed:" } else { "" };
         let changed = one.changed_at.map_or("", |_| " (the file changed since)");
-        let call = quote::item(&one_line(&called(&one.tool, &one.input), usize::MAX));
+        let call = self.called(&one.tool, &one.input);
+        if one.changed_at.is_some() && !call.starts_with(COMMAND) {
+            // What a file had before is no result any more.
+            return format!("{call} ->{changed}");
+        }
         let text = one.text.trim_end();
         if text.contains('\n') {
             let block = quote::fenced(text).replace('\n', "\n  ");
@@ -319,6 +329,12 @@ impl<'k, 'f> Brief<'k, 'f> {
         }
         let text = if text.is_empty() { "(nothing)" } else { text.trim() };
         format!("{call} ->{failed} {}{changed}", quote::item(text))
+    }
+
+    /// A call in a line; files of the workspace are named from there.
+    fn called(&self, tool: &str, input: &str) -> String {
+        let call = one_line(&called(tool, input), usize::MAX);
+        quote::item(&from_root(&call, self.known.facts.workspace().unwrap_or_default()))
     }
 
     fn change(&self, one: &Effect, form: Form) -> String {
@@ -406,6 +422,7 @@ impl<'k, 'f> Brief<'k, 'f> {
                 let _ = write!(text, "\n- {line}");
             }
         }
+        self.name_earlier(&mut text);
         if !left_out.is_empty() {
             let parts: Vec<String> =
                 left_out.iter().map(|one| format!("{} {}", one.count, one.class)).collect();
@@ -413,6 +430,21 @@ impl<'k, 'f> Brief<'k, 'f> {
         }
         text.push('\n');
         text
+    }
+
+    /// Says which session `S1` is, where a text that is cut names a place in it.
+    fn name_earlier(&self, text: &mut String) {
+        if self.names_earlier {
+            return;
+        }
+        let earlier = self.known.facts.earlier();
+        let named: Vec<String> = earlier
+            .filter(|(number, _)| text.contains(&format!("(S{number}@")))
+            .map(|(number, session)| format!("S{number} is session {session}"))
+            .collect();
+        if !named.is_empty() {
+            let _ = write!(text, "\n\nS1@n is position n of S1; {}.", named.join(", "));
+        }
     }
 
     /// The lines of a part, in the order of reading.
@@ -469,6 +501,22 @@ fn state(facts: &Facts) -> String {
     passed.into_iter().chain(commit).collect::<Vec<_>>().join(" \u{00B7} ")
 }
 
+/// A call with the paths below a directory as they are from there.
+fn from_root(call: &str, root: &str) -> String {
+    let root = format!("{}/", root.trim_end_matches('/'));
+    let (mut made, mut rest) = (String::with_capacity(call.len()), call);
+    while let Some(at) = rest.find(&root).filter(|_| root.len() > 1) {
+        let (before, path) = rest.split_at(at);
+        made.push_str(before);
+        let is_path = before.ends_with([' ', '=', '"', '\'']);
+        rest = path.get(root.len()..).unwrap_or_default();
+        if !is_path || rest.is_empty() || rest.starts_with(' ') {
+            made.push_str(&root);
+        }
+    }
+    made + rest
+}
+
 /// A file that was changed, and what took that back.
 fn file(file: &FileFact) -> String {
     let path = one_line(&file.path, usize::MAX);
@@ -503,4 +551,22 @@ pub(super) fn heading(facts: &Facts, session: &str, workspace: Option<&str>) -> 
         last.unwrap_or_default()
     );
     format!("# Where the work stands ({})", quote::inline(&which).replace('\\', ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_below_the_workspace_is_named_from_there() {
+        for (call, expected) in [
+            ("Read /p/src/a.rs", "Read src/a.rs"),
+            ("$ cp /p/a.rs '/p/b c.rs' -o=/p/d", "$ cp a.rs 'b c.rs' -o=d"),
+            ("$ ls /mnt/p/a.rs /p/ && cd /p", "$ ls /mnt/p/a.rs /p/ && cd /p"),
+            ("$ cat /pp/a.rs", "$ cat /pp/a.rs"),
+        ] {
+            assert_eq!(from_root(call, "/p"), expected, "{call}");
+        }
+        assert_eq!(from_root("$ ls /a", ""), "$ ls /a");
+    }
 }

@@ -178,7 +178,7 @@ pub fn continuation(
         answer,
         messages,
         why: if explain { known.why(&chosen) } else { Vec::new() },
-        position: facts.position,
+        position: facts.reached(),
         text,
         tokens,
         tokens_max,

@@ -294,6 +294,7 @@ pub fn restore(
     let members = Members { known: &known, asked, tokenizer, judged: &judged };
     let beside = |item: &Item, form: Form| members.cost(item, form);
     let mut brief = Brief::new(&known, tokenizer, head);
+    brief.names_earlier = true;
     brief.is_whole = !asked.compress;
     brief.beside = if asked.is_text { None } else { Some(&beside) };
     let Made { chosen, mut left_out, text, tokens } = brief.make(&recipe, asked.tokens_max, spent);

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::{
     brief::minute,
+    called::called,
     narration, quote,
     tokens::{Counter, Tokenizer},
 };
@@ -23,8 +24,13 @@ const ITEM_CHARS: usize = 240;
 const PARTS: usize = 10;
 const REMEMBERED_PARTS: usize = 3;
 const EARLIER_PARTS: usize = 3;
+/// Calls without a result: their heading, how many are named, their part and their characters.
+const BEGUN: &str = "Begun, without a result so far";
+const BEGUN_MAX: usize = 3;
+const BEGUN_PARTS: usize = 1;
+const BEGUN_CHARS: usize = 100;
 /// What a model may ask for beyond the text.
-const MORE: &str = "search(\"words\") finds what any of them said; get_research_session with a \
+const MORE: &str = "memory_search with words finds what any of them said; get_research_session with a \
                     sessionId reads one.";
 
 /// The parts of the text for a session that begins.
@@ -34,6 +40,8 @@ pub struct Start {
     pub remembered: Vec<MemoryItem>,
     /// Where the last work stands, as a brief.
     pub last: String,
+    /// Calls of it that have no result so far, in a line each: it may have been killed there.
+    pub begun: Vec<String>,
     /// The other sessions, the latest first.
     pub earlier: Vec<Earlier>,
     /// Its workspace.
@@ -81,20 +89,12 @@ impl Start {
         let room = |parts: usize| tokens_max * parts / PARTS;
         let workspace = one_line(&self.workspace, ASKED_CHARS);
         let mut text = format!("# What earlier sessions of {} left\n", quote::item(&workspace));
-        let items = self.remembered.iter().map(|item| {
-            let name = item.name.as_deref().map(|name| format!("{name}: ")).unwrap_or_default();
-            // A skill is read by its name where it is needed.
-            let of = match (item.kind, &item.name) {
-                (MemoryKind::Procedural, Some(_)) => item.text.lines().next().unwrap_or_default(),
-                _ => &*item.text,
-            };
-            format!("{}{}", one_line(&name, ASKED_CHARS), one_line(of, ITEM_CHARS))
-        });
-        list(&mut text, "Remembered", items, (room(REMEMBERED_PARTS), tokenizer));
+        text.push_str(&remembered(&self.remembered, room(REMEMBERED_PARTS), tokenizer));
         if !last.is_empty() {
             // Its first line is a heading of its own.
             let _ = write!(text, "\n#{}\n", last.trim_end());
         }
+        list(&mut text, BEGUN, self.begun.iter().cloned(), (room(BEGUN_PARTS), tokenizer));
         let lines = self.earlier.iter().map(|one| {
             let open = if one.is_open { ", not ended" } else { "" };
             let asked = one_line(&one.asked, ASKED_CHARS);
@@ -151,12 +151,41 @@ pub fn has_work(facts: &Facts) -> bool {
         || progress.instructions().count() >= REQUESTS_OF_WORK
 }
 
+/// What a workspace keeps, as a list within so many tokens; empty where it keeps nothing.
+#[must_use]
+pub fn remembered(items: &[MemoryItem], room: usize, tokenizer: Tokenizer) -> String {
+    let items = items.iter().map(|item| {
+        let name = item.name.as_deref().map(|name| format!("{name}: ")).unwrap_or_default();
+        // A skill is read by its name where it is needed.
+        let of = match (item.kind, &item.name) {
+            (MemoryKind::Procedural, Some(_)) => item.text.lines().next().unwrap_or_default(),
+            _ => &*item.text,
+        };
+        format!("{}{}", one_line(&name, ASKED_CHARS), one_line(of, ITEM_CHARS))
+    });
+    let mut text = String::new();
+    list(&mut text, "Remembered", items, (room, tokenizer));
+    text
+}
+
+/// The latest calls of a session that have no result so far, in a line each.
+#[must_use]
+pub fn begun(facts: &Facts) -> Vec<String> {
+    let calls = facts.begun().map(|(tool, input)| one_line(&called(tool, input), BEGUN_CHARS));
+    let mut calls: Vec<String> = calls.collect();
+    calls.split_off(calls.len().saturating_sub(BEGUN_MAX))
+}
+
 /// What came of a session, in a line; empty where the log does not say.
 #[must_use]
 pub fn outcome(facts: &Facts) -> String {
     let failing = facts.work.failing().count();
     if failing > 0 {
-        let last = facts.work.failing().next_back().map(|one| one_line(&one.line, ASKED_CHARS / 2));
+        // Which test it is says more than the command that ran it.
+        let last = facts.work.failing().next_back().map(|one| {
+            let named = if one.error.is_empty() { &one.line } else { &one.error };
+            one_line(named, ASKED_CHARS)
+        });
         return format!("{failing} failing: {}", last.unwrap_or_default());
     }
     let said = facts.progress.worked().next_back().map(String::as_str);

@@ -57,6 +57,8 @@ pub(super) struct Context {
     pub(super) is_compacted: bool,
     /// The position up to which a hook gave it the session, if one did.
     pub(super) given: Option<u64>,
+    /// The texts that hooks gave it.
+    pub(super) texts: String,
     /// Whether a hook gave it what is near to what was asked.
     pub(super) is_recalled: bool,
 }
@@ -93,6 +95,7 @@ impl Context {
                     (false, false)
                 }
                 (Some(kinds::CONTEXT_INJECTED), _) => {
+                    context.texts.push_str(text("text").unwrap_or_default());
                     let until = event.get("until").and_then(Value::as_u64);
                     context.given = Some(until.unwrap_or(at));
                     (false, false)

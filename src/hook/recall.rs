@@ -11,7 +11,7 @@ use crate::{
         NoQuery, Nowhere,
         search::{SearchBody, SearchWith},
     },
-    wire::{recall_words, search::Hit, speaks_of_it},
+    wire::{quote, recall_words, search::Hit, speaks_of_it},
 };
 
 /// Passages at most, and candidates they are chosen from.
@@ -23,16 +23,19 @@ const WAIT_MS: u64 = 700;
 const WORDS_MIN: usize = 2;
 /// Bytes that a token stands for, and of a passage's members beside its text.
 const TOKEN_BYTES: usize = 3;
+/// How the members behind the text of an item of memory begin.
+const MEMBERS: &str = "\nkind: ";
 const FRAME_BYTES: usize = 160;
 
-/// Passages of other sessions of the workspace within so many tokens; none when nothing speaks of
-/// the same, or when the search fails: a model is not kept waiting for them.
+/// Passages of other sessions of the workspace within so many tokens, without those that the model
+/// was `given` already; none when nothing speaks of the same, or when the search fails: a model is
+/// not kept waiting for them.
 pub(super) async fn recalled(
     client: &Client,
     session: &SessionId,
     workspace: &str,
     words: Vec<String>,
-    tokens: usize,
+    (tokens, given): (usize, &str),
 ) -> Vec<Value> {
     if words.len() < WORDS_MIN || tokens == 0 {
         return Vec::new();
@@ -52,11 +55,15 @@ pub(super) async fn recalled(
     let mut left = tokens * TOKEN_BYTES;
     let mut recalled = Vec::new();
     for hit in found.hits.iter().filter(|hit| holds(hit)) {
-        let Some(rest) = left.checked_sub(hit.snippet.text.len() + FRAME_BYTES) else { continue };
+        let text = words_in(hit);
+        if given.contains(&quote::item(text)) {
+            continue;
+        }
+        let Some(rest) = left.checked_sub(text.len() + FRAME_BYTES) else { continue };
         left = rest;
         recalled.push(json!({
             "session": hit.session, "position": hit.position, "at": hit.at,
-            "origin": hit.origin, "by": hit.who, "text": hit.snippet.text,
+            "origin": hit.origin, "by": hit.who, "text": text,
         }));
         if recalled.len() == PASSAGES_MAX {
             break;
@@ -80,12 +87,21 @@ pub(super) fn paged_in(recalled: &[Value]) -> Option<Value> {
         .then(|| json!({ "type": kind, "blocks": blocks, "tokens": tokens, "by": "hook" }))
 }
 
-/// Whether a hit shares enough words with the task, and nothing speaks against it.
+/// The words of a hit; of an item of memory without its kind, its name and where it came from.
+fn words_in(hit: &Hit) -> &str {
+    let text = &*hit.snippet.text;
+    let is_item = hit.kind == kinds::MEMORY_ITEM;
+    let words = is_item.then(|| text.split_once(MEMBERS)).flatten();
+    words.map_or(text, |(words, _)| words)
+}
+
+/// Whether a hit shares enough words with the task, and nothing speaks against it. What a person
+/// says of a file holds though the file changed.
 fn holds(hit: &Hit) -> bool {
     let is_said = !matches!(&*hit.origin, "tool" | "web");
     is_said
         && speaks_of_it(&hit.snippet.text, &hit.snippet.marks, hit.why.words)
-        && hit.stale.is_none()
+        && (hit.stale.is_none() || hit.kind == kinds::USER_MESSAGE)
         && !hit.unchecked
         && hit.marks.iter().all(|mark| mark.mark != "wrong")
 }

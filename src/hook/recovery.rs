@@ -178,7 +178,11 @@ async fn own(
         return Ok(None);
     };
     let recalled = match workspace {
-        Some(workspace) => recalled(client, session, workspace, words_of(&view), recall).await,
+        Some(workspace) => {
+            // A session that continues others has their task.
+            let room = (recall, &*view.to_string());
+            recalled(client, session, workspace, words_of(&view), room).await
+        }
         None => Vec::new(),
     };
     let rest = if recalled.is_empty() { tokens } else { tokens.saturating_sub(recall) };
@@ -253,7 +257,8 @@ async fn near(
         return Ok(None);
     }
     let words = recall_words([prompt]);
-    let recalled = recalled(client, session, workspace, words, tokens.min(NEAR_TOKENS)).await;
+    let room = (tokens.min(NEAR_TOKENS), &*context.texts);
+    let recalled = recalled(client, session, workspace, words, room).await;
     if recalled.is_empty() {
         return Ok(None);
     }

@@ -126,6 +126,11 @@ impl Calls {
         self.workspace.as_deref()
     }
 
+    /// The calls without results so far, the oldest first.
+    pub(super) fn open(&self) -> impl Iterator<Item = &Call> {
+        self.open.iter()
+    }
+
     /// The tool event of an event; `None` when it is of no tool.
     pub(super) fn fold<'a>(&'a mut self, event: &'a Event) -> Option<ToolEvent<'a>> {
         let kind = event.kind.as_str();

@@ -216,6 +216,14 @@ impl Facts {
         self.line.last().map_or(Position(0), |(base, _)| *base)
     }
 
+    /// The calls without a result whose turn has not ended, the oldest first: each tool, and its
+    /// input in a line.
+    pub fn begun(&self) -> impl Iterator<Item = (&str, &str)> {
+        let open: Vec<Position> = self.outcomes.open().iter().map(|call| call.position).collect();
+        let calls = self.calls.open().filter(move |call| open.contains(&call.position));
+        calls.map(|call| (&*call.tool, &*call.input))
+    }
+
     /// Where a position of the facts is: the number of its session in the line, from 1, unless it
     /// is the last one, and the position there.
     #[must_use]

@@ -212,7 +212,7 @@ impl Progress {
             return None;
         }
         let name = ended.agent_name.unwrap_or_default();
-        let line = format!("@{} subagent {name}: {said}", event.position);
+        let line = format!("subagent {name}: {said}");
         let [_, forgotten, _] = &mut self.forgotten;
         add(&mut self.worked, one_line(&line, LINE_CHARS_MAX), forgotten);
         Some(())

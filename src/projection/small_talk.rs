@@ -221,6 +221,10 @@ pub(super) fn is_small_talk(sentence: &str) -> bool {
     if sentence.contains(|character: char| character.is_numeric()) {
         return false;
     }
+    // "Done.", "Recovered."
+    if sentence.is_ascii() && sentence.split_whitespace().nth(1).is_none() {
+        return true;
+    }
     let begin: String = sentence.trim_start().chars().take(EXCLAMATION_CHARS_MAX).collect();
     let begin = begin.replace('\u{2019}', "'").to_lowercase();
     let is_word = |opening: &str| {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     event::{Batch, BatchKey, NewNote, Origin, Position, Range, SessionId, kinds},
-    harness::{self, CONTINUATION_TOKENS_MIN, Continuation, Tokenizer},
+    harness::{self, CONTINUATION_TOKENS_MIN, Continuation, Counter as _, Tokenizer},
     projection::{
         Facts,
         body::{self, CompactedBody, MemoryBody, OutcomeBody, SummaryBody},
@@ -87,13 +87,16 @@ impl Service {
         self.bind(caller, via, &session);
         // The ids and marks around the view are part of the answer.
         let room = tokens_max.saturating_sub(AROUND_TOKENS).max(CONTINUATION_TOKENS_MIN);
-        let name = session.to_string();
+        let remembered = self.kept_in_workspace(caller, &session, room).await?;
+        let beside = Tokenizer::O200k.count(&remembered);
+        let (name, room) = (session.to_string(), room - beside);
         let look =
             move |facts: &Facts| harness::continuation(facts, &name, room, Tokenizer::O200k, false);
         let continues = self.line_before(&key).await?.pop().map(|link| link.key.session);
         let view = self.look_over_line(&key, None, look).await?;
-        let tokens = (view.tokens + AROUND_TOKENS).min(tokens_max);
-        let continuation = Continuation { tokens, tokens_max, ..view };
+        let tokens = (view.tokens + beside + AROUND_TOKENS).min(tokens_max);
+        let text = view.text + &remembered;
+        let continuation = Continuation { text, tokens, tokens_max, ..view };
         Ok(Continued { session, bound_by, continues, paged_out, checkpoint, continuation })
     }
 

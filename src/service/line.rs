@@ -26,7 +26,7 @@ const LOOK_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) key: SessionKey,
-    created_at: Timestamp,
+    pub(super) created_at: Timestamp,
     rewritten: u64,
     pub(super) to: Position,
 }

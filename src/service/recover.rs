@@ -2,7 +2,8 @@
 //! or the matches of a query, for a reader that lost its context. It must not write.
 
 use super::{
-    BoundBy, Caller, Code, FindResult, Service, ServiceError, ServiceResult, Via, line::read_before,
+    BoundBy, Caller, Code, FindResult, Service, ServiceError, ServiceResult, Via,
+    line::read_before, views::TOKEN_BYTES,
 };
 use crate::{
     event::{Point, Position, Range, SessionId, SessionKey, Timestamp, kinds, limits},
@@ -189,6 +190,10 @@ impl Service {
                         harness::overview_in_text(facts, &name, room, false).text
                     };
                     view.text = self.look_over_line(&key, at, text).await?;
+                }
+                if call.at.is_none() && call.is_text {
+                    let kept = self.kept_in_workspace(caller, &session, room / TOKEN_BYTES).await?;
+                    view.text = view.text.map(|text| text + &kept);
                 }
                 Recovered::Overview(Box::new(view))
             }

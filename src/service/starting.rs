@@ -9,7 +9,7 @@ use super::{
     line::is_beside, restoring::RestoreCall, saving::check_workspace,
 };
 use crate::{
-    event::{Position, SessionId},
+    event::{Position, SessionId, SessionKey, Timestamp},
     harness::{self, CONTINUATION_TOKENS_MIN, Counter as _, Earlier, Start, Tokenizer},
     projection::{
         Facts, MemoryItem,
@@ -25,6 +25,8 @@ const TOKENS_MAX: usize = 20_000;
 /// Sessions that are looked at for the last work, and those that have a line each.
 const SESSIONS_MAX: usize = 32;
 const LINES_MAX: usize = 5;
+/// Part of a continuation that items of memory take: one in so many.
+const REMEMBERED_PART: usize = 10;
 /// Items of memory that are considered.
 const ITEMS_MAX: usize = 32;
 
@@ -84,11 +86,11 @@ impl Service {
             let name = past.info.key.session.to_string();
             let look = move |facts: &Facts| {
                 let given = harness::continuation(facts, &name, room, Tokenizer::O200k, false);
-                (given.text, facts.reached())
+                (given.text, facts.reached(), harness::begun(facts))
             };
             match self.look_over_line(&past.info.key, None, look).await {
-                Ok((text, position)) => {
-                    start.last = text;
+                Ok((text, position, begun)) => {
+                    (start.last, start.begun) = (text, begun);
                     started.from = Some((past.info.key.session.clone(), position));
                 }
                 Err(error) if error.code == Code::SessionDamaged => {
@@ -135,16 +137,28 @@ impl Service {
             Some(&info.key.session) != own && !is_beside(info) && !info.work.is_leased(counted)
         };
         let (mut last, mut others) = (None, Vec::new());
+        let mut before: Vec<(SessionKey, Timestamp)> = Vec::new();
         for info in latest.into_iter().filter(is_other) {
             if last.is_some() && others.len() >= LINES_MAX {
                 break;
+            }
+            // The text of the last work has them, but for what was done in one since.
+            let worked_on = super::directory::dates(&info).1;
+            if before.iter().any(|(key, until)| *key == info.key && worked_on <= *until) {
+                continue;
             }
             let look = |info: &SessionInfo, facts: &Facts| {
                 let past = super::recover::past(info.clone(), facts);
                 (past, harness::has_work(facts), harness::outcome(facts))
             };
             match self.peek_view(&info.key, look).await {
-                Ok((past, true, _)) if last.is_none() => last = Some(past),
+                Ok((past, true, _)) if last.is_none() => {
+                    let mut until = past.info.created_at;
+                    for link in self.line_before(&past.info.key).await?.into_iter().rev() {
+                        before.push((link.key, std::mem::replace(&mut until, link.created_at)));
+                    }
+                    last = Some(past);
+                }
                 Ok((past, _, outcome)) if !past.goal.is_empty() => others.push((past, outcome)),
                 Ok(_) => {}
                 Err(error) if error.code.is_gone() => {}
@@ -166,6 +180,25 @@ impl Service {
         };
         let earlier = others.into_iter().take(LINES_MAX).map(line).collect();
         Ok((last.map(|past| (past, has_work)), Start { earlier, ..Start::of(workspace) }))
+    }
+
+    /// What the workspace of a session keeps, as a list for a text of so many tokens: a tenth of
+    /// them. Where it cannot be read, the text has none.
+    pub(super) async fn kept_in_workspace(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        tokens_max: usize,
+    ) -> ServiceResult<String> {
+        let Some(workspace) = self.store.info(&caller.key(session)).await?.workspace else {
+            return Ok(String::new());
+        };
+        let room = tokens_max / REMEMBERED_PART;
+        match self.lasting(caller, &workspace).await {
+            Ok(items) => Ok(harness::remembered(&items, room, Tokenizer::O200k)),
+            Err(error) if error.code == Code::SessionDamaged => Ok(String::new()),
+            Err(error) => Err(error),
+        }
     }
 
     /// What the workspace keeps: the most important first, then the newest.

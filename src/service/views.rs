@@ -8,13 +8,13 @@ use crate::{
     event::{Point, Position, SessionId},
     harness::{
         self, ANSWER_BYTES_MIN, CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, Continuation,
-        Overview, Tokenizer,
+        Counter as _, Overview, Tokenizer,
     },
     projection::{Compactions, Facts, Level, Usage, checkpoints::Checkpoints},
 };
 
 /// Bytes of a token of an overview, at least: its texts are words.
-const TOKEN_BYTES: usize = 3;
+pub(super) const TOKEN_BYTES: usize = 3;
 /// Bytes of the summary of a whole session where no size is asked for: shorter than the other
 /// levels.
 const SESSION_BYTES: usize = 2_000;
@@ -156,16 +156,24 @@ impl Service {
         explain: bool,
     ) -> ServiceResult<Continuation> {
         let tokens_max = continuation_budget(tokens_max)?;
-        let name = session.to_string();
+        // As of an earlier point the workspace kept other things.
+        let remembered = match at {
+            None => self.kept_in_workspace(caller, session, tokens_max).await?,
+            Some(_) => String::new(),
+        };
+        let beside = Tokenizer::O200k.count(&remembered);
+        let (name, room) = (session.to_string(), tokens_max - beside);
         let look = move |facts: &Facts| {
-            harness::continuation(facts, &name, tokens_max, Tokenizer::O200k, explain)
+            harness::continuation(facts, &name, room, Tokenizer::O200k, explain)
         };
         let key = caller.key(session);
         let at = match at {
             Some(_) => Some(self.as_of(&key, at).await?),
             None => None,
         };
-        self.look_over_line(&key, at, look).await
+        let view = self.look_over_line(&key, at, look).await?;
+        let (text, tokens) = (view.text + &remembered, view.tokens + beside);
+        Ok(Continuation { text, tokens, tokens_max, ..view })
     }
 
     /// How full the context window is, by what the harness reports.

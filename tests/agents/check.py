@@ -11,6 +11,8 @@ from pathlib import Path
 agent, session, directory = sys.argv[1], sys.argv[2], Path(sys.argv[3])
 events = [json.loads(line) for line in (directory / "events").read_text().splitlines()]
 requests = [json.loads(line) for line in (directory / "requests").read_text().splitlines()]
+# Those of the three days are for days.py.
+requests = requests[: int((directory / "points").read_text().split()[0])]
 kinds = [event["type"] for event in events]
 WALL = "the harbour wall is 4.2 m high"
 FRAME = '<sessionlog trust="untrusted-external-content">'
@@ -186,9 +188,11 @@ told("the same in every frame", all(same), held)
 told("what of it is done", "\nPlan, 1 of 4 done:" in view, plan)
 
 shop = {one["id"] for one in json.loads((directory / "shop.sessions").read_text())["data"]}
-recalled = [one for text in whole for one in framed(text) if re.match(r"- @\d+ of session ", one)]
+# At its first prompt, or at its start where that has it already.
+earlier = r"- @\d+ of session |# What earlier sessions of \S+/shop left"
+recalled = [one for text in whole for one in framed(text) if re.match(earlier, one)]
 told("unasked, what an earlier session of the project said", any("LAW-88" in one for one in recalled), recalled)
-of_sessions = {name for one in recalled for name in re.findall(r"^- @\d+ of session (\S+)", one, re.M)}
+of_sessions = {name for one in recalled for name in re.findall(r"(?:^- @\d+ of |\()session ([^\s,]+)", one, re.M)}
 told("of no other project, and not of its own", of_sessions <= shop - {working}, of_sessions)
 
 

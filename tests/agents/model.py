@@ -154,7 +154,7 @@ class Handler(BaseHTTPRequestHandler):
         """OpenAI's Responses."""
         n = number()
         call = {"type": "function_call", "id": f"fc_{n}", "call_id": f"call_{n:04}", "status": "completed"}
-        names = [tool.get("name") for tool in asked.get("tools", [])]
+        names = [tool.get("name") or tool["type"] for tool in asked.get("tools", [])]
         if wants_summary(json.dumps(asked["input"][-1:])):
             words, verb, rest = None, "say", "The model was asked to look at the harbour."
         else:
@@ -166,7 +166,8 @@ class Handler(BaseHTTPRequestHandler):
         elif verb == "tool":
             name, arguments = called(rest)
             named = {"name": f"mcp__sessionlog__{name}"}
-            if "mcp__sessionlog" in names:
+            # Where tools are searched for, they are not listed.
+            if "mcp__sessionlog" in names or "tool_search" in names:
                 named = {"name": name, "namespace": "mcp__sessionlog"}
             item = call | named | {"arguments": json.dumps(arguments)}
         elif verb == "own":

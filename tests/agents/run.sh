@@ -4,12 +4,14 @@
 # and then recovers by our tool without an id; and below the root of a repository it records research
 # without an id, ends, and goes on with it. In a working session a test is mended, a file is reverted,
 # a question is answered, four resumptions and a compaction follow. check.py looks at what was recorded and at what the model
-# was sent. The last line gives the counts. Exit code: 0 when all held, 1 when not, 3 when it
-# could not run. SESSIONLOG_PROGRAM names a program to take instead of building one, AGENTS_KEEP a
+# was sent. Then three days of one project (days.sh, days.py): with a compaction, a crash, a tiny run, a subagent, an import
+# and a cleared context; each text that a model is given is in AGENT/given. The last line gives the counts.
+# Exit code: 0 when all held, 1 when not, 3 when it could not run. SESSIONLOG_PROGRAM names a program to take instead of building one, AGENTS_KEEP a
 # directory for what is left of the run: what the models were sent is in AGENT/requests.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 . tests/conformance/tools.sh
+. tests/agents/days.sh
 npm_has @openai/codex@0.169.0
 pip_has claude-agent-sdk==0.2.187 pytest==9.2.0
 command -v git >/dev/null || skip "git is not installed"
@@ -41,8 +43,8 @@ step() { # NUMBER
     printf 'tool sequential_search {"stepNumber": %d, "searchStep": "Looked at wall %d", "nextStepNeeded": true}' "$1" "$1"
 }
 # The repository of the working session: two tests fail in it.
-shop() {
-    project=$work/$name/shop
+shop() { # [DIRECTORY]
+    project=$work/$name/${1:-shop}
     mkdir -p "$project"
     printf 'LEFT = 3\n' >"$project/stock.py"
     printf 'def cents(text):\n    return int(float(text) * 100)\n' >"$project/price.py"
@@ -171,6 +173,15 @@ plan() { # DONE
         printf 'own TaskUpdate {"taskId": "%s", "status": "in_progress"}' "$(($1 + 1))"
     fi
 }
+# One process of Claude Code to which a person says several things; prints the session of each answer.
+talk() { # OPTIONS… -- PROMPTS…
+    local options=()
+    while [ "$1" != -- ]; do options+=("$1") && shift; done
+    shift
+    printf '%s\n' "$@" |
+        (cd "$project" && env -i PATH="$PATH" HOME="$home" LANG=C.UTF-8 "${shell[@]}" timeout 120 "$python" \
+            "$here/tests/agents/talk.py" "$claude" "${options[@]}") 2>"$work/$name/said" || fault "claude ended with $?"
+}
 # One process in which the person clears the context, and refuses a call; its transcripts are imported then.
 living_agent() {
     local shop=$project
@@ -179,9 +190,7 @@ living_agent() {
     printf 'LEFT = 3\n' >"$project/gate.py"
     script "$(step 1)" "say Swept." "$(step 1)" "own Edit {\"file_path\": \"$project/gate.py\", \"old_string\": \"RIGHT = 3\", \"new_string\": \"LEFT = 4\"}" \
         "own WebFetch {\"url\": \"http://127.0.0.1:9/gate\", \"prompt\": \"look\"}" "say Painted."
-    printf '%s\n' "Sweep the yard" /clear "Paint the gate" |
-        (cd "$project" && env -i PATH="$PATH" HOME="$home" LANG=C.UTF-8 "${shell[@]}" timeout 120 "$python" "$here/tests/agents/talk.py" \
-            "$claude" --allowedTools mcp__sessionlog Edit) >"$work/$name/living" 2>"$work/$name/said" || fault "claude ended with $?"
+    talk --allowedTools mcp__sessionlog Edit -- "Sweep the yard" /clear "Paint the gate" >"$work/$name/living"
     living_events before
     alone "$program" --data-dir "$work/$name/data" import "$home"/.claude/projects/*yard*/*.jsonl >"$work/$name/imported" 2>&1 || fault "import"
     living_events after
@@ -213,6 +222,21 @@ script "say Still there."
 more "Go on"
 shop_session
 import_again "$home"/.claude/projects/*shop*/*.jsonl
+tools=(--allowedTools Agent Bash Edit Read Write TaskCreate TaskUpdate mcp__sessionlog)
+tools+=(--settings '{"permissions": {"deny": ["Bash(git push:*)"]}}')
+begin() { # PROMPTS…
+    talk "${tools[@]}" -- "$@" >"$work/$name/today"
+    day=$(tail -1 "$work/$name/today")
+    cat "$work/$name/today" >>"$work/$name/days"
+}
+killed_at() { killed "$claude" "${tools[@]}" --output-format json -p "$1" --resume "$day"; }
+subagent() {
+    printf 'own Agent {"description": "Look for floats", "prompt": "Which files still use floats?", '
+    printf '"subagent_type": "general-purpose", "run_in_background": false}\n'
+    printf 'bash cat cart.py\nsay No file uses floats any more: cart.py sums whole cents.'
+}
+clearing=(/clear "Which team owns stock.py?")
+three_days
 alone "$program" uninstall claude-code --yes >"$work/$name/uninstalled" || fault "uninstall"
 "$python" tests/agents/check.py "$name" "$session" "$work/$name" | tee "$work/$name/checked" ||
     fault "the checks did not end"
@@ -292,6 +316,29 @@ script "say Still there."
 more "Go on"
 shop_session
 import_again "$home"/.codex/sessions/*/*/*/rollout-*"$working".jsonl
+mkdir -p "$home/.codex/rules"
+printf 'prefix_rule(pattern = ["git", "push"], decision = "forbidden", justification = "The release team pushes.")\n' \
+    >"$home/.codex/rules/default.rules"
+begin() { # PROMPTS…
+    local options=()
+    first "$1"
+    day=$working
+    printf '%s\n' "$day" >>"$work/$name/days"
+    for prompt in "${@:2}"; do
+        [ "$prompt" = /compact ] && options=("${compacting[@]}") && continue
+        again "$day" "$prompt" "${own[@]}" "${options[@]}"
+        options=()
+    done
+}
+# The program itself, which codex only starts.
+native=$(find -L "$cache/npm/node_modules/@openai" -path '*/bin/codex' -type f -perm -u+x | head -1)
+killed_at() {
+    killed "$native" exec resume --skip-git-repo-check --dangerously-bypass-hook-trust \
+        --dangerously-bypass-approvals-and-sandbox "${own[@]}" "$day" "$1"
+}
+subagent() { :; }
+clearing=()
+three_days
 alone "$program" uninstall codex --yes >"$work/$name/uninstalled" || fault "uninstall"
 # It notes in the file what projects it trusts: that stays, with what was there.
 grep -q sessionlog "$home/.codex/config.toml" && fault "we are still in config.toml"
@@ -299,7 +346,7 @@ grep -q sessionlog "$home/.codex/config.toml" && fault "we are still in config.t
     fault "the checks did not end"
 
 [ -z "${AGENTS_KEEP:-}" ] || cp -r "$work" "$AGENTS_KEEP"
-held=$(cat "$work"/*/checked | grep -c '^ok ')
-broken=$(cat "$work"/*/checked | grep -c '^FAILED ')
+held=$(cat "$work"/*/*checked | grep -c '^ok ')
+broken=$(cat "$work"/*/*checked | grep -c '^FAILED ')
 printf 'agents: %d things held, %d did not\n' "$held" "$broken"
-[ "$failed" = 0 ] && [ "$broken" = 0 ] && [ "$held" -ge 126 ]
+[ "$failed" = 0 ] && [ "$broken" = 0 ] && [ "$held" -ge 349 ]

@@ -41,6 +41,13 @@ impl Day<'_> {
         quiet(self.0, &of(self.1, claude(name, &event)));
     }
 
+    /// A call begins, and its agent is killed.
+    fn begins(&self, command: &str) {
+        let input = json!({ "command": command });
+        let event = json!({ "tool_name": "Bash", "tool_use_id": "c-begun", "tool_input": input });
+        quiet(self.0, &of(self.1, claude("PreToolUse", &event)));
+    }
+
     fn tests(&self, output: &str, failed: bool) {
         let response = match failed {
             true => json!(output),
@@ -101,6 +108,7 @@ fn a_day_continues_the_one_before_and_its_rules_hold_after_a_compaction() {
     day.tests("4 passed", false);
     let told = day.compacts();
     has(&told, &["cents", "Leave stock.py alone", "Go on with the tax", "tax.py"]);
+    assert_eq!(told.matches("Leave stock.py alone").count(), 1, "{told}");
     assert!(!told.contains("Still failing"), "{told}");
     let chain = place.run(&["handoff", "chain", "/home/ada/proj", "--json"]).json();
     assert_eq!(chain["data"].as_array().unwrap().len(), 2, "{chain}");
@@ -196,4 +204,62 @@ fn a_person_who_looks_at_a_start_reads_its_text_and_nothing_is_written() {
     assert_eq!((other.code, &*other.out), (0, ""));
     let few = place.run(&["handoff", "start", "/home/ada/proj", "--tokens", "10"]);
     assert!(few.code != 0 && few.err.contains("400"), "{}", few.err);
+}
+
+#[test]
+fn a_start_names_the_call_in_which_the_last_day_was_killed_and_no_session_of_its_line() {
+    let place = Place::new();
+    first_day(&place);
+    let day = Day(&place, "day-2");
+    day.starts();
+    day.asks("Round the tax half up, then run soak.sh");
+    day.edits("tax.py");
+    day.begins("sh soak.sh");
+    let told = Day(&place, "day-3").starts();
+    has(&told, &["\nBegun, without a result so far:\n- $ sh soak.sh\n", "memory_search"]);
+    // Its text has the first day, whose test may be mended since.
+    assert!(!told.contains("Other sessions"), "{told}");
+}
+
+#[test]
+fn an_item_of_memory_is_in_the_text_after_a_compaction_and_its_words_alone_at_a_prompt() {
+    let place = Place::new();
+    let path = "/home/ada/proj";
+    place.run(&["memory", path, "--insert", "Receipts of the shop are printed in CHF"]).ok();
+    let day = Day(&place, "day-1");
+    let near = day.asks("Which currency has a receipt that the shop has printed?");
+    has(&near, &["Receipts of the shop are printed in CHF"]);
+    assert!(!near.contains("kind: "), "{near}");
+    day.edits("receipt.py");
+    has(&day.compacts(), &["\nRemembered:\n- Receipts of the shop are printed in CHF\n"]);
+    let view = place.run(&["view", "day-1", "continuation"]).out;
+    has(&view, &["\nRemembered:\n- Receipts of the shop"]);
+}
+
+#[test]
+fn a_prompt_receives_a_rule_about_a_file_that_changed_since_and_nothing_that_a_start_gave() {
+    let place = Place::new();
+    first_day(&place);
+    let day = Day(&place, "day-2");
+    day.edits("stock.py");
+    let rule = "Leave stock.py alone, another team owns it";
+    has(&day.asks("Which team owns stock.py, and who may change it?"), &[rule]);
+    let day = Day(&place, "day-3");
+    has(&day.starts(), &[rule]);
+    let near = day.asks("Which team owns stock.py, and who may change it?");
+    assert!(!near.contains(rule), "{near}");
+}
+
+#[test]
+fn a_continuation_counts_the_events_of_its_own_session() {
+    let place = Place::new();
+    first_day(&place);
+    let day = Day(&place, "day-2");
+    day.starts();
+    day.asks("Round the tax half up");
+    day.edits("tax.py");
+    let events = place.events("day-2").len();
+    let view = place.run(&["view", "day-2", "continuation", "--json"]).json();
+    assert_eq!(view["position"], events, "{view}");
+    has(&day.compacts(), &["Leave stock.py alone"]);
 }

@@ -179,7 +179,7 @@ fn answers_of_a_person_results_of_subagents_and_commits_are_facts() {
     let text = |member: &str| view[member].to_string();
     let said = text("instructions");
     assert!(said.contains("Which database? -> Postgres, port 6543"), "{view}");
-    assert!(text("done").contains("@3 subagent Explore: The schema is in db/schema.sql"), "{view}");
+    assert!(text("done").contains("subagent Explore: The schema is in db/schema.sql"), "{view}");
     assert!(!view.to_string().contains("A summary."), "{view}");
     let changes = text("changes");
     assert!(!changes.contains("git restore"), "it undoes a change: {changes}");
