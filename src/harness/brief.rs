@@ -256,6 +256,7 @@ impl<'k, 'f> Brief<'k, 'f> {
                 });
                 line.unwrap_or_default()
             }
+            Class::Mended => format!("$ {}", known.line(class, place, form)),
             Class::Finding => match facts.findings.found().get(place) {
                 Some(one) if matches!(one.said, Said::At(_)) => one.text.to_string(),
                 _ => known.line(class, place, form),

@@ -635,6 +635,8 @@ pub(super) fn formed(text: &str, form: Form, bytes_max: usize, line_chars: usize
             let from = text.ceil_char_boundary(text.len() - bytes_max / 3);
             let tail = text.get(from..).unwrap_or_default();
             // A word that is cut has no meaning.
+            let head = head
+                .map(|head| head.rsplit_once(char::is_whitespace).map_or(head, |(head, _)| head));
             let tail = tail.split_once(char::is_whitespace).map_or(tail, |(_, rest)| rest);
             let head = head.unwrap_or_default().trim_end();
             let left_out = text.len() - head.len() - tail.len();

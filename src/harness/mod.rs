@@ -63,7 +63,7 @@ pub use restore::{
 };
 pub use said::{Block, Call, Image, READ_TYPES, ToolResult};
 pub use select::{By, Form};
-pub use start::{Earlier, Start, begun, has_work, outcome, remembered};
+pub use start::{Earlier, Start, begun, has_work, outcome, pointer_to, remembered};
 pub use step::{StepPlace, StepView, page};
 pub use summary::{summary, summary_in_lines};
 pub use tokens::{Counter, Tokenizer};

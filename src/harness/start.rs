@@ -137,6 +137,17 @@ fn list(
     }
 }
 
+/// A line that names another session, for a reader whose own session has no work.
+#[must_use]
+pub fn pointer_to(session: &str, at: Timestamp, asked: &str) -> String {
+    format!(
+        "\nThe last work here is in session {session}, {}: {}\nThe same tool with that sessionId \
+         reads it.\n",
+        minute(at),
+        quote::inline(&one_line(asked, OUTCOME_CHARS))
+    )
+}
+
 /// Whether a session did something that the next one continues: a question that was answered is
 /// no work.
 #[must_use]

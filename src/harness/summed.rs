@@ -13,6 +13,9 @@ const SPARED: [&str; 4] = ["Files and Code", "Key Technical Concepts", "Errors a
 /// `bytes_max`.
 #[must_use]
 pub(super) fn sections(text: &str, bytes_max: usize) -> String {
+    let text = text.trim();
+    let text = text.strip_prefix("<summary>").unwrap_or(text);
+    let text = text.strip_suffix("</summary>").unwrap_or(text);
     let parts = text.split_once(ANALYSIS).and_then(|(_, rest)| rest.split_once(BEGIN));
     let Some((_, summary)) = parts.filter(|(_, summary)| title(summary).is_some()) else {
         return text.to_owned();
@@ -59,8 +62,9 @@ mod tests {
         let short = sections(&text, 150);
         assert!(short.contains("never touch core") && short.contains("- Rust"), "{short}");
         assert!(!short.contains("fn a()"), "{short}");
-        let saved = "We met.\nSummary:\n1. Rain fell.\n";
-        let free = "We met.\nAnalysis:\nnone\nSummary:\nIt rained.\n";
+        let saved = "We met.\nSummary:\n1. Rain fell.";
+        let free = "We met.\nAnalysis:\nnone\nSummary:\nIt rained.";
+        assert_eq!(sections("<summary>It rained.</summary>", 99), "It rained.");
         for other in ["Summary of the day: 1. Rain", saved, free, ""] {
             assert_eq!(sections(other, 3), other);
         }

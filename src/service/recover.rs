@@ -193,7 +193,8 @@ impl Service {
                 }
                 if call.at.is_none() && call.is_text {
                     let kept = self.kept_in_workspace(caller, &session, room / TOKEN_BYTES).await?;
-                    view.text = view.text.map(|text| text + &kept);
+                    let before = self.last_work(caller, &session).await?;
+                    view.text = view.text.map(|text| text + &before + &kept);
                 }
                 Recovered::Overview(Box::new(view))
             }

@@ -16,9 +16,9 @@ use sessionlog::event::{SessionId, kinds};
 
 /// Budgets in tokens at which a view and the window are compared.
 pub(super) const BUDGETS: [u64; 3] = [2_000, 4_000, 8_000];
-/// What is compared with the window.
-const VIEW: &str = "continuation";
-const WINDOW: &str = "window";
+/// What is compared with a window that recalls nothing: a view, what the window recalls.
+const VIEWS: [(&str, Option<&str>); 3] =
+    [("continuation", None), ("window", Some("none")), ("window", None)];
 
 /// One conversation as events, and the calls in it that change something.
 pub(super) struct Talk {
@@ -29,7 +29,7 @@ pub(super) struct Talk {
 
 /// Counts over the conversations of a directory.
 pub(super) async fn measure(desk: &Desk, directory: &Path, found: &mut Tally) -> Outcome {
-    let mut told = [[0; 2]; BUDGETS.len()];
+    let mut told = [[0; VIEWS.len()]; BUDGETS.len()];
     let mut calls = 0;
     for (number, talk) in conversation::all(directory)?.iter().enumerate() {
         let talk = events(talk);
@@ -39,8 +39,8 @@ pub(super) async fn measure(desk: &Desk, directory: &Path, found: &mut Tally) ->
         calls += talk.writes.len() as u64;
         for (at, values) in &talk.writes {
             for (told, tokens) in told.iter_mut().zip(BUDGETS) {
-                for (told, view) in told.iter_mut().zip([VIEW, WINDOW]) {
-                    let answer = desk.view_at(&session, view, tokens, *at).await?;
+                for (told, (view, recall)) in told.iter_mut().zip(VIEWS) {
+                    let answer = desk.view_at(&session, view, tokens, *at, recall).await?;
                     let given = scalars(&answer.value).join("\n");
                     *told += u64::from(values.iter().all(|value| given.contains(value)));
                 }
@@ -48,9 +48,10 @@ pub(super) async fn measure(desk: &Desk, directory: &Path, found: &mut Tally) ->
         }
     }
     found.put("arguments.calls", calls);
-    for ([view, window], tokens) in told.into_iter().zip(BUDGETS) {
+    for ([view, window, recalled], tokens) in told.into_iter().zip(BUDGETS) {
         found.put(&format!("arguments.{tokens}.told"), view);
         found.put(&format!("arguments.{tokens}.window"), window);
+        found.put(&format!("arguments.{tokens}.recalled"), recalled);
         found.put(&format!("arguments.{tokens}.short"), window.saturating_sub(view));
     }
     Ok(())

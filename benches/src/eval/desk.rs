@@ -161,10 +161,12 @@ impl Desk {
         view: &str,
         tokens_max: u64,
         at: u64,
+        recall: Option<&str>,
     ) -> Outcome<Answer> {
         let path = session_path(session, &format!("/views/{view}"));
         let request = Request::get(path).query_opt("tokens_max", Some(tokens_max));
-        self.answer(request.query_opt("at", Some(at))).await
+        let request = request.query_opt("at", Some(at)).query_opt("recall", recall);
+        self.answer(request).await
     }
 
     /// Runs the hook on a payload; returns the text that the model is given, if any.
