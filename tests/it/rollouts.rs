@@ -277,14 +277,25 @@ fn a_call_that_was_refused_failed_or_interrupted_is_closed_and_no_change() {
             said("user", "Leave the push to me"),
             run("r4", "sleep 100"),
             note("task_complete", json!({})),
+            // Its program was killed, and nothing says so but the next turn.
+            run("r5", "make docs"),
+            note("task_started", json!({})),
+            run("r6", "make dist"),
+            note("turn_aborted", json!({"reason": "replaced"})),
         ],
     );
-    let interrupted: Vec<&Value> = events
+    let interrupted: Vec<(&str, &str)> = events
         .iter()
-        .filter(|event| event["content"].to_string().contains("The call was interrupted"))
-        .map(|event| &event["call_id"])
+        .filter_map(|event| Some((event["call_id"].as_str()?, event["content"].as_str()?)))
+        .filter_map(|(id, said)| Some((id, said.strip_prefix("The call was interrupted: ")?)))
         .collect();
-    assert_eq!(interrupted, ["r3", "r4"]);
+    let expected = [
+        ("r3", "interrupted"),
+        ("r4", "the turn is complete"),
+        ("r5", "another turn began"),
+        ("r6", "replaced"),
+    ];
+    assert_eq!(interrupted, expected);
     let now = view(&place, SESSION, "continuation");
     let (changes, files) = (now["changes"].to_string(), now["files"].to_string());
     assert!(changes.contains("commit") && !changes.contains("push"), "{changes}");
