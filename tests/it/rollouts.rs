@@ -629,8 +629,9 @@ fn each_type_of_a_line_that_is_known_has_its_row_in_the_documents() {
 #[test]
 fn words_of_a_patch_are_no_commands_and_a_transcript_is_no_file_of_the_work() {
     let place = Place::new();
-    let patch = "*** Begin Patch\n*** Update File: src/wheel.py\n@@\n+import math\n+if x:\n\
-                 *** End Patch";
+    let patch = "*** Begin Patch\n*** Update File: src/wheel.py\n@@\n import os\n+import math\n\
+                 +if x:\n     return x\n*** End Patch";
+    let diff = "--- a/src/wheel.py\n+++ b/src/wheel.py\n@@ -1 +1 @@\n-import os\n+import sys";
     let path =
         format!("/home/ada/.codex/sessions/2026/11/20/rollout-2026-11-20T09-00-00-{SESSION}.jsonl");
     let words = format!("The log is {path} and /home/ada/mill/src/wheel.py is the file.");
@@ -644,6 +645,8 @@ fn words_of_a_patch_are_no_commands_and_a_transcript_is_no_file_of_the_work() {
             output("c1", "Success."),
             call("c2", "exec_command", &json!({"cmd": script})),
             output("c2", "Process exited with code 0\nOutput:\nok"),
+            call("c3", "apply_diff", &json!({"command": diff})),
+            output("c3", "Applied."),
         ],
     );
     let names = |kind: &str| -> Vec<String> {
@@ -654,7 +657,10 @@ fn words_of_a_patch_are_no_commands_and_a_transcript_is_no_file_of_the_work() {
     };
     let (commands, files) = (names("command"), names("file"));
     assert!(commands.contains(&"make check".to_owned()), "{commands:?}");
-    for word in ["if", "then", "fi", "for", "done", "+", "+import", "+if", "***", "@@", "import"] {
+    for word in [
+        "if", "then", "fi", "for", "done", "[", "+", "+import", "-import", "+if", "***", "@@",
+        "import", "return",
+    ] {
         assert!(!commands.iter().any(|name| name.split(' ').next() == Some(word)), "{commands:?}");
     }
     assert!(files.iter().any(|name| name.ends_with("src/wheel.py")), "{files:?}");
