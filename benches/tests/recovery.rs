@@ -156,7 +156,14 @@ fn a_seed_gives_the_same_figures_again_and_the_files_hold_the_report() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
     let first = report(&["--seed", "5", "--out", out.to_str().unwrap()]);
-    assert_eq!(report(&["--seed", "5"]), first);
+    let here = place.path().join("here");
+    std::fs::create_dir(&here).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessionlog-bench"));
+    command.args(["eval", "recovery", "--seed", "5", "--json"]).current_dir(&here);
+    let again = command.output().unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&again.stdout).unwrap(), first, "{again:?}");
+    let left = std::fs::read_dir(&here).unwrap().count();
+    assert_eq!(left, 0, "without --out nothing is left in the working directory");
     let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&read("recovery.json")).unwrap(), first);
     let text = read("recovery.md");

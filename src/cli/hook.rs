@@ -132,6 +132,10 @@ where
             let may_read =
                 |at, directory: Option<&str>| past.as_ref().is_some_and(|past| past(at, directory));
             let read = match ask {
+                tail::Ask::Copy => match lines::end_of_copy(&mut file)? {
+                    Some(place) => lines::Tail { place, ..lines::Tail::default() },
+                    None => return Ok(tail::Tail::default()),
+                },
                 tail::Ask::End => {
                     lines::Tail { place: lines::end(&mut file)?, ..lines::Tail::default() }
                 }

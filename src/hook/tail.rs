@@ -49,6 +49,8 @@ pub enum Ask<'a> {
     After(Option<&'a Value>),
     /// Its end as a place, and no events.
     End,
+    /// The same of one that begins with a copy of another session's; else no place.
+    Copy,
 }
 
 /// A transcript that was found.
@@ -61,6 +63,7 @@ pub type Transcripts = Box<dyn Fn(&str, bool) -> io::Result<Option<Transcript>> 
 enum Reads {
     News,
     Begin,
+    Copy,
 }
 
 fn reads(payload: &Payload) -> Option<Reads> {
@@ -77,6 +80,8 @@ fn reads(payload: &Payload) -> Option<Reads> {
         ) => Some(Reads::News),
         // What a transcript has before its first hook is not of this recording: a fork has a copy.
         ("SessionStart", Some(source)) if source != "startup" => Some(Reads::Begin),
+        // Codex says of a fork that it starts up.
+        ("SessionStart", _) if payload.agent() == Agent::Codex => Some(Reads::Copy),
         _ => None,
     }
 }
@@ -99,11 +104,15 @@ pub(super) async fn add(
         known = Known::of(client, payload.session(), EVENTS_MAX).await?;
     }
     let tail = match (reads, &known.note) {
-        (Reads::Begin, Some(_)) => return Ok(()),
+        (Reads::Begin | Reads::Copy, Some(_)) => return Ok(()),
         (Reads::Begin, None) => transcript(Ask::End),
+        (Reads::Copy, None) => transcript(Ask::Copy),
         (Reads::News, note) => transcript(Ask::After(note.as_ref())),
     };
     let mut tail = tail.map_err(failed)?;
+    if reads == Reads::Copy && tail.place.is_empty() {
+        return Ok(());
+    }
     let is_again = tail.place.contains_key("again");
     if is_again && !known.is_whole {
         known = Known::of(client, payload.session(), EVENTS_MAX).await?;

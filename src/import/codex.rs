@@ -205,6 +205,12 @@ pub(super) fn session(line: &Members) -> Option<String> {
     }
 }
 
+/// Whether a line begins a session that was forked from another one.
+pub(super) fn is_fork(line: &Members) -> bool {
+    let is_head = line.text("type").as_deref() == Some("session_meta");
+    is_head && payload(line).is_some_and(|meta| meta.some("forked_from_id").is_some())
+}
+
 /// Whether it is a line of a rollout of before September 2025 that no other form has.
 pub(super) fn is_legacy(line: &Members) -> bool {
     is_legacy_head(line) || line.text("type").is_none() && line.text("record_type").is_some()

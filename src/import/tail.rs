@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{
     claude::{Claude, says},
-    codex::Codex,
+    codex::{self, Codex},
     draft::{Draft, event},
     lines::LINE_BYTES_MAX,
     members::{Members, Object, quote, text_of},
@@ -86,6 +86,18 @@ pub struct Tail {
 pub fn end(source: &mut (impl Read + Seek)) -> io::Result<Place> {
     let bytes = source.seek(SeekFrom::End(0))?;
     Ok(Place { bytes, check: check(source, bytes)?, ..Place::default() })
+}
+
+/// The end of a transcript that begins with a copy of another session's, as a place.
+///
+/// # Errors
+/// The error of the source.
+pub fn end_of_copy(source: &mut (impl Read + Seek)) -> io::Result<Option<Place>> {
+    source.seek(SeekFrom::Start(0))?;
+    let mut first = Vec::new();
+    BufReader::new(source.take(TAIL_BYTES as u64)).read_until(b'\n', &mut first)?;
+    let head = records_of(&first).first().and_then(|head| Members::read(head).ok());
+    if head.is_some_and(|head| codex::is_fork(&head)) { end(source).map(Some) } else { Ok(None) }
 }
 
 /// Whether a line may be read, by its time and the directory that it is from, where it has them.

@@ -277,14 +277,25 @@ fn a_call_that_was_refused_failed_or_interrupted_is_closed_and_no_change() {
             said("user", "Leave the push to me"),
             run("r4", "sleep 100"),
             note("task_complete", json!({})),
+            // Its program was killed, and nothing says so but the next turn.
+            run("r5", "make docs"),
+            note("task_started", json!({})),
+            run("r6", "make dist"),
+            note("turn_aborted", json!({"reason": "replaced"})),
         ],
     );
-    let interrupted: Vec<&Value> = events
+    let interrupted: Vec<(&str, &str)> = events
         .iter()
-        .filter(|event| event["content"].to_string().contains("The call was interrupted"))
-        .map(|event| &event["call_id"])
+        .filter_map(|event| Some((event["call_id"].as_str()?, event["content"].as_str()?)))
+        .filter_map(|(id, said)| Some((id, said.strip_prefix("The call was interrupted: ")?)))
         .collect();
-    assert_eq!(interrupted, ["r3", "r4"]);
+    let expected = [
+        ("r3", "interrupted"),
+        ("r4", "the turn is complete"),
+        ("r5", "another turn began"),
+        ("r6", "replaced"),
+    ];
+    assert_eq!(interrupted, expected);
     let now = view(&place, SESSION, "continuation");
     let (changes, files) = (now["changes"].to_string(), now["files"].to_string());
     assert!(changes.contains("commit") && !changes.contains("push"), "{changes}");
@@ -618,8 +629,9 @@ fn each_type_of_a_line_that_is_known_has_its_row_in_the_documents() {
 #[test]
 fn words_of_a_patch_are_no_commands_and_a_transcript_is_no_file_of_the_work() {
     let place = Place::new();
-    let patch = "*** Begin Patch\n*** Update File: src/wheel.py\n@@\n+import math\n+if x:\n\
-                 *** End Patch";
+    let patch = "*** Begin Patch\n*** Update File: src/wheel.py\n@@\n import os\n+import math\n\
+                 +if x:\n     return x\n*** End Patch";
+    let diff = "--- a/src/wheel.py\n+++ b/src/wheel.py\n@@ -1 +1 @@\n-import os\n+import sys";
     let path =
         format!("/home/ada/.codex/sessions/2026/11/20/rollout-2026-11-20T09-00-00-{SESSION}.jsonl");
     let words = format!("The log is {path} and /home/ada/mill/src/wheel.py is the file.");
@@ -633,6 +645,8 @@ fn words_of_a_patch_are_no_commands_and_a_transcript_is_no_file_of_the_work() {
             output("c1", "Success."),
             call("c2", "exec_command", &json!({"cmd": script})),
             output("c2", "Process exited with code 0\nOutput:\nok"),
+            call("c3", "apply_diff", &json!({"command": diff})),
+            output("c3", "Applied."),
         ],
     );
     let names = |kind: &str| -> Vec<String> {
@@ -643,7 +657,10 @@ fn words_of_a_patch_are_no_commands_and_a_transcript_is_no_file_of_the_work() {
     };
     let (commands, files) = (names("command"), names("file"));
     assert!(commands.contains(&"make check".to_owned()), "{commands:?}");
-    for word in ["if", "then", "fi", "for", "done", "+", "+import", "+if", "***", "@@", "import"] {
+    for word in [
+        "if", "then", "fi", "for", "done", "[", "+", "+import", "-import", "+if", "***", "@@",
+        "import", "return",
+    ] {
         assert!(!commands.iter().any(|name| name.split(' ').next() == Some(word)), "{commands:?}");
     }
     assert!(files.iter().any(|name| name.ends_with("src/wheel.py")), "{files:?}");

@@ -317,7 +317,13 @@ async fn a_successor_in_which_nothing_was_done_is_shown_what_it_continues() {
         let asked = json!({"workspaceId": workspace, "sessionId": first});
         let next = door.ok("restore_session", asked).await["sessionId"].clone();
         assert_ne!(next, first, "{which}");
+        // What another does in the first one later is not what was handed on.
+        let later = json!({"sessionId": first, "stepNumber": 2, "nextStepNeeded": true,
+            "searchStep": "The crane was sold"});
+        desk.another().ok("sequential_search", later).await;
         let found = door.ok("get_research_session", json!({})).await;
+        assert_eq!(found["stepCount"], 1, "{which}: {found}");
+        assert!(!found.to_string().contains("was sold"), "{which}: {found}");
         assert_eq!((&found["sessionId"], &found["continues"]), (&next, &first), "{which}: {found}");
         assert_eq!(found["researchGoal"], "How strong is the crane?", "{which}: {found}");
         let found = door.ok("get_research_session", json!({"stepId": 1})).await;

@@ -170,14 +170,29 @@ async fn a_score_is_the_sum_of_the_parts_that_explain_it() {
             {"category": "concept", "content": "Cents are whole numbers", "importance": 9},
             {"category": "code", "content": "fn cents(text) { 114 }", "importance": 2},
         ]);
-        ok(house, "/save", json!({"session_id": "one", "context_items": items})).await;
+        ok(house, "/save", json!({"session_id": "one", "context_items": items.clone()})).await;
         let low = json!({"priority_threshold": 0, "create": false, "explain": true});
         let low = ok(house, "/restore", low).await;
         assert!(given(&low).contains("fn cents"), "{low}");
         let item = &low["context_items"][0];
-        let parts = item["parts"].as_object().unwrap().values();
-        let parts: u64 = parts.map(|part| part.as_u64().unwrap()).sum();
-        assert_eq!(Some(parts), item["score"].as_u64(), "{item}");
+        let parts = item["parts"].as_object().unwrap();
+        for name in ["importance", "relevance", "recency", "frequency", "specificity", "category"] {
+            assert!(parts.contains_key(name), "{name}: {item}");
+        }
+        let sum: u64 = parts.values().map(|part| part.as_u64().unwrap()).sum();
+        assert_eq!(Some(sum), item["score"].as_u64(), "{item}");
+        // What is saved again is worth more, for that alone.
+        let of = |found: &Value| {
+            let items = found["context_items"].as_array().unwrap();
+            let item = items.iter().find(|item| item["content"] == "fn cents(text) { 114 }");
+            item.unwrap_or_else(|| panic!("{found}"))["parts"]["frequency"].as_u64().unwrap()
+        };
+        let before = of(&low);
+        let again = json!({"session_id": "one", "context_items": [items[1]]});
+        ok(house, "/save", again).await;
+        let asked = json!({"priority_threshold": 0, "create": false, "explain": true});
+        let after = of(&ok(house, "/restore", asked).await);
+        assert!(after > before, "{before} {after}");
         assert!(low["why"].as_array().is_some_and(|why| !why.is_empty()));
     })
     .await;
@@ -596,7 +611,7 @@ async fn a_text_that_does_not_fit_takes_what_the_budget_has_left() {
         let line = |n: usize| format!("# step {n} of the audit\ntotal_{n} = ledger[{n}].cents()\n");
         let code: String = (0..200).map(line).collect();
         let words: String =
-            (0..400).map(|n| format!("The auditor asked for entry {n}. ")).collect();
+            (0..400).map(|n| format!("The auditor asked  for entry {n}. ")).collect();
         for (name, asked) in [
             (
                 "code",
@@ -612,6 +627,10 @@ async fn a_text_that_does_not_fit_takes_what_the_budget_has_left() {
                 let found = ok(house, "/restore", asked).await;
                 let used = found["tokens"].as_u64().unwrap();
                 assert!(used <= tokens && used + tokens / 10 > tokens, "{name} {tokens}: {used}");
+                // What is cut is cut of what is left without needless white space.
+                let text = found["context"].as_str().unwrap();
+                assert!(!text.contains("asked  for"), "{tokens}: {text}");
+                assert!(name == "code" || text.contains("asked for"), "{tokens}: {text}");
             }
         }
         let found = ok(house, "/restore", json!({"tokens_max": 2_000, "create": false})).await;

@@ -175,6 +175,30 @@ fn calls_results_and_words_have_the_members_that_folds_read() {
 }
 
 #[test]
+fn the_pages_that_results_name_are_recorded_by_the_server_with_their_tool() {
+    let place = Place::new();
+    for (program, tool, said) in [
+        (claude as fn(&str, &Value) -> Value, "WebSearch", "[The mill](https://example.org/mill)"),
+        (codex, "mcp__web__fetch", "Of https://example.org/mill?utm_source=x and example.org/quay"),
+        (claude, "mcp__web__open", "https://example.org/quay#north, HTTPS://example.org:443/mill"),
+    ] {
+        let call = json!({ "tool_name": tool, "tool_use_id": tool, "tool_input": { "q": "mill" } });
+        quiet(&place, &program("PreToolUse", &call));
+        let mut done = call;
+        done["tool_response"] = json!(said.replace(" example", " https://example"));
+        quiet(&place, &program("PostToolUse", &done));
+    }
+    let events = place.events(SESSION);
+    let found = events.iter().filter(|event| event["type"] == "source.found");
+    let found: Vec<[&Value; 3]> =
+        found.map(|source| ["url", "tool", "found_by"].map(|name| &source[name])).collect();
+    let (server, mill) = (json!("server"), json!("https://example.org/mill"));
+    let (quay, search, fetch) =
+        (json!("https://example.org/quay"), json!("WebSearch"), json!("fetch"));
+    assert_eq!(found, [[&mill, &search, &server], [&quay, &fetch, &server]], "{events:?}");
+}
+
+#[test]
 fn an_event_that_a_hook_reports_twice_is_recorded_once() {
     let place = Place::new();
     let call = json!({ "tool_name": "Bash", "tool_use_id": "t1", "tool_input": {} });

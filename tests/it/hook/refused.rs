@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{SESSION, claude, kinds, quiet};
+use super::{SESSION, claude, quiet};
 use crate::program::{McpClient, Place};
 
 const REJECTED: &str = "The user doesn't want to proceed with this tool use. The tool use was \
@@ -204,19 +204,33 @@ fn of_a_refused_call_that_names_an_excluded_path_only_its_tool_is_recorded() {
 
 #[test]
 fn a_turn_that_is_interrupted_leaves_no_open_call_and_no_word_of_the_program() {
-    let agent = Agent::new();
-    let input = json!({ "command": "git rebase main" });
-    agent.call("b1", "Bash", input.clone(), None);
     let said = format!("{REJECTED} STOP what you are doing and wait for the user to tell you how.");
-    let more = json!({ "toolUseResult": "User rejected tool use" });
-    agent.lines(10, ["b1", "Bash"], &input, &said, more);
-    let text = json!([{ "type": "text", "text": "[Request interrupted by user for tool use]" }]);
-    agent.write("user", 12, json!({ "message": { "role": "user", "content": text } }));
-    agent.tell("UserPromptSubmit", json!({ "prompt": "Only look", "prompt_id": "p2" }));
-    assert_eq!(agent.of_call("b1").len(), 2);
-    let prompts = kinds(&agent.place, SESSION);
-    assert_eq!(prompts.iter().filter(|kind| *kind == "user.message").count(), 2, "{prompts:?}");
-    let view: Value = serde_json::from_str(&agent.view()).unwrap();
-    assert!(!view["changes"].to_string().contains("rebase"), "{view}");
-    assert!(view["instructions"].to_string().contains("Only look"), "{view}");
+    // The program answers a call that waits for a person, and not always one that runs.
+    for is_answered in [true, false] {
+        let agent = Agent::new();
+        let input = json!({ "command": "git rebase main" });
+        agent.call("b1", "Bash", input.clone(), None);
+        if is_answered {
+            let more = json!({ "toolUseResult": "User rejected tool use" });
+            agent.lines(10, ["b1", "Bash"], &input, &said, more);
+        }
+        let text = "[Request interrupted by user for tool use]";
+        let text = json!([{ "type": "text", "text": text }]);
+        agent.write("user", 12, json!({ "message": { "role": "user", "content": text } }));
+        agent.tell("UserPromptSubmit", json!({ "prompt": "Only look", "prompt_id": "p2" }));
+        let of_call = agent.of_call("b1");
+        let by: Vec<&Value> = of_call.iter().skip(1).map(|event| &event["refused"]).collect();
+        assert_eq!(by, vec![&json!("user"); usize::from(is_answered)], "{of_call:?}");
+        let events = agent.place.events(SESSION);
+        let typed = events.iter().filter(|event| event["type"] == "user.message");
+        let typed: Vec<&Value> = typed.map(|event| &event["content"]).collect();
+        assert_eq!(typed, ["Mend the harbour", "Only look"], "{is_answered}");
+        let view: Value = serde_json::from_str(&agent.view()).unwrap();
+        for list in ["changes", "failures"] {
+            assert!(!view[list].to_string().contains("rebase"), "{is_answered}: {view}");
+        }
+        assert!(view["instructions"].to_string().contains("Only look"), "{view}");
+        let woken = agent.place.run(&["wake", SESSION, "--json"]).ok();
+        assert!(!woken.contains("\"b1\""), "{is_answered}: {woken}");
+    }
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use serde_json::{Value, json};
 
-use super::{SESSION, codex, quiet};
+use super::{SESSION, codex, hook, quiet};
 use crate::program::{Place, lines};
 
 const PARENT: &str = "0199f2a4-77aa-7c10-8f3e-2b1c0d9e8f01";
@@ -47,11 +47,16 @@ impl Rollout {
         self.lines.borrow().iter().map(|line| format!("{line}\n")).collect()
     }
 
-    fn tell(&self, name: &str, mut more: Value) {
+    /// An event of the program, whose rollout has all lines by then.
+    fn told(&self, name: &str, mut more: Value) -> Value {
         let path = self.place.write(&format!("rollout-{}.jsonl", self.name), &self.text());
         more["transcript_path"] = json!(path.to_str().unwrap());
         more["session_id"] = json!(self.name);
-        quiet(&self.place, &codex(name, &more));
+        codex(name, &more)
+    }
+
+    fn tell(&self, name: &str, more: Value) {
+        quiet(&self.place, &self.told(name, more));
     }
 
     /// A prompt, whose hook runs before its line is written.
@@ -161,34 +166,92 @@ fn turns_that_were_rolled_back_are_withdrawn_whichever_hook_reads_of_it_first() 
 
 #[test]
 fn a_forked_rollout_keeps_its_copy_to_itself_and_its_parent_as_it_was() {
-    let parent = Rollout { name: PARENT.to_owned(), ..Rollout::new() };
-    parent.lines.borrow_mut().clear();
-    parent.begin(PARENT, None);
-    parent.turn(1, "Rebuild the wheel");
-    parent.turn(2, "Paint it red");
-    let before = (parent.typed(), parent.place.events(PARENT).len());
-    // The fork begins with a copy of its parent's lines, the head among them.
-    let copy = parent.lines.borrow().clone();
-    let fork = Rollout { place: parent.place, name: SESSION.to_owned(), lines: RefCell::default() };
-    fork.begin(SESSION, Some(PARENT));
-    fork.lines.borrow_mut().extend(copy);
-    fork.tell("SessionStart", json!({ "source": "resume" }));
-    fork.back(1);
-    fork.turn(3, "Paint it green");
-    assert_eq!(fork.typed(), ["Paint it green"], "hooks record what was said in the fork");
-    // The import adds what was said before it.
-    let report = fork.import();
-    assert_eq!(report["session_ids"], json!([SESSION]), "{report}");
-    let window = fork.place.run(&["view", SESSION, "window", "--format", "openai", "--json"]);
-    let window = window.json()["messages"].to_string();
-    for (words, is_seen) in [("Rebuild", true), ("Paint it red", false), ("green", true)] {
-        assert_eq!(window.contains(words), is_seen, "{words}: {window}");
+    // Codex reports the start of a fork as that of any session, and its resumption as one.
+    for source in ["startup", "resume"] {
+        let parent = Rollout { name: PARENT.to_owned(), ..Rollout::new() };
+        parent.lines.borrow_mut().clear();
+        parent.begin(PARENT, None);
+        parent.turn(1, "Rebuild the wheel");
+        parent.turn(2, "Paint it red");
+        let before = (parent.typed(), parent.place.events(PARENT).len());
+        // The fork begins with a copy of its parent's lines, the head among them.
+        let copy = parent.lines.borrow().clone();
+        let name = SESSION.to_owned();
+        let fork = Rollout { place: parent.place, name, lines: RefCell::default() };
+        fork.begin(SESSION, Some(PARENT));
+        fork.lines.borrow_mut().extend(copy);
+        // Hooks report no objective of a goal, and no call that failed before they were asked.
+        let goal = json!({ "objective": "Sell the cart" });
+        fork.line("event_msg", json!({ "type": "thread_goal_updated", "goal": goal }));
+        let start = fork.told("SessionStart", json!({ "source": source }));
+        hook(&fork.place, &start);
+        fork.back(1);
+        fork.turn(3, "Paint it green");
+        assert_eq!(fork.typed(), ["Paint it green"], "{source}: what was said in the fork");
+        let events = fork.place.events(SESSION);
+        let all = |kind: &str, member: &str| -> Vec<String> {
+            let of_kind = events.iter().filter(|event| event["type"] == kind);
+            of_kind.map(|event| event[member].as_str().unwrap_or_default().to_owned()).collect()
+        };
+        assert_eq!(all("agent.message", "content"), ["Done with 3."], "{source}: {events:?}");
+        assert_eq!(all("agent.tool_use", "call_id"), ["c3"], "{source}: {events:?}");
+        // The import adds what was said before it.
+        let report = fork.import();
+        assert_eq!(report["session_ids"], json!([SESSION]), "{report}");
+        let window = fork.place.run(&["view", SESSION, "window", "--format", "openai", "--json"]);
+        let window = window.json()["messages"].to_string();
+        for (words, is_seen) in [("Rebuild", true), ("Paint it red", false), ("green", true)] {
+            assert_eq!(window.contains(words), is_seen, "{source}, {words}: {window}");
+        }
+        assert_eq!(fork.exported(), fork.text());
+        assert_eq!(fork.import()["added"], 0);
+        let events = fork.place.events(PARENT).len();
+        let parent = Rollout { name: PARENT.to_owned(), ..fork };
+        assert_eq!((parent.typed(), events), before, "{source}");
     }
-    assert_eq!(fork.exported(), fork.text());
-    assert_eq!(fork.import()["added"], 0);
-    let events = fork.place.events(PARENT).len();
-    let parent = Rollout { name: PARENT.to_owned(), ..fork };
-    assert_eq!((parent.typed(), events), before);
+}
+
+#[test]
+fn a_first_turn_is_read_from_the_beginning_of_a_rollout_that_is_no_copy() {
+    let rollout = Rollout::new();
+    let goal = json!({ "objective": "Rebuild the wheel" });
+    rollout.line("event_msg", json!({ "type": "thread_goal_updated", "goal": goal }));
+    rollout.tell("SessionStart", json!({ "source": "startup" }));
+    rollout.call("c1");
+    rollout.ends("Done with 1.");
+    assert_eq!(rollout.typed(), ["Rebuild the wheel"]);
+}
+
+#[test]
+fn a_turn_of_codex_that_a_person_stops_leaves_no_call_under_way() {
+    // The line of the call is written before its hook runs, or behind it.
+    for is_early in [true, false] {
+        let rollout = Rollout::new();
+        rollout.prompt("Publish the mill");
+        let arguments = json!({ "command": ["git", "push"] });
+        let call = json!({ "type": "function_call", "name": "shell", "call_id": "c1",
+            "arguments": arguments.to_string() });
+        let made = json!({ "tool_name": "shell", "tool_use_id": "c1", "tool_input": arguments });
+        if is_early {
+            rollout.line("response_item", call.clone());
+        }
+        rollout.tell("PreToolUse", made);
+        let changes = rollout.view("continuation")["changes"].to_string();
+        assert!(changes.contains("git push") && !changes.contains("interrupted"), "{changes}");
+        if !is_early {
+            rollout.line("response_item", call);
+        }
+        rollout.line("event_msg", json!({ "type": "turn_aborted", "reason": "interrupted" }));
+        rollout.said("user", "<turn_aborted>\nstopped\n</turn_aborted>");
+        rollout.prompt("Leave the push to me");
+        // Both lines were read together, or nothing tells of the call any more.
+        let changes = rollout.view("continuation")["changes"].to_string();
+        assert_eq!(changes.contains("interrupted"), !is_early, "{changes}");
+        assert_eq!(changes.contains("git push"), !is_early, "{changes}");
+        assert_eq!(rollout.typed(), ["Publish the mill", "Leave the push to me"], "{is_early}");
+        let woken = rollout.place.run(&["wake", SESSION, "--json"]).ok();
+        assert!(!woken.contains("\"c1\""), "{is_early}: {woken}");
+    }
 }
 
 #[test]

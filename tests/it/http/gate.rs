@@ -29,13 +29,14 @@ pub struct Gate {
     read: AtomicUsize,
     reads: Mutex<Vec<SessionKey>>,
     is_cut: AtomicBool,
+    is_unsure: AtomicBool,
 }
 
 impl Gate {
     pub fn new(store: Arc<dyn Store>) -> Self {
         let (open, arrived) = (watch::channel(true).0, watch::channel(0).0);
-        let (passed, read, reads, is_cut) = Default::default();
-        Self { store, open, arrived, passed, read, reads, is_cut }
+        let (passed, read, reads, is_cut, is_unsure) = Default::default();
+        Self { store, open, arrived, passed, read, reads, is_cut, is_unsure }
     }
 
     pub fn close(&self) {
@@ -50,6 +51,22 @@ impl Gate {
     /// Whether everything that can fail fails: the storage cannot be reached.
     pub fn cut(&self, is_cut: bool) {
         self.is_cut.store(is_cut, Ordering::Relaxed);
+    }
+
+    /// Whether no append is waited for: its outcome is unknown, and it is made once the gate is
+    /// open.
+    pub fn is_unsure(&self, is_unsure: bool) {
+        self.is_unsure.store(is_unsure, Ordering::Relaxed);
+    }
+
+    /// Makes an append once the gate is open.
+    fn append_later(&self, key: SessionKey, batch: Batch) -> StoreError {
+        let (store, mut open) = (Arc::clone(&self.store), self.open.subscribe());
+        tokio::spawn(async move {
+            open.wait_for(|open| *open).await.unwrap();
+            store.append(&key, batch).await.unwrap();
+        });
+        StoreError::OutcomeUnknown { reason: "nobody waits for it".to_owned() }
     }
 
     /// Waits until the gate is open.
@@ -139,6 +156,9 @@ impl Store for Gate {
         batch: Batch,
     ) -> BoxFuture<'a, StoreResult<Appended>> {
         Box::pin(async move {
+            if self.is_unsure.load(Ordering::Relaxed) {
+                return Err(self.append_later(key.clone(), batch));
+            }
             self.pass().await?;
             self.store.append(key, batch).await
         })

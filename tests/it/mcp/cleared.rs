@@ -13,10 +13,11 @@ use super::{
     agents::hook,
     desk::{Desk, step},
     front_end::{Pipes, named},
-    server::Server,
+    server::{Server, Speaker},
 };
 use crate::{
     hook::{claude, of, quiet},
+    http::house::PATIENCE,
     program::{McpClient, Place},
     proxy::wrapped::{Wrapped, options, tools},
 };
@@ -36,7 +37,10 @@ struct Yard {
 
 impl Yard {
     async fn new() -> Self {
-        let desk = Desk::new();
+        Self::of(Desk::new()).await
+    }
+
+    async fn of(desk: Desk) -> Self {
         let server = Server::start(&desk).await;
         let (place, opened) = (tempfile::tempdir().unwrap(), AtomicU32::new(0));
         Self { desk, server, place, opened }
@@ -209,6 +213,44 @@ async fn where_processes_are_not_known_by_one_name_the_moved_session_of_the_dire
     // A session that a person chose is meant, whatever the agent does.
     let mut chosen = yard.tools(&[], Some(FIRST)).await;
     assert_eq!(bound(&mut chosen).await, FIRST);
+    yard.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_whose_outcome_was_unknown_is_followed_once_it_is_stored() {
+    let (desk, gate) = Desk::gated();
+    let yard = Yard::of(desk).await;
+    let process = ["p1"];
+    for (session, source) in [(FIRST, "startup"), (OTHER, "clear"), (NEXT, "clear")] {
+        yard.start(&process, session, source).await;
+        if session != NEXT {
+            yard.tell(&process, session, "SessionEnd", json!({ "reason": "clear" })).await;
+        }
+    }
+    let mut tools = yard.tools(&process, Some(OTHER)).await;
+    assert_eq!(bound(&mut tools).await, NEXT);
+    yard.tell(&process, NEXT, "SessionEnd", json!({ "reason": "resume" })).await;
+
+    // Its agent resumes the first one, and the storage does not answer in time.
+    gate.close();
+    gate.is_unsure(true);
+    let start = json!({ "type": "session.status_running", "process": process,
+        "source": "resume", "created_at": "2099-01-01T00:00:00Z" });
+    let path = format!("/v1/sessions/{FIRST}/events");
+    let told = Speaker::new(&yard.server, &path).post(&json!({ "events": [start] })).await;
+    assert_eq!((told.status, &told.body["error"]["type"]), (503, &json!("outcome_unknown")));
+    assert_ne!(bound(&mut tools).await, FIRST, "nothing is stored yet");
+
+    let before = yard.kinds(FIRST).await.len();
+    gate.is_unsure(false);
+    gate.open();
+    let stored = async {
+        while yard.kinds(FIRST).await.len() == before {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, stored).await.expect("it is stored");
+    assert_eq!(bound(&mut tools).await, FIRST, "what was looked up before is not kept");
     yard.server.stop().await;
 }
 

@@ -23,7 +23,7 @@ use sessionlog::{
 use sessionlog_sim::{ManualClock, SeededEntropy, Sim, model::Model};
 
 use super::bounds::ANSWER_BYTES;
-use crate::engines::small;
+use crate::{engines::small, http::gate::Gate};
 
 pub struct Desk {
     /// The machine, when the store outlives its process.
@@ -51,6 +51,14 @@ impl Desk {
         let machine = Env { storage, clock: clock.clone(), entropy, keys: None };
         let store = Local::open(&machine, small()).unwrap();
         Self { machine: Some(machine), ..Self::over(store, clock) }
+    }
+
+    /// The same behind a gate.
+    pub fn gated() -> (Self, Arc<Gate>) {
+        let whole = Self::new();
+        let gate = Arc::new(Gate::new(Arc::clone(&whole.store)));
+        let desk = Self::over(gate.clone(), Arc::clone(&whole.clock));
+        (Self { machine: whole.machine, ..desk }, gate)
     }
 
     /// On the model beside the engines.
