@@ -64,7 +64,7 @@ pub(super) fn read_before(info: &SessionInfo) -> Option<(SessionId, Position)> {
 }
 
 /// The session that this one continues, however it came to do so.
-fn continued(info: &SessionInfo) -> Option<(SessionId, Option<Position>)> {
+pub(super) fn continued(info: &SessionInfo) -> Option<(SessionId, Option<Position>)> {
     let read = read_before(info).map(|(session, at)| (session, Some(at)));
     let linked = || SessionId::new(info.metadata.get(&continues())?).ok();
     read.or_else(|| linked().map(|session| (session, None)))

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use super::{
     Caller, Code, MemoryPlace, MemoryQuery, Past, Service, ServiceError, ServiceResult,
-    line::is_beside, restoring::RestoreCall, saving::check_workspace,
+    line::{continued, is_beside},
+    restoring::RestoreCall,
+    saving::check_workspace,
 };
 use crate::{
     event::{Position, SessionId, SessionKey, Timestamp},

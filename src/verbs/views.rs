@@ -60,8 +60,8 @@ pub struct WindowQuery {
     pub tokenizer: Option<String>,
     /// Point: as of then
     pub at: Option<String>,
-    #[doc = "What is told of what is left out: `line` (the default), a brief of it and passages \
-             of the session; `workspace`, also passages of what was said in other sessions of its \
+    #[doc = "What it gives of what is left out: `line` (the default), a brief and passages of \
+             the session; `workspace`, also passages of what was said in other sessions of its \
              workspace, and items of memory; `none`"]
     pub recall: Option<String>,
     #[doc = "Tokens of what is recalled at most, up to half of the budget; by default a third of \

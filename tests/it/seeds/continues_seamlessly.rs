@@ -76,7 +76,7 @@ fn killed(
     let (mut kills, mut servers) = (0, 0);
     for turn in 0..TURNS {
         let agent = Agent::new(&server.url, session, &work(), model()).unwrap();
-        // Longer as it goes on, so that a slow machine ends, too.
+        // Longer from life to life, so that a slow machine ends, too.
         let pause = Duration::from_millis((50 + chance(turn, 800)) * (1 + turn / 50));
         // Dropped in the middle of whatever it waits for, it leaves nothing but its session.
         let ended = runtime.block_on(async { tokio::time::timeout(pause, agent.run()).await });

@@ -165,7 +165,7 @@ async fn a_brief_of_what_a_window_leaves_out_says_what_binds_and_nothing_that_is
         for told in ["Never touch stock.py", "[ ] Sort the shelves", "8 expected"] {
             assert!(brief.contains(told), "{told}: {brief}");
         }
-        // Whoever reads the window sees the task and its newest messages there.
+        // The window itself shows the task and its newest messages.
         let last = if at.is_empty() { "section 60" } else { "section 47" };
         assert!(!brief.contains("Tidy the deployment") && !brief.contains(last), "{brief}");
     }
