@@ -88,10 +88,13 @@ const BOUNDS: &[(&str, RangeInclusive<u64>)] = &[
     ("real.index.amounts", 4..=4),
     ("arguments.2000.told", 64..=134),
     ("arguments.2000.short", 0..=0),
+    ("arguments.2000.recalled", 64..=134),
     ("arguments.4000.told", 90..=134),
     ("arguments.4000.short", 0..=0),
+    ("arguments.4000.recalled", 88..=134),
     ("arguments.8000.told", 113..=134),
     ("arguments.8000.short", 0..=0),
+    ("arguments.8000.recalled", 120..=134),
 ];
 
 /// Whether a row is counted on real conversations alone.

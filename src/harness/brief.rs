@@ -313,7 +313,8 @@ impl<'k, 'f> Brief<'k, 'f> {
         text
     }
 
-    /// A call and its outcome; more than a line of it is a block of code.
+    /// A call and its outcome; more than a line of it is a block of code. Nothing of a file that
+    /// was changed since.
     fn result(&self, place: usize, form: Form) -> String {
         let Some(one) = self.known.result(place, form) else { return String::new() };
         let failed = if one.is_error { " failed:" } else { "" };
@@ -321,7 +322,7 @@ impl<'k, 'f> Brief<'k, 'f> {
         let call = self.called(&one.tool, &one.input);
         if one.changed_at.is_some() && !call.starts_with(COMMAND) {
             // What a file had before is no result any more.
-            return format!("{call} ->{changed}");
+            return String::new();
         }
         let text = one.text.trim_end();
         if text.contains('\n') {
@@ -475,7 +476,11 @@ impl<'k, 'f> Brief<'k, 'f> {
         let line = |(class, place, form): (Class, usize, Form)| self.line(class, place, form);
         let files: Vec<String> = files.into_iter().map(line).collect();
         let files = (!files.is_empty()).then(|| format!("files: {}", files.join(", ")));
-        files.into_iter().chain(others.into_iter().map(line)).collect()
+        let is_gone =
+            |one: &(Class, usize, Form), line: &str| one.0 == Class::Result && line.is_empty();
+        let others = others.into_iter().map(|one| (one, line(one)));
+        let others = others.filter(|(one, line)| !is_gone(one, line)).map(|(_, line)| line);
+        files.into_iter().chain(others).collect()
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) const STEP_BYTES: usize = 1_500;
 pub(super) const TEXT_BYTES: usize = 600;
 /// Bytes of a message of the agent in its short form.
 pub(super) const ANSWER_BYTES: usize = 1_500;
-/// Share of the worth of a failed change, in percent.
+/// Share of the worth of a failed change, and of a message that no longer holds, in percent.
 const IN_VAIN_PERCENT: usize = 30;
 /// Worth of an item that is not judged by its words.
 const WORTH: usize = 500;
@@ -182,7 +182,9 @@ impl<'a> Known<'a> {
                     let at = self.at(class, place, one.position);
                     let says = place == last || !narration::without(&one.text).is_empty();
                     if says && (place >= first || at.mark.is_some()) {
-                        self.item(Item { bytes: LINE_CHARS_MAX, ..at });
+                        let share = if one.is_withdrawn() { IN_VAIN_PERCENT } else { 100 };
+                        let status = at.status * share / 100;
+                        self.item(Item { bytes: LINE_CHARS_MAX, status, ..at });
                     }
                 }
             }

@@ -109,10 +109,16 @@ fn is_tag(line: &str) -> bool {
     line.starts_with('<') && line.ends_with('>') && !line.contains(' ')
 }
 
-/// A result without the tags that some programs wrap it in.
+/// A result without the tags that some programs wrap it in, and without what the program of a
+/// subagent writes behind its answer.
 #[must_use]
 pub(super) fn unwrapped(text: &str) -> &str {
     let mut text = text.trim();
+    if text.ends_with("</usage>") {
+        text = text.rsplit_once("<usage>").map_or(text, |(answer, _)| answer.trim_end());
+        let before = text.rsplit_once('\n').filter(|(_, last)| last.starts_with("agentId: "));
+        text = before.map_or(text, |(answer, _)| answer.trim_end());
+    }
     loop {
         let first = text.lines().next().unwrap_or_default();
         let last = text.lines().next_back().unwrap_or_default();
@@ -154,5 +160,8 @@ mod tests {
         assert_eq!(names.useful_line("\n--\n"), "");
         assert_eq!(unwrapped("<code>0</code>\n<out>\n  a\nb\n</out>\n"), "  a\nb");
         assert_eq!(unwrapped("<out>\n</out>"), "");
+        let answer =
+            "Task 1 is done.\nagentId: a1 (to be asked again)\n<usage>tokens: 9\nms: 8</usage>";
+        assert_eq!(unwrapped(answer), "Task 1 is done.");
     }
 }

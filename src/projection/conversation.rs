@@ -76,6 +76,12 @@ impl Spoken {
         self.withdrawn.iter().filter_map(|range| self.text.get(range.clone()))
     }
 
+    /// Whether most of it no longer holds.
+    #[must_use]
+    pub fn is_withdrawn(&self) -> bool {
+        self.withdrawn().map(str::len).sum::<usize>() * 2 > self.text.len()
+    }
+
     /// The words, each statement that no longer holds marked as withdrawn.
     #[must_use]
     pub fn marked(&self) -> Cow<'_, str> {

@@ -149,14 +149,17 @@ pub(super) const ROWS: &[Row] = &[
     row("real.index.amounts", "… amounts that were paid", Some(4), Least(4)),
     row("arguments.calls", "real conversations: calls that change something", None, Shown),
     row("arguments.2000.told", "… continuation, 2 000 tokens: all values told", None, Shown),
-    row("arguments.2000.window", "… window of 2 000 tokens", None, Shown),
-    row("arguments.2000.short", "… by which the window tells more", None, Most(0)),
+    row("arguments.2000.window", "… window of 2 000 tokens, recalls nothing", None, Shown),
+    row("arguments.2000.recalled", "… window of 2 000 tokens", None, Shown),
+    row("arguments.2000.short", "… by which the first window tells more", None, Most(0)),
     row("arguments.4000.told", "… continuation, 4 000 tokens: all values told", None, Shown),
-    row("arguments.4000.window", "… window of 4 000 tokens", None, Shown),
-    row("arguments.4000.short", "… by which the window tells more", None, Most(0)),
+    row("arguments.4000.window", "… window of 4 000 tokens, recalls nothing", None, Shown),
+    row("arguments.4000.recalled", "… window of 4 000 tokens", None, Shown),
+    row("arguments.4000.short", "… by which the first window tells more", None, Most(0)),
     row("arguments.8000.told", "… continuation, 8 000 tokens: all values told", None, Shown),
-    row("arguments.8000.window", "… window of 8 000 tokens", None, Shown),
-    row("arguments.8000.short", "… by which the window tells more", None, Most(0)),
+    row("arguments.8000.window", "… window of 8 000 tokens, recalls nothing", None, Shown),
+    row("arguments.8000.recalled", "… window of 8 000 tokens", None, Shown),
+    row("arguments.8000.short", "… by which the first window tells more", None, Most(0)),
 ];
 
 /// Figures of one seed, by the row's id.

@@ -3,6 +3,7 @@
 
 mod frame;
 mod spent;
+mod state;
 mod words;
 
 use serde_json::{Value, json};
