@@ -47,7 +47,7 @@ pub(super) const STEP_BYTES: usize = 1_500;
 pub(super) const TEXT_BYTES: usize = 600;
 /// Bytes of a message of the agent in its short form.
 pub(super) const ANSWER_BYTES: usize = 1_500;
-/// Share of the worth of a failed change, and of a message that no longer holds, in percent.
+/// Share of the worth of a failed change, in percent.
 const IN_VAIN_PERCENT: usize = 30;
 /// Worth of an item that is not judged by its words.
 const WORTH: usize = 500;
@@ -174,20 +174,7 @@ impl<'a> Known<'a> {
                     self.item(Item { worth, bytes: 2 * LINE_CHARS_MAX, ..at });
                 }
             }
-            Class::Answer => {
-                let answers = facts.conversation.answers();
-                let last = answers.len().saturating_sub(1);
-                let first = if recipe.newest.contains(&class) { 0 } else { last };
-                for (place, one) in answers.iter().enumerate() {
-                    let at = self.at(class, place, one.position);
-                    let says = place == last || !narration::without(&one.text).is_empty();
-                    if says && (place >= first || at.mark.is_some()) {
-                        let share = if one.is_withdrawn() { IN_VAIN_PERCENT } else { 100 };
-                        let status = at.status * share / 100;
-                        self.item(Item { bytes: LINE_CHARS_MAX, status, ..at });
-                    }
-                }
-            }
+            Class::Answer => self.answers(recipe.newest.contains(&class)),
             Class::Event => {
                 // One price for all: they are in order.
                 let recent = facts.conversation.recent.iter().map(|line| line.position).collect();
@@ -199,15 +186,7 @@ impl<'a> Known<'a> {
                 newest.for_each(|at| self.listed(class, at, at, count));
             }
             Class::Pattern | Class::Provider | Class::Count => self.counted(class),
-            Class::State => {
-                let (passed, commit) = (facts.work.passed(), facts.work.commit());
-                let of_commit = commit.map(|commit| commit.position);
-                let last = passed.map(|passed| passed.position).max(of_commit);
-                if let Some(position) = last {
-                    let at = self.at(class, 0, position);
-                    self.item(Item { bytes: LINE_CHARS_MAX, ..at });
-                }
-            }
+            Class::State => self.state(),
             Class::Failure | Class::Mended | Class::File | Class::Change => self.work(class),
             Class::ContextItem | Class::Context | Class::Reference => self.saved(class),
         }
@@ -240,6 +219,31 @@ impl<'a> Known<'a> {
                         self.item(Item { bytes: one.path.len(), ..at });
                     }
                 }
+            }
+        }
+    }
+
+    /// The tests that passed last and the last commit, of whichever session of a line.
+    fn state(&mut self) {
+        let work = &self.facts.work;
+        let of_commit = work.commit().map(|commit| commit.position);
+        let last = work.passed().map(|passed| passed.position).max(of_commit);
+        if let Some(position) = last {
+            let at = self.at(Class::State, 0, position);
+            self.item(Item { bytes: LINE_CHARS_MAX, status: 100, ..at });
+        }
+    }
+
+    /// Messages of the agent: the last one; all of them, or those with a mark, as far as they say
+    /// anything that holds.
+    fn answers(&mut self, is_all: bool) {
+        let answers = self.facts.conversation.answers();
+        let last = answers.len().saturating_sub(1);
+        for (place, one) in answers.iter().enumerate() {
+            let at = self.at(Class::Answer, place, one.position);
+            let says = || !one.is_withdrawn() && !narration::without(&one.text).is_empty();
+            if place == last || (is_all || at.mark.is_some()) && says() {
+                self.item(Item { bytes: LINE_CHARS_MAX, ..at });
             }
         }
     }

@@ -205,8 +205,8 @@ impl Changes {
 /// a mark.
 fn last_line(output: &str) -> &str {
     let is_mark = |line: &&str| line.starts_with('<') && line.ends_with('>') && !line.contains(' ');
-    let lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
-    let last = lines.filter(|line| !is_mark(line)).next_back().unwrap_or_default();
+    let mut lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
+    let last = lines.rfind(|line| !is_mark(line)).unwrap_or_default();
     let is_warning = ["WARNING", "warning:", "[notice]", "npm warn"];
     if is_warning.iter().any(|begin| last.starts_with(begin)) { "" } else { last }
 }
