@@ -468,6 +468,7 @@ pub fn select(
     choice.worthwhile(recipe);
     choice.newest_whole(recipe, 100);
     choice.grow();
+    choice.without_parts_of_messages();
     choice.without_repeats_of_texts();
     choice.made.is_cut |= choice.is_any_cut();
     choice.made.left = choice.purse.left();
@@ -662,6 +663,37 @@ impl Choice<'_> {
         });
         self.purse = Purse::new(left);
         self.made.texts = texts;
+    }
+
+    /// Shows no message in part beside sentences of it: it is shown whole in their room, or, but for
+    /// the last one, not at all.
+    fn without_parts_of_messages(&mut self) {
+        let of_class = |one: &&Chosen| one.item.class == Class::Answer;
+        let cut: Vec<Chosen> = self.made.chosen.iter().filter(of_class).copied().collect();
+        let last = self.items.iter().rfind(|item| item.class == Class::Answer);
+        for one in cut.into_iter().filter(|one| one.form < Form::Bare) {
+            let text = [(Class::Answer, one.item.place)];
+            let sentences = self.made.chosen.iter().filter(|other| other.item.is_inside(&text));
+            let costs: Vec<usize> = sentences.map(|sentence| sentence.cost).collect();
+            let whole = self.price.price(&one.item, Form::Whole);
+            if costs.is_empty() || whole <= one.cost {
+                continue;
+            }
+            let room = self.purse.left() + costs.iter().sum::<usize>() + one.cost;
+            let is_whole = whole <= room;
+            if !is_whole && last.is_some_and(|last| last.is(&one.item)) {
+                continue;
+            }
+            self.made.chosen.retain_mut(|other| {
+                let is_it = other.item.is(&one.item);
+                if is_it {
+                    (other.form, other.cost) = (Form::Whole, whole);
+                }
+                if is_whole { !other.item.is_inside(&text) } else { !is_it }
+            });
+            let left = if is_whole { room - whole } else { self.purse.left() + one.cost };
+            self.purse = Purse::new(left);
+        }
     }
 
     /// Takes the other items by worth per cost, until the budget is spent or none is left.
