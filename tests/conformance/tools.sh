@@ -4,6 +4,8 @@
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cache=${SESSIONLOG_CONFORMANCE_CACHE:-$root/target/conformance}
+# The programs under test would refuse a setting that they do not know.
+unset SESSIONLOG_CONFORMANCE_CACHE
 work=$(mktemp -d)
 started=()
 leave() {
