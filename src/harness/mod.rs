@@ -5,6 +5,7 @@ mod asked;
 mod brief;
 mod budget;
 mod called;
+mod class;
 mod continuation;
 mod coverage;
 mod cursor;

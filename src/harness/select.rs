@@ -7,6 +7,7 @@
 use std::{cmp::Reverse, collections::BinaryHeap, ops::Range};
 
 use super::budget::Purse;
+pub use super::class::Class;
 use crate::{event::pace, projection::Signature};
 
 /// Bytes that every item costs on top of its own when items are ranked: without it one word would
@@ -32,164 +33,6 @@ const MISSES_MAX: usize = 4;
 const PART_BYTES_MAX: u32 = 1 << 20;
 /// A repeat counts half, a further one a quarter, and no less.
 const REPEATS_MAX: u8 = 2;
-
-/// The kind of an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
-    /// The user's first request.
-    Task,
-    /// What the research is for.
-    Goal,
-    /// The user's later messages.
-    Instruction,
-    /// An instruction that is kept as a line only.
-    OlderInstruction,
-    /// A step of the plan that is not done.
-    Plan,
-    /// A step of the plan that is done.
-    PlanDone,
-    /// Next steps.
-    Next,
-    /// One of the last steps, whole.
-    LastStep,
-    /// The caller's own summary.
-    Summary,
-    /// The tests that passed last, and the last commit.
-    State,
-    /// A command or test that failed and was not mended.
-    Failure,
-    /// A command or test that failed and was mended.
-    Mended,
-    /// The agent's last message.
-    Answer,
-    /// A gap that is open.
-    Gap,
-    /// A sentence of a step or message.
-    Finding,
-    /// An approach that was ruled out.
-    Rejection,
-    /// A call that changed something.
-    Change,
-    /// A file that was changed.
-    File,
-    /// A source.
-    Source,
-    /// Failures in the agent's words.
-    Failed,
-    /// Completed work in the agent's words.
-    Done,
-    /// Attempts in the agent's words.
-    Tried,
-    /// A result of a tool.
-    Result,
-    /// A branch of the research.
-    Branch,
-    /// A kind of failure that keeps coming.
-    Pattern,
-    /// How one tool fared.
-    Provider,
-    /// A step in one line.
-    StepLine,
-    /// One of the latest events in one line.
-    Event,
-    /// A context item that the client saved.
-    ContextItem,
-    /// The conversation in the client's words, as it saved it.
-    Context,
-    /// A file that the session refers to, of which it knows no change.
-    Reference,
-    /// How many events there are of a type.
-    Count,
-}
-
-impl Class {
-    /// Number of classes.
-    pub const COUNT: usize = Self::Count as usize + 1;
-
-    /// Whether its items have longer forms, which cost more.
-    fn has_forms(self) -> bool {
-        matches!(
-            self,
-            Self::Task
-                | Self::Goal
-                | Self::Instruction
-                | Self::OlderInstruction
-                | Self::Plan
-                | Self::PlanDone
-                | Self::LastStep
-                | Self::StepLine
-                | Self::Gap
-                | Self::Source
-                | Self::Summary
-                | Self::Failure
-                | Self::Mended
-                | Self::Answer
-                | Self::Change
-                | Self::Result
-                | Self::Event
-                | Self::ContextItem
-                | Self::Context
-        )
-    }
-
-    /// Whether a whole item may be shown with less white space and without comments.
-    fn has_squeezed(self) -> bool {
-        matches!(self, Self::ContextItem | Self::Context)
-    }
-
-    /// Whether as much of it may be shown as there is room for.
-    fn has_parts(self) -> bool {
-        let said = [Self::Task, Self::Instruction, Self::Summary, Self::Answer, Self::Result];
-        self.has_squeezed() || said.contains(&self)
-    }
-
-    /// Whether its short form is another one than the whole.
-    fn has_short(self) -> bool {
-        !matches!(self, Self::StepLine | Self::Gap | Self::Source)
-    }
-
-    /// Whether [`Item::bytes`] is never more than the price of an item.
-    fn has_least_bytes(self) -> bool {
-        self == Self::Finding
-    }
-
-    /// Its name, in the plural, as views spell it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Task => "task",
-            Self::Goal => "goal",
-            Self::Instruction | Self::OlderInstruction => "instructions",
-            Self::Plan | Self::PlanDone => "plan",
-            Self::Next => "next",
-            Self::LastStep => "last_steps",
-            Self::Summary => "summary",
-            Self::State => "state",
-            Self::Failure => "failures",
-            Self::Mended => "mended",
-            Self::Answer => "messages",
-            Self::Gap => "gaps",
-            Self::Finding => "findings",
-            Self::Rejection => "rejected",
-            Self::Change => "changes",
-            Self::File => "files",
-            Self::Source => "sources",
-            Self::Failed => "failed",
-            Self::Done => "done",
-            Self::Tried => "tried",
-            Self::Result => "results",
-            Self::Branch => "branches",
-            Self::Pattern => "error_patterns",
-            Self::Provider => "provider_stats",
-            Self::StepLine => "steps",
-            Self::Event => "recent",
-            Self::ContextItem => "context_items",
-            Self::Context => "context",
-            Self::Reference => "references",
-            Self::Count => "types",
-        }
-    }
-}
 
 /// How much of an item is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -665,8 +508,8 @@ impl Choice<'_> {
         self.made.texts = texts;
     }
 
-    /// Shows no message in part beside sentences of it: it is shown whole in their room, or, but for
-    /// the last one, not at all.
+    /// Shows no message in part beside sentences of it: it is shown whole in their room, or not at
+    /// all unless it is the last one.
     fn without_parts_of_messages(&mut self) {
         let of_class = |one: &&Chosen| one.item.class == Class::Answer;
         let cut: Vec<Chosen> = self.made.chosen.iter().filter(of_class).copied().collect();
