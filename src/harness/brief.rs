@@ -494,10 +494,14 @@ impl Price for &Brief<'_, '_> {
 fn state(facts: &Facts) -> String {
     let work = &facts.work;
     let passed = work.passed().map(|passed| {
-        let tests = passed.tests.map(|tests| format!(" ({tests} tests)")).unwrap_or_default();
+        let tests = passed.tests.map(|tests| match tests {
+            1 => " (1 test)".to_owned(),
+            tests => format!(" ({tests} tests)"),
+        });
+        let tests = tests.unwrap_or_default();
         let is_stale = work.files().any(|file| file.last > passed.position);
         let before = if is_stale { ", run before the latest change of a file" } else { "" };
-        let line = quote::inline(&one_line(&passed.line, COMMAND_CHARS_MAX));
+        let line = quote::item(&one_line(&passed.line, COMMAND_CHARS_MAX));
         format!("$ {line} passes{tests}{before}")
     });
     let commit = work.commit().map(|commit| {

@@ -131,7 +131,9 @@ impl Service {
         };
         let (passages, spent) = self.computed_again(tenant, chosen).await?;
         let (key, room) = (caller.key(session), (tokens_max, spent, tokenizer));
-        let brief = self.brief_of_rest(&key, at, window, room).await?.unwrap_or_default();
+        // What of the session cannot be read, or folded now, is no reason to refuse the window.
+        let brief = self.brief_of_rest(&key, at, window, room).await;
+        let brief = brief.ok().flatten().unwrap_or_default();
         let missing = missing.or(passages.is_empty().then_some(Unrecalled::NothingFits));
         let made = move || {
             let mut passages = passages;
@@ -157,7 +159,11 @@ impl Service {
         }
         let out = window.dropped.iter().filter(|(_, reason)| is_out(*reason));
         let out: Vec<Range> = out.map(|(range, _)| *range).collect();
-        let is_shown = move |at: Position| !out.iter().any(|range| range.contains(at));
+        let is_shown = move |at: Position| {
+            let after = out.partition_point(|range| range.from <= at);
+            let range = after.checked_sub(1).and_then(|place| out.get(place));
+            range.is_none_or(|range| !range.contains(at))
+        };
         let look = move |facts: &Facts| harness::rest_of(facts, &is_shown, room, tokenizer);
         self.look_over_line(key, at, look).await
     }

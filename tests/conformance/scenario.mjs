@@ -112,9 +112,15 @@ async function ok(client, name, args) {
     counts.calls += 1;
     const result = await client.callTool({ name, arguments: args });
     check(!result.isError, name, [args, result.content]);
-    const told = JSON.parse(result.content[0].text);
-    const same = JSON.stringify(told) === JSON.stringify(result.structuredContent);
-    check(same, 'text and structure are the same', told);
+    const { text } = result.content[0];
+    const told = result.structuredContent;
+    // Of where a session stands the text is Markdown for a model.
+    if (name === 'get_research_session' && !text.startsWith('{')) {
+        check(text.includes('<sessionlog trust=') && !text.includes('{"'), 'a text for a model', text);
+    } else {
+        const same = JSON.stringify(JSON.parse(text)) === JSON.stringify(told);
+        check(same, 'text and structure are the same', text);
+    }
     return told;
 }
 

@@ -85,3 +85,31 @@ async fn a_search_that_finds_what_cannot_be_read_is_not_complete() {
     assert_eq!(whole["hits"][0]["session"], "monday", "{whole}");
     house.stop.cancel();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_whose_ends_can_be_read_is_answered_although_what_lies_between_is_damaged() {
+    let sim = Sim::new(12);
+    let (before, store) = house(&sim).await;
+    session(&before, "long", "/work/bank").await;
+    for n in 0..60 {
+        let text = |at: usize| format!("Count shelf {at} {}", "in whole cents ".repeat(40));
+        let batch: Vec<Value> = (0..10).map(|at| said(&text(10 * n + at))).collect();
+        append(&before, "long", json!(batch)).await;
+    }
+    store.settle().unwrap();
+    before.stop.cancel();
+    store.close().await;
+    sim.power_loss();
+    drop(store);
+    let sealed: Vec<_> = sim.files().into_iter().filter(|path| path.ends_with(".sealed")).collect();
+    let middle = &sealed[sealed.len() / 2];
+    let bytes = sim.read_durable(middle).unwrap().len() as u64;
+    sim.flip(middle, bytes / 2, 3);
+    let (house, _store) = house(&sim).await;
+    let refused = house.get("/v1/sessions/long/views/continuation").await;
+    assert_eq!(refused.code(), "session_damaged", "{}", refused.text);
+    let window = house.get("/v1/sessions/long/views/window?tokens_max=2000&format=openai").await;
+    assert_eq!(window.status, 200, "{}", window.text);
+    assert!(window.text.contains("Count shelf 0 ") && window.text.contains("Count shelf 599 "));
+    house.stop.cancel();
+}
