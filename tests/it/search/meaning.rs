@@ -3,6 +3,7 @@
 //! event is in no file.
 
 use std::{
+    collections::HashMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -241,13 +242,15 @@ fn drawn(count: usize, key: usize) -> String {
     (0..count).map(|n| char::from(b"qzxjkvbpygfwmucldrhsnioate"[at(n)])).collect()
 }
 
-/// Whether a text has so many characters of a secret that follow each other.
-fn has_part(text: &str, secret: &str, count: usize) -> bool {
-    secret.split_whitespace().any(|line| {
-        let lines =
-            (0..=line.len().saturating_sub(count)).filter_map(|at| line.get(at..at + count));
-        line.len() >= count && lines.into_iter().any(|part| text.contains(part))
-    })
+/// So many characters of a secret that follow each other in a text, if any do.
+fn part_in<'a>(text: &str, secrets: &'a [String], count: usize) -> Option<&'a str> {
+    let lines = secrets.iter().flat_map(|secret| secret.split_whitespace());
+    let parts = lines.flat_map(|line| {
+        let last = (line.len() + 1).saturating_sub(count);
+        (0..last).filter_map(move |at| line.get(at..at + count))
+    });
+    let parts: HashMap<&[u8], &str> = parts.map(|part| (part.as_bytes(), part)).collect();
+    text.as_bytes().windows(count).find_map(|window| parts.get(window).copied())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -292,9 +295,11 @@ async fn no_part_of_a_secret_is_sent_wherever_a_piece_or_a_query_is_cut() {
     assert!(texts.iter().filter(|text| text.trim() == "car").count() >= 2, "queries are sent");
     let texts = texts.join("\n");
     secrets.extend([body.join("\n"), word]);
-    for secret in &secrets {
-        assert!(!has_part(&texts, secret, 12), "of {secret}");
-    }
+    assert_eq!(
+        part_in("a sent horse", &["horses".to_owned(), "a sent".to_owned()], 4),
+        Some("sent")
+    );
+    assert_eq!(part_in(&texts, &secrets, 12), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
