@@ -179,11 +179,14 @@ impl Service {
                 let has_line = call.is_text && read_before(&self.store.info(&key).await?).is_some();
                 let (name, is_text) = (key.session.to_string(), call.is_text && !has_line);
                 let of_own = name.clone();
-                let view = move |facts: &Facts| match is_text {
-                    true => harness::overview_in_text(facts, &of_own, room, false),
-                    false => harness::overview(facts, false, room),
+                let view = move |facts: &Facts| {
+                    let view = match is_text {
+                        true => harness::overview_in_text(facts, &of_own, room, false),
+                        false => harness::overview(facts, false, room),
+                    };
+                    (view, harness::has_work(facts))
                 };
-                let mut view = self.look(&key, at, view).await?;
+                let (mut view, has_work) = self.look(&key, at, view).await?;
                 if has_line {
                     // As a text it continues the sessions before it.
                     let text = move |facts: &Facts| {
@@ -193,7 +196,10 @@ impl Service {
                 }
                 if call.at.is_none() && call.is_text {
                     let kept = self.kept_in_workspace(caller, &session, room / TOKEN_BYTES).await?;
-                    let before = self.last_work(caller, &session).await?;
+                    let before = match has_work {
+                        true => String::new(),
+                        false => self.last_work(caller, &session).await?,
+                    };
                     view.text = view.text.map(|text| text + &before + &kept);
                 }
                 Recovered::Overview(Box::new(view))

@@ -203,8 +203,8 @@ impl Service {
         }
     }
 
-    /// A line that names the last work of the workspace, for a session that has none and continues
-    /// none; else nothing.
+    /// A line that names the last work of the workspace, for a session that has none; nothing for
+    /// one that continues another.
     pub(super) async fn last_work(
         &self,
         caller: &Caller,
@@ -212,13 +212,10 @@ impl Service {
     ) -> ServiceResult<String> {
         let key = caller.key(session);
         let info = self.store.info(&key).await?;
-        let has_work = self.view_facts(&key, |_, facts| harness::has_work(facts)).await?;
-        let Some(workspace) = info.workspace.as_deref().filter(|_| !has_work) else {
+        let continues = continued(&info).is_some();
+        let Some(workspace) = info.workspace.as_deref().filter(|_| !continues) else {
             return Ok(String::new());
         };
-        if continued(&info).is_some() {
-            return Ok(String::new());
-        }
         let found = self.work_before(caller, workspace, Some(session), &mut Vec::new()).await?;
         let Some((past, true)) = found.0 else { return Ok(String::new()) };
         Ok(harness::pointer_to(past.info.key.session.as_str(), past.info.used_at, &past.goal))
