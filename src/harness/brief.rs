@@ -6,7 +6,7 @@
 use std::{cell::RefCell, collections::HashMap, fmt::Write as _};
 
 use super::{
-    called::called,
+    called::{COMMAND, called},
     gather::{ANSWER_BYTES, Known, TEXT_BYTES},
     quote,
     render::LeftOut,
@@ -23,8 +23,6 @@ use crate::{
 /// Attempts to come close to the budget, and the share of it that is close, in percent.
 const ATTEMPTS_MAX: usize = 6;
 const CLOSE_PERCENT: usize = 97;
-/// How a command in a shell is written.
-const COMMAND: &str = "$ ";
 /// Characters of a command that changed something or failed.
 const COMMAND_CHARS_MAX: usize = 160;
 /// Characters of the name of a workspace.
@@ -252,11 +250,11 @@ impl<'k, 'f> Brief<'k, 'f> {
                         0 | 1 => String::new(),
                         times => format!(" ({times} times)"),
                     };
-                    format!("$ {line} -> {error}{times}")
+                    format!("{COMMAND}{line} -> {error}{times}")
                 });
                 line.unwrap_or_default()
             }
-            Class::Mended => format!("$ {}", known.line(class, place, form)),
+            Class::Mended => format!("{COMMAND}{}", known.line(class, place, form)),
             Class::Finding => match facts.findings.found().get(place) {
                 Some(one) if matches!(one.said, Said::At(_)) => one.text.to_string(),
                 _ => known.line(class, place, form),
@@ -502,7 +500,7 @@ fn state(facts: &Facts) -> String {
         let is_stale = work.files().any(|file| file.last > passed.position);
         let before = if is_stale { ", run before the latest change of a file" } else { "" };
         let line = quote::item(&one_line(&passed.line, COMMAND_CHARS_MAX));
-        format!("$ {line} passes{tests}{before}")
+        format!("{COMMAND}{line} passes{tests}{before}")
     });
     let commit = work.commit().map(|commit| {
         let pushed = if commit.is_pushed { "pushed" } else { "no push since" };

@@ -5,6 +5,9 @@ use serde_json::{Map, Value};
 
 use crate::projection::text::{ELLIPSIS, one_line};
 
+/// What stands before a command of a shell.
+pub(super) const COMMAND: &str = "$ ";
+
 /// Arguments that hold a command, and those that only describe the call to a person.
 const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
 const ABOUT: [&str; 6] =
@@ -25,9 +28,9 @@ pub(super) fn called(tool: &str, input: &str) -> String {
     let input = input.trim();
     if !input.starts_with(['{', '[', '"']) {
         return match (tool, input) {
-            ("git", "commit") => "$ git commit".to_owned(),
+            ("git", "commit") => format!("{COMMAND}git commit"),
             (_, "") => tool.to_owned(),
-            _ if is_shell(tool) => format!("$ {input}"),
+            _ if is_shell(tool) => format!("{COMMAND}{input}"),
             _ => format!("{tool} {input}"),
         };
     }
@@ -40,7 +43,7 @@ pub(super) fn called(tool: &str, input: &str) -> String {
         Some(members) => {
             let command = COMMANDS.iter().find_map(|name| command(members.get(*name)?));
             match command {
-                Some(command) => format!("$ {}{mark}", one_line(&command, usize::MAX)),
+                Some(command) => format!("{COMMAND}{}{mark}", one_line(&command, usize::MAX)),
                 None => format!("{tool}{}{mark}", arguments(&members)),
             }
         }

@@ -115,7 +115,7 @@ impl Class {
         !matches!(self, Self::StepLine | Self::Gap | Self::Source)
     }
 
-    /// Whether [`Item::bytes`] is never more than the price of an item.
+    /// Whether the bytes of an item are never more than the price of an item.
     pub(super) fn has_least_bytes(self) -> bool {
         self == Self::Finding
     }

@@ -518,8 +518,11 @@ impl Choice<'_> {
             let text = [(Class::Answer, one.item.place)];
             let sentences = self.made.chosen.iter().filter(|other| other.item.is_inside(&text));
             let costs: Vec<usize> = sentences.map(|sentence| sentence.cost).collect();
+            if costs.is_empty() {
+                continue;
+            }
             let whole = self.price.price(&one.item, Form::Whole);
-            if costs.is_empty() || whole <= one.cost {
+            if whole <= one.cost {
                 continue;
             }
             let room = self.purse.left() + costs.iter().sum::<usize>() + one.cost;
