@@ -40,6 +40,13 @@ def changed(*names):
     return r"(?m)^- files: " + "".join(rf"(?=[^\n]*\b{name}(?! \(reverted))" for name in names)
 
 
+# What is so once the tax is mended.
+TAX_DONE = (
+    ("Do the tests pass?", r"both tests pass|\b2 passed\b"),
+    ("Which files were changed?", changed("price.py", "tax.py")),
+    ("Which step of the plan is next?", r"\[ \] Print receipts in cents \(in progress\)"),
+)
+
 # Of each text ten questions, with what an answer looks like.
 QUESTIONS = {
     "day-2-start": [
@@ -52,16 +59,12 @@ QUESTIONS = {
     "day-2-compaction": [
         TASK, RULE, CURRENCY, RATE, WHY, PUSHED,
         ("What did the user ask for last?", r"Round the tax half up, its rate is 19 percent <- the current request"),
-        ("Do the tests pass?", r"both tests pass|\b2 passed\b"),
-        ("Which files were changed?", changed("price.py", "tax.py")),
-        ("Which step of the plan is next?", r"\[ \] Print receipts in cents \(in progress\)"),
+        *TAX_DONE,
     ],
     "day-2-asked": [
         TASK, RULE, CURRENCY, RATE, WHY, PUSHED,
         ("What did the user ask for last?", r"Which step is next\?[^\n]* <- the current request"),
-        ("Do the tests pass?", r"both tests pass|\b2 passed\b"),
-        ("Which files were changed?", changed("price.py", "tax.py")),
-        ("Which step of the plan is next?", r"\[ \] Print receipts in cents \(in progress\)"),
+        *TAX_DONE,
     ],
     "crash-start": [
         TASK, RULE, CURRENCY, RATE,

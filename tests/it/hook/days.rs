@@ -94,6 +94,15 @@ fn first_day(place: &Place) {
     day.ends();
 }
 
+/// The tax is changed on the second day, which receives the first one.
+fn second_day(place: &Place) -> Day<'_> {
+    let day = Day(place, "day-2");
+    day.starts();
+    day.asks("Round the tax half up");
+    day.edits("tax.py");
+    day
+}
+
 #[test]
 fn a_day_continues_the_one_before_and_its_rules_hold_after_a_compaction() {
     let place = Place::new();
@@ -123,10 +132,7 @@ fn a_day_continues_the_one_before_and_its_rules_hold_after_a_compaction() {
 fn a_day_that_was_killed_is_continued_and_not_an_older_one() {
     let place = Place::new();
     first_day(&place);
-    let day = Day(&place, "day-2");
-    day.starts();
-    day.asks("Round the tax half up");
-    day.edits("tax.py");
+    let day = second_day(&place);
     day.tests("4 passed", false);
     day.says("The tax is rounded half up, all four tests pass.");
     // It is killed: no end is reported.
@@ -179,10 +185,7 @@ fn a_first_prompt_receives_once_what_earlier_sessions_say_of_it() {
 fn a_start_whose_last_day_was_erased_or_hurt_tells_the_rest() {
     let place = Place::new();
     first_day(&place);
-    let day = Day(&place, "day-2");
-    day.starts();
-    day.asks("Round the tax half up");
-    day.edits("tax.py");
+    let day = second_day(&place);
     day.ends();
     place.run(&["delete", "day-2", "--yes"]).ok();
     let told = Day(&place, "day-3").starts();
@@ -254,10 +257,7 @@ fn a_prompt_receives_a_rule_about_a_file_that_changed_since_and_nothing_that_a_s
 fn a_continuation_counts_the_events_of_its_own_session() {
     let place = Place::new();
     first_day(&place);
-    let day = Day(&place, "day-2");
-    day.starts();
-    day.asks("Round the tax half up");
-    day.edits("tax.py");
+    let day = second_day(&place);
     let events = place.events("day-2").len();
     let view = place.run(&["view", "day-2", "continuation", "--json"]).json();
     assert_eq!(view["position"], events, "{view}");
