@@ -13,7 +13,10 @@ use std::{
 };
 
 use serde_json::json;
-use tokio::task::JoinSet;
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::JoinSet,
+};
 
 use super::{
     cell::{Group, Probe, ProbeResult, figure},
@@ -75,7 +78,9 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
     site.runtime.block_on(fill(site))?;
     let (server, credentials) = Server::of_tenants(site, &site.path(DATA_DIR), &TENANTS)?;
     let [busy, quiet] = credentials.as_slice() else { return Err(io::Error::other("two").into()) };
-    let mut client = site.wait(Connection::open(server.address, Protocol::Http))??;
+    // Of its own: on the runtime of the other clients it would wait for them, not for the server.
+    let own = Builder::new_current_thread().enable_all().build()?;
+    let mut client = own.block_on(Connection::open(server.address, Protocol::Http))?;
     let mut figures = vec![Vec::new(); PROBE.figures.len()];
     let mut put = |at: usize, of: f64| figures.get_mut(at).into_iter().for_each(|f| f.push(of));
     let asked = [
@@ -87,15 +92,15 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
     let complete = "/v1/search?q=w7&limit=1&wait_ms=60000";
     for credential in [busy, quiet] {
         client.out = get(complete, "application/json", credential);
-        site.wait(client.ask(1))??;
+        own.block_on(client.ask(1))?;
     }
     for _ in 0..site.settings.rounds {
         site.bar.set_message("fair: alone");
-        let alone = times(site, &mut client, &asked)?;
+        let alone = times(site, (&own, &mut client), &asked)?;
         site.bar.set_message("fair: beside");
         let stop = Arc::new(AtomicBool::new(false));
         let mut crowd = crowd(site, &server, busy, &stop);
-        let beside = times(site, &mut client, &asked);
+        let beside = times(site, (&own, &mut client), &asked);
         stop.store(true, Ordering::Relaxed);
         crowd.abort_all();
         site.wait(async { while crowd.join_next().await.is_some() {} })?;
@@ -117,14 +122,18 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
 }
 
 /// Milliseconds of the answers to each request, sorted; one that is refused fails the run.
-fn times(site: &Site, client: &mut Connection, asked: &[Vec<u8>]) -> Outcome<Vec<Vec<f64>>> {
+fn times(
+    site: &Site,
+    (own, client): (&Runtime, &mut Connection),
+    asked: &[Vec<u8>],
+) -> Outcome<Vec<Vec<f64>>> {
     let mut all = vec![Vec::new(); asked.len()];
     for _ in 0..ASKED {
         for (request, times) in asked.iter().zip(&mut all) {
             stop_here(site)?;
             let began = site.clock.monotonic();
             client.out.clone_from(request);
-            let answer = site.wait(client.ask(1))??;
+            let answer = own.block_on(client.ask(1))?;
             if !answer.starts_with(b"HTTP/1.1 200") {
                 let said = String::from_utf8_lossy(answer).into_owned();
                 return Err(io::Error::other(format!("the other tenant is refused: {said}")).into());
