@@ -3,7 +3,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::Duration,
 };
@@ -189,6 +189,18 @@ pub fn ran(child: Child) -> Ran {
         out: String::from_utf8(output.stdout).unwrap(),
         err: String::from_utf8(output.stderr).unwrap(),
     }
+}
+
+/// Copies the program to a path, with something behind it. A process of its own writes it: what
+/// another test starts meanwhile would inherit a file of ours that is open for writing, and a
+/// program that is open for writing cannot be started.
+pub fn copy_program(to: &Path, behind: &str) {
+    let script = "cp \"$0\" \"$1\" && printf %s \"$2\" >>\"$1\"";
+    let copied = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_sessionlog")])
+        .args([to.as_os_str(), behind.as_ref()])
+        .status();
+    assert!(copied.unwrap().success());
 }
 
 pub fn kill(pid: u64) {

@@ -142,11 +142,7 @@ fn the_program_is_named_as_it_was_called_and_not_as_its_version() {
     let version = place.path("versions/1.2.3/sessionlog");
     std::fs::create_dir_all(version.parent().unwrap()).unwrap();
     std::fs::create_dir(place.path("bin")).unwrap();
-    // By a process of its own: what another test starts meanwhile would hold ours open for writing.
-    let copied = std::process::Command::new("cp")
-        .args([Path::new(env!("CARGO_BIN_EXE_sessionlog")), &version])
-        .status();
-    assert!(copied.unwrap().success());
+    crate::program::copy_program(&version, "");
     let link = place.path("bin/sessionlog");
     std::os::unix::fs::symlink(&version, &link).unwrap();
     let installed = |mut command: std::process::Command| {
@@ -486,10 +482,7 @@ fn doctor_notices_an_owner_of_another_build() {
     // It does not leave when it is idle.
     let server = place.serve();
     let program = place.path("another-sessionlog");
-    std::fs::copy(env!("CARGO_BIN_EXE_sessionlog"), &program).unwrap();
-    let mut other = std::fs::read(&program).unwrap();
-    other.push(b'x');
-    std::fs::write(&program, other).unwrap();
+    crate::program::copy_program(&program, "x");
     let owner = |place: &Place| {
         let mut doctor = place.program(program.to_str().unwrap(), &["doctor", "--json"]);
         let found = crate::program::ran(doctor.spawn().unwrap()).json();
