@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Caller, Service, ServiceError, ServiceResult, WindowQuery, WindowView};
+use super::{
+    Caller, Service, ServiceError, ServiceResult, WindowQuery, WindowView, facts::FACTS_BYTES,
+};
 use crate::{
     event::{Point, Position, Range, SessionId, SessionKey},
     harness::{self, FactsDiff, WindowDiff},
@@ -74,11 +76,15 @@ impl Service {
         let (window, windows) = self.computed_again(&key.scope.tenant, of).await?;
         let range = Range::new(from, to);
         let (types, others, bytes) = self.counted(&key, range).await?;
+        let tenant = &key.scope.tenant;
+        let mut room = Some(self.room(tenant, 2 * FACTS_BYTES).await?);
         let before = self.facts_at(&key, from).await?;
+        self.computations.fit(tenant, &mut room, 2 * before.weight())?;
         let mut after = before.clone();
         self.fold_to(&key, &mut after, to).await?;
+        self.computations.fit(tenant, &mut room, before.weight() + after.weight())?;
         let compared = move || harness::diff(&before, &after, LISTS_BYTES);
-        let facts = self.computed_again(&key.scope.tenant, compared).await?;
+        let facts = self.computed_again(tenant, compared).await?;
         Ok(Difference { range, bytes, types, others, facts, windows, window })
     }
 

@@ -31,7 +31,7 @@ pub(super) const ANCESTORS_MAX: usize = 1_000;
 const FEW_EVENTS: usize = 64;
 const FEW_BYTES: usize = 128 << 10;
 /// Bytes of the facts of a session as of a point, mostly.
-const FACTS_BYTES: usize = 4 << 20;
+pub(super) const FACTS_BYTES: usize = 4 << 20;
 /// Bytes of facts that are shown without a place: less than a millisecond's work.
 const SMALL_BYTES: usize = 32 << 10;
 
@@ -306,7 +306,7 @@ impl Service {
     }
 
     /// Runs `look` on the facts of a session and of the sessions that it continues, as of one.
-    async fn view_line<T: Send + 'static>(
+    pub(super) async fn view_line<T: Send + 'static>(
         &self,
         key: &SessionKey,
         look: impl FnOnce(&Facts) -> T + Send + 'static,
@@ -367,10 +367,21 @@ impl Service {
         look: impl FnOnce(&Facts) -> T + Send + 'static,
     ) -> ServiceResult<T> {
         let Some(at) = at else { return self.view_line(key, look).await };
+        let mut room = Some(self.room(&key.scope.tenant, FACTS_BYTES).await?);
+        self.look_over_line_in(key, at, (&mut room, 0), look).await
+    }
+
+    /// [`Self::look_over_line`] in a room in which so many bytes are taken.
+    pub(super) async fn look_over_line_in<T: Send + 'static>(
+        &self,
+        key: &SessionKey,
+        at: Position,
+        (room, taken): (&mut Option<Held>, usize),
+        look: impl FnOnce(&Facts) -> T + Send + 'static,
+    ) -> ServiceResult<T> {
         let tenant = &key.scope.tenant;
-        let mut room = Some(self.room(tenant, FACTS_BYTES).await?);
         let facts = self.line_facts_at(key, at).await?;
-        self.computations.fit(tenant, &mut room, facts.weight())?;
+        self.computations.fit(tenant, room, taken + facts.weight())?;
         self.viewed(tenant, facts.weight(), move || look(&facts)).await
     }
 

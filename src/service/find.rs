@@ -22,6 +22,8 @@ const SEARCHED_BYTES_MAX: usize = 256 << 20;
 /// Events and bytes of bodies held at once; other tasks run between slices.
 const SLICE_EVENTS: usize = 1_000;
 const SLICE_BYTES: usize = 4 << 20;
+/// Bytes that are held for each of them: the body, its text, and its passages.
+const HELD_FOR_A_BYTE: usize = 3;
 /// Bytes of the members of an answer that are no match, and of the query in it.
 const FRAME_BYTES: usize = 900;
 const QUERY_BYTES: usize = 200;
@@ -155,6 +157,7 @@ impl Service {
         let mut ranking = Ranking::new(query);
         let (mut to, mut events_left, mut bytes_left) =
             (to, SEARCHED_EVENTS_MAX, SEARCHED_BYTES_MAX);
+        let _room = self.room(&key.scope.tenant, HELD_FOR_A_BYTE * SLICE_BYTES).await?;
         let mut place = self.places.ask(&key.scope.tenant).await?;
         while to > Position::ZERO && events_left > 0 && bytes_left > 0 {
             let read = Read {

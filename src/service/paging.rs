@@ -27,6 +27,8 @@ const HITS_MAX: usize = 20;
 /// Events of a range, and bytes of their bodies.
 const EVENTS_MAX: usize = 1_000;
 const EVENTS_BYTES: usize = 2 << 20;
+/// Bytes that are held for each of them: the body, and its text twice.
+const HELD_FOR_A_BYTE: usize = 3;
 /// Steps of a line of a range, and bytes of a body that are read within one.
 const LINE_STEPS: usize = 4;
 const BYTES_OF_A_STEP: usize = 256;
@@ -271,6 +273,7 @@ impl Service {
         };
         let key = caller.key(session);
         self.store.used(&key).await?;
+        let _room = self.room(&caller.scope.tenant, HELD_FOR_A_BYTE * EVENTS_BYTES).await?;
         let slice = self.store.read(&key, read).await?;
         let events = slice.events;
         let line = |event: &Event| {

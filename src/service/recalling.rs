@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{Caller, Code, Hit, SearchCall, Service, ServiceResult};
+use super::{Caller, Code, Hit, SearchCall, Service, ServiceResult, room::Held};
 use crate::{
     event::{Event, EventType, Origin, Position, Range, SessionId, SessionKey, kinds},
     harness::{self, Passage, Plan, Reason, Recalled, Tokenizer, Window, speaks_of_it},
@@ -115,6 +115,7 @@ impl Service {
         at: Option<Position>,
         (from, tokens_max): (RecallFrom, usize),
         (window, events, plan): (&Window, &Arc<Vec<Event>>, &Plan),
+        held: &mut Option<Held>,
     ) -> ServiceResult<Option<RecallView>> {
         if window.whole || window.tokens == 0 || tokens_max == 0 || from == RecallFrom::Nowhere {
             return Ok(None);
@@ -132,7 +133,7 @@ impl Service {
         let (passages, spent) = self.computed_again(tenant, chosen).await?;
         let (key, room) = (caller.key(session), (tokens_max, spent, tokenizer));
         // What of the session cannot be read, or folded now, is no reason to refuse the window.
-        let brief = self.brief_of_rest(&key, at, window, room).await;
+        let brief = self.brief_of_rest(&key, at, window, room, held).await;
         let brief = brief.ok().flatten().unwrap_or_default();
         let missing = missing.or(passages.is_empty().then_some(Unrecalled::NothingFits));
         let made = move || {
@@ -151,6 +152,7 @@ impl Service {
         at: Option<Position>,
         window: &Window,
         (tokens_max, spent, tokenizer): (usize, usize, Tokenizer),
+        held: &mut Option<Held>,
     ) -> ServiceResult<Option<String>> {
         let frame = harness::recalled_frame(&tokenizer);
         let room = tokens_max.saturating_sub(frame.max(spent));
@@ -165,7 +167,13 @@ impl Service {
             range.is_none_or(|range| !range.contains(at))
         };
         let look = move |facts: &Facts| harness::rest_of(facts, &is_shown, room, tokenizer);
-        self.look_over_line(key, at, look).await
+        match at {
+            None => self.view_line(key, look).await,
+            Some(at) => {
+                let taken = held.as_ref().map_or(0, Held::bytes);
+                self.look_over_line_in(key, at, (held, taken), look).await
+            }
+        }
     }
 
     /// The passages of other sessions, and of the session's own line, the best first.
@@ -211,7 +219,7 @@ impl Service {
             below: Some(below),
             ..asked(&OF_LINE)
         };
-        let found = self.search(caller, asked).await.map_err(|error| match error.code {
+        let found = self.searched(caller, asked).await.map_err(|error| match error.code {
             Code::LimitReached => Unrecalled::Busy,
             _ => Unrecalled::SearchOff,
         })?;
@@ -244,7 +252,7 @@ impl Service {
         );
         let words = format!("{words} -session:{own}");
         let asked = SearchCall { words, workspace: Some(workspace), ..asked(&OF_OTHERS) };
-        let Ok(found) = self.search(caller, asked).await else { return Vec::new() };
+        let Ok(found) = self.searched(caller, asked).await else { return Vec::new() };
         let hits = found.hits.into_iter().filter(holds);
         let hits = hits.filter(|hit| !line.contains(&hit.session));
         let is_said = |hit: &Hit| !matches!(hit.origin, Origin::Tool | Origin::Web);

@@ -207,6 +207,11 @@ impl Held {
         Bytes::from_owner(BytesInRoom { bytes, _room })
     }
 
+    /// The bytes it is room for.
+    pub(super) fn bytes(&self) -> usize {
+        self.of_all.num_permits() * UNIT
+    }
+
     /// Gives so many units back.
     fn split_off(&mut self, units: usize) {
         drop(self.of_all.split(units));

@@ -35,6 +35,9 @@ const SPARE: usize = 20;
 /// Candidates that are read, and for how long, where a text must be there exactly.
 const VERIFIED_MAX: usize = 200;
 const VERIFIED_FOR: Duration = Duration::from_millis(100);
+/// Bytes that a search holds at most: its hits before a page is cut from them, a page with what is
+/// beside its hits, and an event with its text.
+pub(super) const SEARCH_BYTES: usize = 2 << 20;
 /// Sessions that a fork reads from, as far as it is searched.
 const ANCESTORS_MAX: usize = 100;
 
@@ -110,8 +113,18 @@ impl Service {
     /// # Errors
     /// `invalid_request` for a query that does not parse (field `q`), a limit out of bounds or a
     /// foreign page; `session_not_found` for the wanted session; `limit_reached` while too many
-    /// computations of the tenant wait.
+    /// computations of the tenant wait, or there is no room for one more.
     pub async fn search(&self, caller: &Caller, asked: SearchCall) -> ServiceResult<SearchResult> {
+        let _room = self.room(&caller.scope.tenant, SEARCH_BYTES).await?;
+        self.searched(caller, asked).await
+    }
+
+    /// [`Self::search`] within the room of a caller, [`SEARCH_BYTES`] of it.
+    pub(super) async fn searched(
+        &self,
+        caller: &Caller,
+        asked: SearchCall,
+    ) -> ServiceResult<SearchResult> {
         self.must_be_searchable()?;
         let query = Arc::new(asked.parsed(self.now())?);
         let (limit, skip) = asked.bounds()?;

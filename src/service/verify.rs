@@ -1,7 +1,12 @@
 //! Verbs of operators: verify, backup, repair, the report of the last start, health, counts. Damage
 //! is part of an answer, never an error, and nothing is given up without a person's request.
 
-use std::{io, sync::atomic::Ordering};
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering},
+};
+
+use tokio::runtime::Handle;
 
 use super::{
     Caller, Code, IndexCounts, Service, ServiceError, ServiceResult, store_error::unwritten,
@@ -39,13 +44,18 @@ impl Service {
     /// chains.
     ///
     /// # Errors
-    /// `session_not_found`, `session_deleted`.
+    /// `session_not_found`, `session_deleted`; `limit_reached` while too many computations of the
+    /// tenant wait.
     pub async fn verify(
         &self,
         caller: &Caller,
         session: Option<&SessionId>,
     ) -> ServiceResult<Verified> {
-        Ok(self.store.verify(&caller.scope, session).await?)
+        let (store, scope, session) =
+            (Arc::clone(&self.store), caller.scope.clone(), session.cloned());
+        let serving = Handle::current();
+        let verify = move || serving.block_on(store.verify(&scope, session.as_ref()));
+        Ok(self.computed(&caller.scope.tenant, verify).await??)
     }
 
     /// [`Self::verify`] of every session of every tenant.
@@ -59,14 +69,17 @@ impl Service {
     /// [`Self::verify`] of one session, and a comparison with a receipt that the caller kept.
     ///
     /// # Errors
-    /// `session_not_found`, `session_deleted`.
+    /// Those of [`Self::verify`].
     pub async fn verify_head(
         &self,
         caller: &Caller,
         session: &SessionId,
         expected: Receipt,
     ) -> ServiceResult<(Verified, Head)> {
-        Ok(self.store.verify_head(&caller.key(session), expected).await?)
+        let (store, key, serving) =
+            (Arc::clone(&self.store), caller.key(session), Handle::current());
+        let verify = move || serving.block_on(store.verify_head(&key, expected));
+        Ok(self.computed(&caller.scope.tenant, verify).await??)
     }
 
     /// The losses of a session, or of the store where no session is named; with `accept` they are

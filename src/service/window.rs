@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::{
     Caller, RecallFrom, RecallView, Service, ServiceError, ServiceResult, error::check_count,
-    recalling::usual, status::rewound,
+    recalling::usual, room::Held, search::SEARCH_BYTES, status::rewound,
 };
 use crate::{
     event::{Event, Point, Position, Range, SessionId, SessionKey, kinds},
     harness::{self, Plan, Recalled, Shape, Tokenizer, Transform, WINDOW_TOKENS_MIN, Window},
-    projection::Withdrawn,
+    projection::{Facts, Withdrawn},
     store::{Fill, Read},
 };
 
@@ -94,7 +94,7 @@ impl Service {
         let recall = (as_of, (recall_from, recall_tokens));
         let tokenizer = plan.tokenizer;
         let tenant = &caller.scope.tenant;
-        let first = HELD_FOR_A_BYTE * (HEAD_BYTES + NEWEST_BYTES);
+        let first = SEARCH_BYTES + HELD_FOR_A_BYTE * (HEAD_BYTES + NEWEST_BYTES);
         let mut room = Some(self.room(tenant, first).await?);
         let head = match begin {
             Some(_) => Vec::new(),
@@ -127,7 +127,7 @@ impl Service {
                 drop(place);
                 let view = WindowView { window, tokenizer, position: at, recall: None };
                 let of = (view, Arc::new(events), plan);
-                return self.with_recall(caller, session, recall, of).await;
+                return self.with_recall(caller, session, recall, of, &mut room).await;
             }
             place = place.give_way().await?;
             chunk = chunk.saturating_mul(2);
@@ -142,6 +142,7 @@ impl Service {
         session: &SessionId,
         (as_of, recall): (Option<Position>, (RecallFrom, usize)),
         (mut view, events, mut plan): (WindowView, Arc<Vec<Event>>, Plan),
+        room: &mut Option<Held>,
     ) -> ServiceResult<WindowView> {
         if recall.1 == 0 || recall.0 == RecallFrom::Nowhere || view.window.whole {
             return Ok(view);
@@ -149,7 +150,7 @@ impl Service {
         plan.recalled = Some(Recalled { text: String::new(), tokens: recall.1 });
         let window = self.window_again(caller, view.position, &events, &plan).await?;
         let of = (&window, &events, &plan);
-        view.recall = self.recall(caller, session, as_of, recall, of).await?;
+        view.recall = self.recall(caller, session, as_of, recall, of, room).await?;
         plan.recalled = view.recall.as_ref().and_then(|recall| recall.recalled.clone());
         if plan.recalled.is_some() {
             view.window = self.window_again(caller, view.position, &events, &plan).await?;
@@ -210,7 +211,7 @@ impl Service {
         match info.metadata.contains_key(&rewound()) {
             false => Ok(Withdrawn::default()),
             true if at == info.tail => self.peek_facts(key, |_, facts| facts.withdrawn()).await,
-            true => Ok(self.facts_at(key, at).await?.withdrawn()),
+            true => self.view_at(key, at, Facts::withdrawn).await,
         }
     }
 

@@ -1,5 +1,5 @@
-//! A store whose appends and removals wait until they are let through, whose reads are counted,
-//! and which can be cut off. It must not change what they do otherwise.
+//! A store whose appends, removals and reads wait until they are let through, whose reads are
+//! counted, and which can be cut off. It must not change what they do otherwise.
 
 use std::sync::{
     Arc, Mutex,
@@ -24,6 +24,7 @@ use tokio::sync::watch;
 pub struct Gate {
     store: Arc<dyn Store>,
     open: watch::Sender<bool>,
+    reads_open: watch::Sender<bool>,
     arrived: watch::Sender<usize>,
     passed: AtomicUsize,
     read: AtomicUsize,
@@ -34,9 +35,10 @@ pub struct Gate {
 
 impl Gate {
     pub fn new(store: Arc<dyn Store>) -> Self {
-        let (open, arrived) = (watch::channel(true).0, watch::channel(0).0);
+        let [open, reads_open] = [true; 2].map(|open| watch::channel(open).0);
+        let arrived = watch::channel(0).0;
         let (passed, read, reads, is_cut, is_unsure) = Default::default();
-        Self { store, open, arrived, passed, read, reads, is_cut, is_unsure }
+        Self { store, open, reads_open, arrived, passed, read, reads, is_cut, is_unsure }
     }
 
     pub fn close(&self) {
@@ -46,6 +48,11 @@ impl Gate {
 
     pub fn open(&self) {
         self.open.send_replace(true);
+    }
+
+    /// Whether reads go through at once, or wait.
+    pub fn open_reads(&self, open: bool) {
+        self.reads_open.send_replace(open);
     }
 
     /// Whether everything that can fail fails: the storage cannot be reached.
@@ -83,7 +90,7 @@ impl Gate {
         if self.is_cut.load(Ordering::Relaxed) { Err(cut()) } else { Ok(()) }
     }
 
-    /// Returns when an append or a removal waits at the closed gate.
+    /// Returns when an append, a removal or a read waits at the closed gate.
     pub async fn reached(&self) {
         self.arrived.subscribe().wait_for(|count| *count > 0).await.unwrap();
     }
@@ -209,6 +216,10 @@ impl Store for Gate {
     fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>> {
         Box::pin(async move {
             tokio::task::yield_now().await;
+            if !*self.reads_open.borrow() {
+                self.arrived.send_modify(|count| *count += 1);
+                self.reads_open.subscribe().wait_for(|open| *open).await.unwrap();
+            }
             self.reach()?;
             self.reads.lock().unwrap().push(key.clone());
             let slice = self.store.read(key, read).await?;

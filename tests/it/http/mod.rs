@@ -7,6 +7,7 @@ mod appends;
 mod broken;
 mod forks;
 pub mod gate;
+mod held;
 pub mod house;
 mod keys;
 mod knock;

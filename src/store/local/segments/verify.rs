@@ -6,7 +6,7 @@ use std::{io, sync::Arc};
 use super::super::{layout::is_of_the_file, session::Session};
 use super::{Segments, read::without_key};
 use crate::{
-    event::{Lsn, Position, Range},
+    event::{Lsn, Position, Range, pace},
     log::{
         Chain, Cipher, Entry, Fault, Frame, LogError, Redaction, SegmentEntry,
         scan::{Piece, Scan, scan_file},
@@ -41,6 +41,8 @@ struct Walk {
     met: Option<Chain>,
 }
 
+/// Bytes of a frame that are hashed within a step.
+const BYTES_OF_A_STEP: usize = 1 << 10;
 /// Stands for an unknown chain value, behind what is damaged.
 const UNKNOWN: Chain = Chain([0; 32]);
 
@@ -285,6 +287,7 @@ impl Walk {
 
     fn records(&mut self, frame: Frame) {
         let header = frame.header;
+        pace::steps(1 + header.length as usize / BYTES_OF_A_STEP);
         let gaps = &mut self.damage.iter().chain(&self.unread);
         let known = gaps.any(|gap| gap.range.to == header.first_position);
         let follows = header.first_position == self.position && header.chain == self.chain;

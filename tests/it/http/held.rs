@@ -1,0 +1,97 @@
+//! Room in memory for what computations hold: each verb that computes asks for some of its tenant's
+//! before it reads, and says so where there is none.
+
+use std::sync::Arc;
+
+use sessionlog::{
+    event::{Origin, Point, Position, Range, Scope, SessionId},
+    harness::Shape,
+    service::{
+        Caller, Code, PageInCall, RecallFrom, ResearchOptions, SearchCall, Service, ServiceResult,
+        WindowQuery,
+    },
+    store::{NewSession, Store},
+};
+
+use super::gate::Gate;
+use crate::engines;
+
+fn caller(scope: Scope) -> Caller {
+    Caller { scope, origin: Origin::User, fence: None }
+}
+
+fn window() -> WindowQuery {
+    WindowQuery {
+        tokens_max: Some(4_000),
+        tokenizer: None,
+        transforms: Vec::new(),
+        shape: Shape::Events,
+        from: None,
+        at: None,
+        recall: RecallFrom::Line,
+        recall_tokens: None,
+    }
+}
+
+/// How each verb that computes ended.
+async fn outcomes(service: &Service, caller: &Caller) -> Vec<(&'static str, ServiceResult<()>)> {
+    let session = SessionId::new("s").unwrap();
+    let (begin, end) = (Point::At(Position(1)), Point::At(Position(3)));
+    let ranges = vec![(Some(session.clone()), Range::new(Position(0), Position(2)))];
+    let page = PageInCall { ranges, ..PageInCall::default() };
+    let words = SearchCall { words: "soundings".to_owned(), ..SearchCall::default() };
+    let (search, windowed, diff, find, paged, past) = tokio::join!(
+        service.search(caller, words),
+        service.window(caller, &session, window()),
+        service.diff(caller, &session, (&begin, &end), window()),
+        service.find_view(caller, &session, "soundings", None, None),
+        service.page_in(caller, page),
+        service.overview(caller, &session, Some(&begin), None, (false, false)),
+    );
+    vec![
+        ("search", search.map(drop)),
+        ("window", windowed.map(drop)),
+        ("diff", diff.map(drop)),
+        ("find", find.map(drop)),
+        ("paging in", paged.map(drop)),
+        ("overview at a point", past.map(drop)),
+    ]
+}
+
+#[tokio::test]
+async fn a_verb_that_finds_no_room_for_its_tenant_says_so_and_another_tenant_is_served() {
+    let session = SessionId::new("s").unwrap();
+    let engine = engines::all().into_iter().next().unwrap();
+    let gate = Arc::new(Gate::new(engine.store));
+    let options = ResearchOptions { held_bytes_max: 2 << 10, ..ResearchOptions::default() };
+    let service = Service::new(Arc::clone(&gate) as Arc<dyn Store>, engine.clock);
+    let service = Arc::new(service.with_research(options));
+    let own = caller(Scope::local());
+    let other = caller(engines::other_scope());
+    for one in [&own, &other] {
+        let new = NewSession { id: Some(session.clone()), ..NewSession::default() };
+        gate.create(&one.scope, new).await.unwrap();
+        let said = |n| engines::event(&format!("{{\"content\":\"soundings {n}\"}}"));
+        let batch = engines::batch((0..4).map(said));
+        service.emit(one, &session, batch, false).await.unwrap();
+    }
+    gate.close();
+    gate.open_reads(false);
+    let holds = tokio::spawn({
+        let (service, own) = (Arc::clone(&service), own.clone());
+        async move { service.window(&own, &engines::key("s").session, window()).await }
+    });
+    gate.reached().await;
+    for (verb, outcome) in outcomes(&service, &own).await {
+        let refused = outcome.expect_err(verb);
+        assert_eq!((refused.code, refused.hint.retryable), (Code::LimitReached, true), "{verb}");
+        assert!(refused.message.contains("for tenant default"), "{verb}: {}", refused.message);
+    }
+    gate.open_reads(true);
+    holds.await.unwrap().unwrap();
+    for one in [&own, &other] {
+        for (verb, outcome) in outcomes(&service, one).await {
+            outcome.expect(verb);
+        }
+    }
+}
