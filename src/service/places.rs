@@ -1,7 +1,8 @@
 //! Places for computations that take longer than a millisecond. One processor is left to serve:
 //! as many run at once as there are others. Tenants that wait take turns. A computation passes its
-//! place on after a slice of time, and ends once its caller stops waiting. It must not know what is
-//! computed.
+//! place on after a slice of time, and ends once its caller stops waiting. At each step it lets the
+//! threads run that wait for its processor: else the system leaves it there for a tick, 4 ms, while
+//! a request waits to be read. It must not know what is computed.
 //!
 //! A task that has a place waits for no other place and for no facts of a session: both are given
 //! back by computations that may wait for its place.
@@ -14,6 +15,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
     time::Duration,
 };
 
@@ -228,6 +230,7 @@ impl Place {
 
     /// Gives way to others, if it is time to.
     pub(super) async fn give_way(mut self) -> ServiceResult<Self> {
+        thread::yield_now();
         if !self.is_due() {
             return Ok(self);
         }
@@ -241,6 +244,7 @@ impl Place {
 
     /// The same on a thread that may block.
     fn give_way_blocking(mut self) -> Result<Self, Ended> {
+        thread::yield_now();
         if !self.is_due() {
             return Ok(self);
         }
