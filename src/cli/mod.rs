@@ -69,9 +69,9 @@ mod workspace;
 
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
-use clap::FromArgMatches as _;
+use clap::{FromArgMatches as _, Parser as _};
 
-use args::{Arguments, Backup, BackupVerb, Verb};
+use args::{Arguments, Backup, BackupVerb, HookArguments, Verb};
 use config::Config;
 use failure::{DONE, Failure, Outcome, USAGE};
 use screen::Screen;
@@ -87,10 +87,7 @@ pub fn run() -> ExitCode {
     if let Some(code) = complete::answer(reference::command) {
         return code;
     }
-    let arguments = match reference::command()
-        .try_get_matches_from(words_of_a_query(std::env::args_os().collect()))
-        .and_then(|matches| Arguments::from_arg_matches(&matches))
-    {
+    let arguments = match parsed() {
         Ok(arguments) => arguments,
         Err(error) => {
             if std::env::args_os().len() < 2 {
@@ -126,6 +123,19 @@ pub fn run() -> ExitCode {
             ExitCode::from(failure.exit())
         }
     }
+}
+
+/// The arguments of this process.
+fn parsed() -> Result<Arguments, clap::Error> {
+    // Help and errors are those of the whole.
+    if is_hook()
+        && let Ok(arguments) = HookArguments::try_parse()
+    {
+        return Ok(arguments.into());
+    }
+    let words = words_of_a_query(std::env::args_os().collect());
+    let matches = reference::command().try_get_matches_from(words)?;
+    Arguments::from_arg_matches(&matches)
 }
 
 /// The command of the pager, for a verb whose output is for reading.

@@ -74,6 +74,28 @@ pub(super) struct Arguments {
     pub(super) verb: Verb,
 }
 
+/// What [`Arguments`] are for `hook`, which an agent waits for: to build all verbs takes longer
+/// than the rest of it.
+#[derive(Debug, Parser)]
+#[command(name = "sessionlog")]
+pub(super) struct HookArguments {
+    #[command(flatten)]
+    pub(super) common: Common,
+    #[command(subcommand)]
+    verb: HookVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum HookVerb {
+    Hook,
+}
+
+impl From<HookArguments> for Arguments {
+    fn from(HookArguments { common, verb: HookVerb::Hook }: HookArguments) -> Self {
+        Self { common, verb: Verb::Hook }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
     /// Run the HTTP and MCP server until it is stopped
