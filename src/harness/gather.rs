@@ -282,7 +282,7 @@ impl<'a> Known<'a> {
 
     fn findings(&mut self) {
         for (place, one) in self.facts.findings.found().iter().enumerate() {
-            if !narration::is_narration(&one.text) && !narration::is_musing(&one.text) {
+            if !one.is_idle {
                 self.judged(place, one);
             }
         }

@@ -1,12 +1,10 @@
 //! Narration: sentences of an agent that say what it is about to do, or applaud. A reader who
 //! continues the work learns nothing from them. It must not judge whether a sentence is true.
 
-use crate::projection::{narrates, sentences::end_of_sentence};
+use crate::projection::{is_narration, sentences::end_of_sentence};
 
 /// Bytes in which the end of a sentence is looked for.
 const SENTENCE_BYTES: usize = 2_000;
-/// Bytes of a sentence of narration at most: a longer one says something besides.
-const NARRATION_BYTES: usize = 300;
 /// Words of a sentence of narration that says something besides, at least; and words for looking.
 const WORDS_MIN: usize = 6;
 const LOOKS: [&str; 26] = [
@@ -75,48 +73,9 @@ fn is_idle(sentence: &str) -> bool {
         && (words().take(WORDS_MIN).count() < WORDS_MIN || words().take(8).any(looks))
 }
 
-/// Whether a sentence only says what the agent is about to do, or applauds.
-#[must_use]
-pub(super) fn is_narration(sentence: &str) -> bool {
-    let text = sentence.trim().trim_matches(['*', '_', '-', '\u{2022}', '>', '#', ' ']);
-    !text.is_empty() && text.len() <= NARRATION_BYTES && narrates(text)
-}
-
-/// Whether a sentence asks or guesses: it is nothing that is known.
-#[must_use]
-pub(super) fn is_musing(sentence: &str) -> bool {
-    const GUESSES: [&str; 4] = ["maybe ", "perhaps ", "but maybe ", "but perhaps "];
-    let text = sentence.trim().trim_end_matches(['*', '_', '"', '\'', ')']);
-    let begin = text.get(..text.floor_char_boundary(12)).unwrap_or_default().to_lowercase();
-    text.ends_with('?') || GUESSES.iter().any(|guess| begin.starts_with(guess))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_sentences_that_announce_or_applaud_are_narration() {
-        for text in [
-            "Let me check the tests.",
-            "Now I'll run the build.",
-            "Perfect!",
-            "Great, let's look at it",
-            "Now, run the tests:",
-            "I’ll fix it.",
-        ] {
-            assert!(is_narration(text), "{text}");
-        }
-        for text in [
-            "The tests pass now.",
-            "Nowhere is it documented.",
-            "Now it fails with E0308.",
-            "Good points are kept in points.csv.",
-            "Letting it run costs 3 s.",
-        ] {
-            assert!(!is_narration(text), "{text}");
-        }
-    }
 
     #[test]
     fn a_message_without_its_narration_keeps_all_else() {
@@ -125,16 +84,5 @@ mod tests {
         let decided = "Let me keep the interface and implement it for both agents.";
         assert_eq!(without(decided), decided);
         assert_eq!(without("Let me see."), "");
-    }
-
-    #[test]
-    fn a_question_or_a_guess_is_a_musing_and_a_statement_is_none() {
-        for text in ["Is it the **clock?**", "Maybe the index is stale.", "Which one (A or B?)"] {
-            assert!(is_musing(text), "{text}");
-        }
-        for text in ["The `?` operator returns early.", "It may be stale.", "", "Perhapsody plays."]
-        {
-            assert!(!is_musing(text), "{text}");
-        }
     }
 }

@@ -10,7 +10,7 @@ use std::{borrow::Cow, collections::VecDeque};
 use super::{
     body::{Confidence, StepBody},
     sentences::end_of_sentence,
-    small_talk::is_small_talk,
+    small_talk::{is_musing, is_narration, is_small_talk},
     text::one_line,
 };
 use crate::event::Position;
@@ -107,6 +107,9 @@ pub struct Finding {
     pub score: usize,
     /// Its place among the sentences of its step or message.
     pub order: u16,
+    /// Whether it says what the agent is about to do, applauds, asks or guesses: nothing is known
+    /// by it.
+    pub is_idle: bool,
     /// Its signature, to find repeats.
     pub signature: Signature,
     words: Box<[u16]>,
@@ -326,7 +329,9 @@ impl Pool {
                 continue;
             }
             let (order, signature, words) = (one.order, one.signature, one.words.into());
-            self.all.push(Finding { said, text, score, order, signature, words, percent });
+            let is_idle = is_narration(&text) || is_musing(&text);
+            let finding = Finding { said, text, score, order, is_idle, signature, words, percent };
+            self.all.push(finding);
         }
     }
 

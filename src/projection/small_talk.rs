@@ -2,6 +2,8 @@
 //! is about to do: they say nothing about the work. It must not drop an offer that has a number,
 //! which may be what was agreed, nor a sentence that gives a reason.
 
+/// Bytes of a sentence of narration at most: a longer one says something besides.
+const NARRATION_BYTES: usize = 300;
 /// How such sentences begin, in small letters.
 const OPENINGS: &[&str] = &[
     "additionally, please",
@@ -265,8 +267,7 @@ pub(super) fn is_courtesy(sentence: &str) -> bool {
 
 /// Whether a sentence only narrates: "Now let me look at the parser.", "I run the tests again.",
 /// "Perfect!".
-#[must_use]
-pub fn narrates(sentence: &str) -> bool {
+fn narrates(sentence: &str) -> bool {
     let lower = sentence.trim().replace('\u{2019}', "'").to_lowercase();
     let bare = lower.trim_end_matches(['.', '!', ':', ',', ' ']);
     if APPLAUSE.contains(&bare) {
@@ -289,15 +290,37 @@ pub fn narrates(sentence: &str) -> bool {
         let rest = verb.strip_prefix(**stem);
         rest.is_some_and(|rest| matches!(rest, "" | "e" | "s" | "es" | "ing" | "ning" | "ting"))
     };
-    let works = WORK.iter().find(forms).is_some();
-    let reasons = REASONS.iter().any(|reason| does.contains(reason));
+    // Most sentences end here: the lists are long.
+    if act.is_none() && !rest.starts_with("i ") && !is_led && !verb.ends_with("ing") {
+        return false;
+    }
+    let works = || WORK.iter().find(forms).is_some();
+    let reasons = || REASONS.iter().any(|reason| does.contains(reason));
     let is_act = match act {
-        Some(_) => !reasons || works && !does.contains(" because ") && !does.contains(" instead "),
-        None if rest.starts_with("i ") => works && !reasons,
+        Some(_) => {
+            !reasons() || !does.contains(" because ") && !does.contains(" instead ") && works()
+        }
+        None if rest.starts_with("i ") => works() && !reasons(),
         // "Running the tests.", "Now update the README."
-        None => works && !reasons && (verb.ends_with("ing") || is_led) && !does.contains('`'),
+        None => !does.contains('`') && works() && !reasons(),
     };
     is_act && !rest.contains("let me add that") && !rest.contains("let me note")
+}
+
+/// Whether a sentence only says what the agent is about to do, or applauds.
+#[must_use]
+pub fn is_narration(sentence: &str) -> bool {
+    let text = sentence.trim().trim_matches(['*', '_', '-', '\u{2022}', '>', '#', ' ']);
+    !text.is_empty() && text.len() <= NARRATION_BYTES && narrates(text)
+}
+
+/// Whether a sentence asks or guesses: it is nothing that is known.
+#[must_use]
+pub(super) fn is_musing(sentence: &str) -> bool {
+    const GUESSES: [&str; 4] = ["maybe ", "perhaps ", "but maybe ", "but perhaps "];
+    let text = sentence.trim().trim_end_matches(['*', '_', '"', '\'', ')']);
+    let begin = text.get(..text.floor_char_boundary(12)).unwrap_or_default().to_lowercase();
+    text.ends_with('?') || GUESSES.iter().any(|guess| begin.starts_with(guess))
 }
 
 #[cfg(test)]
@@ -342,6 +365,40 @@ mod tests {
             "But waiting readers hold the lock.",
         ] {
             assert!(!is_small_talk(said), "{said}");
+        }
+    }
+
+    #[test]
+    fn only_sentences_that_announce_or_applaud_are_narration() {
+        for text in [
+            "Let me check the tests.",
+            "Now I'll run the build.",
+            "Perfect!",
+            "Great, let's look at it",
+            "Now, run the tests:",
+            "I’ll fix it.",
+        ] {
+            assert!(is_narration(text), "{text}");
+        }
+        for text in [
+            "The tests pass now.",
+            "Nowhere is it documented.",
+            "Now it fails with E0308.",
+            "Good points are kept in points.csv.",
+            "Letting it run costs 3 s.",
+        ] {
+            assert!(!is_narration(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_question_or_a_guess_is_a_musing_and_a_statement_is_none() {
+        for text in ["Is it the **clock?**", "Maybe the index is stale.", "Which one (A or B?)"] {
+            assert!(is_musing(text), "{text}");
+        }
+        for text in ["The `?` operator returns early.", "It may be stale.", "", "Perhapsody plays."]
+        {
+            assert!(!is_musing(text), "{text}");
         }
     }
 }
