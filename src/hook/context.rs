@@ -59,6 +59,8 @@ pub(super) struct Context {
     pub(super) given: Option<u64>,
     /// The texts that hooks gave it.
     pub(super) texts: String,
+    /// Whether it began with a copy of another session's conversation.
+    pub(super) is_copy: bool,
     /// Whether a hook gave it what is near to what was asked.
     pub(super) is_recalled: bool,
 }
@@ -106,11 +108,14 @@ impl Context {
                 | (Some(kinds::SESSION_STATUS_RUNNING), Some("startup" | "clear")) => (true, false),
                 _ => (false, false),
             };
+            // A start that notes a place in the transcript is that of a fork.
+            let is_copy = begins && event.get("transcript").is_some_and(Value::is_object);
             if begins && !follows {
                 context = Self { begin: at, is_compacted: is_compaction, ..Self::default() };
             } else if begins {
                 context.is_compacted |= is_compaction;
             }
+            context.is_copy |= is_copy;
             if begins || follows {
                 next = Some(at + 1);
             }

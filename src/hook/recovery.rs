@@ -81,7 +81,8 @@ pub(super) async fn recover(
     let what = match wanted(payload) {
         Some(Wanted::Own) if is_resumed && (is_given || !context.is_compacted) => "news",
         Some(Wanted::Own) if !is_given => "continuation",
-        Some(Wanted::Before) if !is_given => "earlier_sessions",
+        // A fork has its work in its context.
+        Some(Wanted::Before) if !is_given && !context.is_copy => "earlier_sessions",
         Some(Wanted::Near) if !context.is_recalled && recall_max > 0 => RECALLED,
         _ => return Ok(None),
     };

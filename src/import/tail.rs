@@ -35,6 +35,8 @@ const EVENTS_MAX: usize = 500;
 /// that are compared: none of a content, which the log may have to forget.
 const CHECKED_BYTES: u64 = 4 << 10;
 const CHECKED: [&str; 2] = ["\"timestamp\":\"", "\"uuid\":\""];
+/// Bytes before a place that are read again for the calls that are open there.
+const OPEN_BYTES: u64 = 1 << 20;
 /// Bytes before the end of a transcript in which a branch is looked for.
 const ROUTE_BYTES: u64 = 16 << 20;
 
@@ -48,6 +50,9 @@ pub struct Place {
     /// The name of the last line of the conversation before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaf: Option<String>,
+    /// The byte offset of the oldest line of Codex before it whose call has no output yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open: Option<u64>,
     /// Why the transcript was read from its beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub again: Option<Again>,
@@ -124,9 +129,12 @@ pub fn since(
         _ => None,
     };
     let from = place.filter(|_| again.is_none()).map_or(0, |place| place.bytes);
-    source.seek(SeekFrom::Start(from))?;
+    let open = place.filter(|_| again.is_none()).and_then(|place| place.open);
+    let begin = open.filter(|open| *open < from).map_or(from, |open| open);
+    let bytes_max = TAIL_BYTES + usize::try_from(from - begin).unwrap_or_default();
+    source.seek(SeekFrom::Start(begin))?;
     let mut bytes = Vec::new();
-    source.take(TAIL_BYTES as u64).read_to_end(&mut bytes)?;
+    source.take(bytes_max as u64).read_to_end(&mut bytes)?;
     let private = Recogniser::of_private_spans();
     let whole = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     let lines: Vec<(usize, Vec<Record>)> = whole
@@ -147,19 +155,26 @@ pub fn since(
         branch: None,
         events: Vec::new(),
         calls: BTreeMap::new(),
+        at: begin,
     };
     let mut read = 0;
     for (place, (length, records)) in lines.iter().enumerate() {
         if said.events.len() >= EVENTS_MAX {
             break;
         }
-        read += length;
         let later = || lines.iter().skip(place + 1).flat_map(|(_, records)| records);
         records.iter().for_each(|record| said.record(record, later()));
+        if said.at < from {
+            // What it says is recorded.
+            said.events.clear();
+        } else {
+            read += length;
+        }
+        said.at += *length as u64;
     }
     // A line that is longer than all that is read at once is named and skipped.
     let mut long = None;
-    if read == 0 && bytes.len() == TAIL_BYTES {
+    if read == 0 && bytes.len() == bytes_max {
         long = long_line(source, from)?;
         said.events.extend(long.map(|bytes| skipped(from, bytes)));
     }
@@ -168,7 +183,9 @@ pub fn since(
         true => prompts(source, bytes, program, secrets)?,
         false => Vec::new(),
     };
-    let place = Place { bytes, check: check(source, bytes)?, leaf: said.leaf, again };
+    let open = said.calls.values().map(|call| call.line).min();
+    let open = open.filter(|open| bytes - open <= OPEN_BYTES && program == Program::Codex);
+    let place = Place { bytes, check: check(source, bytes)?, leaf: said.leaf, open, again };
     let events = said.events.into_iter().map(|(_, event)| event).collect();
     Ok(Tail { place, branch: said.branch, events, prompts })
 }
@@ -301,7 +318,17 @@ struct Said<'a> {
     /// Ids and texts.
     events: Vec<(String, String)>,
     /// Calls without a result so far, by id.
-    calls: BTreeMap<String, (String, String)>,
+    calls: BTreeMap<String, OpenCall>,
+    /// The byte offset of the line.
+    at: u64,
+}
+
+/// A call without a result.
+struct OpenCall {
+    /// The byte offset of its line.
+    line: u64,
+    /// The id and the text of its event.
+    event: (String, String),
 }
 
 impl Said<'_> {
@@ -353,13 +380,14 @@ impl Said<'_> {
             let call = body.text("call_id").unwrap_or_default();
             match kind {
                 kinds::AGENT_TOOL_USE => {
-                    self.calls.insert(call, event);
+                    self.calls.insert(call, OpenCall { line: self.at, event });
                 }
                 // Hooks report a call that succeeded, and none that a program of code mode made.
                 kinds::AGENT_TOOL_RESULT => {
                     let call = self.calls.remove(&call);
                     failed = says(&body, "is_error");
                     if failed || body.raw("within").is_some() {
+                        let call = call.map(|call| call.event);
                         self.events.extend(call.into_iter().chain([event]));
                     }
                 }

@@ -123,7 +123,8 @@ impl Changes {
                 None => &answer.text,
             };
             effect.result = compact(said, RESULT_CHARS_MAX).into();
-            effect.failed = answer.failed;
+            // What an interrupted call did is not known: its result says that it was.
+            effect.failed = answer.failed && answer.unrun.is_none();
             let made = call.command.as_ref().and(git::commit(&answer.text));
             self.committed(made.as_ref(), &effect);
             if let Some(commit) = made {
