@@ -16,6 +16,7 @@ use super::{
         words::{self, word},
     },
     screen::{Screen, Tone, printable},
+    times,
 };
 use crate::{
     client::{Client, TailItem},
@@ -27,7 +28,13 @@ use crate::{
     },
 };
 
-pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Screen) -> Outcome {
+pub(super) async fn print(
+    client: &Client,
+    mut wanted: args::Events,
+    screen: &mut Screen,
+) -> Outcome {
+    wanted.from = wanted.from.or(as_point(wanted.since.as_deref())?);
+    wanted.to = wanted.to.or(as_point(wanted.until.as_deref())?);
     if wanted.follow {
         return follow(client, wanted, screen).await;
     }
@@ -69,6 +76,11 @@ pub(super) async fn print(client: &Client, wanted: args::Events, screen: &mut Sc
     Ok(())
 }
 
+/// The point at a time that a person typed.
+fn as_point(when: Option<&str>) -> Outcome<Option<String>> {
+    when.map(|when| times::moment(when).map(|at| format!("time:{at}"))).transpose()
+}
+
 /// Why no event is printed when none is.
 fn nothing_in(wanted: &args::Events) -> String {
     let number = |point: Option<&str>| point.and_then(|text| text.parse::<u64>().ok());
@@ -101,7 +113,13 @@ async fn follow(client: &Client, wanted: args::Events, screen: &mut Screen) -> O
     Ok(())
 }
 
-pub(super) async fn replay(client: &Client, wanted: args::Replay, screen: &mut Screen) -> Outcome {
+pub(super) async fn replay(
+    client: &Client,
+    mut wanted: args::Replay,
+    screen: &mut Screen,
+) -> Outcome {
+    wanted.from = wanted.from.or(as_point(wanted.since.as_deref())?);
+    wanted.to = wanted.to.or(as_point(wanted.until.as_deref())?);
     if screen.plays() && !wanted.lines {
         return player::play(client, &wanted).await;
     }

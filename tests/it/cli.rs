@@ -112,11 +112,24 @@ fn a_slice_is_named_by_points_types_order_and_limit() {
         (vec!["--limit", "2"], vec![0, 1]),
         (vec!["--around", "1", "--before", "1", "--after", "0"], vec![0, 1]),
         (vec!["--around", "1", "--limit", "2"], vec![0, 1]),
+        (vec!["--since", "1h"], vec![0, 1, 2]),
+        (vec!["--since", "2000-01-01", "--until", "2000-01-02"], vec![]),
+        (vec!["--since", "2100-01-01T00:00:00Z"], vec![]),
+        (vec!["--until", "2100-01-01T00:00:00Z", "--limit", "1"], vec![0]),
     ] {
         let all = [&["events", "trip"], arguments.as_slice()].concat();
         let events = lines(&place.run(&all).ok());
         let found: Vec<u64> = events.iter().filter_map(|e| e["position"].as_u64()).collect();
         assert_eq!(found, expected, "{arguments:?}");
+    }
+    for verb in ["events", "replay"] {
+        let wrong = place.run(&[verb, "trip", "--since", "soon"]);
+        assert_eq!(wrong.code, 2, "{wrong:?}");
+        assert!(wrong.err.contains("\"soon\" is not an instant"), "{wrong:?}");
+        let both = place.run(&[verb, "trip", "--since", "1h", "--from", "0"]);
+        assert_eq!(both.code, 2, "{both:?}");
+        let replayed = place.run(&["replay", "trip", "--lines", "--since", "2100-01-01"]);
+        assert!(replayed.out.is_empty(), "{replayed:?}");
     }
 }
 

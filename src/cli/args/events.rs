@@ -63,6 +63,7 @@ Examples:
   sessionlog events trip --from -10                the last ten
   sessionlog events trip --types user.message,agent.message
   sessionlog events trip --around event:e42 --before 3 --after 3
+  sessionlog events trip --since yesterday         by when they were recorded
   sessionlog events trip --follow                  wait for more until interrupted")]
 pub(crate) struct Events {
     /// Session id, or a unique prefix of one
@@ -74,6 +75,12 @@ pub(crate) struct Events {
     /// Position to stop before
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(crate) to: Option<String>,
+    /// Only events since: an instant, a day such as yesterday, or a duration such as 7d
+    #[arg(long, value_name = "WHEN", conflicts_with_all = ["from", "around"])]
+    pub(crate) since: Option<String>,
+    /// Only events before
+    #[arg(long, value_name = "WHEN", conflicts_with_all = ["to", "around", "follow"])]
+    pub(crate) until: Option<String>,
     /// Show events around this position
     #[arg(
         long, value_name = "POINT", value_parser = point, allow_hyphen_values = true,
@@ -120,6 +127,12 @@ pub(crate) struct Replay {
     /// Position to stop before
     #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
     pub(crate) to: Option<String>,
+    /// Only events since: an instant, a day such as yesterday, or a duration such as 7d
+    #[arg(long, value_name = "WHEN", conflicts_with_all = ["from"])]
+    pub(crate) since: Option<String>,
+    /// Only events before
+    #[arg(long, value_name = "WHEN", conflicts_with_all = ["to"])]
+    pub(crate) until: Option<String>,
     /// Pause between events as recorded, this many times faster; default: no pause
     #[arg(long, value_name = "X", value_parser = speed)]
     pub(crate) speed: Option<f64>,
