@@ -3,7 +3,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::projection::text::{ELLIPSIS, one_line};
+use crate::projection::{
+    LINES,
+    text::{ELLIPSIS, one_line},
+};
 
 /// What stands before a command of a shell.
 pub(super) const COMMAND: &str = "$ ";
@@ -92,11 +95,12 @@ fn arguments(members: &Map<String, Value>) -> String {
     });
     let told = subject.into_iter().chain(others);
     let told = told.take(ARGUMENTS_MAX).enumerate().map(|(at, (name, value))| {
+        let is_bare = at == 0 || is_edit && *name == LINES;
         let value = match value {
             Value::String(text) => one_line(text, ARGUMENT_CHARS_MAX),
             value => one_line(&value.to_string().replace('"', ""), ARGUMENT_CHARS_MAX),
         };
-        if at == 0 { format!(" {value}") } else { format!(" {name}={value}") }
+        if is_bare { format!(" {value}") } else { format!(" {name}={value}") }
     });
     told.collect()
 }
@@ -114,6 +118,8 @@ mod tests {
             ("Read", r#"{"file_path":"/a/b.rs","offset":10}"#, "Read /a/b.rs offset=10"),
             ("book", r#"{"id":"AB12","seats":["1A","2B"]}"#, "book AB12 seats=[1A,2B]"),
             ("Edit", r#"{"replace_all":false,"file_path":"/a","old_string":"x"}"#, "Edit /a"),
+            ("Edit", r#"{"file_path":"/a","lines":"+2 -1"}"#, "Edit /a +2 -1"),
+            ("apply_patch", "a.rs +2 -1, b +1", "apply_patch a.rs +2 -1, b +1"),
             ("Grep", r#"{"n":true,"pattern":"a|b","path":"src"}"#, "Grep src n=true pattern=a|b"),
             ("git", "commit", "$ git commit"),
             ("Bash", "git push", "$ git push"),

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{
     body::{self, ToolBody},
+    changed_lines::{of_patch, without_texts},
     command::{Command, PATCH},
     compact::compact,
     conversation::words,
@@ -191,6 +192,7 @@ impl Calls {
             tool: tool.into(),
             input: match does {
                 Does::Changes => compact(input, INPUT_CHARS_MAX).into(),
+                Does::Edits => one_line(&edited(&members, call.input), INPUT_CHARS_MAX).into(),
                 _ => one_line(input, INPUT_CHARS_MAX).into(),
             },
             does,
@@ -336,6 +338,16 @@ fn script(members: &Members<'_>) -> Option<String> {
         }
         words => Some(words.join(" ")),
     }
+}
+
+/// The input of an edit, in which lines are counted and not quoted.
+fn edited(members: &Members<'_>, input: Option<&RawValue>) -> String {
+    let patch = || {
+        let of_members = ["input", "patch", "diff"].iter().find_map(|name| members.get(*name));
+        of_members.copied().or(input).and_then(tools::text).as_deref().and_then(of_patch)
+    };
+    let counted = without_texts(members).or_else(patch);
+    counted.unwrap_or_else(|| input.map_or("", RawValue::get).to_owned())
 }
 
 /// The files that an editor's input names.

@@ -1,0 +1,149 @@
+//! Lines that an edit adds and removes, by the input of its call. It must not know what the file
+//! has.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, value::RawValue};
+
+use super::tools::{self, Members};
+use crate::event::json;
+
+/// Members of an input that hold the text of an edit, and the list of edits.
+const TEXTS: [&str; 5] = ["old_string", "new_string", "content", "new_source", "file_text"];
+const EDITS: &str = "edits";
+/// The member that says how many lines are changed, in place of their text.
+pub const LINES: &str = "lines";
+/// Edits of one call that are read at most.
+const EDITS_MAX: usize = 1_000;
+
+/// Lines that are added and removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Lines {
+    added: usize,
+    removed: usize,
+}
+
+impl Lines {
+    /// Those by which two texts differ between what they begin and end with alike.
+    fn between(old: &str, new: &str) -> Self {
+        let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+        let alike = |(one, other): &(&&str, &&str)| one == other;
+        let first = old.iter().zip(&new).take_while(alike).count();
+        let last = old.iter().skip(first).rev().zip(new.iter().skip(first).rev());
+        let same = first + last.take_while(alike).count();
+        Self { added: new.len() - same, removed: old.len() - same }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { added: self.added + other.added, removed: self.removed + other.removed }
+    }
+
+    fn of(members: &Members<'_>) -> Option<Self> {
+        let text = |name: &str| members.get(name).and_then(|value| tools::text(value));
+        if let Some(new) = text("new_string") {
+            return Some(Self::between(&text("old_string").unwrap_or_default(), &new));
+        }
+        if let Some(list) = members.get(EDITS).and_then(|list| json::list(list.get(), 1)) {
+            let list: Vec<&RawValue> = serde_json::from_str(list).ok()?;
+            let each = list.iter().take(EDITS_MAX).map(|edit| {
+                let members = tools::members(Some(*edit));
+                if members.contains_key(EDITS) { None } else { Self::of(&members) }
+            });
+            return each.sum::<Option<Self>>();
+        }
+        let whole = ["content", "new_source", "file_text"].iter().find_map(|name| text(name))?;
+        Some(Self { added: whole.lines().count(), removed: 0 })
+    }
+}
+
+impl std::iter::Sum for Lines {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Self::and)
+    }
+}
+
+impl std::fmt::Display for Lines {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { added, removed } = self;
+        if *removed > 0 { write!(out, "+{added} -{removed}") } else { write!(out, "+{added}") }
+    }
+}
+
+/// The input of an edit with the number of its lines in place of their text; `None` of any other
+/// input.
+pub(super) fn without_texts(members: &Members<'_>) -> Option<String> {
+    let lines = Lines::of(members)?;
+    let is_text = |name: &str| TEXTS.contains(&name) || name == EDITS;
+    let rest = members.iter().filter(|(name, _)| !is_text(name));
+    let value = |raw: &&RawValue| serde_json::from_str(raw.get()).unwrap_or(Value::Null);
+    let mut input: Map<String, Value> =
+        rest.map(|(name, raw)| (name.to_string(), value(raw))).collect();
+    input.insert(LINES.to_owned(), lines.to_string().into());
+    Some(Value::Object(input).to_string())
+}
+
+/// The files of a patch in the form of `apply_patch`, each with the number of its lines.
+pub(super) fn of_patch(text: &str) -> Option<String> {
+    const MARKS: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
+    let mut files: Vec<(&str, Lines)> = Vec::new();
+    for line in text.lines() {
+        if let Some(path) = MARKS.iter().find_map(|mark| line.strip_prefix(mark)) {
+            files.push((path.trim(), Lines::default()));
+        } else if let Some((_, lines)) = files.last_mut() {
+            lines.added += usize::from(line.starts_with('+'));
+            lines.removed += usize::from(line.starts_with('-'));
+        }
+    }
+    let mut told = String::new();
+    for (path, lines) in &files {
+        let comma = if told.is_empty() { "" } else { ", " };
+        let _ = write!(told, "{comma}{path} {lines}");
+    }
+    Some(told).filter(|told| !told.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edit_counts_the_lines_between_what_is_alike() {
+        for (old, new, expected) in [
+            ("a\nb\nc", "a\nx\ny\nc", "+2 -1"),
+            ("a", "a", "+0"),
+            ("", "a\nb", "+2"),
+            ("a\nb", "", "+0 -2"),
+            ("a\na", "a\na\na", "+1"),
+        ] {
+            assert_eq!(Lines::between(old, new).to_string(), expected, "{old:?} {new:?}");
+        }
+    }
+
+    #[test]
+    fn an_input_tells_its_lines_in_place_of_their_text() {
+        for (input, expected) in [
+            (
+                r#"{"file_path":"/a","old_string":"x","new_string":"y\nz"}"#,
+                Some(r#"{"file_path":"/a","lines":"+2 -1"}"#),
+            ),
+            (
+                r#"{"file_path":"/a","edits":[{"old_string":"x","new_string":"y"},{"old_string":"","new_string":"z"}]}"#,
+                Some(r#"{"file_path":"/a","lines":"+2 -1"}"#),
+            ),
+            (
+                r#"{"file_path":"/a","content":"1\n2\n"}"#,
+                Some(r#"{"file_path":"/a","lines":"+2"}"#),
+            ),
+            (r#"{"file_path":"/a","edits":[{"edits":[]}]}"#, None),
+            (r#"{"file_path":"/a"}"#, None),
+            (r#"{"file_path":"/a","new_string":7}"#, None),
+        ] {
+            let raw: &RawValue = serde_json::from_str(input).expect("JSON");
+            let made = without_texts(&tools::members(Some(raw)));
+            assert_eq!(made.as_deref(), expected, "{input}");
+        }
+        let patch = "*** Begin Patch\n*** Update File: a.rs\n@@\n-x\n+y\n+z\n*** Add File: b\n+1";
+        assert_eq!(of_patch(patch).as_deref(), Some("a.rs +2 -1, b +1"));
+        assert_eq!(of_patch("no patch"), None);
+    }
+}
