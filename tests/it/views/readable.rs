@@ -108,6 +108,21 @@ fn a_range_without_events_and_a_point_past_the_end_are_reported() {
     place.run(&["rewind", "s", "--to", "11"]).ok();
 }
 
+#[test]
+fn a_range_between_times_is_listed_and_what_is_no_time_is_refused() {
+    let place = Place::new();
+    written(&place);
+    for verb in ["events", "replay"] {
+        let wrong = place.run(&[verb, "s", "--since", "soon"]);
+        assert_eq!(wrong.code, 2, "{wrong:?}");
+        assert!(wrong.err.contains("\"soon\" is not an instant"), "{wrong:?}");
+        let both = place.run(&[verb, "s", "--since", "1h", "--from", "0"]);
+        assert_eq!(both.code, 2, "{both:?}");
+        let replayed = place.run(&["replay", "s", "--lines", "--since", "2100-01-01"]);
+        assert!(replayed.out.is_empty(), "{replayed:?}");
+    }
+}
+
 /// Events of agents and their users, and the words in which they are shown.
 fn of_agents() -> Vec<(Value, &'static str)> {
     vec![
