@@ -279,9 +279,9 @@ impl<'k, 'f> Brief<'k, 'f> {
         let at = quote.position.filter(|at| quote.cut.truncated || is_earlier(at));
         let at = at.map(|at| format!(" ({})", self.known.place(at))).unwrap_or_default();
         let count = self.known.facts.progress.instructions().whole().count();
-        let is_current = class == Class::Instruction && place + 1 == count;
-        let current = if is_current { " <- the current request" } else { "" };
-        format!("{}{at}{current}", quote.cut.text)
+        let is_latest = class == Class::Instruction && place + 1 == count;
+        let latest = if is_latest { " <- the latest request" } else { "" };
+        format!("{}{at}{latest}", quote.cut.text)
     }
 
     fn step_of_plan(&self, place: usize, form: Form) -> String {

@@ -55,7 +55,8 @@ pub use overview::{
 pub use phases::{Level, Levelled, Named, PhaseView, levelled};
 pub use priority::Parts;
 pub use recall::{
-    NOTICE, Passage, TRUST, at_work, framed, recalled, recalled_frame, speaks_of_it, wanted, words,
+    BRIEF_NOTICE, NOTICE, Passage, TRUST, at_work, framed, recalled, recalled_frame, speaks_of_it,
+    wanted, words,
 };
 pub use render::{LeftOut, PlanView, Quote, ResultView, Why};
 pub use restore::{

@@ -151,7 +151,7 @@ told("after the compaction and a resumption it is told once", copies == [1, 1], 
 held = about[following[0]] if following else []
 view = held[-1] if held else ""
 TASK = "Make the shop count money in cents, never in floats"
-said = [text.strip().removesuffix(" <- the current request") for text in part(view, "Your user also said")]
+said = [text.strip().removesuffix(" <- the latest request") for text in part(view, "Your user also said")]
 told("the task of the work", line(view, "Task") == TASK, view)
 for words in [
     "Round the tax half up, its rate is 19 percent",

@@ -58,12 +58,12 @@ QUESTIONS = {
     ],
     "day-2-compaction": [
         TASK, RULE, CURRENCY, RATE, WHY, PUSHED,
-        ("What did the user ask for last?", r"Round the tax half up, its rate is 19 percent <- the current request"),
+        ("What did the user ask for last?", r"Round the tax half up, its rate is 19 percent <- the latest request"),
         *TAX_DONE,
     ],
     "day-2-asked": [
         TASK, RULE, CURRENCY, RATE, WHY, PUSHED,
-        ("What did the user ask for last?", r"Which step is next\?[^\n]* <- the current request"),
+        ("What did the user ask for last?", r"Which step is next\?[^\n]* <- the latest request"),
         *TAX_DONE,
     ],
     "crash-start": [
@@ -77,7 +77,7 @@ QUESTIONS = {
     ],
     "crash-asked": [
         TASK, RULE, CURRENCY, RATE, WHY,
-        ("What does the user want now?", r"Print receipts in cents <- the current request"),
+        ("What does the user want now?", r"Print receipts in cents <- the latest request"),
         ("What was asked last before the crash?", r"Commit the tax, then run soak\.sh"),
         ("Did the soak run end?", r"sh soak\.sh ->[^\n]*(no result|not ended|running|interrupted)"),
         ("Which files were changed?", changed("price.py", "tax.py", "cart.py")),
@@ -97,7 +97,7 @@ QUESTIONS = {
         ("What is still to be done?", r"soak run is still to be done"),
         ("Which files were changed?", changed("price.py", "tax.py", "cart.py", "receipt.py")),
         ("Which step of the plan is next?", r"\[ \] Print receipts in cents"),
-        ("What does the user want now?", r"What is left to do\? <- the current request"),
+        ("What does the user want now?", r"What is left to do\? <- the latest request"),
         ("Does any test fail?", r"(?s)\A(?!.*Still failing)"),
     ],
     "cleared-asked": [

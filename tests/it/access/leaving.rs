@@ -8,7 +8,7 @@ use sessionlog::store::local::Local;
 use sessionlog_sim::Sim;
 
 use super::house::{Wall, Walled};
-use crate::{engines::small, life::machine};
+use crate::{bytes::holds, engines::small, life::machine};
 
 /// Users with sessions of the same names; the first one is deleted.
 const USERS: [(&str, &str); 3] = [("acme", "ada"), ("acme", "bob"), ("other", "ada")];
@@ -16,11 +16,8 @@ const SESSIONS: [&str; 2] = ["one", "two"];
 
 /// Files that hold a text, as the device would show them.
 fn holding(sim: &Sim, text: &str) -> Vec<String> {
-    let holds = |path: &String| {
-        let bytes = sim.read_durable(path).unwrap_or_default();
-        bytes.windows(text.len()).any(|part| part == text.as_bytes())
-    };
-    sim.files().into_iter().filter(holds).collect()
+    let has = |path: &String| holds(&sim.read_durable(path).unwrap_or_default(), text);
+    sim.files().into_iter().filter(has).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

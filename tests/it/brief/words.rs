@@ -24,7 +24,7 @@ async fn equal_messages_of_a_person_are_one_with_a_count_and_the_last_one_is_cur
             assert!(text.contains("- Try the next one (12 times)"), "{text}");
             assert_eq!(text.matches("Count the shops").count(), 1, "{text}");
             assert!(
-                text.contains("- Which one is at the harbour? <- the current request"),
+                text.contains("- Which one is at the harbour? <- the latest request"),
                 "{text}"
             );
         }

@@ -6,7 +6,10 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 
 use super::{SESSION, claude, hook, kinds, of, quiet};
-use crate::program::{Place, Ran, ran};
+use crate::{
+    bytes::holds,
+    program::{Place, Ran, ran},
+};
 
 /// Every file below the home directory that holds one of the words; those named are left out.
 pub(super) fn holding(place: &Place, words: &[&str], except: &[&str]) -> Vec<String> {
@@ -18,8 +21,7 @@ pub(super) fn holding(place: &Place, words: &[&str], except: &[&str]) -> Vec<Str
                 walk(&path, words, except, found);
             } else if !is_left_out {
                 let Ok(bytes) = fs::read(&path) else { continue };
-                let has =
-                    |word: &&&str| bytes.windows(word.len()).any(|part| part == word.as_bytes());
+                let has = |word: &&&str| holds(&bytes, word);
                 found.extend(words.iter().filter(has).map(|word| format!("{path:?}: {word}")));
             }
         }
