@@ -31,6 +31,22 @@ fn binds(sentence: &str) -> bool {
     sentence.len() <= SENTENCE_BYTES && words.filter(|word| word.len() <= 12).any(is_binding)
 }
 
+/// The sentences of a text that bind.
+pub(super) fn binding_of(text: &str) -> Vec<&str> {
+    let all = sentences(text);
+    binding(&all).into_iter().filter_map(|at| all.get(at).copied()).collect()
+}
+
+fn sentences(text: &str) -> Vec<&str> {
+    let (mut sentences, mut rest) = (Vec::new(), text);
+    while !rest.is_empty() {
+        let (sentence, after) = rest.split_at(end_of_sentence(rest, SENTENCE_BYTES));
+        sentences.push(sentence);
+        rest = after;
+    }
+    sentences
+}
+
 /// The places of the sentences that bind; one that ends in a colon with what it announces.
 fn binding(sentences: &[&str]) -> Vec<usize> {
     let mut places = Vec::new();
@@ -77,13 +93,7 @@ pub(super) fn within(text: &str, bytes_max: usize, bound_max: usize) -> Cut {
     if text.len() <= bytes_max {
         return Cut { text: text.to_owned(), truncated: false };
     }
-    let mut sentences = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (sentence, after) = rest.split_at(end_of_sentence(rest, SENTENCE_BYTES));
-        sentences.push(sentence);
-        rest = after;
-    }
+    let sentences = sentences(text);
     let mut kept = vec![false; sentences.len()];
     let mut keep = |order: &mut dyn Iterator<Item = usize>, room: usize| {
         let mut left = room;

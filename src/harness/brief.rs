@@ -13,10 +13,11 @@ use super::{
     select::{Class, Form, Item, Price, Recipe, Selection, select},
     squeeze,
     summed::sections,
+    times::minute,
     tokens::{Counter, Tokenizer},
 };
 use crate::{
-    event::{Position, Timestamp},
+    event::Position,
     projection::{Effect, Facts, FileFact, FileState, Said, text::one_line},
 };
 
@@ -25,12 +26,12 @@ const ATTEMPTS_MAX: usize = 6;
 const CLOSE_PERCENT: usize = 97;
 /// Characters of a command that changed something or failed.
 const COMMAND_CHARS_MAX: usize = 160;
+/// Characters of the path of a file that changed after the tests.
+const PATH_CHARS_MAX: usize = 80;
 /// Characters of the name of a workspace.
 const WORKSPACE_CHARS_MAX: usize = 120;
 /// Characters of the name of a branch.
 const BRANCH_CHARS_MAX: usize = 60;
-/// Characters of a time that are shown: to the minute.
-const TIME_CHARS: usize = 16;
 
 /// A part of the text: classes under a heading.
 struct Part {
@@ -62,7 +63,7 @@ const PARTS: [Part; 22] = [
     list("Next", &[Class::Next]),
     one("State", &[Class::State]),
     list("Still failing", &[Class::Failure]),
-    list("Runs again", &[Class::Mended]),
+    list("Failed before, works now", &[Class::Mended]),
     list("Changed", &[Class::File, Class::Change]),
     list("Saved", &[Class::ContextItem]),
     list("Files that were named", &[Class::Reference]),
@@ -315,7 +316,10 @@ impl<'k, 'f> Brief<'k, 'f> {
     /// was changed since.
     fn result(&self, place: usize, form: Form) -> String {
         let Some(one) = self.known.result(place, form) else { return String::new() };
-        let failed = if one.is_error { " failed:" } else { "" };
+        let ended = match one.ended {
+            "" => String::new(),
+            ended => format!(" {ended}:"),
+        };
         let changed = one.changed_at.map_or("", |_| " (the file changed since)");
         let call = self.called(&one.tool, &one.input);
         if one.changed_at.is_some() && !call.starts_with(COMMAND) {
@@ -325,10 +329,10 @@ impl<'k, 'f> Brief<'k, 'f> {
         let text = one.text.trim_end();
         if text.contains('\n') {
             let block = quote::fenced(text).replace('\n', "\n  ");
-            return format!("{call} ->{failed}{changed}\n  {block}");
+            return format!("{call} ->{ended}{changed}\n  {block}");
         }
         let text = if text.is_empty() { "(nothing)" } else { text.trim() };
-        format!("{call} ->{failed} {}{changed}", quote::item(text))
+        format!("{call} ->{ended} {}{changed}", quote::item(text))
     }
 
     /// A call in a line; files of the workspace are named from there.
@@ -424,8 +428,11 @@ impl<'k, 'f> Brief<'k, 'f> {
         }
         self.name_earlier(&mut text);
         if !left_out.is_empty() {
-            let parts: Vec<String> =
-                left_out.iter().map(|one| format!("{} {}", one.count, one.class)).collect();
+            let count = |one: &LeftOut| match one.count {
+                1 => format!("1 {}", one.class.trim_end_matches('s')),
+                count => format!("{count} {}", one.class),
+            };
+            let parts: Vec<String> = left_out.iter().map(count).collect();
             let _ = write!(text, "\n\nNot shown: {}.", parts.join(", "));
         }
         text.push('\n');
@@ -497,8 +504,14 @@ fn state(facts: &Facts) -> String {
             tests => format!(" ({tests} tests)"),
         });
         let tests = tests.unwrap_or_default();
-        let is_stale = work.files().any(|file| file.last > passed.position);
-        let before = if is_stale { ", run before the latest change of a file" } else { "" };
+        let changed: Vec<_> = work.files().filter(|file| file.last > passed.position).collect();
+        let before = changed.last().map_or_else(String::new, |last| {
+            let path = quote::inline(&one_line(&last.path, PATH_CHARS_MAX));
+            match changed.len() {
+                1 => format!(", run before {path} changed"),
+                files => format!(", run before {path} and {} more changed", files - 1),
+            }
+        });
         let line = quote::item(&one_line(&passed.line, COMMAND_CHARS_MAX));
         format!("{COMMAND}{line} passes{tests}{before}")
     });
@@ -534,13 +547,6 @@ fn file(file: &FileFact) -> String {
         FileState::Stashed => format!("{path} (stashed)"),
         FileState::Deleted => format!("{path} (deleted)"),
     }
-}
-
-/// A time, to the minute.
-#[must_use]
-pub(super) fn minute(at: Timestamp) -> String {
-    let at: String = at.to_string().chars().take(TIME_CHARS).collect();
-    format!("{} UTC", at.replace('T', " "))
 }
 
 /// The first line of a brief: which session it is of, where, on which branch of git, and when.

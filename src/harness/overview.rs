@@ -310,26 +310,18 @@ pub fn overview_in_tokens(
     Overview { why, summary, text: Some(text), ..assembled(&known, &chosen, &IN_TOKENS) }
 }
 
-/// The overview within a budget of bytes, with its text, which has so many bytes at most, too.
+/// The overview within a budget of bytes, with its text, which has so many bytes at most, too. The
+/// text has what was said and done last as well, which its reader does not look up.
 #[must_use]
 pub fn overview_in_text(facts: &Facts, session: &str, bytes_max: usize, explain: bool) -> Overview {
-    let recipe = recipe_of(false, bytes_max);
-    let classes: Vec<Class> = recipe.rows.iter().map(|row| row.class).collect();
-    let mut budget = bytes_max.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
+    let mut tokens_max = bytes_max.max(ANSWER_BYTES_MIN) / TOKEN_BYTES;
     loop {
-        let (known, chosen) = chosen(facts, recipe, budget);
-        let left_out = known.left_out(&chosen, &classes);
-        let brief = Brief::new(&known, Tokenizer::O200k, heading(facts, session, None));
-        let text = brief.text(&chosen, &left_out);
-        // Items that are whole in the text and cut in the members take more of it.
-        if text.len() > bytes_max && budget > 0 {
-            budget = (budget * bytes_max / text.len()).min(budget * 3 / 4);
-            continue;
+        let text = overview_in_tokens(facts, session, tokens_max, false).text;
+        let length = text.as_ref().map_or(0, String::len);
+        if length <= bytes_max || tokens_max == 0 {
+            return Overview { text, ..explained(facts, false, bytes_max, explain) };
         }
-        let why = if explain { known.why(&chosen) } else { Vec::new() };
-        let summary = summary_beside(&known, &chosen, false);
-        let text = Some(text);
-        return Overview { why, summary, text, ..assembled(&known, &chosen, recipe) };
+        tokens_max = (tokens_max * bytes_max / length).min(tokens_max * 9 / 10);
     }
 }
 

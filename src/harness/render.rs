@@ -93,6 +93,8 @@ pub struct ResultView {
     pub truncated: bool,
     /// Whether it failed.
     pub is_error: bool,
+    /// How it ended, in a word, where it did not succeed: failed, refused or interrupted.
+    pub ended: &'static str,
     /// The position of the latest change of a file that it shows, if that came after it.
     pub changed_at: Option<Position>,
 }
@@ -191,8 +193,9 @@ impl Known<'_> {
                 .map(|one| self.formed(&one.line, form, INPUT_BYTES).text),
             Class::File => facts.work.files().nth(place).map(|one| file(self, one)),
             Class::Result => self.result(place, form).map(|one| {
-                let failed = if one.is_error { "failed: " } else { "" };
-                format!("{} -> {failed}{}", called(&one.tool, &one.input), one.text)
+                let ended = one.ended;
+                let mark = if ended.is_empty() { "" } else { ": " };
+                format!("{} -> {ended}{mark}{}", called(&one.tool, &one.input), one.text)
             }),
             Class::Change => facts.work.effects().nth(place).map(|one| change(self, one, form)),
             _ => self.quote(class, place, form).map(|quote| quote.cut.text),
@@ -304,6 +307,7 @@ impl Known<'_> {
             input: input.text,
             text: text.text,
             is_error: output.is_error,
+            ended: output.ended,
             changed_at: changed.max(),
         })
     }

@@ -4,9 +4,10 @@
 use std::fmt::Write as _;
 
 use super::{
-    brief::minute,
+    asked,
     called::called,
     narration, quote,
+    times::minute,
     tokens::{Counter, Tokenizer},
 };
 use crate::{
@@ -18,6 +19,9 @@ use crate::{
 const REQUESTS_OF_WORK: u64 = 3;
 /// Characters of what a session was asked, of what came of it, and of an item of memory.
 const ASKED_CHARS: usize = 100;
+/// Characters of a rule of a person, and rules after the task.
+const RULE_CHARS: usize = 300;
+const RULES_MAX: usize = 8;
 const OUTCOME_CHARS: usize = 120;
 const ITEM_CHARS: usize = 240;
 /// Parts of the budget for memory and for the lines of other sessions, of so many.
@@ -139,13 +143,30 @@ fn list(
 
 /// A line that names another session, for a reader whose own session has no work.
 #[must_use]
-pub fn pointer_to(session: &str, at: Timestamp, asked: &str) -> String {
-    format!(
-        "\nThe last work here is in session {session}, {}: {}\nThe same tool with that sessionId \
-         reads it.\n",
+pub fn pointer_to(session: &str, at: Timestamp, asked: &str, rules: &[String]) -> String {
+    let mut text = format!(
+        "\nThe last work here is in session {session}, {}: {}\n",
         minute(at),
         quote::inline(&one_line(asked, OUTCOME_CHARS))
-    )
+    );
+    let rules: String = rules.iter().map(|rule| format!("- {}\n", quote::item(rule))).collect();
+    if !rules.is_empty() {
+        let _ = write!(text, "Its user said, and that holds here, too:\n{rules}");
+    }
+    text + "get_research_session with that sessionId tells where it stands.\n"
+}
+
+/// What a person laid down in a session: its task, and later sentences that bind, the latest last.
+#[must_use]
+pub fn rules(facts: &Facts) -> Vec<String> {
+    let instructions = facts.progress.instructions();
+    let task = facts.progress.task().map(|task| one_line(&task.text, RULE_CHARS));
+    let later = instructions.whole().flat_map(|word| asked::binding_of(&word.text));
+    let later: Vec<String> = later.map(|sentence| one_line(sentence, RULE_CHARS)).collect();
+    let from = later.len().saturating_sub(RULES_MAX);
+    let is_in_task = |one: &String| task.as_ref().is_some_and(|task| task.contains(one.as_str()));
+    let later = later.into_iter().skip(from).filter(|one| !is_in_task(one));
+    task.iter().cloned().chain(later).collect()
 }
 
 /// Whether a session did something that the next one continues: a question that was answered is

@@ -11,13 +11,13 @@ use super::{
 };
 use crate::{
     client::{Client, ClientError, Request},
-    event::{SessionId, kinds},
+    event::{SessionId, Timestamp, kinds},
     verbs::{
         InSession, InWorkspace, NoQuery,
         handoff::StartWork,
         views::{Continuation, ContinuationQuery},
     },
-    wire::{BRIEF_NOTICE, NOTICE, framed, handoff::StartRequest, quote, recall_words},
+    wire::{BRIEF_NOTICE, NOTICE, framed, handoff::StartRequest, minute, quote, recall_words},
 };
 
 /// Characters of an answer at most: beyond some ten thousand, programs cut it.
@@ -40,6 +40,9 @@ const CHARS_OF_TOKEN: usize = 3;
 /// What a model may ask for beyond its own session's state.
 const TAIL: &str = "get_research_session (no id needed) tells more, get_events reads any range of \
                     positions word for word.";
+
+/// The heading over research steps.
+const STEPS: &str = "\nSteps of the research:";
 
 /// Why a model gets context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,10 +200,20 @@ async fn own(
     let position = until.unwrap_or_default();
     let head = format!(
         "sessionlog keeps this session outside of the context window: {position} events, all \
-         of them readable. @N is a position, [N] a research step. {BRIEF_NOTICE}"
+         of them readable.{} {BRIEF_NOTICE}",
+        marks(&text)
     );
     let text = framed(&head, &text, TAIL);
     Ok(Some(Given { text, until, paged_in: paged_in(&recalled) }))
+}
+
+/// Explains the marks that a text has.
+fn marks(text: &str) -> &'static str {
+    match (text.contains('@'), text.contains(STEPS)) {
+        (_, true) => " @N is a position, [N] a research step.",
+        (true, false) => " @N is a position.",
+        (false, false) => "",
+    }
 }
 
 /// A passage of another session in a line.
@@ -209,6 +222,7 @@ fn passage(one: &Value) -> String {
     let position = one.get("position").and_then(Value::as_u64).unwrap_or_default();
     let (session, at, by) = (get("session"), get("at"), get("by"));
     let by = if by.is_empty() { get("origin") } else { by };
+    let at = Timestamp::parse(at).map_or_else(|| at.to_owned(), minute);
     let by = quote::inline(by);
     format!("- @{position} of session {session} ({at}, {by}): {}\n", quote::item(get("text")))
 }

@@ -93,6 +93,16 @@ impl Answer {
         let text = self.text.trim();
         text.is_empty() || PLACEHOLDERS.contains(&text.trim_end_matches('.'))
     }
+
+    /// How the call ended, in a word; empty where it succeeded.
+    pub(super) fn ended(&self) -> &'static str {
+        match self.unrun {
+            Some(Unrun::Refused) => "refused",
+            Some(Unrun::Interrupted) => "interrupted",
+            None if self.failed => "failed",
+            None => "",
+        }
+    }
 }
 
 /// An event about a tool.

@@ -21,6 +21,8 @@ const EFFECTS_MAX: usize = 64;
 /// Characters kept of the result of an effect, and of a branch's name.
 const RESULT_CHARS_MAX: usize = 400;
 const BRANCH_CHARS_MAX: usize = 200;
+/// The result of a call whose session broke off.
+const LEFT: &str = "no result: the session broke off while it ran";
 
 /// A call that changed something outside of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub struct Effect {
     pub failed: bool,
     call: Position,
     is_aside: bool,
+    /// Whether its session broke off while it ran.
+    is_left: bool,
     /// Whether its turn ended without a result: it did not happen, as far as the log shows it.
     is_over: bool,
 }
@@ -104,8 +108,20 @@ impl Changes {
             failed: false,
             call: call.position,
             is_aside: call.is_aside,
+            is_left: false,
             is_over: false,
         });
+    }
+
+    /// Folds that the session of a call broke off while it ran.
+    pub(super) fn leave(&mut self, call: &Call) {
+        if !self.effects.iter().any(|effect| effect.call == call.position) {
+            self.begin(call);
+        }
+        for effect in self.effects.iter_mut().filter(|effect| effect.call == call.position) {
+            effect.result = LEFT.into();
+            effect.is_left = true;
+        }
     }
 
     /// Folds its result. A call that was refused changed nothing.
@@ -116,7 +132,7 @@ impl Changes {
         let removed = self.effects.remove(at);
         // What was refused did not happen.
         if let Some(mut effect) = removed.filter(|_| answer.unrun != Some(Unrun::Refused)) {
-            effect.is_over = false;
+            (effect.is_over, effect.is_left) = (false, false);
             effect.position = answer.position;
             let said = match call.command {
                 Some(_) => last_line(&answer.text),
@@ -153,7 +169,7 @@ impl Changes {
     pub(super) fn fold_end(&mut self, event: &Event) {
         let Some(ends) = ends(event) else { return };
         for effect in &mut self.effects {
-            let is_open = effect.position == effect.call;
+            let is_open = effect.position == effect.call && !effect.is_left;
             effect.is_over |= is_open && (ends == Ends::All || !effect.is_aside);
         }
     }

@@ -10,7 +10,7 @@ use std::{borrow::Cow, collections::VecDeque};
 use super::{
     body::{Confidence, StepBody},
     sentences::end_of_sentence,
-    small_talk::{is_musing, is_narration, is_small_talk},
+    small_talk::{is_musing, is_narration, is_of_its_moment, is_small_talk},
     text::one_line,
 };
 use crate::event::Position;
@@ -107,8 +107,8 @@ pub struct Finding {
     pub score: usize,
     /// Its place among the sentences of its step or message.
     pub order: u16,
-    /// Whether it says what the agent is about to do, applauds, asks or guesses: nothing is known
-    /// by it.
+    /// Whether it says what the agent is about to do, applauds, asks, guesses or tells how far the
+    /// work is just then: nothing is known by it.
     pub is_idle: bool,
     /// Its signature, to find repeats.
     pub signature: Signature,
@@ -329,7 +329,7 @@ impl Pool {
                 continue;
             }
             let (order, signature, words) = (one.order, one.signature, one.words.into());
-            let is_idle = is_narration(&text) || is_musing(&text);
+            let is_idle = is_narration(&text) || is_musing(&text) || is_of_its_moment(&text);
             let finding = Finding { said, text, score, order, is_idle, signature, words, percent };
             self.all.push(finding);
         }

@@ -148,6 +148,9 @@ impl Facts {
     /// Begins a session that continues the one before it: its events follow, with positions from 0
     /// on. What was said before stands until they take it back.
     pub fn begin(&mut self, session: &str) {
+        let open: Vec<Position> = self.outcomes.open().iter().map(|call| call.position).collect();
+        let left = self.calls.open().filter(|call| open.contains(&call.position));
+        left.for_each(|call| self.work.leave(call));
         self.line.push((self.position, session.into()));
         self.research.begin();
         self.route();

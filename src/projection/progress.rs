@@ -40,6 +40,8 @@ pub struct Output {
     pub text: String,
     /// Whether it failed.
     pub is_error: bool,
+    /// How it ended, in a word, where it did not succeed: failed, refused or interrupted.
+    pub ended: &'static str,
     /// The files that it shows, relative to the session's directory when below it.
     pub reads: Box<[Box<str>]>,
     /// Whether it is of a subagent's call.
@@ -228,6 +230,7 @@ impl Progress {
             input: call.input.to_string(),
             text: clip(&answer.text, RESULT_CHARS_MAX),
             is_error: answer.failed,
+            ended: answer.ended(),
             reads: call.reads.clone(),
             is_aside: call.is_aside,
             commands: call

@@ -314,6 +314,17 @@ pub fn is_narration(sentence: &str) -> bool {
     !text.is_empty() && text.len() <= NARRATION_BYTES && narrates(text)
 }
 
+/// Whether a sentence tells how far the work is at its moment: the next one has it otherwise.
+#[must_use]
+pub(super) fn is_of_its_moment(sentence: &str) -> bool {
+    const WORDS: [&str; 2] = ["still", "yet"];
+    const PHRASES: [&str; 5] =
+        ["so far", "for now", "right now", "at the moment", "remains to be done"];
+    let lower = sentence.to_lowercase();
+    let mut words = lower.split(|c: char| !c.is_alphanumeric());
+    words.any(|word| WORDS.contains(&word)) || PHRASES.iter().any(|one| lower.contains(one))
+}
+
 /// Whether a sentence asks or guesses: it is nothing that is known.
 #[must_use]
 pub(super) fn is_musing(sentence: &str) -> bool {

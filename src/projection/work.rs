@@ -177,6 +177,13 @@ impl Work {
         }
     }
 
+    /// Folds that the session of a call broke off while it ran.
+    pub(super) fn leave(&mut self, call: &Call) {
+        if !call.is_aside && (changes(call) || call.does == Does::Runs) {
+            self.changes.leave(call);
+        }
+    }
+
     /// Folds what an event of no tool says: the end of a turn, the branch that a hook notes, and
     /// that a person spoke.
     pub(super) fn fold_others(&mut self, event: &Event) {

@@ -264,7 +264,7 @@ impl Service {
         };
         let (mut full, mut place) = (false, None);
         let filtered = !query.types.is_empty();
-        while !full {
+        loop {
             let bytes_left = plan.bytes_max.saturating_sub(body_bytes(&page.events));
             let read = Read {
                 range: left,
@@ -293,7 +293,7 @@ impl Service {
             } else {
                 Range::new(page.next_position, left.to)
             };
-            if left.is_empty() {
+            if full || left.is_empty() {
                 break;
             }
             // A filter may pass over the whole session: beyond the first read in a place.

@@ -218,7 +218,10 @@ impl Service {
         };
         let found = self.work_before(caller, workspace, Some(session), &mut Vec::new()).await?;
         let Some((past, true)) = found.0 else { return Ok(String::new()) };
-        Ok(harness::pointer_to(past.info.key.session.as_str(), past.info.used_at, &past.goal))
+        // What cannot be read says nothing; its name leads to the error.
+        let rules = self.look_over_line(&past.info.key, None, harness::rules).await;
+        let (name, rules) = (past.info.key.session.as_str(), rules.unwrap_or_default());
+        Ok(harness::pointer_to(name, past.info.used_at, &past.goal, &rules))
     }
 
     /// What the workspace keeps: the most important first, then the newest.

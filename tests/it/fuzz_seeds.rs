@@ -98,8 +98,9 @@ fn arbitrary_bytes_do_not_pass_for_tables() {
 #[test]
 fn no_bytes_make_the_index_panic() {
     replay("index", index::check);
-    // Each byte of a real part as zero: a count of zero is one of them.
-    for place in 0..1_500_u16 {
+    // Each byte at the beginning of a real part as zero, and one in four behind: a count of zero is
+    // one of them.
+    for place in (0..300_u16).chain((300..1_500).step_by(4)) {
         index::check(&[&[1][..], &place.to_le_bytes(), &[0], b"harbour"].concat());
     }
     sweep(200, |seed| async move {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    NOTICE, TRUST,
+    BRIEF_NOTICE, NOTICE, TRUST,
     parts::{
         ActivityOut, BranchOut, CoverageOut, CursorsOut, GapOut, IndexOut, MatchOut, PatternOut,
         ProviderOut, RejectedOut, SourceOut, StepOut, none, providers, time,
@@ -270,7 +270,8 @@ impl ResearchAnswer {
         let session = &session;
         let made = match recovered {
             Recovered::Overview(mut view) => {
-                let text = view.text.take().map(|text| crate::wire::framed(NOTICE, &text, ""));
+                let text =
+                    view.text.take().map(|text| crate::wire::framed(BRIEF_NOTICE, &text, ""));
                 Self { text, ..Self::new(session, by, "summary").overview(*view, false) }
             }
             Recovered::Step(step, next) => {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{NOTICE, TRUST, answer::bound_by, parts::none};
+use super::{BRIEF_NOTICE, NOTICE, TRUST, answer::bound_by, parts::none};
 use crate::{
     projection::body::OutcomeBody,
     service::{self, ContinueCall, Continued, MemoryWritten},
@@ -100,7 +100,7 @@ impl ContinueAnswer {
             continues: continued.continues.map(|session| session.to_string()),
             tokens_max: continued.continuation.tokens_max as u64,
             checkpoint: continued.checkpoint,
-            text: crate::wire::framed(NOTICE, &continued.continuation.text, ""),
+            text: crate::wire::framed(BRIEF_NOTICE, &continued.continuation.text, ""),
             view: continued.continuation.into(),
             paged_out: range.map(|range| PagedOut { from: range.from.0, to: range.to.0 }),
             trust: TRUST,

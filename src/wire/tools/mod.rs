@@ -18,4 +18,4 @@ pub(crate) mod work;
 pub use failure::Failure;
 pub(crate) use failure::camel_name;
 
-pub use super::{NOTICE, TRUST};
+pub use super::{BRIEF_NOTICE, NOTICE, TRUST};

@@ -40,7 +40,7 @@ const EDIT: (&str, &str, bool) = ("sed -i 's/7/19/' tax.py", "", false);
 #[tokio::test(flavor = "multi_thread")]
 async fn the_state_has_the_tests_that_passed_last_and_the_last_commit_as_long_as_they_hold() {
     let passes = "$ pytest -q passes (6 tests)";
-    let stale = "$ pytest -q passes (6 tests), run before the latest change of a file";
+    let stale = "$ pytest -q passes (6 tests), run before tax.py changed";
     let committed = "committed 1a2b3c4 on main, no push since";
     for (id, commands, expected) in [
         ("passes", vec![TESTS], Some(passes.to_owned())),
