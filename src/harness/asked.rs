@@ -61,6 +61,7 @@ fn binding(sentences: &[&str]) -> Vec<usize> {
             places.push(next);
         }
     }
+    places.sort_unstable();
     places.dedup();
     places
 }

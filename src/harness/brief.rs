@@ -429,7 +429,10 @@ impl<'k, 'f> Brief<'k, 'f> {
         self.name_earlier(&mut text);
         if !left_out.is_empty() {
             let count = |one: &LeftOut| match one.count {
-                1 => format!("1 {}", one.class.trim_end_matches('s')),
+                1 => match one.class.strip_suffix("ches") {
+                    Some(begin) => format!("1 {begin}ch"),
+                    None => format!("1 {}", one.class.trim_end_matches('s')),
+                },
                 count => format!("{count} {}", one.class),
             };
             let parts: Vec<String> = left_out.iter().map(count).collect();

@@ -310,8 +310,9 @@ pub fn overview_in_tokens(
     Overview { why, summary, text: Some(text), ..assembled(&known, &chosen, &IN_TOKENS) }
 }
 
-/// The overview within a budget of bytes, with its text, which has so many bytes at most, too. The
-/// text has what was said and done last as well, which its reader does not look up.
+/// The overview within a budget of bytes, with its text, which has so many bytes at most, too, as
+/// long as its first line has. The text has what was said and done last as well, which its reader
+/// does not look up. `explain` is of the members.
 #[must_use]
 pub fn overview_in_text(facts: &Facts, session: &str, bytes_max: usize, explain: bool) -> Overview {
     let mut tokens_max = bytes_max.max(ANSWER_BYTES_MIN) / TOKEN_BYTES;

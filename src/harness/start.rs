@@ -151,18 +151,26 @@ pub fn pointer_to(session: &str, at: Timestamp, asked: &str, rules: &[String]) -
     );
     let rules: String = rules.iter().map(|rule| format!("- {}\n", quote::item(rule))).collect();
     if !rules.is_empty() {
-        let _ = write!(text, "Its user said, and that holds here, too:\n{rules}");
+        let _ = write!(text, "Its user said there:\n{rules}");
     }
     text + "get_research_session with that sessionId tells where it stands.\n"
 }
 
-/// What a person laid down in a session: its task, and later sentences that bind, the latest last.
+/// What a person said in a session that may bind another one: its task, and later sentences that
+/// say what must or must not be done, the latest last.
 #[must_use]
 pub fn rules(facts: &Facts) -> Vec<String> {
     let instructions = facts.progress.instructions();
     let task = facts.progress.task().map(|task| one_line(&task.text, RULE_CHARS));
-    let later = instructions.whole().flat_map(|word| asked::binding_of(&word.text));
-    let later: Vec<String> = later.map(|sentence| one_line(sentence, RULE_CHARS)).collect();
+    let is_question = |sentence: &&str| sentence.trim_end().ends_with('?');
+    let mut later: Vec<String> = Vec::new();
+    for word in instructions.whole() {
+        for sentence in asked::binding_of(&word.text).into_iter().filter(|one| !is_question(one)) {
+            let rule = one_line(sentence, RULE_CHARS);
+            later.retain(|known| *known != rule);
+            later.push(rule);
+        }
+    }
     let from = later.len().saturating_sub(RULES_MAX);
     let is_in_task = |one: &String| task.as_ref().is_some_and(|task| task.contains(one.as_str()));
     let later = later.into_iter().skip(from).filter(|one| !is_in_task(one));

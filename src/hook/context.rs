@@ -108,8 +108,10 @@ impl Context {
                 | (Some(kinds::SESSION_STATUS_RUNNING), Some("startup" | "clear")) => (true, false),
                 _ => (false, false),
             };
-            // A start that notes a place in the transcript is that of a fork.
-            let is_copy = begins && event.get("transcript").is_some_and(Value::is_object);
+            // A start of a program that notes a place in the transcript is that of a fork.
+            let starts = text("type") == Some(kinds::SESSION_STATUS_RUNNING)
+                && matches!(text("source"), Some("startup") | None);
+            let is_copy = starts && event.get("transcript").is_some_and(Value::is_object);
             if begins && !follows {
                 context = Self { begin: at, is_compacted: is_compaction, ..Self::default() };
             } else if begins {

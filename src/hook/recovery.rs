@@ -41,9 +41,6 @@ const CHARS_OF_TOKEN: usize = 3;
 const TAIL: &str = "get_research_session (no id needed) tells more, get_events reads any range of \
                     positions word for word.";
 
-/// The heading over research steps.
-const STEPS: &str = "\nSteps of the research:";
-
 /// Why a model gets context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
@@ -209,7 +206,11 @@ async fn own(
 
 /// Explains the marks that a text has.
 fn marks(text: &str) -> &'static str {
-    match (text.contains('@'), text.contains(STEPS)) {
+    let has = |mark: &str| {
+        let mut after = text.match_indices(mark).filter_map(|(at, _)| text.get(at + mark.len()..));
+        after.any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    match (has("@"), has("- [")) {
         (_, true) => " @N is a position, [N] a research step.",
         (true, false) => " @N is a position.",
         (false, false) => "",

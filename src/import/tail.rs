@@ -130,7 +130,7 @@ pub fn since(
     };
     let from = place.filter(|_| again.is_none()).map_or(0, |place| place.bytes);
     let open = place.filter(|_| again.is_none()).and_then(|place| place.open);
-    let begin = open.filter(|open| *open < from).map_or(from, |open| open);
+    let begin = open.filter(|open| *open < from && from - open <= OPEN_BYTES).unwrap_or(from);
     let bytes_max = TAIL_BYTES + usize::try_from(from - begin).unwrap_or_default();
     source.seek(SeekFrom::Start(begin))?;
     let mut bytes = Vec::new();
@@ -183,8 +183,9 @@ pub fn since(
         true => prompts(source, bytes, program, secrets)?,
         false => Vec::new(),
     };
-    let open = said.calls.values().map(|call| call.line).min();
-    let open = open.filter(|open| bytes - open <= OPEN_BYTES && program == Program::Codex);
+    let open = said.calls.values().map(|call| call.line);
+    let open = open.filter(|open| bytes - open <= OPEN_BYTES).min();
+    let open = open.filter(|_| program == Program::Codex);
     let place = Place { bytes, check: check(source, bytes)?, leaf: said.leaf, open, again };
     let events = said.events.into_iter().map(|(_, event)| event).collect();
     Ok(Tail { place, branch: said.branch, events, prompts })

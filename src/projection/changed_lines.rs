@@ -9,8 +9,11 @@ use super::tools::{self, Members};
 use crate::event::json;
 
 /// Members of an input that hold the text of an edit, and the list of edits.
-const TEXTS: [&str; 5] = ["old_string", "new_string", "content", "new_source", "file_text"];
+const TEXTS: [&str; 7] =
+    ["old_string", "new_string", "old_str", "new_str", "content", "new_source", "file_text"];
 const EDITS: &str = "edits";
+/// Members that hold all of a file, or of a cell.
+const WHOLE: [&str; 3] = ["content", "new_source", "file_text"];
 /// The member that says how many lines are changed, in place of their text.
 pub const LINES: &str = "lines";
 /// Edits of one call that are read at most.
@@ -39,9 +42,12 @@ impl Lines {
     }
 
     fn of(members: &Members<'_>) -> Option<Self> {
-        let text = |name: &str| members.get(name).and_then(|value| tools::text(value));
-        if let Some(new) = text("new_string") {
-            return Some(Self::between(&text("old_string").unwrap_or_default(), &new));
+        let text = |names: [&str; 2]| {
+            names.iter().find_map(|name| members.get(*name).and_then(|value| tools::text(value)))
+        };
+        if let Some(new) = text(["new_string", "new_str"]) {
+            let old = text(["old_string", "old_str"]).unwrap_or_default();
+            return Some(Self::between(&old, &new));
         }
         if let Some(list) = members.get(EDITS).and_then(|list| json::list(list.get(), 1)) {
             let list: Vec<&RawValue> = serde_json::from_str(list).ok()?;
@@ -51,8 +57,7 @@ impl Lines {
             });
             return each.sum::<Option<Self>>();
         }
-        let whole = ["content", "new_source", "file_text"].iter().find_map(|name| text(name))?;
-        Some(Self { added: whole.lines().count(), removed: 0 })
+        None
     }
 }
 
@@ -72,32 +77,50 @@ impl std::fmt::Display for Lines {
 /// The input of an edit with the number of its lines in place of their text; `None` of any other
 /// input.
 pub(super) fn without_texts(members: &Members<'_>) -> Option<String> {
-    let lines = Lines::of(members)?;
+    // What a whole text replaces is not known.
+    let whole = || {
+        let whole = WHOLE.iter().find_map(|name| tools::text(members.get(*name)?))?;
+        let lines = whole.lines().count();
+        Some(format!("{lines} line{}", if lines == 1 { "" } else { "s" }))
+    };
+    let lines = Lines::of(members).map(|lines| lines.to_string()).or_else(whole)?;
     let is_text = |name: &str| TEXTS.contains(&name) || name == EDITS;
     let rest = members.iter().filter(|(name, _)| !is_text(name));
     let value = |raw: &&RawValue| serde_json::from_str(raw.get()).unwrap_or(Value::Null);
     let mut input: Map<String, Value> =
         rest.map(|(name, raw)| (name.to_string(), value(raw))).collect();
-    input.insert(LINES.to_owned(), lines.to_string().into());
+    input.insert(LINES.to_owned(), lines.into());
     Some(Value::Object(input).to_string())
 }
 
+/// Begins the line of a patch that gives a file another path.
+const MOVED: &str = "*** Move to: ";
+
 /// The files of a patch in the form of `apply_patch`, each with the number of its lines.
 pub(super) fn of_patch(text: &str) -> Option<String> {
-    const MARKS: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
-    let mut files: Vec<(&str, Lines)> = Vec::new();
+    const MARKS: [(&str, &str); 3] =
+        [("*** Update File: ", ""), ("*** Add File: ", "new "), ("*** Delete File: ", "deleted ")];
+    let mut files: Vec<(String, Lines)> = Vec::new();
     for line in text.lines() {
-        if let Some(path) = MARKS.iter().find_map(|mark| line.strip_prefix(mark)) {
-            files.push((path.trim(), Lines::default()));
+        let marked = |(mark, how): &(&str, &str)| {
+            line.strip_prefix(mark).map(|path| format!("{how}{}", path.trim()))
+        };
+        if let Some(file) = MARKS.iter().find_map(marked) {
+            files.push((file, Lines::default()));
+        } else if let Some((file, _)) = files.last_mut().filter(|_| line.starts_with(MOVED)) {
+            let _ = write!(file, " -> {}", line.trim_start_matches(MOVED).trim());
         } else if let Some((_, lines)) = files.last_mut() {
             lines.added += usize::from(line.starts_with('+'));
             lines.removed += usize::from(line.starts_with('-'));
         }
     }
     let mut told = String::new();
-    for (path, lines) in &files {
+    for (file, lines) in &files {
         let comma = if told.is_empty() { "" } else { ", " };
-        let _ = write!(told, "{comma}{path} {lines}");
+        let _ = match *lines {
+            Lines { added: 0, removed: 0 } => write!(told, "{comma}{file}"),
+            lines => write!(told, "{comma}{file} {lines}"),
+        };
     }
     Some(told).filter(|told| !told.is_empty())
 }
@@ -132,7 +155,11 @@ mod tests {
             ),
             (
                 r#"{"file_path":"/a","content":"1\n2\n"}"#,
-                Some(r#"{"file_path":"/a","lines":"+2"}"#),
+                Some(r#"{"file_path":"/a","lines":"2 lines"}"#),
+            ),
+            (
+                r#"{"command":"str_replace","path":"/a","old_str":"x","new_str":"y"}"#,
+                Some(r#"{"command":"str_replace","lines":"+1 -1","path":"/a"}"#),
             ),
             (r#"{"file_path":"/a","edits":[{"edits":[]}]}"#, None),
             (r#"{"file_path":"/a"}"#, None),
@@ -142,8 +169,10 @@ mod tests {
             let made = without_texts(&tools::members(Some(raw)));
             assert_eq!(made.as_deref(), expected, "{input}");
         }
-        let patch = "*** Begin Patch\n*** Update File: a.rs\n@@\n-x\n+y\n+z\n*** Add File: b\n+1";
-        assert_eq!(of_patch(patch).as_deref(), Some("a.rs +2 -1, b +1"));
+        let patch = "*** Begin Patch\n*** Update File: a.rs\n@@\n-x\n+y\n+z\n*** Add File: b\n+1\n\
+                     *** Delete File: c\n*** Update File: d\n*** Move to: e\n@@\n+1";
+        let told = "a.rs +2 -1, new b +1, deleted c, d -> e +1";
+        assert_eq!(of_patch(patch).as_deref(), Some(told));
         assert_eq!(of_patch("no patch"), None);
     }
 }

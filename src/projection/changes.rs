@@ -21,8 +21,8 @@ const EFFECTS_MAX: usize = 64;
 /// Characters kept of the result of an effect, and of a branch's name.
 const RESULT_CHARS_MAX: usize = 400;
 const BRANCH_CHARS_MAX: usize = 200;
-/// The result of a call whose session broke off.
-const LEFT: &str = "no result: the session broke off while it ran";
+/// The result of a call that was under way when the next session of the line began.
+const LEFT: &str = "no result in the log when the next session began";
 
 /// A call that changed something outside of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Effect {
     pub failed: bool,
     call: Position,
     is_aside: bool,
-    /// Whether its session broke off while it ran.
+    /// Whether it was under way when the next session of the line began.
     is_left: bool,
     /// Whether its turn ended without a result: it did not happen, as far as the log shows it.
     is_over: bool,
@@ -113,7 +113,7 @@ impl Changes {
         });
     }
 
-    /// Folds that the session of a call broke off while it ran.
+    /// Folds that a call was under way when the next session of the line began.
     pub(super) fn leave(&mut self, call: &Call) {
         if !self.effects.iter().any(|effect| effect.call == call.position) {
             self.begin(call);
@@ -142,7 +142,10 @@ impl Changes {
             // What an interrupted call did is not known: its result says that it was.
             effect.failed = answer.failed && answer.unrun.is_none();
             let made = call.command.as_ref().and(git::commit(&answer.text));
-            self.committed(made.as_ref(), &effect);
+            // Of a call that was interrupted nobody knows whether it came to that.
+            if answer.unrun.is_none() {
+                self.committed(made.as_ref(), &effect);
+            }
             if let Some(commit) = made {
                 effect.is_commit(&commit);
             }

@@ -149,7 +149,10 @@ impl Facts {
     /// on. What was said before stands until they take it back.
     pub fn begin(&mut self, session: &str) {
         let open: Vec<Position> = self.outcomes.open().iter().map(|call| call.position).collect();
-        let left = self.calls.open().filter(|call| open.contains(&call.position));
+        // Those of earlier sessions were left when the one after theirs began.
+        let base = self.line.last().map_or(Position::ZERO, |(base, _)| *base);
+        let is_left = |at: &Position| *at >= base && open.contains(at);
+        let left = self.calls.open().filter(|call| is_left(&call.position));
         left.for_each(|call| self.work.leave(call));
         self.line.push((self.position, session.into()));
         self.research.begin();

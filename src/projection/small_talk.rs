@@ -314,15 +314,27 @@ pub fn is_narration(sentence: &str) -> bool {
     !text.is_empty() && text.len() <= NARRATION_BYTES && narrates(text)
 }
 
-/// Whether a sentence tells how far the work is at its moment: the next one has it otherwise.
+/// Whether a sentence tells how far the work is at its moment, which the next one changes: "nothing
+/// is pushed yet", "the tax is still rounded down", "still to be done". "It still rewrites the row"
+/// is what lasts.
 #[must_use]
 pub(super) fn is_of_its_moment(sentence: &str) -> bool {
-    const WORDS: [&str; 2] = ["still", "yet"];
-    const PHRASES: [&str; 5] =
-        ["so far", "for now", "right now", "at the moment", "remains to be done"];
-    let lower = sentence.to_lowercase();
-    let mut words = lower.split(|c: char| !c.is_alphanumeric());
-    words.any(|word| WORDS.contains(&word)) || PHRASES.iter().any(|one| lower.contains(one))
+    const PHRASES: [&str; 4] = [" so far ", " for now ", " right now ", " at the moment "];
+    const NOT: [&str; 5] = ["not", "no", "nothing", "none", "never"];
+    let lower = sentence.to_lowercase().replace("n't", " not");
+    let words: Vec<&str> =
+        lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let is_negated = || words.iter().any(|word| NOT.contains(word));
+    let after_still = words.iter().position(|word| *word == "still").map(|at| {
+        let next = words.get(at + 1).copied().unwrap_or_default();
+        let before = at.checked_sub(1).and_then(|at| words.get(at)).copied().unwrap_or_default();
+        let is_state = matches!(before, "is" | "are" | "was" | "were");
+        next == "to" || is_state && (next.ends_with("ed") || next.ends_with("ing"))
+    });
+    let padded = format!(" {} ", words.join(" "));
+    after_still == Some(true)
+        || words.contains(&"yet") && is_negated()
+        || PHRASES.iter().any(|phrase| padded.contains(phrase))
 }
 
 /// Whether a sentence asks or guesses: it is nothing that is known.
@@ -410,6 +422,24 @@ mod tests {
         for text in ["The `?` operator returns early.", "It may be stale.", "", "Perhapsody plays."]
         {
             assert!(!is_musing(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_of_how_far_the_work_is_holds_at_its_moment_alone() {
+        for text in ["The tax is still rounded down.", "Nothing is pushed yet", "12 of 40 so far:"]
+        {
+            assert!(is_of_its_moment(text), "{text}");
+        }
+        for text in [
+            "The tax is rounded down.",
+            "The poet's yeti is not blue.",
+            "The look-up is also far cheaper than a scan.",
+            "Postgres still rewrites the whole row.",
+            "The format is simple yet complete.",
+            "The patent is still valid until 2031.",
+        ] {
+            assert!(!is_of_its_moment(text), "{text}");
         }
     }
 }

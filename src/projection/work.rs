@@ -177,9 +177,11 @@ impl Work {
         }
     }
 
-    /// Folds that the session of a call broke off while it ran.
+    /// Folds that a call was under way when the next session of the line began. One that only looks
+    /// left nothing behind.
     pub(super) fn leave(&mut self, call: &Call) {
-        if !call.is_aside && (changes(call) || call.does == Does::Runs) {
+        let runs = call.command.iter().flat_map(|command| &command.1.runs);
+        if !call.is_aside && (changes(call) || runs.into_iter().any(|run| !run.looks())) {
             self.changes.leave(call);
         }
     }

@@ -380,9 +380,12 @@ impl Service {
         look: impl FnOnce(&Facts) -> T + Send + 'static,
     ) -> ServiceResult<T> {
         let tenant = &key.scope.tenant;
+        self.computations.fit(tenant, room, taken + FACTS_BYTES)?;
         let facts = self.line_facts_at(key, at).await?;
         self.computations.fit(tenant, room, taken + facts.weight())?;
-        self.viewed(tenant, facts.weight(), move || look(&facts)).await
+        let looked = self.viewed(tenant, facts.weight(), move || look(&facts)).await;
+        self.computations.fit(tenant, room, taken)?;
+        looked
     }
 
     /// The facts of a session as of a position, after those of the sessions that it continues.

@@ -207,7 +207,10 @@ impl Service {
             options,
             monitor: Monitor::default(),
             facts: Arc::new(facts::FactsCache::new(options)),
-            computations: Arc::new(Room::of_computations(options.held_bytes_max)),
+            computations: Arc::new(Room::of_computations(
+                options.held_bytes_max,
+                options.held_patience,
+            )),
             bindings: Arc::default(),
             agents: Arc::default(),
             ledger: Arc::default(),
@@ -225,7 +228,8 @@ impl Service {
         let answer_bytes_max = options.answer_bytes_max.max(crate::harness::ANSWER_BYTES_MIN);
         self.options = ResearchOptions { answer_bytes_max, ..options };
         self.facts = Arc::new(facts::FactsCache::new(options));
-        self.computations = Arc::new(Room::of_computations(options.held_bytes_max));
+        self.computations =
+            Arc::new(Room::of_computations(options.held_bytes_max, options.held_patience));
         self
     }
 

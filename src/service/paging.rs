@@ -3,7 +3,7 @@
 
 use super::{
     Caller, Code, MemoryPlace, SearchCall, Service, ServiceError, ServiceResult, added::event,
-    shown::shown_text,
+    search::SEARCH_BYTES, shown::shown_text,
 };
 use crate::{
     event::{Batch, Event, EventId, Range, SessionId, Timestamp, kinds, pace},
@@ -201,11 +201,15 @@ impl Service {
         };
         let limit = Some(HITS_MAX);
         let asked = SearchCall { words, session, workspace, limit, ..SearchCall::default() };
-        let mut blocks = Vec::new();
-        let found = self.search(caller, asked).await?;
+        let tenant = &caller.scope.tenant;
+        let mut room = Some(self.room(tenant, SEARCH_BYTES).await?);
+        let (mut blocks, mut bytes) = (Vec::new(), SEARCH_BYTES);
+        let found = self.searched(caller, asked, false).await?;
         for hit in found.hits {
             let event = self.event_at(&caller.key(&hit.session), hit.position).await?;
             let Some(event) = event else { continue };
+            bytes += event.body.len();
+            self.computations.fit(tenant, &mut room, bytes)?;
             let memory = hit.memory;
             let item = memory.is_some().then(|| body::read::<MemoryBody>(&event.body)).flatten();
             let said = || EventText::of(&event).text.trim().to_owned();

@@ -219,10 +219,11 @@ impl Service {
             below: Some(below),
             ..asked(&OF_LINE)
         };
-        let found = self.searched(caller, asked).await.map_err(|error| match error.code {
-            Code::LimitReached => Unrecalled::Busy,
-            _ => Unrecalled::SearchOff,
-        })?;
+        let found =
+            self.searched(caller, asked, false).await.map_err(|error| match error.code {
+                Code::LimitReached => Unrecalled::Busy,
+                _ => Unrecalled::SearchOff,
+            })?;
         if found.lacks_session {
             return Err(Unrecalled::IndexBehind);
         }
@@ -252,7 +253,7 @@ impl Service {
         );
         let words = format!("{words} -session:{own}");
         let asked = SearchCall { words, workspace: Some(workspace), ..asked(&OF_OTHERS) };
-        let Ok(found) = self.searched(caller, asked).await else { return Vec::new() };
+        let Ok(found) = self.searched(caller, asked, false).await else { return Vec::new() };
         let hits = found.hits.into_iter().filter(holds);
         let hits = hits.filter(|hit| !line.contains(&hit.session));
         let is_said = |hit: &Hit| !matches!(hit.origin, Origin::Tool | Origin::Web);

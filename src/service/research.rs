@@ -3,6 +3,8 @@
 //! `step_conflict`: a step is never overwritten, forked or dropped. It must not format an answer:
 //! harness renders the facts.
 
+use std::time::Duration;
+
 use super::{
     BoundBy, Caller, Code, NewSession, Service, ServiceError, ServiceResult, SessionInfo, Via,
     bind::candidate,
@@ -39,6 +41,8 @@ pub struct ResearchOptions {
     /// Bytes that computations may hold in memory together, and the same for the facts of sessions
     /// in use; default 256 MiB. A tenant may hold half of it.
     pub held_bytes_max: usize,
+    /// How long a computation waits for room among them; default 10 s.
+    pub held_patience: Duration,
 }
 
 impl Default for ResearchOptions {
@@ -48,6 +52,7 @@ impl Default for ResearchOptions {
             answer_bytes_max: harness::ANSWER_BYTES,
             facts_bytes_max: 64 << 20,
             held_bytes_max: 256 << 20,
+            held_patience: Duration::from_secs(10),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{env::sync::Mutex, event::TenantId};
 
 /// Room is counted in units of so many bytes.
 const UNIT: usize = 1 << 10;
-/// How long a computation waits for room.
+/// How long one that wants facts waits for room.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The room for all of a kind.
@@ -66,8 +66,8 @@ impl Room {
     }
 
     /// Room for computations.
-    pub(super) fn of_computations(bytes: usize) -> Self {
-        Self::new(bytes, PATIENCE, COMPUTATIONS)
+    pub(super) fn of_computations(bytes: usize, patience: Duration) -> Self {
+        Self::new(bytes, patience, COMPUTATIONS)
     }
 
     /// Room for facts.

@@ -35,8 +35,8 @@ const SPARE: usize = 20;
 /// Candidates that are read, and for how long, where a text must be there exactly.
 const VERIFIED_MAX: usize = 200;
 const VERIFIED_FOR: Duration = Duration::from_millis(100);
-/// Bytes that a search holds at most: its hits before a page is cut from them, a page with what is
-/// beside its hits, and an event with its text.
+/// Bytes that a search holds mostly: its hits before a page is cut from them, a page with what is
+/// beside its hits, and an event with its text. One event may be larger.
 pub(super) const SEARCH_BYTES: usize = 2 << 20;
 /// Sessions that a fork reads from, as far as it is searched.
 const ANCESTORS_MAX: usize = 100;
@@ -115,15 +115,15 @@ impl Service {
     /// foreign page; `session_not_found` for the wanted session; `limit_reached` while too many
     /// computations of the tenant wait, or there is no room for one more.
     pub async fn search(&self, caller: &Caller, asked: SearchCall) -> ServiceResult<SearchResult> {
-        let _room = self.room(&caller.scope.tenant, SEARCH_BYTES).await?;
-        self.searched(caller, asked).await
+        self.searched(caller, asked, true).await
     }
 
-    /// [`Self::search`] within the room of a caller, [`SEARCH_BYTES`] of it.
+    /// [`Self::search`], which asks for room or has [`SEARCH_BYTES`] of that of its caller.
     pub(super) async fn searched(
         &self,
         caller: &Caller,
         asked: SearchCall,
+        asks_for_room: bool,
     ) -> ServiceResult<SearchResult> {
         self.must_be_searchable()?;
         let query = Arc::new(asked.parsed(self.now())?);
@@ -144,6 +144,11 @@ impl Service {
             let meaning = if vector.is_some() { MeaningOf::Used } else { MeaningOf::Absent };
             Some((meaning, self.embedding.as_ref()?.behind(&caller.scope)))
         });
+        // Only now: it waits for the index without any.
+        let _room = match asks_for_room {
+            true => Some(self.room(&caller.scope.tenant, SEARCH_BYTES).await?),
+            false => None,
+        };
         let mut place = self.places.ask(&caller.scope.tenant).await?;
         (place, result.workspaces) = self.meant_workspaces(&index, &query, place).await?;
         let vector = vector.flatten();

@@ -221,7 +221,8 @@ impl Service {
         // What cannot be read says nothing; its name leads to the error.
         let rules = self.look_over_line(&past.info.key, None, harness::rules).await;
         let (name, rules) = (past.info.key.session.as_str(), rules.unwrap_or_default());
-        Ok(harness::pointer_to(name, past.info.used_at, &past.goal, &rules))
+        let at = super::directory::dates(&past.info).1;
+        Ok(harness::pointer_to(name, at, &past.goal, &rules))
     }
 
     /// What the workspace keeps: the most important first, then the newest.

@@ -6,16 +6,17 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::{
     Caller, Code, IndexCounts, Service, ServiceError, ServiceResult, store_error::unwritten,
 };
 use crate::{
     env,
-    event::SessionId,
+    event::{SessionId, TenantId},
     store::{
-        Backup, Head, Health, KeyReport, Part, Receipt, Recovery, Repaired, StoreError, Verified,
+        Backup, Head, Health, KeyReport, Part, Receipt, Recovery, Repaired, StoreError,
+        StoreResult, Verified,
     },
 };
 
@@ -53,9 +54,8 @@ impl Service {
     ) -> ServiceResult<Verified> {
         let (store, scope, session) =
             (Arc::clone(&self.store), caller.scope.clone(), session.cloned());
-        let serving = Handle::current();
-        let verify = move || serving.block_on(store.verify(&scope, session.as_ref()));
-        Ok(self.computed(&caller.scope.tenant, verify).await??)
+        let verify = async move { store.verify(&scope, session.as_ref()).await };
+        self.verified(&caller.scope.tenant, verify).await
     }
 
     /// [`Self::verify`] of every session of every tenant.
@@ -76,10 +76,23 @@ impl Service {
         session: &SessionId,
         expected: Receipt,
     ) -> ServiceResult<(Verified, Head)> {
-        let (store, key, serving) =
-            (Arc::clone(&self.store), caller.key(session), Handle::current());
-        let verify = move || serving.block_on(store.verify_head(&key, expected));
-        Ok(self.computed(&caller.scope.tenant, verify).await??)
+        let (store, key) = (Arc::clone(&self.store), caller.key(session));
+        let verify = async move { store.verify_head(&key, expected).await };
+        self.verified(&caller.scope.tenant, verify).await
+    }
+
+    /// Verifies in a place of the tenant, which it keeps for a segment at a time; where one thread
+    /// serves, which cannot wait for a place in the middle, at once.
+    async fn verified<T: Send + 'static>(
+        &self,
+        tenant: &TenantId,
+        verify: impl Future<Output = StoreResult<T>> + Send + 'static,
+    ) -> ServiceResult<T> {
+        let serving = Handle::current();
+        if serving.runtime_flavor() == RuntimeFlavor::CurrentThread {
+            return Ok(verify.await?);
+        }
+        Ok(self.computed(tenant, move || serving.block_on(verify)).await??)
     }
 
     /// The losses of a session, or of the store where no session is named; with `accept` they are

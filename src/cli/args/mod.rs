@@ -226,5 +226,22 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+        HookArguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_hook_reads_its_flags_as_every_verb_does_wherever_they_stand() {
+        for words in [
+            &["sessionlog", "hook"][..],
+            &["sessionlog", "--json", "hook", "--hook-wait", "3s"],
+            &["sessionlog", "--data-dir", "/d", "hook", "--quiet", "--config=/c"],
+        ] {
+            let of_all = Arguments::try_parse_from(words).expect("it is consistent");
+            let alone = HookArguments::try_parse_from(words).expect("it is consistent");
+            assert_eq!(format!("{:?}", Arguments::from(alone)), format!("{of_all:?}"), "{words:?}");
+        }
+        for words in [&["sessionlog", "hook", "--none"][..], &["sessionlog", "hook", "--help"]] {
+            assert!(HookArguments::try_parse_from(words).is_err(), "{words:?}");
+        }
     }
 }

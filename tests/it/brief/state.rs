@@ -34,6 +34,8 @@ const COMMIT: (&str, &str, bool) =
     ("git commit -qam 'Mend the tax' && git log", "[main 1a2b3c4] Mend the tax", false);
 const PUSH: (&str, &str, bool) =
     ("git push origin main", "   5d6e7f8..1a2b3c4  main -> main", false);
+const STOPPED: (&str, &str, bool) =
+    ("git push origin main", "[Request interrupted by user for tool use]", true);
 const RESET: (&str, &str, bool) = ("git reset --hard HEAD~1", "HEAD is now at 5d6e7f8", false);
 const EDIT: (&str, &str, bool) = ("sed -i 's/7/19/' tax.py", "", false);
 
@@ -49,6 +51,7 @@ async fn the_state_has_the_tests_that_passed_last_and_the_last_commit_as_long_as
         ("stale", vec![TESTS, EDIT], Some(stale.to_owned())),
         ("committed", vec![TESTS, COMMIT], Some(format!("{passes} \u{B7} {committed}"))),
         ("pushed", vec![COMMIT, PUSH], Some("committed 1a2b3c4 on main, pushed".to_owned())),
+        ("stopped", vec![COMMIT, STOPPED], Some(committed.to_owned())),
         ("reset", vec![COMMIT, RESET], None),
         ("none", vec![("ls", "a.py", false)], None),
     ] {

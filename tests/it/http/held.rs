@@ -1,7 +1,7 @@
 //! Room in memory for what computations hold: each verb that computes asks for some of its tenant's
 //! before it reads, and says so where there is none.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use sessionlog::{
     event::{Origin, Point, Position, Range, Scope, SessionId},
@@ -63,7 +63,8 @@ async fn a_verb_that_finds_no_room_for_its_tenant_says_so_and_another_tenant_is_
     let session = SessionId::new("s").unwrap();
     let engine = engines::all().into_iter().next().unwrap();
     let gate = Arc::new(Gate::new(engine.store));
-    let options = ResearchOptions { held_bytes_max: 2 << 10, ..ResearchOptions::default() };
+    let (held_bytes_max, held_patience) = (2 << 10, Duration::ZERO);
+    let options = ResearchOptions { held_bytes_max, held_patience, ..ResearchOptions::default() };
     let service = Service::new(Arc::clone(&gate) as Arc<dyn Store>, engine.clock);
     let service = Arc::new(service.with_research(options));
     let own = caller(Scope::local());
