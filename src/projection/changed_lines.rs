@@ -159,7 +159,7 @@ mod tests {
             ),
             (
                 r#"{"command":"str_replace","path":"/a","old_str":"x","new_str":"y"}"#,
-                Some(r#"{"command":"str_replace","lines":"+1 -1","path":"/a"}"#),
+                Some(r#"{"command":"str_replace","path":"/a","lines":"+1 -1"}"#),
             ),
             (r#"{"file_path":"/a","edits":[{"edits":[]}]}"#, None),
             (r#"{"file_path":"/a"}"#, None),
