@@ -142,7 +142,7 @@ impl Changes {
             // What an interrupted call did is not known: its result says that it was.
             effect.failed = answer.failed && answer.unrun.is_none();
             let made = call.command.as_ref().and(git::commit(&answer.text));
-            // Of a call that was interrupted nobody knows whether it came to that.
+            // The log does not say whether a call that was interrupted came to that.
             if answer.unrun.is_none() {
                 self.committed(made.as_ref(), &effect);
             }

@@ -12,9 +12,10 @@ use super::{
     memory::kinds_of,
     page,
     places::Place,
+    room::Held,
 };
 use crate::{
-    event::{EventType, Position, Range, SessionHash, SessionId, Timestamp, kinds},
+    event::{EventType, Position, Range, SessionHash, SessionId, TenantId, Timestamp, kinds},
     search::{self, Near, Order, Part, Ranked, SearchQuery, SessionRef, rank},
 };
 
@@ -145,10 +146,7 @@ impl Service {
             Some((meaning, self.embedding.as_ref()?.behind(&caller.scope)))
         });
         // Only now: it waits for the index without any.
-        let _room = match asks_for_room {
-            true => Some(self.room(&caller.scope.tenant, SEARCH_BYTES).await?),
-            false => None,
-        };
+        let _room = self.room_of_search(&caller.scope.tenant, asks_for_room).await?;
         let mut place = self.places.ask(&caller.scope.tenant).await?;
         (place, result.workspaces) = self.meant_workspaces(&index, &query, place).await?;
         let vector = vector.flatten();
@@ -198,6 +196,17 @@ impl Service {
         }
         looked.name_hurt(&mut result.coverage);
         Ok(result)
+    }
+
+    async fn room_of_search(
+        &self,
+        tenant: &TenantId,
+        asks_for_room: bool,
+    ) -> ServiceResult<Option<Held>> {
+        match asks_for_room {
+            true => self.room(tenant, SEARCH_BYTES).await.map(Some),
+            false => Ok(None),
+        }
     }
 
     fn must_be_searchable(&self) -> ServiceResult<()> {

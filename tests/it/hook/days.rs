@@ -222,7 +222,7 @@ fn a_start_names_the_call_in_which_the_last_day_was_killed_and_no_session_of_its
     has(&told, &["\nBegun, without a result so far:\n- $ sh soak.sh\n", "memory_search"]);
     // Its text has the first day, whose test may be mended since.
     assert!(!told.contains("Other sessions"), "{told}");
-    // From then on it is a call whose outcome nobody knows.
+    // From then on it is a call whose outcome the log does not have.
     let day = Day(&place, "day-3");
     day.asks("Print receipts");
     let left = "- $ sh soak.sh -> no result in the log when the next session began\n";
