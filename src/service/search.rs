@@ -145,7 +145,6 @@ impl Service {
             let meaning = if vector.is_some() { MeaningOf::Used } else { MeaningOf::Absent };
             Some((meaning, self.embedding.as_ref()?.behind(&caller.scope)))
         });
-        // Only now: it waits for the index without any.
         let _room = self.room_of_search(&caller.scope.tenant, asks_for_room).await?;
         let mut place = self.places.ask(&caller.scope.tenant).await?;
         (place, result.workspaces) = self.meant_workspaces(&index, &query, place).await?;
@@ -198,6 +197,7 @@ impl Service {
         Ok(result)
     }
 
+    /// The room of a search, which it takes once it has waited for the index.
     async fn room_of_search(
         &self,
         tenant: &TenantId,

@@ -40,14 +40,13 @@ async fn outcomes(service: &Service, caller: &Caller) -> Vec<(&'static str, Serv
     let ranges = vec![(Some(session.clone()), Range::new(Position(0), Position(2)))];
     let page = PageInCall { ranges, ..PageInCall::default() };
     let words = SearchCall { words: "soundings".to_owned(), ..SearchCall::default() };
-    let (search, windowed, diff, find, paged, past) = tokio::join!(
-        service.search(caller, words),
-        service.window(caller, &session, window()),
-        service.diff(caller, &session, (&begin, &end), window()),
-        service.find_view(caller, &session, "soundings", None, None),
-        service.page_in(caller, page),
-        service.overview(caller, &session, Some(&begin), None, (false, false)),
-    );
+    // One after the other: all that a tenant may have, each of them takes.
+    let search = service.search(caller, words).await;
+    let windowed = service.window(caller, &session, window()).await;
+    let diff = service.diff(caller, &session, (&begin, &end), window()).await;
+    let find = service.find_view(caller, &session, "soundings", None, None).await;
+    let paged = service.page_in(caller, page).await;
+    let past = service.overview(caller, &session, Some(&begin), None, (false, false)).await;
     vec![
         ("search", search.map(drop)),
         ("window", windowed.map(drop)),
