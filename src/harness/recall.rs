@@ -174,7 +174,7 @@ pub fn recalled(
 /// Tokens of a message around a brief and passages.
 #[must_use]
 pub fn recalled_frame(counter: &dyn Counter) -> usize {
-    message_tokens(&message("", &[]), counter)
+    message_tokens(&around("", BRIEF_NOTICE), counter)
 }
 
 fn message(brief: &str, passages: &[Passage]) -> String {
@@ -198,7 +198,12 @@ fn message(brief: &str, passages: &[Passage]) -> String {
         text = format!("{text}{between}{PASSAGES}\n{}", lines.join("\n"));
     }
     let notice = if brief.trim().is_empty() { NOTICE } else { BRIEF_NOTICE };
-    framed(&format!("{HEAD} {notice}"), &text, TAIL)
+    around(&text, notice)
+}
+
+/// A text of the rest of the log, as a window has it.
+fn around(text: &str, notice: &str) -> String {
+    framed(&format!("{HEAD} {notice}"), text, TAIL)
 }
 
 /// A text in a frame that names its source and marks it as data. Nothing in the text can close the

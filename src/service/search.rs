@@ -136,8 +136,7 @@ impl Service {
         let lacks = |index: &ScopeIndex| family.as_ref().is_some_and(|line| index.lacks(line));
         let has_enough =
             |index: &ScopeIndex| index.is_caught_up() || asked.below.is_some() && !lacks(index);
-        let wait = CATCH_UP + asked.wait;
-        let caught_up = self.caught_up(&caller.scope, wait, has_enough);
+        let caught_up = self.caught_up(&caller.scope, CATCH_UP + asked.wait, has_enough);
         let ((index, is_noted), vector) = tokio::join!(caught_up, self.meant_by(&asked));
         let lacks_session = !is_noted || lacks(&index);
         let mut result = SearchResult { is_noted, lacks_session, ..SearchResult::default() };
