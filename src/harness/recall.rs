@@ -174,7 +174,7 @@ pub fn recalled(
 /// Tokens of a message around a brief and passages.
 #[must_use]
 pub fn recalled_frame(counter: &dyn Counter) -> usize {
-    message_tokens(&around("", BRIEF_NOTICE), counter)
+    message_tokens(&message("", &[]), counter)
 }
 
 fn message(brief: &str, passages: &[Passage]) -> String {
@@ -197,13 +197,7 @@ fn message(brief: &str, passages: &[Passage]) -> String {
         let between = if text.is_empty() { "" } else { "\n\n" };
         text = format!("{text}{between}{PASSAGES}\n{}", lines.join("\n"));
     }
-    let notice = if brief.trim().is_empty() { NOTICE } else { BRIEF_NOTICE };
-    around(&text, notice)
-}
-
-/// A text of the rest of the log, as a window has it.
-fn around(text: &str, notice: &str) -> String {
-    framed(&format!("{HEAD} {notice}"), text, TAIL)
+    framed(&format!("{HEAD} {BRIEF_NOTICE}"), &text, TAIL)
 }
 
 /// A text in a frame that names its source and marks it as data. Nothing in the text can close the
