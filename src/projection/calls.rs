@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{
     body::{self, ToolBody},
-    changed_lines::{of_patch, without_texts},
+    changed_lines::{PatchLine, of_patch, without_texts},
     command::{Command, PATCH},
     compact::compact,
     conversation::words,
@@ -177,14 +177,15 @@ impl Calls {
             Does::Edits => paths(&members).into_iter().map(changed).collect(),
             _ => command.iter().flat_map(|command| command.files.clone()).collect(),
         };
-        if matches!(does, Does::Edits | Does::Runs) {
+        let patch = matches!(does, Does::Edits | Does::Runs).then(|| {
             let patch = script.clone().or_else(|| call.input.and_then(tools::text));
-            let patch = patch.or_else(|| {
+            patch.or_else(|| {
                 let names = ["input", "patch", "diff", "command", "cmd"];
                 names.iter().find_map(|name| tools::text(members.get(*name)?))
-            });
-            files.extend(patch.iter().flat_map(|patch| patched(patch)));
-        }
+            })
+        });
+        let patch = patch.flatten();
+        files.extend(patch.iter().flat_map(|patch| patched(patch)));
         let reads = if does == Does::Reads { paths(&members) } else { Vec::new() };
         // A command that only applies a patch is listed by its files.
         let runs = command.zip(script).filter(|(_, script)| !script.contains(PATCH));
@@ -202,7 +203,12 @@ impl Calls {
             tool: tool.into(),
             input: match does {
                 Does::Changes => compact(input, INPUT_CHARS_MAX).into(),
-                Does::Edits => one_line(&edited(&members, call.input), INPUT_CHARS_MAX).into(),
+                Does::Edits => {
+                    // Lines are counted and not quoted.
+                    let counted = without_texts(&members);
+                    let counted = counted.or_else(|| of_patch(patch.as_deref()?));
+                    one_line(counted.as_deref().unwrap_or(input), INPUT_CHARS_MAX).into()
+                }
                 _ => one_line(input, INPUT_CHARS_MAX).into(),
             },
             does,
@@ -350,16 +356,6 @@ fn script(members: &Members<'_>) -> Option<String> {
     }
 }
 
-/// The input of an edit, in which lines are counted and not quoted.
-fn edited(members: &Members<'_>, input: Option<&RawValue>) -> String {
-    let patch = || {
-        let of_members = ["input", "patch", "diff"].iter().find_map(|name| members.get(*name));
-        of_members.copied().or(input).and_then(tools::text).as_deref().and_then(of_patch)
-    };
-    let counted = without_texts(members).or_else(patch);
-    counted.unwrap_or_else(|| input.map_or("", RawValue::get).to_owned())
-}
-
 /// The files that an editor's input names.
 fn paths(members: &Members<'_>) -> Vec<String> {
     let mut paths = Vec::new();
@@ -385,17 +381,15 @@ fn paths(members: &Members<'_>) -> Vec<String> {
 
 /// What a patch in the form of `apply_patch` does to files.
 fn patched(text: &str) -> Vec<(Touch, String)> {
-    const DELETES: &str = "*** Delete File: ";
-    const MARKS: [&str; 4] = ["*** Update File: ", "*** Add File: ", DELETES, "*** Move to: "];
     if !text.contains(PATCH) {
         return Vec::new();
     }
     let mut files = Vec::new();
     for line in text.lines() {
-        let Some(path) = MARKS.iter().find_map(|mark| line.strip_prefix(mark)) else { continue };
-        files.push((Touch::Changed, path.trim().to_owned()));
-        if line.starts_with(DELETES) {
-            files.push((Touch::Deleted, path.trim().to_owned()));
+        let Some((does, path)) = PatchLine::read(line) else { continue };
+        files.push((Touch::Changed, path.to_owned()));
+        if does == PatchLine::Deletes {
+            files.push((Touch::Deleted, path.to_owned()));
         }
     }
     files

@@ -93,36 +93,62 @@ pub(super) fn without_texts(members: &Members<'_>) -> Option<String> {
     Some(Value::Object(input).to_string())
 }
 
-/// Begins the line of a patch that gives a file another path.
-const MOVED: &str = "*** Move to: ";
+/// What a line of a patch in the form of `apply_patch` does to the file that it names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PatchLine {
+    Changes,
+    Adds,
+    Deletes,
+    Moves,
+}
+
+impl PatchLine {
+    /// What it does, and the path; `None` of any other line.
+    pub(super) fn read(line: &str) -> Option<(Self, &str)> {
+        [
+            ("*** Update File: ", Self::Changes),
+            ("*** Add File: ", Self::Adds),
+            ("*** Delete File: ", Self::Deletes),
+            ("*** Move to: ", Self::Moves),
+        ]
+        .into_iter()
+        .find_map(|(mark, does)| Some((does, line.strip_prefix(mark)?.trim())))
+    }
+}
 
 /// The files of a patch in the form of `apply_patch`, each with the number of its lines.
 pub(super) fn of_patch(text: &str) -> Option<String> {
-    const MARKS: [(&str, &str); 3] =
-        [("*** Update File: ", ""), ("*** Add File: ", "new "), ("*** Delete File: ", "deleted ")];
     let mut files: Vec<(String, Lines)> = Vec::new();
     for line in text.lines() {
-        let marked = |(mark, how): &(&str, &str)| {
-            line.strip_prefix(mark).map(|path| format!("{how}{}", path.trim()))
-        };
-        if let Some(file) = MARKS.iter().find_map(marked) {
-            files.push((file, Lines::default()));
-        } else if let Some((file, _)) = files.last_mut().filter(|_| line.starts_with(MOVED)) {
-            let _ = write!(file, " -> {}", line.trim_start_matches(MOVED).trim());
-        } else if let Some((_, lines)) = files.last_mut() {
-            lines.added += usize::from(line.starts_with('+'));
-            lines.removed += usize::from(line.starts_with('-'));
+        let does = PatchLine::read(line);
+        match (does, files.last_mut()) {
+            (Some((PatchLine::Changes, path)), _) => {
+                files.push((path.to_owned(), Lines::default()))
+            }
+            (Some((PatchLine::Adds, path)), _) => {
+                files.push((format!("new {path}"), Lines::default()));
+            }
+            (Some((PatchLine::Deletes, path)), _) => {
+                files.push((format!("deleted {path}"), Lines::default()));
+            }
+            (Some((PatchLine::Moves, path)), Some((file, _))) => {
+                let _ = write!(file, " -> {path}");
+            }
+            (None, Some((_, lines))) => {
+                lines.added += usize::from(line.starts_with('+'));
+                lines.removed += usize::from(line.starts_with('-'));
+            }
+            (Some((PatchLine::Moves, _)) | None, None) => {}
         }
     }
-    let mut told = String::new();
-    for (file, lines) in &files {
-        let comma = if told.is_empty() { "" } else { ", " };
-        let _ = match *lines {
-            Lines { added: 0, removed: 0 } => write!(told, "{comma}{file}"),
-            lines => write!(told, "{comma}{file} {lines}"),
-        };
-    }
-    Some(told).filter(|told| !told.is_empty())
+    let told: Vec<String> = files
+        .into_iter()
+        .map(|(file, lines)| match lines {
+            Lines { added: 0, removed: 0 } => file,
+            lines => format!("{file} {lines}"),
+        })
+        .collect();
+    Some(told.join(", ")).filter(|told| !told.is_empty())
 }
 
 #[cfg(test)]
