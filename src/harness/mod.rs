@@ -51,7 +51,7 @@ pub use message::{Message, Messages, Part, Role};
 pub use outcomes::{OutcomesView, PatternLine, ProviderLine};
 pub use overview::{
     FULL_STEPS_MAX, LeftOutLine, More, Overview, TalkView, beyond_overview, explained, goal,
-    overview, overview_in_text, overview_in_tokens,
+    overview, overview_in_text, overview_in_tokens, overview_text,
 };
 pub use phases::{Level, Levelled, Named, PhaseView, levelled};
 pub use priority::Parts;

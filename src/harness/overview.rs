@@ -310,20 +310,28 @@ pub fn overview_in_tokens(
     Overview { why, summary, text: Some(text), ..assembled(&known, &chosen, &IN_TOKENS) }
 }
 
-/// The overview within a budget of bytes, with its text, which has so many bytes at most, too, as
-/// long as its first line has. The text has what was said and done last as well, which its reader
-/// does not look up. `explain` is of the members.
+/// The text of an overview, of so many bytes at most as long as its first line has no more. It has
+/// what was said and done last as well, which its reader does not look up.
 #[must_use]
-pub fn overview_in_text(facts: &Facts, session: &str, bytes_max: usize, explain: bool) -> Overview {
+pub fn overview_text(facts: &Facts, session: &str, bytes_max: usize) -> String {
     let mut tokens_max = bytes_max.max(ANSWER_BYTES_MIN) / TOKEN_BYTES;
     loop {
-        let text = overview_in_tokens(facts, session, tokens_max, false).text;
-        let length = text.as_ref().map_or(0, String::len);
-        if length <= bytes_max || tokens_max == 0 {
-            return Overview { text, ..explained(facts, false, bytes_max, explain) };
+        let known = Known::gather(facts, &IN_TOKENS, tokens_max * TOKEN_BYTES);
+        let brief = Brief::new(&known, Tokenizer::O200k, heading(facts, session, None));
+        let text = brief.make(&IN_TOKENS, tokens_max, 0).text;
+        if text.len() <= bytes_max || tokens_max == 0 {
+            return text;
         }
-        tokens_max = (tokens_max * bytes_max / length).min(tokens_max * 9 / 10);
+        tokens_max = (tokens_max * bytes_max / text.len()).min(tokens_max * 9 / 10);
     }
+}
+
+/// The overview within a budget of bytes, with [its text](overview_text). `explain` is of the
+/// members.
+#[must_use]
+pub fn overview_in_text(facts: &Facts, session: &str, bytes_max: usize, explain: bool) -> Overview {
+    let text = Some(overview_text(facts, session, bytes_max));
+    Overview { text, ..explained(facts, false, bytes_max, explain) }
 }
 
 fn recipe_of(full: bool, bytes_max: usize) -> &'static Recipe<'static> {

@@ -193,10 +193,8 @@ impl Service {
                 };
                 if has_line {
                     // As a text it continues the sessions before it.
-                    let text = move |facts: &Facts| {
-                        harness::overview_in_text(facts, &name, room, false).text
-                    };
-                    view.text = self.look_over_line(&key, at, text).await?;
+                    let text = move |facts: &Facts| harness::overview_text(facts, &name, room);
+                    view.text = Some(self.look_over_line(&key, at, text).await?);
                 }
                 if call.at.is_none() && call.is_text {
                     let kept = self.kept_in_workspace(caller, &session, room / TOKEN_BYTES).await?;
