@@ -33,15 +33,14 @@ pub(super) async fn print(
     mut wanted: args::Events,
     screen: &mut Screen,
 ) -> Outcome {
-    wanted.from = wanted.from.or(as_point(wanted.since.as_deref())?);
-    wanted.to = wanted.to.or(as_point(wanted.until.as_deref())?);
+    by_points(&mut wanted.range)?;
     if wanted.follow {
         return follow(client, wanted, screen).await;
     }
     let (empty, types_wanted) = (nothing_in(&wanted), !wanted.types.is_empty());
     let query = Query {
-        from: wanted.from,
-        to: wanted.to,
+        from: wanted.range.from,
+        to: wanted.range.to,
         around: wanted.around,
         before: wanted.before,
         after: wanted.after,
@@ -76,15 +75,20 @@ pub(super) async fn print(
     Ok(())
 }
 
-/// The point at a time that a person typed.
-fn as_point(when: Option<&str>) -> Outcome<Option<String>> {
-    when.map(|when| times::moment(when).map(|at| format!("time:{at}"))).transpose()
+/// Names the ends of a range by points where a person typed times.
+fn by_points(range: &mut args::Range) -> Outcome {
+    for (point, when) in [(&mut range.from, &range.since), (&mut range.to, &range.until)] {
+        if let Some(when) = when {
+            *point = Some(format!("time:{}", times::moment(when)?));
+        }
+    }
+    Ok(())
 }
 
 /// Why no event is printed when none is.
 fn nothing_in(wanted: &args::Events) -> String {
     let number = |point: Option<&str>| point.and_then(|text| text.parse::<u64>().ok());
-    let (from, to) = (wanted.from.as_deref(), wanted.to.as_deref());
+    let (from, to) = (wanted.range.from.as_deref(), wanted.range.to.as_deref());
     let types = match wanted.types.as_slice() {
         [] => String::new(),
         types => format!(" of type {}", types.join(", ")),
@@ -102,7 +106,8 @@ fn nothing_in(wanted: &args::Events) -> String {
 }
 
 async fn follow(client: &Client, wanted: args::Events, screen: &mut Screen) -> Outcome {
-    let mut tail = client.tail(&wanted.session, wanted.from.as_deref(), &wanted.types).await?;
+    let mut tail =
+        client.tail(&wanted.session, wanted.range.from.as_deref(), &wanted.types).await?;
     let mut left = wanted.limit.unwrap_or(u64::MAX);
     while left > 0 {
         let told = tail.next().await?;
@@ -118,12 +123,11 @@ pub(super) async fn replay(
     mut wanted: args::Replay,
     screen: &mut Screen,
 ) -> Outcome {
-    wanted.from = wanted.from.or(as_point(wanted.since.as_deref())?);
-    wanted.to = wanted.to.or(as_point(wanted.until.as_deref())?);
+    by_points(&mut wanted.range)?;
     if screen.plays() && !wanted.lines {
         return player::play(client, &wanted).await;
     }
-    let query = Query { from: wanted.from, to: wanted.to, ..Query::default() };
+    let query = Query { from: wanted.range.from, to: wanted.range.to, ..Query::default() };
     let mut pages = Pages::new(client, &wanted.session, query);
     let mut shown = Lines { speed: wanted.speed, before: None };
     let mut next = 0;

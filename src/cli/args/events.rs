@@ -57,6 +57,23 @@ pub(crate) struct Append {
     pub(crate) fencing_token: Option<u64>,
 }
 
+/// A range of events, by positions or by times.
+#[derive(Debug, Args)]
+pub(crate) struct Range {
+    /// First position
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(crate) from: Option<String>,
+    /// Position to stop before
+    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    pub(crate) to: Option<String>,
+    /// Only events since: an instant, a day such as yesterday, or a duration such as 7d
+    #[arg(long, value_name = "WHEN", conflicts_with_all = ["from"])]
+    pub(crate) since: Option<String>,
+    /// Only events before
+    #[arg(long, value_name = "WHEN", conflicts_with_all = ["to"])]
+    pub(crate) until: Option<String>,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -69,22 +86,12 @@ pub(crate) struct Events {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
-    /// First position
-    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
-    pub(crate) from: Option<String>,
-    /// Position to stop before
-    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
-    pub(crate) to: Option<String>,
-    /// Only events since: an instant, a day such as yesterday, or a duration such as 7d
-    #[arg(long, value_name = "WHEN", conflicts_with_all = ["from", "around"])]
-    pub(crate) since: Option<String>,
-    /// Only events before
-    #[arg(long, value_name = "WHEN", conflicts_with_all = ["to", "around", "follow"])]
-    pub(crate) until: Option<String>,
+    #[command(flatten)]
+    pub(crate) range: Range,
     /// Show events around this position
     #[arg(
         long, value_name = "POINT", value_parser = point, allow_hyphen_values = true,
-        conflicts_with_all = ["from", "to", "follow"]
+        conflicts_with_all = ["from", "to", "since", "until", "follow"]
     )]
     pub(crate) around: Option<String>,
     /// Number of events before --around
@@ -106,7 +113,7 @@ pub(crate) struct Events {
     #[arg(long)]
     pub(crate) allow_gaps: bool,
     /// Print new events as they become durable, from the end or from --from
-    #[arg(long, short, visible_alias = "tail", conflicts_with_all = ["to", "order"])]
+    #[arg(long, short, visible_alias = "tail", conflicts_with_all = ["to", "until", "order"])]
     pub(crate) follow: bool,
 }
 
@@ -121,18 +128,8 @@ pub(crate) struct Replay {
     /// Session id, or a unique prefix of one
     #[arg(value_name = "S", value_parser = session, add = ids())]
     pub(crate) session: SessionId,
-    /// First position
-    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
-    pub(crate) from: Option<String>,
-    /// Position to stop before
-    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
-    pub(crate) to: Option<String>,
-    /// Only events since: an instant, a day such as yesterday, or a duration such as 7d
-    #[arg(long, value_name = "WHEN", conflicts_with_all = ["from"])]
-    pub(crate) since: Option<String>,
-    /// Only events before
-    #[arg(long, value_name = "WHEN", conflicts_with_all = ["to"])]
-    pub(crate) until: Option<String>,
+    #[command(flatten)]
+    pub(crate) range: Range,
     /// Pause between events as recorded, this many times faster; default: no pause
     #[arg(long, value_name = "X", value_parser = speed)]
     pub(crate) speed: Option<f64>,

@@ -18,7 +18,7 @@ use clap::{Parser, Subcommand};
 use super::{common::Common, mcp::Mcp, proxy::Proxy};
 
 pub(super) use self::{
-    events::{Append, Events, Export, Format, Import, OneEvent, Replay},
+    events::{Append, Events, Export, Format, Import, OneEvent, Range, Replay},
     graph::{Graph, entity},
     handoff::{
         ChainOf, Handoff, HandoffVerb, RestoreWork, SaveWork, StartWork, Workspace, WorkspaceVerb,

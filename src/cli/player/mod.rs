@@ -42,19 +42,19 @@ const WINDOW_TOKENS: u64 = 4_000;
 /// Plays a session until its reader leaves.
 pub(super) async fn play(client: &Client, wanted: &args::Replay) -> Outcome {
     let session = &wanted.session;
-    let to = position(client, session, wanted.to.as_deref().unwrap_or("end")).await?;
-    let from = match &wanted.from {
+    let to = position(client, session, wanted.range.to.as_deref().unwrap_or("end")).await?;
+    let from = match &wanted.range.from {
         Some(point) => position(client, session, point).await?,
         None => 0,
     };
     let mut player = Player::new(session.to_string(), (from.min(to), to), wanted.speed);
-    let past = wanted.from.as_ref().filter(|_| from >= to && to > 0);
+    let past = wanted.range.from.as_ref().filter(|_| from >= to && to > 0);
     player.message = past.map(|from| format!("no event from {from} on; the last is {}", to - 1));
     player.start = first(client, session).await?.and_then(|row| row.time);
     if wanted.follow {
         player.key(Key::Char('f'));
         // A session that is being written opens at its end, except for playback.
-        if wanted.speed.is_none() && wanted.from.is_none() {
+        if wanted.speed.is_none() && wanted.range.from.is_none() {
             player.key(Key::End);
         }
     }
