@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::{Service, ServiceError, ServiceResult};
+use super::{Service, ServiceError, ServiceResult, room::HELD_FOR_A_BYTE};
 use crate::{
     event::{Event, Position, Range, SessionKey},
     harness::{self, Purse, fit, json_bytes},
@@ -22,8 +22,6 @@ const SEARCHED_BYTES_MAX: usize = 256 << 20;
 /// Events and bytes of bodies held at once; other tasks run between slices.
 const SLICE_EVENTS: usize = 1_000;
 const SLICE_BYTES: usize = 4 << 20;
-/// Bytes that are held for each of them: the body, its text, and its passages.
-const HELD_FOR_A_BYTE: usize = 3;
 /// Bytes of the members of an answer that are no match, and of the query in it.
 const FRAME_BYTES: usize = 900;
 const QUERY_BYTES: usize = 200;

@@ -3,7 +3,7 @@
 
 use super::{
     Caller, Code, MemoryPlace, SearchCall, Service, ServiceError, ServiceResult, added::event,
-    search::SEARCH_BYTES, shown::shown_text,
+    room::HELD_FOR_A_BYTE, search::SEARCH_BYTES, shown::shown_text,
 };
 use crate::{
     event::{Batch, Event, EventId, Range, SessionId, Timestamp, kinds, pace},
@@ -27,8 +27,6 @@ const HITS_MAX: usize = 20;
 /// Events of a range, and bytes of their bodies.
 const EVENTS_MAX: usize = 1_000;
 const EVENTS_BYTES: usize = 2 << 20;
-/// Bytes that are held for each of them: the body, and its text twice.
-const HELD_FOR_A_BYTE: usize = 3;
 /// Steps of a line of a range, and bytes of a body that are read within one.
 const LINE_STEPS: usize = 4;
 const BYTES_OF_A_STEP: usize = 256;

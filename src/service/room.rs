@@ -16,6 +16,9 @@ use crate::{env::sync::Mutex, event::TenantId};
 
 /// Room is counted in units of so many bytes.
 const UNIT: usize = 1 << 10;
+/// Bytes that a computation holds for each byte of a body that it reads: the body, its text, and
+/// what is made of it.
+pub(super) const HELD_FOR_A_BYTE: usize = 3;
 /// How long one that wants facts waits for room.
 const PATIENCE: Duration = Duration::from_secs(10);
 

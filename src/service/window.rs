@@ -4,8 +4,12 @@
 use std::sync::Arc;
 
 use super::{
-    Caller, RecallFrom, RecallView, Service, ServiceError, ServiceResult, error::check_count,
-    recalling::usual, room::Held, search::SEARCH_BYTES, status::rewound,
+    Caller, RecallFrom, RecallView, Service, ServiceError, ServiceResult,
+    error::check_count,
+    recalling::usual,
+    room::{HELD_FOR_A_BYTE, Held},
+    search::SEARCH_BYTES,
+    status::rewound,
 };
 use crate::{
     event::{Event, Point, Position, Range, SessionId, SessionKey, kinds},
@@ -25,8 +29,6 @@ const NEWEST_BYTES: usize = 4 << 20;
 /// Most events and bytes of bodies read for one window.
 const EVENTS_MAX: usize = 50_000;
 const BYTES_MAX: usize = 32 << 20;
-/// Bytes that a window holds for each byte of a body: the body, its text, and the message.
-const HELD_FOR_A_BYTE: usize = 3;
 
 /// The parameters of a window.
 #[derive(Clone, Debug)]
