@@ -3,7 +3,7 @@
 
 use super::budget::Cut;
 use crate::projection::{
-    sentences::end_of_sentence,
+    sentences::sentences,
     text::{ELLIPSIS, clip},
 };
 
@@ -33,18 +33,8 @@ fn binds(sentence: &str) -> bool {
 
 /// The sentences of a text that bind.
 pub(super) fn binding_of(text: &str) -> Vec<&str> {
-    let all = sentences(text);
+    let all: Vec<&str> = sentences(text, SENTENCE_BYTES).collect();
     binding(&all).into_iter().filter_map(|at| all.get(at).copied()).collect()
-}
-
-fn sentences(text: &str) -> Vec<&str> {
-    let (mut sentences, mut rest) = (Vec::new(), text);
-    while !rest.is_empty() {
-        let (sentence, after) = rest.split_at(end_of_sentence(rest, SENTENCE_BYTES));
-        sentences.push(sentence);
-        rest = after;
-    }
-    sentences
 }
 
 /// The places of the sentences that bind; one that ends in a colon with what it announces.
@@ -94,7 +84,7 @@ pub(super) fn within(text: &str, bytes_max: usize, bound_max: usize) -> Cut {
     if text.len() <= bytes_max {
         return Cut { text: text.to_owned(), truncated: false };
     }
-    let sentences = sentences(text);
+    let sentences: Vec<&str> = sentences(text, SENTENCE_BYTES).collect();
     let mut kept = vec![false; sentences.len()];
     let mut keep = |order: &mut dyn Iterator<Item = usize>, room: usize| {
         let mut left = room;

@@ -1,7 +1,7 @@
 //! Narration: sentences of an agent that say what it is about to do, or applaud. A reader who
 //! continues the work learns nothing from them. It must not judge whether a sentence is true.
 
-use crate::projection::{is_narration, sentences::end_of_sentence};
+use crate::projection::{is_narration, sentences::sentences};
 
 /// Bytes in which the end of a sentence is looked for.
 const SENTENCE_BYTES: usize = 2_000;
@@ -50,15 +50,12 @@ pub(super) fn without(text: &str) -> String {
             made.push_str(line);
             continue;
         }
-        let mut left = line;
-        while !left.is_empty() {
-            let (sentence, after) = left.split_at(end_of_sentence(left, SENTENCE_BYTES));
+        for sentence in sentences(line, SENTENCE_BYTES) {
             if !is_idle(sentence) {
                 made.push_str(sentence);
             } else if sentence.ends_with('\n') && !made.ends_with('\n') && !made.is_empty() {
                 made.push('\n');
             }
-            left = after;
         }
     }
     made.trim().to_owned()

@@ -14,7 +14,7 @@ use super::{
     Marks,
     claims::TakenBack,
     messages::{Message, Messages},
-    sentences::end_of_sentence,
+    sentences::sentences,
     small_talk::is_courtesy,
     text::{clip, one_line},
 };
@@ -235,15 +235,8 @@ struct Answer<'a> {
 
 /// Whether every sentence of a message is a courtesy or narration.
 fn is_all_courtesy(text: &str) -> bool {
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (sentence, after) = rest.split_at(end_of_sentence(rest, rest.len()));
-        if !sentence.trim().is_empty() && !is_courtesy(sentence.trim()) {
-            return false;
-        }
-        rest = after;
-    }
-    !text.is_empty()
+    let is_one = |sentence: &str| sentence.is_empty() || is_courtesy(sentence);
+    !text.is_empty() && sentences(text, text.len()).map(str::trim).all(is_one)
 }
 
 fn answer_of(body: &[u8]) -> Option<String> {

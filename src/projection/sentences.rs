@@ -81,20 +81,23 @@ fn is_abbreviation(word: &str) -> bool {
         || ABBREVIATIONS.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
+/// The sentences of a text, one after the other; the end of each is looked for in so many bytes.
+pub(crate) fn sentences(text: &str, bytes_max: usize) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (sentence, after) = rest.split_at(end_of_sentence(rest, bytes_max));
+        rest = after;
+        Some(sentence).filter(|sentence| !sentence.is_empty())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn cut(text: &str) -> Vec<&str> {
-        let mut rest = text;
-        let mut found = Vec::new();
-        while !rest.is_empty() {
-            let (sentence, after) = rest.split_at(end_of_sentence(rest, usize::MAX));
-            found.push(sentence.trim());
-            rest = after;
-        }
-        found.retain(|sentence| !sentence.is_empty());
-        found
+        let all = sentences(text, usize::MAX).map(str::trim);
+        all.filter(|sentence| !sentence.is_empty()).collect()
     }
 
     #[test]
