@@ -12,6 +12,7 @@ use super::{
     render::LeftOut,
     select::{Class, Form, Item, Price, Recipe, Selection, select},
     squeeze,
+    summary::counted,
     summed::sections,
     times::minute,
     tokens::{Counter, Tokenizer},
@@ -502,10 +503,7 @@ impl Price for &Brief<'_, '_> {
 fn state(facts: &Facts) -> String {
     let work = &facts.work;
     let passed = work.passed().map(|passed| {
-        let tests = passed.tests.map(|tests| match tests {
-            1 => " (1 test)".to_owned(),
-            tests => format!(" ({tests} tests)"),
-        });
+        let tests = passed.tests.map(|tests| format!(" ({})", counted(tests, "test")));
         let tests = tests.unwrap_or_default();
         let changed: Vec<_> = work.files().filter(|file| file.last > passed.position).collect();
         let before = changed.last().map_or_else(String::new, |last| {

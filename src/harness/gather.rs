@@ -167,7 +167,7 @@ impl<'a> Known<'a> {
                         continue;
                     }
                     let recurring = self.names.in_text(&one.text) + self.names.in_text(&one.input);
-                    let is_silent = !one.is_error && unwrapped(&one.text).is_empty();
+                    let is_silent = one.ended.is_empty() && unwrapped(&one.text).is_empty();
                     let share = if is_silent { 4 } else { 2 };
                     let worth = WORTH / share + WORTH / 4 * recurring.min(RECURRING_MAX);
                     let at = self.at(class, place, one.position);

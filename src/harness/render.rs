@@ -91,9 +91,8 @@ pub struct ResultView {
     pub text: String,
     /// Whether the input or the text is cut.
     pub truncated: bool,
-    /// Whether it failed.
-    pub is_error: bool,
-    /// How it ended, in a word, where it did not succeed: failed, refused or interrupted.
+    /// How it ended, in a word, where it did not succeed: failed, refused or interrupted; else
+    /// empty.
     pub ended: &'static str,
     /// The position of the latest change of a file that it shows, if that came after it.
     pub changed_at: Option<Position>,
@@ -306,7 +305,6 @@ impl Known<'_> {
             truncated: input.truncated || text.truncated,
             input: input.text,
             text: text.text,
-            is_error: output.is_error,
             ended: output.ended,
             changed_at: changed.max(),
         })

@@ -74,7 +74,7 @@ impl Names {
             self.0.contains(&name) || self.0.contains(&path.to_lowercase())
         };
         let is_long = output.text.len() > SHORT_BYTES;
-        let is_file = !output.is_error && !output.reads.is_empty();
+        let is_file = output.ended.is_empty() && !output.reads.is_empty();
         is_long && is_file && !output.reads.iter().any(|one| is_asked(one))
     }
 

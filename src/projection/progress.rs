@@ -38,9 +38,8 @@ pub struct Output {
     pub input: String,
     /// Its text, shortened.
     pub text: String,
-    /// Whether it failed.
-    pub is_error: bool,
-    /// How it ended, in a word, where it did not succeed: failed, refused or interrupted.
+    /// How it ended, in a word, where it did not succeed: failed, refused or interrupted; else
+    /// empty.
     pub ended: &'static str,
     /// The files that it shows, relative to the session's directory when below it.
     pub reads: Box<[Box<str>]>,
@@ -229,7 +228,6 @@ impl Progress {
             tool: call.tool.to_string(),
             input: call.input.to_string(),
             text: clip(&answer.text, RESULT_CHARS_MAX),
-            is_error: answer.failed,
             ended: answer.ended(),
             reads: call.reads.clone(),
             is_aside: call.is_aside,

@@ -124,7 +124,7 @@ impl Work {
     #[must_use]
     pub fn has_mended(&self, output: &Output) -> bool {
         let since = || self.failures.mended_since(&output.commands, output.position);
-        output.is_error && since().is_some()
+        !output.ended.is_empty() && since().is_some()
     }
 
     /// Where the last run of a command succeeded whose failed run an event reports, of the events

@@ -378,7 +378,7 @@ impl From<Continuation> for Continuing {
             tool: one.tool,
             input: one.input,
             text: one.text,
-            failed: one.is_error,
+            failed: !one.ended.is_empty(),
             changed_at: one.changed_at.map(|at| at.0),
         });
         Self {

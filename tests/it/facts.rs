@@ -139,7 +139,8 @@ fn the_work_of_claude_code_is_folded_from_its_transcript() {
     let failing: Vec<_> = facts.work.failing().map(|one| (&*one.line, &*one.error)).collect();
     let error = "cart::tax: assertion `left == right` failed";
     assert_eq!(failing, [("cargo test 2>&1 | tail -20", error)]);
-    let outputs: Vec<_> = facts.progress.outputs().map(|one| (&*one.tool, one.is_error)).collect();
+    let outputs: Vec<_> =
+        facts.progress.outputs().map(|one| (&*one.tool, !one.ended.is_empty())).collect();
     // The pipe hid the exit code: the output says that a test failed.
     // A file that was changed is among the files, and its echo is none of the results.
     assert_eq!(outputs, [("Bash", true), ("Write", true)]);

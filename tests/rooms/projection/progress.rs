@@ -99,7 +99,7 @@ fn the_latest_results_stay_with_what_was_asked_within_their_bytes() {
     assert_eq!(outputs.len(), kept, "{outputs:?}");
     assert_eq!(outputs[kept - 2..], [("f14", "[14]"), ("(not named)", "")]);
     let first = progress.outputs().next().expect("one");
-    assert!(first.is_error && first.text.chars().count() == RESULT_CHARS_MAX);
+    assert!(!first.ended.is_empty() && first.text.chars().count() == RESULT_CHARS_MAX);
 }
 
 #[test]
@@ -132,6 +132,7 @@ fn results_worth_telling_are_none_of_ours_no_plan_and_no_placeholder() {
         ("agent.tool_result", r#"{"call_id":"4","content":"(in this log already)"}"#),
         ("agent.tool_result", r#"{"name":"mcp__sessionlog__resume","content":"x"}"#),
     ]);
-    let outputs: Vec<_> = progress.outputs().map(|one| (&*one.tool, one.is_error)).collect();
+    let outputs: Vec<_> =
+        progress.outputs().map(|one| (&*one.tool, !one.ended.is_empty())).collect();
     assert_eq!(outputs, [("get_user", false)], "a read that says no is an answer");
 }

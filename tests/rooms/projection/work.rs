@@ -53,7 +53,8 @@ fn the_result_of_a_command_failed_when_its_output_says_so() {
         members.extend(answer.as_object().expect("an object").clone());
         facts.fold(&event(0, "agent.tool_use", call.to_string()));
         facts.fold(&event(1, "agent.tool_result", result.to_string()));
-        let tool_event: Vec<bool> = facts.progress.outputs().map(|one| one.is_error).collect();
+        let tool_event: Vec<bool> =
+            facts.progress.outputs().map(|one| !one.ended.is_empty()).collect();
         assert_eq!(tool_event, [failed], "{command}");
     }
 }
