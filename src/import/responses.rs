@@ -7,7 +7,10 @@ use super::{
     anthropic::Bodies,
     members::{Members, Object, listed, quote, text_of},
 };
-use crate::{event::kinds, wire::typed_by_person};
+use crate::{
+    event::kinds,
+    wire::{refused, typed_by_person},
+};
 
 /// Members that say what each block of a message is, and what begins the names of a person's.
 const KINDS: &str = "content_item_kinds";
@@ -17,17 +20,11 @@ const OF_A_PERSON: &str = "user.";
 /// Calls that the client carries out even where they have no `call_id`.
 const OF_THE_CLIENT: [&str; 2] = ["local_shell_call", "function_call"];
 
-/// How the output of a call begins that was not let happen, and who refused it.
-const REFUSALS: [(&str, &str); 5] = [
-    ("exec command rejected by user", "user"),
-    ("patch rejected by user", "user"),
-    ("rejected by user", "user"),
-    ("user rejected MCP tool call", "user"),
-    ("This action was rejected due to unacceptable risk", "rule"),
-];
 /// How the output of a call begins that failed before it ran, or was stopped.
-const FAILURES: [&str; 4] = [
+const FAILURES: [&str; 6] = [
     "apply_patch verification failed",
+    "exec_command failed",
+    "CreateProcess failed",
     "failed to parse function arguments",
     "aborted",
     "Script failed",
@@ -217,7 +214,7 @@ fn output(item: &Members) -> Object {
     body.add("content", content.get());
     let success = parts.as_ref().and_then(|parts| parts.raw("success"));
     let text = text_of(content);
-    let by = REFUSALS.iter().find(|(begins, _)| text.starts_with(begins)).map(|(_, by)| *by);
+    let by = refused(&text).map(|refused| refused.by);
     by.into_iter().for_each(|by| body.add("refused", &quote(by)));
     let is_failed = success.is_some_and(|said| said.get() == "false") || by.is_some();
     if is_failed || FAILURES.iter().any(|begins| text.starts_with(begins)) || reports_code(&text) {

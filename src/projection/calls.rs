@@ -14,10 +14,11 @@ use super::{
     compact::compact,
     conversation::words,
     paths::placed,
-    report::{self, Unrun},
+    report,
     text::one_line,
     tools::{self, Does, Members},
     touch::Touch,
+    unrun::Unrun,
 };
 use crate::event::{Event, Position, json, kinds};
 
@@ -174,7 +175,7 @@ impl Calls {
         let command = script.as_ref().map(|script| Command::of(script));
         let changed = |path: String| (Touch::Changed, path);
         let mut files: Vec<(Touch, String)> = match does {
-            Does::Edits => paths(&members).into_iter().map(changed).collect(),
+            Does::Edits => paths(&members, &tools::MOVES).into_iter().map(changed).collect(),
             _ => command.iter().flat_map(|command| command.files.clone()).collect(),
         };
         let patch = matches!(does, Does::Edits | Does::Runs).then(|| {
@@ -186,7 +187,7 @@ impl Calls {
         });
         let patch = patch.flatten();
         files.extend(patch.iter().flat_map(|patch| patched(patch)));
-        let reads = if does == Does::Reads { paths(&members) } else { Vec::new() };
+        let reads = if does == Does::Reads { paths(&members, &[]) } else { Vec::new() };
         // A command that only applies a patch is listed by its files.
         let runs = command.zip(script).filter(|(_, script)| !script.contains(PATCH));
         let line = |script: &str| one_line(script, INPUT_CHARS_MAX).into();
@@ -356,11 +357,11 @@ fn script(members: &Members<'_>) -> Option<String> {
     }
 }
 
-/// The files that an editor's input names.
-fn paths(members: &Members<'_>) -> Vec<String> {
+/// The files that an input names, in the members that name one and in `further` ones.
+fn paths(members: &Members<'_>, further: &[&str]) -> Vec<String> {
     let mut paths = Vec::new();
-    for name in tools::PATHS {
-        let Some(value) = members.get(name) else { continue };
+    for name in tools::PATHS.iter().chain(further) {
+        let Some(value) = members.get(*name) else { continue };
         if let Some(path) = tools::text(value) {
             paths.push(path);
         } else if let Some(Ok(list)) =

@@ -10,9 +10,9 @@ use super::{
     calls::{Answer, Call},
     compact::compact,
     git,
-    report::Unrun,
     text::one_line,
     turns::{Ends, ends},
+    unrun::Unrun,
 };
 use crate::event::{Event, Position, kinds};
 

@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 use super::{
     body::{self, ToolBody},
     conversation::words,
-    report::Unrun,
     text::{clip, one_line},
     tools,
     turns::{Ends, ends},
+    unrun::Unrun,
 };
 use crate::event::{Event, Position, Timestamp, kinds};
 

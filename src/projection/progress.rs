@@ -13,9 +13,9 @@ use super::{
     instructions::Instructions,
     person,
     plans::{Plan, Plans},
-    report::{self, Unrun},
     text::{clip, one_line},
     tools::Does,
+    unrun::{Unrun, refused, said_with_refusal},
 };
 use crate::event::{Event, Origin, Position, kinds};
 
@@ -185,7 +185,7 @@ impl Progress {
                 Does::Own => None,
                 _ if call.is_aside => self.fold_output(call, answer),
                 _ if answer.unrun == Some(Unrun::Refused) => {
-                    if let Some(said) = report::said_by_person(&answer.text) {
+                    if let Some(said) = said_with_refusal(&answer.text) {
                         self.instructions.refuse(answer.position, said, marks);
                     }
                     self.fold_output(call, answer)
@@ -223,11 +223,13 @@ impl Progress {
         if answer.is_placeholder() && !answer.failed {
             return None;
         }
+        // Of a refusal that quotes its reason, the reason is what tells.
+        let reason = answer.unrun.and_then(|_| refused(&answer.text)?.reason);
         self.outputs.push_back(Output {
             position: answer.position,
             tool: call.tool.to_string(),
             input: call.input.to_string(),
-            text: clip(&answer.text, RESULT_CHARS_MAX),
+            text: clip(reason.unwrap_or(&answer.text), RESULT_CHARS_MAX),
             ended: answer.ended(),
             reads: call.reads.clone(),
             is_aside: call.is_aside,

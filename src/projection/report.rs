@@ -51,27 +51,6 @@ const FAILURES: [&str; 9] = [
     "exception:",
     "traceback (most recent call last)",
 ];
-/// How a text begins of a call that was not let happen.
-const REFUSALS: [&str; 16] = [
-    "Claude requested permissions to ",
-    "Permission for this tool use was denied",
-    "Permission for this action has been denied",
-    "The user doesn't want to proceed with this tool use",
-    "The user doesn't want to take this action",
-    "[Request interrupted by user",
-    "rejected by user",
-    "exec command rejected by user",
-    "patch rejected by user",
-    "user rejected MCP tool call",
-    "This action was rejected due to unacceptable risk",
-    "The user rejected permission to use this specific tool call",
-    "The user denied this operation",
-    "User rejected",
-    "[Operation Cancelled]",
-    "Tool call was rejected by the user",
-];
-/// How a text begins of a call that ended without its result.
-const INTERRUPTIONS: [&str; 3] = ["The call was interrupted", "aborted", "command aborted by user"];
 /// How a line begins that only a build that failed writes.
 const BROKEN_BUILDS: [&str; 7] = [
     "error: could not compile",
@@ -116,49 +95,6 @@ pub(super) fn still_runs(text: &str) -> Option<&str> {
     let line = text.lines().take(HEAD_LINES).find(|one| line(one))?;
     let id = MARKS.iter().find_map(|mark| line.strip_prefix(mark))?;
     id.split(|c: char| !c.is_ascii_alphanumeric()).next()
-}
-
-/// Why a tool returned nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unrun {
-    /// The call was not let happen.
-    Refused,
-    /// It was stopped, or its turn ended: what it did is not known.
-    Interrupted,
-}
-
-impl Unrun {
-    /// What the text of a result reports of its call; `None` where the tool returned.
-    pub(super) fn of(text: &str) -> Option<Self> {
-        let text = text.trim_start();
-        // Codex writes first how long it took.
-        let timed = text.starts_with("Wall time").then(|| text.split_once('\n')).flatten();
-        let text = timed.map_or(text, |(_, rest)| rest);
-        let begins = |marks: &[&str]| marks.iter().any(|mark| text.starts_with(mark));
-        match (begins(&REFUSALS), begins(&INTERRUPTIONS)) {
-            (true, _) => Some(Self::Refused),
-            (_, true) => Some(Self::Interrupted),
-            _ => None,
-        }
-    }
-}
-
-/// What a person said to a call that was refused.
-pub(super) fn said_by_person(text: &str) -> Option<&str> {
-    const MARKS: [&str; 4] =
-        ["the user said:", "The user said:", "user feedback:", "provided the following feedback:"];
-    let (_, words) = MARKS.iter().find_map(|mark| text.split_once(mark))?;
-    let tags = ["<feedback>", "</feedback>"];
-    let words = tags.iter().fold(words.trim(), |words, tag| {
-        words.trim_matches('\n').trim_start_matches(tag).trim_end_matches(tag)
-    });
-    Some(words.trim()).filter(|words| !words.is_empty())
-}
-
-/// What a person or a rule said to a call that was refused; empty where nothing.
-pub(super) fn words_of_refusal(text: &str) -> &str {
-    let reason = || text.split_once("eason:").map_or("", |(_, words)| words.trim());
-    said_by_person(text).unwrap_or_else(reason)
 }
 
 /// What a shell answers when it answers JSON.

@@ -262,7 +262,7 @@ const UNSURE: [&str; 16] = [
 ];
 
 /// Members of an input that name a file.
-pub(super) const PATHS: [&str; 19] = [
+pub(super) const PATHS: [&str; 15] = [
     "file_path",
     "path",
     "filePath",
@@ -274,15 +274,13 @@ pub(super) const PATHS: [&str; 19] = [
     "absolute_path",
     "relative_workspace_path",
     "pathInProject",
-    "source",
-    "destination",
-    "old_path",
-    "new_path",
     "files",
     "edits",
     "target_notebook",
     "uri",
 ];
+/// Further ones of a tool that moves a file; elsewhere they name a city, a branch or a system.
+pub(super) const MOVES: [&str; 4] = ["source", "destination", "old_path", "new_path"];
 
 /// What a tool does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -381,7 +379,7 @@ fn edits(words: &[String], is_editor: bool, input: &Members<'_>) -> bool {
         return false;
     }
     let has = |names: &[&str]| words.iter().any(|word| names.contains(&word.as_str()));
-    let names_path = || PATHS.iter().any(|member| input.contains_key(*member));
+    let names_path = || PATHS.iter().chain(&MOVES).any(|member| input.contains_key(*member));
     is_editor || has(&["file", "files", "notebook"]) && has(&FILE_VERBS) && names_path()
 }
 

@@ -9,10 +9,11 @@ use super::{
     failures::{CommandFact, Failures, Passed, failed_run},
     git,
     progress::Output,
-    report::{self, Report, Unrun},
+    report::{self, Report},
     text::one_line,
     tools::Does,
     touch::Touch,
+    unrun::{Unrun, words_of_refusal},
 };
 use crate::event::{Event, Position, kinds};
 
@@ -232,7 +233,7 @@ impl Work {
             position: answer.position,
             tool: call.tool.clone(),
             input: input.clone(),
-            words: one_line(report::words_of_refusal(&answer.text), WORDS_CHARS_MAX).into(),
+            words: one_line(words_of_refusal(&answer.text), WORDS_CHARS_MAX).into(),
         });
     }
 

@@ -31,7 +31,7 @@ RULE = ("Which file is to be left alone, and why?", r"Leave stock\.py alone, ano
 CURRENCY = ("In which currency are receipts printed?", r"\bCHF\b")
 RATE = ("Which rate has the tax, and how is it rounded?", r"tax half up, its rate is 19 percent")
 WHY = ("Why is the price not read by float()?", r"1\.15 to 114")
-PUSHED = ("Was anything pushed?", r"nothing is pushed|git push origin main ->[^\n]*(refused|denied|rejected)")
+PUSHED = ("Was anything pushed?", r"git push origin main -> refused:")
 TICKET = ("What was said of the commit of the prices?", r"commit names no ticket")
 
 

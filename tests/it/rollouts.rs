@@ -253,6 +253,10 @@ fn a_call_that_was_refused_failed_or_interrupted_is_closed_and_no_change() {
         ("response_item", item)
     };
     let run = |id: &str, line: &str| call(id, "exec_command", &json!({"cmd": line}));
+    // How Codex answers a command that it did not start.
+    let rejected = |why: &str| {
+        format!("exec_command failed: CreateProcess {{ message: \"Rejected(\\\"{why}\\\")\" }}")
+    };
     let events = kept(
         &place,
         SESSION,
@@ -261,6 +265,10 @@ fn a_call_that_was_refused_failed_or_interrupted_is_closed_and_no_change() {
             said("user", "Publish the mill"),
             run("r1", "git push origin main"),
             output("r1", "exec command rejected by user"),
+            run("r7", "git push --tags"),
+            output("r7", &rejected("`/bin/bash -lc 'git push --tags'` rejected: A person pushes.")),
+            run("r8", "cargo fmt --check"),
+            output("r8", &rejected("Failed to create unified exec process: no terminal")),
             patch("p1", "src/refused.rs"),
             result("p1", json!("patch rejected by user")),
             patch("p2", "src/missed.rs"),
@@ -284,6 +292,14 @@ fn a_call_that_was_refused_failed_or_interrupted_is_closed_and_no_change() {
             note("turn_aborted", json!({"reason": "replaced"})),
         ],
     );
+    let of = |id: &str| {
+        let is = |one: &&Value| one["type"] == "agent.tool_result" && one["call_id"] == id;
+        let event = events.iter().find(is).unwrap();
+        (event["refused"].as_str(), event["is_error"].as_bool())
+    };
+    assert_eq!(of("r1"), (Some("user"), Some(true)));
+    assert_eq!(of("r7"), (Some("rule"), Some(true)));
+    assert_eq!(of("r8"), (None, Some(true)), "the system did not start it");
     let interrupted: Vec<(&str, &str)> = events
         .iter()
         .filter_map(|event| Some((event["call_id"].as_str()?, event["content"].as_str()?)))
@@ -305,6 +321,9 @@ fn a_call_that_was_refused_failed_or_interrupted_is_closed_and_no_change() {
     }
     let failures = now["failures"].to_string();
     assert!(!failures.contains("cargo test") && !failures.contains("push"), "{failures}");
+    let text = place.run(&["view", SESSION, "continuation"]).ok();
+    assert!(text.contains("git push --tags -> refused: A person pushes."), "{text}");
+    assert!(failures.contains("cargo fmt --check"), "{failures}");
     let wake = place.run(&["wake", SESSION]).out;
     assert!(!wake.contains("open call"), "{wake}");
     let stats = view(&place, SESSION, "index").to_string();

@@ -349,6 +349,15 @@ fn failures_and_the_work_of_code_mode_are_read_in_the_rollout_of_codex_once() {
     text += &call("function_call", "r1", "shell", r#"{"command":["ls"]}"#);
     text += &item(json!({ "type": "function_call_output", "call_id": "r1",
         "output": "exec command rejected by user" }));
+    for (id, why) in [
+        ("r2", "`/bin/bash -lc 'git push'` rejected: A person pushes."),
+        ("r3", "Failed to create unified exec process: no terminal"),
+    ] {
+        let why = format!("Rejected({:?})", why);
+        let why = format!("exec_command failed: CreateProcess {{ message: {why:?} }}");
+        text += &call("function_call", id, "exec_command", r#"{"cmd":"git push"}"#);
+        text += &item(json!({ "type": "function_call_output", "call_id": id, "output": why }));
+    }
     text += &call("custom_tool_call", "c1", "exec", "run()");
     text += &line("event_msg", json!({ "type": "item_completed", "item": ran }));
     text += &item(json!({ "type": "custom_tool_call_output", "call_id": "c1", "output": "done" }));
@@ -360,10 +369,15 @@ fn failures_and_the_work_of_code_mode_are_read_in_the_rollout_of_codex_once() {
         let is = |event: &&Value| event["type"] == kind && event["call_id"] == id;
         events.iter().filter(is).count()
     };
-    for id in ["p1", "r1", "exec-1"] {
+    for id in ["p1", "r1", "r2", "r3", "exec-1"] {
         let both = (of("agent.tool_use", id), of("agent.tool_result", id));
         assert_eq!(both, (1, 1), "{id}: {events:?}");
     }
+    let refused: Vec<_> = events
+        .iter()
+        .filter_map(|event| Some((event["call_id"].as_str()?, event["refused"].as_str()?)))
+        .collect();
+    assert_eq!(refused, [("r1", "user"), ("r2", "rule")]);
     let now = place.run(&["view", SESSION, "continuation", "--json"]).json();
     assert_eq!(now["task"]["text"], "Mend the hub");
     let failures = now["failures"].to_string();
