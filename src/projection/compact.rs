@@ -1,6 +1,10 @@
 //! JSON in one short line for a reader: `name: value` pairs, of which those with ids and amounts
-//! are the last to be shortened. It must not read anything but the value.
+//! are the last to be shortened, or all of it without what only a program needs. It must not read
+//! anything but the value.
 
+use std::borrow::Cow;
+
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::text::one_line;
@@ -8,6 +12,8 @@ use crate::event::json;
 
 /// Most values of one JSON text that are read.
 const VALUES_MAX: usize = 400;
+/// Bytes of a JSON text up to which its marks are taken out.
+const UNQUOTED_BYTES_MAX: usize = 64 << 10;
 /// Characters that every text keeps before whole pairs are left out.
 const TEXT_CHARS_MIN: usize = 24;
 /// Characters that every pair keeps.
@@ -23,6 +29,56 @@ pub(super) fn compact(text: &str, chars_max: usize) -> String {
         Some(value) => fitted(&value, chars_max),
         None => one_line(text, chars_max),
     }
+}
+
+/// A JSON object or list with everything in it, and without the quotation marks and the white space
+/// that a reader does not need: `{name: Ann, seats: [4, "5"]}`. A text keeps its marks where it
+/// could be read as something else. Any other text is as it is.
+pub(super) fn unquoted(text: &str) -> Cow<'_, str> {
+    let trimmed = text.trim();
+    let is_json = trimmed.starts_with(['{', '['])
+        && trimmed.len() <= UNQUOTED_BYTES_MAX
+        && serde_json::from_str::<IgnoredAny>(trimmed).is_ok();
+    if !is_json {
+        return Cow::Borrowed(text);
+    }
+    let (mut made, mut rest) = (String::with_capacity(trimmed.len()), trimmed);
+    while let Some(first) = rest.chars().next() {
+        let length = if first == '"' { quoted_len(rest) } else { first.len_utf8() };
+        let (token, behind) = rest.split_at(length);
+        rest = behind;
+        match first {
+            '"' => made.push_str(bare(token)),
+            ':' | ',' => made.extend([first, ' ']),
+            first if first.is_whitespace() => {}
+            first => made.push(first),
+        }
+    }
+    Cow::Owned(made)
+}
+
+/// Bytes of the text in quotation marks that a JSON text begins with, its marks included.
+fn quoted_len(text: &str) -> usize {
+    let mut is_escaped = true;
+    let end = text.bytes().position(|byte| {
+        let ends = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        ends
+    });
+    // The first mark counts as escaped: it does not end the text.
+    end.map_or(text.len(), |end| end + 1)
+}
+
+/// A JSON text without its marks, where no reader takes it for anything else.
+fn bare(quoted: &str) -> &str {
+    let text = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
+    let is_plain = !text.is_empty()
+        && text.trim() == text
+        && !text.contains(['"', '\\', ',', '{', '}', '[', ']'])
+        && !text.contains(": ")
+        && !text.ends_with(':')
+        && serde_json::from_str::<IgnoredAny>(text).is_err();
+    if is_plain { text } else { quoted }
 }
 
 /// The pairs in that many characters: the longest texts are shortened first, then pairs without an
@@ -127,6 +183,21 @@ fn text_of(value: &Value, chars: usize, named: bool, left: &mut usize) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_without_its_marks_keeps_every_value_and_its_type() {
+        let json = r#"[{"no" : "HAT 1", "on":"05-20", "at": "14:00:00+1", "fee": 5.0, "of": null},
+            {"id":"42","is":"true","":"","why":"a, b","so":"a: b","said":"\"x\" \\","é":["ü"]}]"#;
+        assert_eq!(
+            unquoted(json),
+            "[{no: HAT 1, on: 05-20, at: 14:00:00+1, fee: 5.0, of: null}, {id: \"42\", \
+             is: \"true\", \"\": \"\", why: \"a, b\", so: \"a: b\", said: \"\\\"x\\\" \\\\\", \
+             é: [ü]}]"
+        );
+        for other in ["{not JSON", "just\nwords", "[x] done", "\"text\"", "42"] {
+            assert_eq!(unquoted(other), other);
+        }
+    }
 
     #[test]
     fn json_becomes_pairs() {

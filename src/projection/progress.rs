@@ -9,6 +9,7 @@ use serde_json::{Value, value::RawValue};
 use super::{
     Marks, Word, asked, body,
     calls::{Answer, Call, ToolEvent},
+    compact::unquoted,
     conversation::{keep_newest, words},
     instructions::Instructions,
     person,
@@ -229,7 +230,7 @@ impl Progress {
             position: answer.position,
             tool: call.tool.to_string(),
             input: call.input.to_string(),
-            text: clip(reason.unwrap_or(&answer.text), RESULT_CHARS_MAX),
+            text: clip(&unquoted(reason.unwrap_or(&answer.text)), RESULT_CHARS_MAX),
             ended: answer.ended(),
             reads: call.reads.clone(),
             is_aside: call.is_aside,
