@@ -29,6 +29,8 @@ pub(super) const MARK_MAX: u8 = 10;
 const MARKED_MAX: usize = 64;
 /// Items of a conversation that are not shown whole before older ones are not tried.
 const MISSES_MAX: usize = 4;
+/// One in so many parts of the room that is left, above which an item waits for the others.
+const ROOM_OF_ONE: usize = 2;
 /// Bytes of a text that is shown in part: a power of two.
 const PART_BYTES_MAX: u32 = 1 << 20;
 /// A repeat counts half, a further one a quarter, and no less.
@@ -450,15 +452,30 @@ impl Choice<'_> {
         let cap = self.purse.left() * percent / 100;
         let mut purse = Purse::new(cap);
         let mut misses = 0;
+        let mut waiting = Vec::new();
         for (_, at) in order {
             if misses == MISSES_MAX || purse.left() < LEAST {
                 break;
             }
-            if !self.take_longest(at, &mut purse) {
+            // What becomes whole for little comes before what takes the room of several.
+            if self.rest(at) > purse.left() / ROOM_OF_ONE {
+                waiting.push(at);
+            } else if !self.take_longest(at, &mut purse) {
                 misses += 1;
             }
         }
+        for at in waiting {
+            self.take_longest(at, &mut purse);
+        }
         self.purse.pay(cap - purse.left());
+    }
+
+    /// What it costs to show an item whole, beyond what is spent on it.
+    fn rest(&mut self, at: usize) -> usize {
+        let Some(item) = self.items.get(at).copied() else { return 0 };
+        let spent =
+            self.made.chosen.iter().find(|one| one.item.is(&item)).map_or(0, |one| one.cost);
+        self.price.price(&item, Form::Whole).saturating_sub(spent)
     }
 
     /// Takes an item in the longest form that the purse has room for, or gives a chosen one that
