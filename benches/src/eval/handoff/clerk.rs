@@ -90,10 +90,16 @@ impl Clerk<'_> {
         Ok((value, times.get(TIMED / 2).copied().unwrap_or_default()))
     }
 
-    /// A plain window of so many tokens.
+    /// A plain window of so many tokens: messages as a model is sent them, without the ids and
+    /// times of events, in whose digits a value may be found by chance.
     pub(super) fn window(&self, session: &SessionId, tokens_max: u64) -> Outcome<Value> {
         let path = session_path(session, "/views/window");
-        self.json(Request::get(path).query("tokens_max", tokens_max))
+        self.json(
+            Request::get(path)
+                .query("tokens_max", tokens_max)
+                .query("format", "openai")
+                .query("recall", "none"),
+        )
     }
 
     fn json(&self, request: Request) -> Outcome<Value> {

@@ -49,6 +49,12 @@ pub(super) fn read(path: &Path) -> Outcome<Vec<Value>> {
     conversation::read(path)
 }
 
+/// The text of a restore without its first line, which says when the session was used last.
+fn text_of(restored: &Value) -> &str {
+    let text = restored.get("context").and_then(Value::as_str).unwrap_or_default();
+    text.split_once('\n').map_or("", |(_, text)| text)
+}
+
 /// Counts over the conversations.
 pub(super) fn measure(clerk: &Clerk<'_>, talks: &[Value]) -> Outcome<Real> {
     let none = |tokens_max| Stated { tokens_max, ..Stated::default() };
@@ -67,13 +73,14 @@ pub(super) fn measure(clerk: &Clerk<'_>, talks: &[Value]) -> Outcome<Real> {
             for stated in &mut found.stated {
                 let tokens_max = stated.tokens_max;
                 let how = How { tokens_max, algorithm: None, compress: true };
-                let restored = scalars(&clerk.restore(&session, how)?).join("\n");
-                let window = scalars(&clerk.window(&session, tokens_max)?).join("\n");
+                let restored = clerk.restore(&session, how)?;
+                let window = clerk.window(&session, tokens_max)?;
+                let window = scalars(&window["messages"]).join("\n");
                 let lacks = |given: &str| {
                     let lacking = values.iter().filter(|value| !given.contains(*value));
                     lacking.cloned().collect::<Vec<String>>()
                 };
-                let (values, in_window) = (lacks(&restored), lacks(&window).is_empty());
+                let (values, in_window) = (lacks(text_of(&restored)), lacks(&window).is_empty());
                 stated.calls += 1;
                 stated.restore += usize::from(values.is_empty());
                 stated.window += usize::from(in_window);
