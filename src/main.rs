@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 /// Why another than the system's: docs/decisions/0017-an-allocator-of-our-own.md.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

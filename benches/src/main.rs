@@ -57,6 +57,7 @@ use self::{
     start::SESSIONS,
 };
 /// The allocator of the servers that are measured, which are this program.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -258,7 +258,7 @@ fn close_inherited(number: i32) {
 /// Settings of the binaries' allocator, which reads them from the symbol of this name: freed memory
 /// goes back to the system within a second (docs/decisions/0017-an-allocator-of-our-own.md). The
 /// environment's `_RJEM_MALLOC_CONF` has the last word.
-#[cfg(feature = "cli")]
+#[cfg(feature = "jemalloc")]
 #[expect(unsafe_code, reason = "the name of the symbol, and its type, are the allocator's")]
 #[unsafe(export_name = "_rjem_malloc_conf")]
 pub static ALLOCATOR_SETTINGS: &[u8; 20] = b"dirty_decay_ms:1000\0";
