@@ -6,7 +6,6 @@ mod answer;
 mod append;
 mod args;
 mod backup;
-mod bench;
 mod checks;
 mod columns;
 mod common;
@@ -239,10 +238,6 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         Verb::Completions(completions) => return complete::script(completions.shell, screen),
         Verb::Man(wanted) => return reference::manual(wanted.verb.as_deref(), screen),
         Verb::Inspect(wanted) => return inspect::run(&wanted.path, screen),
-        Verb::Bench(wanted) => {
-            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-            return runtime.block_on(bench::run(wanted, screen));
-        }
         Verb::Hook => return hook::run(&common, environment, screen),
         _ => {}
     }
@@ -363,7 +358,6 @@ async fn ask(
         Verb::Verify(verify) => verify::run(&client, &verify, screen).await,
         Verb::Repair(wanted) => repair::run(&client, wanted, screen).await,
         Verb::Backup(Backup { verb: BackupVerb::Restore(_) })
-        | Verb::Bench(_)
         | Verb::Completions(_)
         | Verb::Config
         | Verb::Demo(_)

@@ -60,7 +60,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         ],
     ),
     ("Keys and access", &["keys", "tokens", "audit"]),
-    ("Other", &["demo", "bench", "completions", "man", "help"]),
+    ("Other", &["demo", "completions", "man", "help"]),
 ];
 /// Verbs that a person starts with.
 const FIRST: [&str; 10] = [

@@ -1,10 +1,10 @@
-//! A server on a temporary data directory with the default settings, for `demo` and `bench`. It
+//! A server on a temporary data directory with the default settings, for `demo`. It
 //! must not read the user's configuration or touch the user's sessions.
 
 use std::{
     ffi::OsString,
     io::{self, Write as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Stdio,
 };
 
@@ -32,15 +32,7 @@ pub(super) struct Stage {
 impl Stage {
     /// Makes the directory; its name begins with `prefix`.
     pub(super) fn new(prefix: &str) -> Outcome<Self> {
-        Self::of(Scratch::new(prefix)?)
-    }
-
-    /// The same in the directory `parent`.
-    pub(super) fn new_in(parent: &Path, prefix: &str) -> Outcome<Self> {
-        Self::of(Scratch::new_in(parent, prefix)?)
-    }
-
-    fn of(scratch: Scratch) -> Outcome<Self> {
+        let scratch = Scratch::new(prefix)?;
         let config = scratch.path().join("sessionlog.toml");
         let mut empty = files::create(&config)?;
         empty.write_all(b"# Nothing is set: the defaults are used.\n")?;

@@ -132,7 +132,6 @@ mod work;
 mod hook;
 // The benchmark of this disk, in rounds of milliseconds.
 #[cfg(feature = "cli")]
-mod bench;
 // The main job on real input, and the demo.
 #[cfg(feature = "cli")]
 mod main_job;

@@ -24,9 +24,7 @@ pub(super) use self::{
         ChainOf, Handoff, HandoffVerb, RestoreWork, SaveWork, StartWork, Workspace, WorkspaceVerb,
     },
     memory::{Mark, Memory},
-    programs::{
-        AgentName, Bench, Completions, Demo, Install, InstallScope, Man, Pause, Serve, Unpause,
-    },
+    programs::{AgentName, Completions, Demo, Install, InstallScope, Man, Pause, Serve, Unpause},
     search::Search,
     sessions::{Delete, Erase, Hold, OneSession, Rename, Retention, Sessions, Show, Tag, Why},
     stores::{
@@ -209,8 +207,6 @@ unless they were edited since: then our entries alone are removed. What was reco
     Config,
     /// Show in ten seconds what survives a killed process
     Demo(Demo),
-    /// Benchmark this machine: disk, engine and HTTP
-    Bench(Bench),
     /// Print a shell completion script
     Completions(Completions),
     /// Print the manual page, or the page of a verb

@@ -5,10 +5,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use super::{
-    super::settings::OfAnOwner,
-    values::{lasts, seconds},
-};
+use super::{super::settings::OfAnOwner, values::lasts};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sessionlog serve --listen 127.0.0.1:8800 --data-dir ./data")]
@@ -97,23 +94,6 @@ pub(crate) struct Demo {
     /// Keep the demo's data directory and print its path
     #[arg(long)]
     pub(crate) keep: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  sessionlog bench                                 fifteen seconds
-  sessionlog bench --dir /data --seconds 5         another disk, longer rounds
-  sudo chrt -r 1 sessionlog bench                  on a busy machine
-
-Figures vary between machines and runs: quote ratios of one run. It uses a temporary directory.")]
-pub(crate) struct Bench {
-    /// Seconds per round; each row has three, interleaved, and the median counts [default: 1]
-    #[arg(long, value_name = "S", value_parser = seconds)]
-    pub(crate) seconds: Option<f64>,
-    /// Directory on the disk to measure [default: /var/tmp]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -62,10 +62,3 @@ pub(crate) fn speed(text: &str) -> Result<f64, String> {
         _ => Err("it must be a number above 0, for example 2 or 0.5".to_owned()),
     }
 }
-
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.001..=3_600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("it must be a number of seconds from 0.001 to 3600".to_owned()),
-    }
-}

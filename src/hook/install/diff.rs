@@ -2,43 +2,28 @@
 
 use std::{collections::HashMap, fmt::Write as _};
 
+use similar::{ChangeTag, TextDiff};
+
 /// Lines around a change.
 const AROUND: usize = 3;
-/// Bound on the product of two changed regions' line counts that are compared line by line; beyond
-/// it, one replaces the other.
-const COMPARED_MAX: usize = 4_000_000;
-
-#[derive(Clone, Copy, PartialEq)]
-enum Line<'a> {
-    Same(&'a str),
-    Less(&'a str),
-    More(&'a str),
-}
 
 /// The removed and added lines, each with some context; empty when nothing changes.
 #[must_use]
 pub fn diff(before: &str, after: &str) -> String {
-    let lines = lines(before, after);
-    let near = |at: usize| {
-        let around = lines.get(at.saturating_sub(AROUND)..(at + AROUND + 1).min(lines.len()));
-        around.is_some_and(|around| around.iter().any(|line| !matches!(line, Line::Same(_))))
-    };
-    let (mut text, mut number, mut shown) = (String::new(), 1, false);
-    for (at, line) in lines.iter().enumerate() {
-        let shows = near(at);
-        if shows && !shown {
-            let _ = writeln!(text, "@@ line {number} @@");
+    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+    let compared = TextDiff::from_slices(&old, &new);
+    let mut text = String::new();
+    for place in compared.grouped_ops(AROUND) {
+        let line = place.first().map_or(0, |op| op.old_range().start);
+        let _ = writeln!(text, "@@ line {} @@", line + 1);
+        for change in place.iter().flat_map(|op| compared.iter_changes(op)) {
+            let mark = match change.tag() {
+                ChangeTag::Equal => ' ',
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+            };
+            let _ = writeln!(text, "{mark}{}", change.value());
         }
-        shown = shows;
-        let (mark, line) = match line {
-            Line::Same(line) => (' ', line),
-            Line::Less(line) => ('-', line),
-            Line::More(line) => ('+', line),
-        };
-        if shows {
-            let _ = writeln!(text, "{mark}{line}");
-        }
-        number += usize::from(mark != '+');
     }
     text
 }
@@ -106,63 +91,6 @@ fn name(head: &str) -> &str {
     }
 }
 
-fn lines<'a>(before: &'a str, after: &'a str) -> Vec<Line<'a>> {
-    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
-    let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
-    let rest = old.len().min(new.len()) - head;
-    let tail =
-        old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
-    let middle =
-        |lines: &[&'a str]| lines.get(head..lines.len() - tail).unwrap_or_default().to_vec();
-    let mut made: Vec<Line<'a>> = old.iter().take(head).map(|line| Line::Same(line)).collect();
-    made.extend(compared(&middle(&old), &middle(&new)));
-    made.extend(old.iter().skip(old.len() - tail).map(|line| Line::Same(line)));
-    made
-}
-
-/// The longest common lines stay; the others are removed or added.
-fn compared<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
-    if old.len().saturating_mul(new.len()) > COMPARED_MAX {
-        let gone = old.iter().map(|line| Line::Less(line));
-        return gone.chain(new.iter().map(|line| Line::More(line))).collect();
-    }
-    // common[a][b]: how many lines old[a..] and new[b..] have in common.
-    let wide = new.len() + 1;
-    let mut common = vec![0_u32; (old.len() + 1) * wide];
-    let get = |common: &[u32], a: usize, b: usize| common.get(a * wide + b).copied().unwrap_or(0);
-    for (a, left) in old.iter().enumerate().rev() {
-        for (b, right) in new.iter().enumerate().rev() {
-            let longest = match left == right {
-                true => get(&common, a + 1, b + 1) + 1,
-                false => get(&common, a + 1, b).max(get(&common, a, b + 1)),
-            };
-            if let Some(place) = common.get_mut(a * wide + b) {
-                *place = longest;
-            }
-        }
-    }
-    let (mut made, mut a, mut b) = (Vec::new(), 0, 0);
-    loop {
-        match (old.get(a), new.get(b)) {
-            (Some(left), Some(right)) if left == right => {
-                made.push(Line::Same(left));
-                (a, b) = (a + 1, b + 1);
-            }
-            (Some(left), right)
-                if right.is_none() || get(&common, a + 1, b) >= get(&common, a, b + 1) =>
-            {
-                made.push(Line::Less(left));
-                a += 1;
-            }
-            (_, Some(right)) => {
-                made.push(Line::More(right));
-                b += 1;
-            }
-            (_, None) => return made,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,15 +117,5 @@ mod tests {
         let after = "1\n2\n3\n4\nnew\n5\n6\n7\n8\nother\n";
         let shown = diff(before, after);
         assert_eq!(shown, "@@ line 2 @@\n 2\n 3\n 4\n+new\n 5\n 6\n 7\n 8\n-9\n+other\n");
-        // The parts must add up to either text.
-        let side = |mark: char| -> String {
-            let of = |line: &Line<'_>| match line {
-                Line::Same(text) => Some((*text).to_owned()),
-                Line::Less(text) => (mark == '-').then(|| (*text).to_owned()),
-                Line::More(text) => (mark == '+').then(|| (*text).to_owned()),
-            };
-            lines(before, after).iter().filter_map(of).map(|line| line + "\n").collect()
-        };
-        assert_eq!((side('-'), side('+')), (before.to_owned(), after.to_owned()));
     }
 }
