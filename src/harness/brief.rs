@@ -116,25 +116,16 @@ impl<'k, 'f> Brief<'k, 'f> {
     /// spent already. A budget that leaves something out is spent; what is left of it otherwise is
     /// for more of each result.
     pub(super) fn make(&self, recipe: &Recipe<'_>, tokens_max: usize, spent: usize) -> Made {
-        let items = &self.known.items;
-        let wanted: Vec<Item> = items.iter().filter(|item| item.worth > 0).copied().collect();
-        let is_spent = |made: &Made| made.tokens * 100 >= tokens_max * CLOSE_PERCENT;
-        let mut made = self.fitted(&wanted, recipe, tokens_max, spent);
-        if wanted.len() < items.len() && !is_spent(&made) {
-            let more = self.fitted(items, recipe, tokens_max, spent);
-            if more.tokens <= tokens_max && more.chosen.is_cut <= made.chosen.is_cut {
-                made = more;
-            }
-        }
+        let mut made = self.fitted(recipe, tokens_max, spent);
         for _ in 0..ATTEMPTS_MAX {
             let is_all = made.left_out.is_empty() && !made.chosen.is_cut;
-            let is_spent = is_spent(&made);
+            let is_spent = made.tokens * 100 >= tokens_max * CLOSE_PERCENT;
             if !is_all || is_spent || !self.known.cuts_results(&made.chosen) {
                 break;
             }
             let bytes = self.known.result_bytes.replace(2 * self.known.result_bytes.get());
             self.memo.borrow_mut().clear();
-            let more = self.fitted(items, recipe, tokens_max, spent);
+            let more = self.fitted(recipe, tokens_max, spent);
             let is_more = more.tokens > made.tokens && more.tokens <= tokens_max;
             if !is_more || !more.left_out.is_empty() || more.chosen.is_cut {
                 self.known.result_bytes.set(bytes);
@@ -146,8 +137,9 @@ impl<'k, 'f> Brief<'k, 'f> {
     }
 
     /// The same, with what a result has at most.
-    fn fitted(&self, items: &[Item], recipe: &Recipe<'_>, tokens_max: usize, spent: usize) -> Made {
+    fn fitted(&self, recipe: &Recipe<'_>, tokens_max: usize, spent: usize) -> Made {
         let classes: Vec<Class> = recipe.rows.iter().map(|row| row.class).collect();
+        let items = &self.known.items;
         let is_there = |part: &&Part| items.iter().any(|item| part.classes.contains(&item.class));
         let headings = PARTS.iter().filter(is_there).map(|part| 3 + self.count(part.heading));
         let frame = spent + self.count(&self.head) + headings.sum::<usize>();

@@ -9,7 +9,7 @@ use super::{
     narration,
     outcomes::{PatternLine, ProviderLine, patterns, providers},
     priority::{TASK, important, is_marked},
-    results::{Names, is_search, unwrapped},
+    results::{Names, unwrapped},
     select::{Class, Form, Item, Recipe, Row},
 };
 use crate::{
@@ -170,9 +170,6 @@ impl<'a> Known<'a> {
                     let is_silent = one.ended.is_empty() && unwrapped(&one.text).is_empty();
                     let share = if is_silent { 4 } else { 2 };
                     let worth = WORTH / share + WORTH / 4 * recurring.min(RECURRING_MAX);
-                    // What a search found before was chosen from since, and can be searched again.
-                    let is_over = place < latest && is_search(&one.tool);
-                    let worth = if is_over && one.text.len() > TEXT_BYTES { 0 } else { worth };
                     let at = self.at(class, place, one.position);
                     self.item(Item { worth, bytes: 2 * LINE_CHARS_MAX, ..at });
                 }

@@ -34,8 +34,6 @@ const OUTCOMES: [&str; 16] = [
     "created",
     "usage",
 ];
-/// Words in the name of a tool that searches.
-const SEARCHES: [&str; 5] = ["search", "grep", "glob", "websearch", "toolsearch"];
 /// What a useful line has, beside words.
 const LETTERS_MIN: usize = 4;
 
@@ -93,12 +91,6 @@ impl Names {
         };
         lines.iter().enumerate().max_by_key(rank).map_or("", |(_, line)| line)
     }
-}
-
-/// Whether a tool answers with what it found, of which the caller chooses.
-pub(super) fn is_search(tool: &str) -> bool {
-    let mut words = tool.split(|c: char| !c.is_ascii_alphabetic());
-    words.any(|word| SEARCHES.iter().any(|name| word.eq_ignore_ascii_case(name)))
 }
 
 /// The first kilobytes of a text.

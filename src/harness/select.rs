@@ -31,6 +31,8 @@ const MARKED_MAX: usize = 64;
 const MISSES_MAX: usize = 4;
 /// One in so many parts of the room that is left, above which an item waits for the others.
 const ROOM_OF_ONE: usize = 2;
+/// Most items that wait.
+const WAITING_MAX: usize = 16;
 /// Bytes of a text that is shown in part: a power of two.
 const PART_BYTES_MAX: u32 = 1 << 20;
 /// A repeat counts half, a further one a quarter, and no less.
@@ -458,24 +460,26 @@ impl Choice<'_> {
                 break;
             }
             // What becomes whole for little comes before what takes the room of several.
-            if self.rest(at) > purse.left() / ROOM_OF_ONE {
+            if waiting.len() < WAITING_MAX && self.rest(at) > purse.left() / ROOM_OF_ONE {
                 waiting.push(at);
             } else if !self.take_longest(at, &mut purse) {
                 misses += 1;
             }
         }
         for at in waiting {
-            self.take_longest(at, &mut purse);
+            if purse.left() >= LEAST {
+                self.take_longest(at, &mut purse);
+            }
         }
         self.purse.pay(cap - purse.left());
     }
 
-    /// What it costs to show an item whole, beyond what is spent on it.
+    /// Cost of an item shown whole, beyond what is spent on it.
     fn rest(&mut self, at: usize) -> usize {
-        let Some(item) = self.items.get(at).copied() else { return 0 };
-        let spent =
-            self.made.chosen.iter().find(|one| one.item.is(&item)).map_or(0, |one| one.cost);
-        self.price.price(&item, Form::Whole).saturating_sub(spent)
+        let whole = self.cost(at, Form::Whole);
+        let item = self.items.get(at);
+        let is_it = |one: &&Chosen| item.is_some_and(|item| one.item.is(item));
+        whole.saturating_sub(self.made.chosen.iter().find(is_it).map_or(0, |one| one.cost))
     }
 
     /// Takes an item in the longest form that the purse has room for, or gives a chosen one that

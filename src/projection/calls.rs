@@ -369,7 +369,8 @@ fn paths(members: &Members<'_>, further: &[&str]) -> Vec<String> {
         {
             let path = |one: &&RawValue| {
                 let members = tools::members(Some(*one));
-                let named = tools::PATHS.iter().find_map(|name| tools::text(members.get(*name)?));
+                let mut names = tools::PATHS.iter().chain(further);
+                let named = names.find_map(|name| tools::text(members.get(*name)?));
                 tools::text(one).or(named)
             };
             paths.extend(list.iter().filter_map(path));

@@ -12,6 +12,8 @@ use crate::event::json;
 
 /// Most values of one JSON text that are read.
 const VALUES_MAX: usize = 400;
+/// Words that a reader takes for no text, in any case.
+const WORDS: [&str; 4] = ["true", "false", "null", "none"];
 /// Bytes of a JSON text up to which its marks are taken out.
 const UNQUOTED_BYTES_MAX: usize = 64 << 10;
 /// Characters that every text keeps before whole pairs are left out.
@@ -77,7 +79,8 @@ fn bare(quoted: &str) -> &str {
         && !text.contains(['"', '\\', ',', '{', '}', '[', ']'])
         && !text.contains(": ")
         && !text.ends_with(':')
-        && serde_json::from_str::<IgnoredAny>(text).is_err();
+        && !WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
+        && text.replace('_', "").parse::<f64>().is_err();
     if is_plain { text } else { quoted }
 }
 
@@ -187,11 +190,11 @@ mod tests {
     #[test]
     fn json_without_its_marks_keeps_every_value_and_its_type() {
         let json = r#"[{"no" : "HAT 1", "on":"05-20", "at": "14:00:00+1", "fee": 5.0, "of": null},
-            {"id":"42","is":"true","":"","why":"a, b","so":"a: b","said":"\"x\" \\","é":["ü"]}]"#;
+            {"id":"42","zip":"007","is":"True","":"","why":"a, b","so":"a: b","said":"\"x\" \\","é":["ü"]}]"#;
         assert_eq!(
             unquoted(json),
             "[{no: HAT 1, on: 05-20, at: 14:00:00+1, fee: 5.0, of: null}, {id: \"42\", \
-             is: \"true\", \"\": \"\", why: \"a, b\", so: \"a: b\", said: \"\\\"x\\\" \\\\\", \
+             zip: \"007\", is: \"True\", \"\": \"\", why: \"a, b\", so: \"a: b\", said: \"\\\"x\\\" \\\\\", \
              é: [ü]}]"
         );
         for other in ["{not JSON", "just\nwords", "[x] done", "\"text\"", "42"] {

@@ -37,7 +37,7 @@ pub struct Output {
     pub tool: String,
     /// Its input, in a line.
     pub input: String,
-    /// Its text, shortened.
+    /// Its text, shortened; of data in JSON, without the marks that a reader does not need.
     pub text: String,
     /// How it ended, in a word, where it did not succeed: failed, refused or interrupted; else
     /// empty.
@@ -226,11 +226,15 @@ impl Progress {
         }
         // Of a refusal that quotes its reason, the reason is what tells.
         let reason = answer.unrun.and_then(|_| refused(&answer.text)?.reason);
+        let text = reason.as_deref().unwrap_or(&answer.text);
+        // A file, and what a command printed, are quoted as they are.
+        let is_data = call.reads.is_empty() && call.does != Does::Runs;
+        let text = if is_data { unquoted(text) } else { text.into() };
         self.outputs.push_back(Output {
             position: answer.position,
             tool: call.tool.to_string(),
             input: call.input.to_string(),
-            text: clip(&unquoted(reason.unwrap_or(&answer.text)), RESULT_CHARS_MAX),
+            text: clip(&text, RESULT_CHARS_MAX),
             ended: answer.ended(),
             reads: call.reads.clone(),
             is_aside: call.is_aside,

@@ -6,7 +6,7 @@ const USER: &str = "user";
 const RULE: &str = "rule";
 
 /// How the text of a call begins that was refused, and who refused it.
-const REFUSALS: [(&str, &str); 17] = [
+const REFUSALS: [(&str, &str); 18] = [
     ("The user doesn't want to proceed with this tool use", USER),
     ("The user doesn't want to take this action", USER),
     ("[Request interrupted by user", USER),
@@ -15,6 +15,7 @@ const REFUSALS: [(&str, &str); 17] = [
     ("Permission for this tool use was denied. The tool use was rejected", USER),
     ("Permission for this tool use was denied", RULE),
     ("Permission for this action has been denied", RULE),
+    ("Permission for this action was denied", RULE),
     ("Claude requested permissions to ", RULE),
     ("User rejected", USER),
     ("user rejected MCP tool call", USER),
@@ -25,21 +26,21 @@ const REFUSALS: [(&str, &str); 17] = [
     ("Tool call was rejected by the user", USER),
     ("This action was rejected due to unacceptable risk", RULE),
 ];
-/// A refusal by name: of a tool, and of what it was to do.
-const OF_A_TOOL: (&str, &str) = ("Permission to use ", " denied");
+/// How the refusal of a tool by its name begins, and what it has.
+const OF_A_TOOL: &str = "Permission to use ";
+const DENIED: [&str; 2] = [" has been denied", " has been auto-denied"];
 /// How the text of a call begins that ended without its result.
 const INTERRUPTIONS: [&str; 3] = ["The call was interrupted", "aborted", "command aborted by user"];
 
-/// How Codex begins the answer of a command that it did not start, and quotes why it refused it:
-/// the `Debug` form of an error within an error.
+/// How Codex begins the answer of a command that it did not start. It quotes why it refused one:
+/// the `Debug` form of an error within that of another. What it quotes otherwise is of the system.
 const NOT_STARTED: &str = "exec_command failed";
 const QUOTED: (&str, &str) = ("Rejected(\\\"", "\\\")");
-/// Codex quotes in that form also that the system did not start the command.
-const OF_THE_SYSTEM: &str = "Failed to create";
 /// What stands between a command in backquotes and why Codex's policy refused it.
 const REJECTED: &str = "` rejected: ";
-/// How a refusal begins of what a person would have had to allow.
-const UNASKED: [&str; 2] = ["approval required by policy", "approval policy is "];
+/// What a refusal begins with and has where a person would have had to allow the command.
+const UNASKED: [(&str, &str); 2] =
+    [("approval required by policy", ""), ("approval policy is ", "; reject command")];
 
 /// What stands before and behind the words of a person.
 const BEFORE: [&str; 3] = [" user said:", "user feedback:", "provided the following feedback:"];
@@ -50,46 +51,63 @@ const MADE: [&str; 2] = ["The user wants to clarify these questions", "[Request 
 const REASON: &str = "eason:";
 
 /// A call that was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
     /// Who refused it: `user` or `rule`.
     pub by: &'static str,
     /// The reason, where the text does not begin with it.
-    pub reason: Option<&'a str>,
+    pub reason: Option<String>,
 }
 
 /// Who refused a call, by the text of its result; `None` where the tool ran.
 #[must_use]
-pub fn refused(text: &str) -> Option<Refused<'_>> {
+pub fn refused(text: &str) -> Option<Refused> {
     let text = untimed(text);
-    if let Some(reason) = reason_of_codex(text) {
-        let by = by_beginning(reason).unwrap_or(RULE);
-        return Some(Refused { by, reason: Some(reason) });
-    }
-    let (begins, has) = OF_A_TOOL;
-    let named =
-        || text.lines().next().is_some_and(|line| line.starts_with(begins) && line.contains(has));
-    let by = by_beginning(text).or_else(|| named().then_some(RULE))?;
-    Some(Refused { by, reason: None })
-}
-
-fn by_beginning(text: &str) -> Option<&'static str> {
-    REFUSALS.iter().find(|(begins, _)| text.starts_with(begins)).map(|(_, by)| *by)
-}
-
-/// Why Codex did not let a command run.
-fn reason_of_codex(text: &str) -> Option<&str> {
     let (open, close) = QUOTED;
     let quoted = text.starts_with(NOT_STARTED).then(|| text.split_once(open)).flatten();
-    let reason = match quoted {
-        Some((_, quoted)) => quoted.rsplit_once(close).map_or(quoted, |(reason, _)| reason),
-        None => text,
-    };
-    let behind = |reason: &'_ str| reason.starts_with('`').then(|| reason.find(REJECTED)).flatten();
-    let words = behind(reason).and_then(|at| reason.get(at + REJECTED.len()..));
-    let is_unasked = UNASKED.iter().any(|begins| reason.starts_with(begins));
-    let is_quoted = quoted.is_some() && !reason.starts_with(OF_THE_SYSTEM);
-    words.or((is_unasked || is_quoted).then_some(reason)).map(str::trim)
+    if let Some((_, quoted)) = quoted {
+        let quoted = unescaped(quoted.rsplit_once(close).map_or(quoted, |(quoted, _)| quoted));
+        let by = refused_by(&quoted)?;
+        return Some(Refused { by, reason: Some(reason(&quoted).unwrap_or(&quoted).to_owned()) });
+    }
+    Some(Refused { by: refused_by(text)?, reason: reason(text).map(str::to_owned) })
+}
+
+fn refused_by(text: &str) -> Option<&'static str> {
+    let by = REFUSALS.iter().find(|(begins, _)| text.starts_with(begins)).map(|(_, by)| *by);
+    let of_a_tool =
+        || text.starts_with(OF_A_TOOL) && DENIED.iter().any(|words| text.contains(words));
+    let is_unasked =
+        || UNASKED.iter().any(|(begins, has)| text.starts_with(begins) && text.contains(has));
+    let is_rule = || of_a_tool() || is_unasked() || reason_of_policy(text).is_some();
+    by.or_else(|| is_rule().then_some(RULE))
+}
+
+/// The reason behind a command in backquotes, which is no block of code.
+fn reason_of_policy(text: &str) -> Option<&str> {
+    let is_command = text.starts_with('`') && !text.starts_with("``");
+    Some(text.split_once(REJECTED).filter(|_| is_command)?.1.trim())
+}
+
+/// Why a rule refused a call, where a refusal says it.
+fn reason(text: &str) -> Option<&str> {
+    let named = || Some(text.split_once(REASON)?.1.trim());
+    reason_of_policy(text).or_else(named)
+}
+
+/// A text without the backslashes of quotations in quotations.
+fn unescaped(text: &str) -> String {
+    let (mut made, mut is_escaped) = (String::with_capacity(text.len()), false);
+    for character in text.chars() {
+        match character {
+            '\\' => {}
+            'n' | 'r' if is_escaped => made.push('\n'),
+            't' if is_escaped => made.push('\t'),
+            other => made.push(other),
+        }
+        is_escaped = character == '\\';
+    }
+    made
 }
 
 /// A text without the line in which Codex writes first how long it took.
@@ -135,10 +153,9 @@ impl Unrun {
 }
 
 /// What a person or a rule said to a call that was refused; empty where nothing.
-pub(super) fn words_of_refusal(text: &str) -> &str {
-    let reason = || refused(text).and_then(|refused| refused.reason);
-    let named = || text.split_once(REASON).map(|(_, words)| words.trim());
-    said_with_refusal(text).or_else(reason).or_else(named).unwrap_or_default()
+pub(super) fn words_of_refusal(text: &str) -> String {
+    let said = said_with_refusal(text).map(str::to_owned);
+    said.or_else(|| refused(text)?.reason).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -171,6 +188,16 @@ mod tests {
             ),
             (&debug("rejected by user"), USER, "rejected by user"),
             (
+                &debug(
+                    "This action was rejected due to unacceptable risk.\\\\nReason: \\\\\\\"rm\\\\\\\" deletes",
+                ),
+                RULE,
+                "\"rm\" deletes",
+            ),
+            ("approval policy is Never; reject command — do not ask", RULE, ""),
+            ("Permission to use Write has been auto-denied in dontAsk mode.", RULE, ""),
+            ("Permission to use Bash with command cat <<E\na\nE has been denied.", RULE, ""),
+            (
                 &debug("approval required by policy, but AskForApproval is set to Never"),
                 RULE,
                 "approval required by policy, but AskForApproval is set to Never",
@@ -190,6 +217,9 @@ mod tests {
             "Permission to use this software is granted, free of charge",
             "`ls` prints the files",
             "Rejected(",
+            "exec_command failed: CreateProcess { message: \"Rejected(\\\"missing command line for PTY\\\")\" }",
+            "```\n$ git push `x` rejected: no\n```",
+            "approval policy is on-request in this directory",
         ] {
             assert_eq!(refused(text), None, "{text}");
         }

@@ -233,7 +233,7 @@ impl Work {
             position: answer.position,
             tool: call.tool.clone(),
             input: input.clone(),
-            words: one_line(words_of_refusal(&answer.text), WORDS_CHARS_MAX).into(),
+            words: one_line(&words_of_refusal(&answer.text), WORDS_CHARS_MAX).into(),
         });
     }
 

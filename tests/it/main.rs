@@ -130,8 +130,6 @@ mod work;
 // Hooks of other people's agents.
 #[cfg(feature = "cli")]
 mod hook;
-// The benchmark of this disk, in rounds of milliseconds.
-#[cfg(feature = "cli")]
 // The main job on real input, and the demo.
 #[cfg(feature = "cli")]
 mod main_job;

@@ -168,6 +168,7 @@ fn the_example_of_a_configuration_file_has_every_setting_with_its_default() {
     }
 }
 
+#[cfg(feature = "jemalloc")]
 #[test]
 fn the_settings_of_the_allocator_are_those_that_give_memory_back_within_a_second() {
     let place = Place::new();

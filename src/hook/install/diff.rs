@@ -1,9 +1,11 @@
 //! The change of a text, line by line, for a person to confirm. It must not be applied.
 
-use std::{collections::HashMap, fmt::Write as _};
+use std::{collections::HashMap, fmt::Write as _, time::Duration};
 
 use similar::{ChangeTag, TextDiff};
 
+/// Time after which two texts are compared roughly.
+const LONGEST: Duration = Duration::from_secs(1);
 /// Lines around a change.
 const AROUND: usize = 3;
 
@@ -11,7 +13,8 @@ const AROUND: usize = 3;
 #[must_use]
 pub fn diff(before: &str, after: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
-    let compared = TextDiff::from_slices(&old, &new);
+    // Beyond the time, the rest of one replaces the rest of the other.
+    let compared = TextDiff::configure().timeout(LONGEST).diff_slices(&old, &new);
     let mut text = String::new();
     for place in compared.grouped_ops(AROUND) {
         let line = place.first().map_or(0, |op| op.old_range().start);

@@ -127,6 +127,44 @@ fn a_result_that_shows_a_file_as_it_was_before_a_change_says_so_and_is_in_no_tex
     assert!(text.contains("fn a() { b() }") && !text.contains("fn a() {}"), "{text}");
 }
 
+#[test]
+fn a_long_result_takes_no_room_that_several_others_need() {
+    let place = Place::new();
+    let pair = |id: &str, name: &str, input: Value, found: String| {
+        [
+            json!({"type": "agent.tool_use", "name": name, "call_id": id, "input": input}),
+            json!({"type": "agent.tool_result", "call_id": id, "content": found}),
+        ]
+    };
+    let flight = |no: u32| json!({"no": format!("HAT{no}"), "seats": no / 10, "at": "14:00"});
+    let flights: Vec<Value> = (100..150).map(flight).collect();
+    let cards: Vec<Value> = (0..24).map(|no| json!({"id": format!("card_97410{no:02}")})).collect();
+    let mut lines = vec![json!({"type": "user.message", "content": "Take the cheapest to Oslo"})];
+    // A destination is no file that could be read again.
+    let to = json!({"origin": "SEA", "destination": "OSL"});
+    let cards = json!({"name": "Ann Lee", "cards": cards}).to_string();
+    lines.extend(pair("c1", "get_user", json!({"id": "ann_1"}), cards));
+    lines.extend(pair("c2", "search_flights", to, json!(flights).to_string()));
+    for no in 0..4 {
+        let input = json!({"expression": format!("{no} + 1")});
+        lines.extend(pair(&format!("s{no}"), "calculate", input, format!("{}.0", no + 1)));
+    }
+    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    place.run_with(&["append", "--create", "s"], &input).ok();
+    let shown = |tokens: &str| {
+        let text = place.run(&["view", "s", "continuation", "--tokens-max", tokens]).ok();
+        text.replace("\n  ", " ")
+    };
+    let (small, large) = (shown("460"), shown("8000"));
+    for text in [&small, &large] {
+        assert!(text.contains("{name: Ann Lee, cards: [{id: card_9741000}"), "{text}");
+        assert!(text.contains("{id: card_9741023}]}"), "{text}");
+    }
+    assert!(!small.contains("HAT149"), "{small}");
+    let whole = "search_flights SEA destination=OSL -> [{no: HAT100, seats: 10, at: 14:00}";
+    assert!(large.contains(whole) && large.contains("HAT149"), "{large}");
+}
+
 fn reqwest_text(url: &str) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
