@@ -75,7 +75,7 @@ pub(super) fn measure(clerk: &Clerk<'_>, talks: &[Value]) -> Outcome<Real> {
                 let how = How { tokens_max, algorithm: None, compress: true };
                 let restored = clerk.restore(&session, how)?;
                 let window = clerk.window(&session, tokens_max)?;
-                let window = scalars(&window["messages"]).join("\n");
+                let window = window.get("messages").map(scalars).unwrap_or_default().join("\n");
                 let lacks = |given: &str| {
                     let lacking = values.iter().filter(|value| !given.contains(*value));
                     lacking.cloned().collect::<Vec<String>>()
