@@ -253,10 +253,6 @@ fn a_call_that_was_refused_failed_or_interrupted_is_closed_and_no_change() {
         ("response_item", item)
     };
     let run = |id: &str, line: &str| call(id, "exec_command", &json!({"cmd": line}));
-    // How Codex answers a command that it did not start.
-    let rejected = |why: &str| {
-        format!("exec_command failed: CreateProcess {{ message: \"Rejected(\\\"{why}\\\")\" }}")
-    };
     let events = kept(
         &place,
         SESSION,
@@ -265,10 +261,6 @@ fn a_call_that_was_refused_failed_or_interrupted_is_closed_and_no_change() {
             said("user", "Publish the mill"),
             run("r1", "git push origin main"),
             output("r1", "exec command rejected by user"),
-            run("r7", "git push --tags"),
-            output("r7", &rejected("`/bin/bash -lc 'git push --tags'` rejected: A person pushes.")),
-            run("r8", "cargo fmt --check"),
-            output("r8", &rejected("Failed to create unified exec process: no terminal")),
             patch("p1", "src/refused.rs"),
             result("p1", json!("patch rejected by user")),
             patch("p2", "src/missed.rs"),
@@ -292,14 +284,6 @@ fn a_call_that_was_refused_failed_or_interrupted_is_closed_and_no_change() {
             note("turn_aborted", json!({"reason": "replaced"})),
         ],
     );
-    let of = |id: &str| {
-        let is = |one: &&Value| one["type"] == "agent.tool_result" && one["call_id"] == id;
-        let event = events.iter().find(is).unwrap();
-        (event["refused"].as_str(), event["is_error"].as_bool())
-    };
-    assert_eq!(of("r1"), (Some("user"), Some(true)));
-    assert_eq!(of("r7"), (Some("rule"), Some(true)));
-    assert_eq!(of("r8"), (None, Some(true)), "the system did not start it");
     let interrupted: Vec<(&str, &str)> = events
         .iter()
         .filter_map(|event| Some((event["call_id"].as_str()?, event["content"].as_str()?)))
@@ -321,9 +305,6 @@ fn a_call_that_was_refused_failed_or_interrupted_is_closed_and_no_change() {
     }
     let failures = now["failures"].to_string();
     assert!(!failures.contains("cargo test") && !failures.contains("push"), "{failures}");
-    let text = place.run(&["view", SESSION, "continuation"]).ok();
-    assert!(text.contains("git push --tags -> refused: A person pushes."), "{text}");
-    assert!(failures.contains("cargo fmt --check"), "{failures}");
     let wake = place.run(&["wake", SESSION]).out;
     assert!(!wake.contains("open call"), "{wake}");
     let stats = view(&place, SESSION, "index").to_string();
@@ -331,6 +312,37 @@ fn a_call_that_was_refused_failed_or_interrupted_is_closed_and_no_change() {
     let seen = window(&place, SESSION);
     assert!(!seen.contains("no result was recorded"), "{seen}");
     assert!(now["instructions"].to_string().contains("Leave the push to me"), "{now}");
+}
+
+#[test]
+fn a_command_that_was_not_started_is_refused_by_its_policy_or_failed() {
+    let place = Place::new();
+    let run = |id: &str, line: &str| call(id, "exec_command", &json!({"cmd": line}));
+    let rejected = |why: &str| {
+        format!("exec_command failed: CreateProcess {{ message: \"Rejected(\\\"{why}\\\")\" }}")
+    };
+    let events = kept(
+        &place,
+        SESSION,
+        &[
+            said("user", "Publish the mill"),
+            run("r1", "git push --tags"),
+            output("r1", &rejected("`/bin/bash -lc 'git push --tags'` rejected: A person pushes.")),
+            run("r2", "cargo fmt --check"),
+            output("r2", &rejected("Failed to create unified exec process: no terminal")),
+        ],
+    );
+    let of = |id: &str| {
+        let is = |one: &&Value| one["type"] == "agent.tool_result" && one["call_id"] == id;
+        let event = events.iter().find(is).unwrap();
+        (event["refused"].as_str(), event["is_error"].as_bool())
+    };
+    assert_eq!(of("r1"), (Some("rule"), Some(true)));
+    assert_eq!(of("r2"), (None, Some(true)), "the system did not start it");
+    let failures = view(&place, SESSION, "continuation")["failures"].to_string();
+    assert!(failures.contains("cargo fmt") && !failures.contains("push"), "{failures}");
+    let text = place.run(&["view", SESSION, "continuation"]).ok();
+    assert!(text.contains("git push --tags -> refused: A person pushes."), "{text}");
 }
 
 #[test]
