@@ -155,7 +155,7 @@ fn a_long_result_takes_no_room_that_several_others_need() {
         let text = place.run(&["view", "s", "continuation", "--tokens-max", tokens]).ok();
         text.replace("\n  ", " ")
     };
-    let (small, large) = (shown("460"), shown("8000"));
+    let (small, large) = (shown("620"), shown("8000"));
     for text in [&small, &large] {
         assert!(text.contains("{name: Ann Lee, cards: [{id: card_9741000}"), "{text}");
         assert!(text.contains("{id: card_9741023}]}"), "{text}");
