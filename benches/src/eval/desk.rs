@@ -166,7 +166,7 @@ impl Desk {
         let path = session_path(session, &format!("/views/{view}"));
         let request = Request::get(path).query_opt("tokens_max", Some(tokens_max));
         let request = request.query_opt("at", Some(at)).query_opt("recall", recall);
-        // A window as a model is sent it: in the ids and times of events a value is found by chance.
+        // A window as a model is sent it: a value is found by chance in ids and times of events.
         let format = (view == "window").then_some("openai");
         self.answer(request.query_opt("format", format)).await
     }
