@@ -120,5 +120,11 @@ mod tests {
         let after = "1\n2\n3\n4\nnew\n5\n6\n7\n8\nother\n";
         let shown = diff(before, after);
         assert_eq!(shown, "@@ line 2 @@\n 2\n 3\n 4\n+new\n 5\n 6\n 7\n 8\n-9\n+other\n");
+        // The parts must add up to either text; the first line of both is not shown.
+        let side = |mark: char| -> String {
+            let of = shown.lines().filter_map(|line| line.strip_prefix([' ', mark]));
+            std::iter::once("1").chain(of).map(|line| format!("{line}\n")).collect()
+        };
+        assert_eq!((side('-'), side('+')), (before.to_owned(), after.to_owned()));
     }
 }
