@@ -26,9 +26,13 @@ const REFUSALS: [(&str, &str); 18] = [
     ("Tool call was rejected by the user", USER),
     ("This action was rejected due to unacceptable risk", RULE),
 ];
-/// How the refusal of a tool by its name begins, and what it has.
-const OF_A_TOOL: &str = "Permission to use ";
-const DENIED: [&str; 2] = [" has been denied", " has been auto-denied"];
+/// How a refusal by a rule begins that no beginning alone tells, and what it has: of a tool by its
+/// name, of what a person would have had to allow.
+const RULES: [(&str, &str); 3] = [
+    ("Permission to use ", "denied"),
+    ("approval required by policy", ""),
+    ("approval policy is ", "; reject command"),
+];
 /// How the text of a call begins that ended without its result.
 const INTERRUPTIONS: [&str; 3] = ["The call was interrupted", "aborted", "command aborted by user"];
 
@@ -38,9 +42,6 @@ const NOT_STARTED: &str = "exec_command failed";
 const QUOTED: (&str, &str) = ("Rejected(\\\"", "\\\")");
 /// What stands between a command in backquotes and why Codex's policy refused it.
 const REJECTED: &str = "` rejected: ";
-/// What a refusal begins with and has where a person would have had to allow the command.
-const UNASKED: [(&str, &str); 2] =
-    [("approval required by policy", ""), ("approval policy is ", "; reject command")];
 
 /// What stands before and behind the words of a person.
 const BEFORE: [&str; 3] = [" user said:", "user feedback:", "provided the following feedback:"];
@@ -75,18 +76,15 @@ pub fn refused(text: &str) -> Option<Refused> {
 
 fn refused_by(text: &str) -> Option<&'static str> {
     let by = REFUSALS.iter().find(|(begins, _)| text.starts_with(begins)).map(|(_, by)| *by);
-    let of_a_tool =
-        || text.starts_with(OF_A_TOOL) && DENIED.iter().any(|words| text.contains(words));
-    let is_unasked =
-        || UNASKED.iter().any(|(begins, has)| text.starts_with(begins) && text.contains(has));
-    let is_rule = || of_a_tool() || is_unasked() || reason_of_policy(text).is_some();
-    by.or_else(|| is_rule().then_some(RULE))
+    let is_rule =
+        || RULES.iter().any(|(begins, has)| text.starts_with(begins) && text.contains(has));
+    by.or_else(|| (is_rule() || reason_of_policy(text).is_some()).then_some(RULE))
 }
 
 /// The reason behind a command in backquotes, which is no block of code.
 fn reason_of_policy(text: &str) -> Option<&str> {
-    let is_command = text.starts_with('`') && !text.starts_with("``");
-    Some(text.split_once(REJECTED).filter(|_| is_command)?.1.trim())
+    let command = text.strip_prefix('`').filter(|command| !command.starts_with('`'))?;
+    Some(command.split_once(REJECTED)?.1.trim())
 }
 
 /// Why a rule refused a call, where a refusal says it.
