@@ -85,6 +85,19 @@ pub fn weigh(text: &[u8], levels: usize) -> Weight {
     weight
 }
 
+/// Bytes of the string that a text begins with, its quotes included; `None` where it begins with
+/// none or the string does not end.
+#[must_use]
+pub fn string_len(text: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    let end = text.strip_prefix('"')?.bytes().position(|byte| {
+        let ends = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        ends
+    })?;
+    Some(end + 2)
+}
+
 /// A JSON text, or what is between the quotes of a string, with U+FFFD for each lone half of a
 /// surrogate pair.
 #[must_use]

@@ -7,7 +7,10 @@ use std::io::{self, Read};
 
 use serde_json::{Map, Value};
 
-use crate::event::{json::paired, limits};
+use crate::event::{
+    json::{paired, string_len},
+    limits,
+};
 
 /// Bytes of an input that are kept, once its longest texts are cut: twice what the store accepts of
 /// one event. The rules that remove secrets read all of it, and an agent waits for them.
@@ -277,16 +280,10 @@ impl<'a> Reader<'a> {
 
     /// The text between the quotes, and whether it was closed.
     fn quoted(&mut self) -> (&'a str, bool) {
-        self.take(1);
-        let mut escaped = false;
-        let end = self.rest.bytes().position(|byte| {
-            let ends = !escaped && byte == b'"';
-            escaped = !escaped && byte == b'\\';
-            ends
-        });
-        let inside = self.take(end.unwrap_or(self.rest.len()));
-        self.take(1);
-        (inside, end.is_some())
+        let length = string_len(self.rest);
+        let string = self.take(length.unwrap_or(self.rest.len()));
+        let inside = string.strip_prefix('"').unwrap_or_default();
+        (inside.strip_suffix('"').filter(|_| length.is_some()).unwrap_or(inside), length.is_some())
     }
 
     /// The source text of an object or list, up to its end.

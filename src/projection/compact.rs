@@ -46,7 +46,7 @@ pub(super) fn unquoted(text: &str) -> Cow<'_, str> {
     }
     let (mut made, mut rest) = (String::with_capacity(trimmed.len()), trimmed);
     while let Some(first) = rest.chars().next() {
-        let length = if first == '"' { quoted_len(rest) } else { first.len_utf8() };
+        let length = json::string_len(rest).unwrap_or(first.len_utf8());
         let (token, behind) = rest.split_at(length);
         rest = behind;
         match first {
@@ -57,18 +57,6 @@ pub(super) fn unquoted(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(made)
-}
-
-/// Bytes of the text in quotation marks that a JSON text begins with, its marks included.
-fn quoted_len(text: &str) -> usize {
-    let mut is_escaped = true;
-    let end = text.bytes().position(|byte| {
-        let ends = byte == b'"' && !is_escaped;
-        is_escaped = byte == b'\\' && !is_escaped;
-        ends
-    });
-    // The first mark counts as escaped: it does not end the text.
-    end.map_or(text.len(), |end| end + 1)
 }
 
 /// A JSON text without its marks, where no reader takes it for anything else.

@@ -1,7 +1,7 @@
 //! Members of a JSON object as texts.
 
 use sessionlog::event::{
-    json::{Weight, list, tree, weigh},
+    json::{Weight, list, string_len, tree, weigh},
     limits::{JSON_DEPTH_MAX, JSON_VALUES_MAX},
 };
 
@@ -44,4 +44,20 @@ fn a_text_beyond_a_limit_is_no_tree_and_one_at_the_limit_is() {
     assert!(tree(&inner).is_none() && list(&inner, 1).is_some() && list(&inner, 2).is_none());
     let deep = |levels: usize| weigh("[".repeat(levels).as_bytes(), usize::MAX).fits();
     assert!(deep(JSON_DEPTH_MAX) && !deep(JSON_DEPTH_MAX + 1));
+}
+
+#[test]
+fn a_string_ends_at_its_first_quote_that_is_not_escaped() {
+    for (text, length) in [
+        (r#""" a"#, Some(2)),
+        (r#""a\"b"c"#, Some(6)),
+        (r#""a\\": 1"#, Some(5)),
+        (r#""ü", 1"#, Some(4)),
+        (r#""a"#, None),
+        (r#""a\""#, None),
+        ("a", None),
+        ("", None),
+    ] {
+        assert_eq!(string_len(text), length, "{text}");
+    }
 }
