@@ -8,7 +8,10 @@ use super::{
     delivery::{About, Delivery, Mark},
     payload::Payload,
 };
-use crate::event::{Timestamp, json, kinds, limits};
+use crate::{
+    event::{Timestamp, json, kinds, limits},
+    wire::Refused,
+};
 
 /// Most bytes of an event: the limit of the store, less room for what surrounds a body.
 const EVENT_BYTES: usize = limits::EVENT_BYTES_MAX - (64 << 10);
@@ -220,7 +223,7 @@ fn tool_refusal(payload: &Payload) -> Map<String, Value> {
     let mut body = picked(payload, &[("tool_use_id", "call_id")]);
     body.insert("content".to_owned(), content(payload.get("reason").unwrap_or(&Value::Null)));
     body.insert("is_error".to_owned(), json!(true));
-    body.insert("refused".to_owned(), json!("rule"));
+    body.insert("refused".to_owned(), json!(Refused::RULE));
     body
 }
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     event::{Timestamp, kinds},
-    wire::typed_by_person,
+    wire::{Refused, typed_by_person},
 };
 
 /// How the words begin by which a compaction gives its summary to the next model.
@@ -275,7 +275,7 @@ fn result(text: String, status: &str) -> Object {
     let mut body = Object::new();
     body.add("content", &quote(text.trim_end()));
     if status == "declined" {
-        body.add("refused", "\"user\"");
+        body.add("refused", &quote(Refused::USER));
     }
     if matches!(status, "declined" | "failed") {
         body.add("is_error", "true");

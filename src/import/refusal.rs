@@ -8,19 +8,19 @@ use super::{
 };
 use crate::{
     event::kinds,
-    wire::{refused, said_with_refusal},
+    wire::{Refused, refused, said_with_refusal},
 };
-
-const USER: &str = "user";
-const RULE: &str = "rule";
 
 /// Marks refused calls among the events of a line, and adds what the person said.
 pub(super) fn marked(line: &Members, bodies: Bodies) -> Bodies {
     let kind = line.text("toolDenialKind");
     let by = match kind.as_deref() {
-        Some("user-rejected" | "interrupted" | "cancelled") => Some(USER),
-        Some(_) => Some(RULE),
-        None => line.text("toolUseResult").filter(|text| text.contains("rejected")).map(|_| USER),
+        Some("user-rejected" | "interrupted" | "cancelled") => Some(Refused::USER),
+        Some(_) => Some(Refused::RULE),
+        None => line
+            .text("toolUseResult")
+            .filter(|text| text.contains("rejected"))
+            .map(|_| Refused::USER),
     };
     let mut marked = Bodies::with_capacity(bodies.len());
     for (kind, body) in bodies {
@@ -35,7 +35,7 @@ pub(super) fn marked(line: &Members, bodies: Bodies) -> Bodies {
         let mut body = Object::of(text);
         by.into_iter().for_each(|by| body.add("refused", &quote(by)));
         marked.push((kind, body));
-        if let Some(words) = said_with_refusal(&said).filter(|_| by == Some(USER)) {
+        if let Some(words) = said_with_refusal(&said).filter(|_| by == Some(Refused::USER)) {
             let mut message = Object::new();
             message.add("content", &quote(words));
             marked.push((kinds::USER_MESSAGE, message));

@@ -77,7 +77,7 @@ pub use route::{Withdrawn, withdrawn};
 pub use saved::{FileReference, Saved, SavedItem, SavedText};
 pub use small_talk::is_narration;
 pub use sources::{Source, Sources, normalised};
-pub use unrun::{refused, said_with_refusal};
+pub use unrun::{Refused, refused, said_with_refusal};
 pub use usage::{Level, Usage};
 pub use work::{FileFact, FileState, Refusal, Work};
 

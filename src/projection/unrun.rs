@@ -1,9 +1,8 @@
 //! Calls whose tool returned nothing: they were refused, by a person or by a rule and in
 //! which words, or interrupted. It must not judge a call that ran and failed.
 
-/// A person, and a rule of the program or of its administrator.
-const USER: &str = "user";
-const RULE: &str = "rule";
+const USER: &str = Refused::USER;
+const RULE: &str = Refused::RULE;
 
 /// How the text of a call begins that was refused, and who refused it.
 const REFUSALS: [(&str, &str); 18] = [
@@ -54,10 +53,17 @@ const REASON: &str = "eason:";
 /// A call that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Who refused it: `user` or `rule`.
+    /// Who refused it: [`Self::USER`] or [`Self::RULE`].
     pub by: &'static str,
     /// The reason, where the text does not begin with it.
     pub reason: Option<String>,
+}
+
+impl Refused {
+    /// A person refused it.
+    pub const USER: &'static str = "user";
+    /// A rule of the program, or of its administrator, refused it.
+    pub const RULE: &'static str = "rule";
 }
 
 /// Who refused a call, by the text of its result; `None` where the tool ran.
