@@ -2,12 +2,14 @@
 //! per session, outside the model's context window, and views of it under a budget.
 //!
 //! The rooms, bottom to top; each uses only those below it (docs/architecture.md):
-//! event, secrets, env, access, log, store | projection, search, harness | service | wire, verbs |
+//! event, api, secrets, env, access, log, store | projection, search, harness | service | wire, verbs |
 //! client | http, mcp, hook, import, proxy | cli.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod event;
+
+pub mod api;
 
 pub mod secrets;
 

@@ -28,27 +28,32 @@ mod words;
 /// Every room, bottom to top, and the rooms it may name.
 const ROOMS: &[(&str, &[&str])] = &[
     ("event", &[]),
+    ("api", &["event"]),
     ("secrets", &[]),
     ("env", &["event"]),
     ("access", &["event", "env"]),
     ("log", &["event", "env"]),
     ("store", &["event", "env", "log"]),
-    ("projection", &["event"]),
-    ("search", &["event", "projection"]),
-    ("harness", &["event", "projection"]),
-    ("service", &["event", "secrets", "env", "access", "store", "projection", "search", "harness"]),
-    ("wire", &["event", "projection", "harness", "service"]),
-    ("verbs", &["event", "access", "projection", "service", "wire"]),
-    ("client", &["event", "secrets", "wire", "verbs"]),
-    ("http", &["event", "env", "access", "service", "wire", "verbs"]),
-    ("mcp", &["event", "secrets", "env", "access", "service", "wire", "verbs", "client"]),
-    ("hook", &["event", "secrets", "env", "wire", "verbs", "client"]),
-    ("import", &["event", "secrets", "wire", "verbs", "client"]),
-    ("proxy", &["event", "secrets", "env", "wire", "verbs", "client"]),
+    ("projection", &["event", "api"]),
+    ("search", &["event", "api", "projection"]),
+    ("harness", &["event", "api", "projection"]),
+    (
+        "service",
+        &["event", "api", "secrets", "env", "access", "store", "projection", "search", "harness"],
+    ),
+    ("wire", &["event", "api", "projection", "harness", "service"]),
+    ("verbs", &["event", "api", "access", "projection", "service", "wire"]),
+    ("client", &["event", "api", "secrets", "wire", "verbs"]),
+    ("http", &["event", "api", "env", "access", "service", "wire", "verbs"]),
+    ("mcp", &["event", "api", "secrets", "env", "access", "service", "wire", "verbs", "client"]),
+    ("hook", &["event", "api", "secrets", "env", "wire", "verbs", "client"]),
+    ("import", &["event", "api", "secrets", "wire", "verbs", "client"]),
+    ("proxy", &["event", "api", "secrets", "env", "wire", "verbs", "client"]),
     (
         "cli",
         &[
             "event",
+            "api",
             "secrets",
             "env",
             "access",
@@ -126,6 +131,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     (
         "Serialize",
         &[
+            "api/",
             "access/record.rs",
             "projection/body.rs",
             "wire/",
@@ -141,7 +147,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("prost", &["wire/"]),
     ("axum", &["http/", "mcp/", "proxy/", "cli/"]),
     ("hyper", &["http/"]),
-    ("schemars", &["http/", "wire/", "verbs/"]),
+    ("schemars", &["api/", "http/", "wire/", "verbs/"]),
     ("rmcp", &["mcp/"]),
     ("reqwest", &["client/", "proxy/"]),
     ("clap", &["cli/"]),
@@ -160,7 +166,7 @@ const CONFINED: &[(&str, &[&str])] = &[
 ];
 
 /// Rooms that never wait.
-const PLAIN: &[&str] = &["event", "env", "log", "projection", "search", "harness"];
+const PLAIN: &[&str] = &["event", "api", "env", "log", "projection", "search", "harness"];
 
 /// Words that some rooms must do without, and why.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[

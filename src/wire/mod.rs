@@ -48,7 +48,4 @@ pub use crate::harness::{
 pub use crate::projection::{Refused, body::ranges, refused, said_with_refusal, typed_by_person};
 pub use crate::service::{BEGAN_KEY, ENDED_KEY, TAIL_KEY};
 
-/// Whether a number is left out of an answer.
-pub(crate) fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
-    *number == T::default()
-}
+pub(crate) use crate::api::is_zero;

@@ -1,0 +1,10 @@
+//! SHAPES: the types of all that a client sends or receives, each declared once: views, answers,
+//! requests. `harness` and `service` fill them, `wire` encodes them, `verbs` declares who gets
+//! which. It must not compute, and it knows no other room but `event`.
+
+mod scalar;
+
+/// True for the value that an absent member has, for `skip_serializing_if`.
+pub(crate) fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
+}

@@ -1,0 +1,99 @@
+//! The words of `event` as JSON values: ids and types as their text, positions as numbers, times
+//! as RFC 3339. Their schemas are those of a plain string and of a plain number. It must not
+//! accept a text that the word's own parser refuses.
+
+use std::{borrow::Cow, fmt::Display};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+use crate::event::{EventId, EventType, Position, SessionId, Timestamp};
+
+/// Reads a text with the parser of its word.
+fn parsed<'de, D: Deserializer<'de>, T, E: Display>(
+    from: D,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, D::Error> {
+    let text = Cow::<str>::deserialize(from)?;
+    parse(&text).map_err(D::Error::custom)
+}
+
+/// A word that JSON has as the text of its `Display`.
+macro_rules! text {
+    ($name:ident, $parse:expr) => {
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                parsed(from, $parse)
+            }
+        }
+
+        schema_of!($name, String);
+    };
+}
+
+/// A word whose schema is that of a plain type.
+macro_rules! schema_of {
+    ($name:ident, $plain:ty) => {
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                <$plain>::schema_name()
+            }
+
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                <$plain>::json_schema(generator)
+            }
+        }
+    };
+}
+
+text!(SessionId, Self::new);
+text!(EventId, Self::new);
+// A type that was stored is read as it is: a rule added later must not refuse it.
+text!(EventType, |text| Ok::<_, std::convert::Infallible>(Self::kept(text)));
+text!(Timestamp, |text| Self::parse(text).ok_or("a time in RFC 3339 is wanted"));
+
+impl Serialize for Position {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Position {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        u64::deserialize(from).map(Self)
+    }
+}
+
+schema_of!(Position, u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_read_from_what_was_written_of_it() {
+        let time = Timestamp::parse("2026-11-28T05:30:00.123456Z").expect("a time");
+        let session = SessionId::new("s-1").expect("an id");
+        let all = (session, Position(7), time);
+        let text = serde_json::to_string(&all).expect("JSON");
+        assert_eq!(text, r#"["s-1",7,"2026-11-28T05:30:00.123456Z"]"#);
+        assert_eq!(serde_json::from_str::<(SessionId, Position, Timestamp)>(&text).ok(), Some(all));
+    }
+
+    #[test]
+    fn a_text_that_is_no_such_word_is_refused() {
+        assert!(serde_json::from_str::<SessionId>(r#""../a""#).is_err());
+        assert!(serde_json::from_str::<Timestamp>(r#""yesterday""#).is_err());
+        assert!(serde_json::from_str::<Position>("-1").is_err());
+    }
+}
