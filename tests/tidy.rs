@@ -20,6 +20,8 @@ mod circles;
 mod parts;
 #[path = "tidy/recipes.rs"]
 mod recipes;
+#[path = "tidy/shapes.rs"]
+mod shapes;
 #[path = "tidy/vocabulary.rs"]
 mod vocabulary;
 #[path = "tidy/words.rs"]
@@ -596,6 +598,24 @@ fn coverage_has_every_row_of_the_product_once_and_done_means_tested() {
         );
     }
     assert_eq!(wanted.difference(&seen).collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
+/// Decisions whose title does not begin with the number of their file.
+fn untitled(decisions: &[(String, String)]) -> Vec<String> {
+    let number =
+        |path: &str| path.rsplit('/').next().unwrap_or_default().get(..4).map(str::to_owned);
+    let is_titled = |path: &str, text: &str| {
+        number(path).is_some_and(|number| text.starts_with(&format!("# {number} · ")))
+    };
+    let wrong = decisions.iter().filter(|(path, text)| !is_titled(path, text));
+    wrong.map(|(path, _)| format!("{path}: its title is not `# NUMBER · TITLE`")).collect()
+}
+
+#[test]
+fn every_decision_is_titled_with_its_number() {
+    assert_none(&untitled(&files("docs/decisions", "md")));
+    let planted = [("docs/decisions/0007-a.md".to_owned(), "# 0008 · A\n".to_owned())];
+    assert_eq!(untitled(&planted).len(), 1);
 }
 
 /// Documents beside `docs/`.

@@ -1,4 +1,4 @@
-//! The bugs that a store of the same design once had (docs/guarantees.md, "What others got wrong"):
+//! The bugs that a store of the same design once had (docs/trials.md, "What others got wrong"):
 //! one test each, so that ours never has them.
 
 use std::sync::Arc;

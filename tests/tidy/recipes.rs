@@ -20,7 +20,10 @@ const RECIPES: [(&str, &[&str]); 5] = [
             "\"restore\"",
         ],
     ),
-    ("Add an event type with a view", &["Compactions", "CompactionsView", "fn compactions"]),
+    (
+        "Add an event type with a view",
+        &["CONTEXT_COMPACTED = ", "Compactions", "CompactionsView", "fn compactions"],
+    ),
     ("Add a storage engine", &["impl Store for Model", "mod model", "model::Model"]),
     ("Add a step of erasure", &["drop_warm", "pub(crate) struct Warm", "warm::Warm"]),
     ("Add a setting", &["hook_wait"]),
@@ -77,7 +80,8 @@ fn differences(
 #[test]
 fn every_recipe_lists_the_files_that_name_its_example() {
     let document = fs::read_to_string(root().join("docs/how-to.md")).unwrap();
-    let sources = [files("src", "rs"), files("tests/sim", "rs")].concat();
+    let sources =
+        [files("src", "rs"), files("tests/sim", "rs"), files("examples", "toml")].concat();
     for (heading, words) in RECIPES {
         let listed = listed(&document, heading);
         assert!(!listed.is_empty(), "docs/how-to.md has no list under {heading:?}");

@@ -37,14 +37,15 @@ fn words_not_to_use() -> Vec<Vec<String>> {
 }
 
 /// The words of a document with their lines, in lower case; an empty one where a phrase ends. Code
-/// and the targets of links are left out, and in the guarantees the rows of the ledger's tables:
-/// they quote names of tests.
+/// and the targets of links are left out, and in guarantees and trials the rows of tables: they
+/// quote names of tests.
 fn prose(document: &str, text: &str) -> Vec<(usize, String)> {
     let (mut words, mut in_block) = (Vec::new(), false);
     for (line, text) in (1..).zip(text.lines()) {
         let fence = text.trim_start().starts_with("```");
         in_block ^= fence;
-        let row = document == "docs/guarantees.md" && text.starts_with('|');
+        let of_tests = ["docs/guarantees.md", "docs/trials.md"];
+        let row = of_tests.contains(&document) && text.starts_with('|');
         if fence || in_block || row {
             words.push((line, String::new()));
             continue;
