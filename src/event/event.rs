@@ -70,6 +70,40 @@ impl Event {
     }
 }
 
+/// An event as the store keeps it, wherever its parts are.
+#[derive(Clone, Copy, Debug)]
+pub struct EventRef<'a> {
+    /// Its place in the session.
+    pub position: Position,
+    /// Its name.
+    pub id: &'a EventId,
+    /// Its type.
+    pub kind: &'a EventType,
+    /// Who caused it.
+    pub origin: Origin,
+    /// The client's time, if given.
+    pub created_at: Option<Timestamp>,
+    /// The store's clock.
+    pub processed_at: Timestamp,
+    /// JSON object text without the reserved members.
+    pub body: &'a [u8],
+}
+
+impl<'a> From<&'a Event> for EventRef<'a> {
+    fn from(event: &'a Event) -> Self {
+        let Event { position, id, kind, origin, created_at, processed_at, body } = event;
+        Self {
+            position: *position,
+            id,
+            kind,
+            origin: *origin,
+            created_at: *created_at,
+            processed_at: *processed_at,
+            body,
+        }
+    }
+}
+
 /// An event to be emitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEvent {

@@ -15,7 +15,7 @@ mod point;
 mod position;
 mod time;
 
-pub use event::{Batch, Event, NewEvent, Origin};
+pub use event::{Batch, Event, EventRef, NewEvent, Origin};
 pub use id::{
     BatchKey, EventId, IdError, Incarnation, OfContent, Scope, SessionHash, SessionId, SessionKey,
     TenantId, UserId,

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use super::{Caller, Code, Service, ServiceResult, agent, given, line::SAVED, status};
+use super::{Caller, Code, Service, ServiceResult, line::SAVED};
 use crate::{
     event::{
         Batch, Event, EventType, NewEvent, Origin, Position, Range, SessionId, SessionKey, kinds,
@@ -38,10 +38,9 @@ pub(super) fn event(kind: &str, origin: Origin, body: Bytes) -> NewEvent {
 }
 
 /// Whether events may be due after a batch; nothing is added to an imported transcript.
-pub(super) fn adds(batch: &Batch) -> bool {
+pub(super) fn adds(events: &[NewEvent]) -> bool {
     let says = |kind: &str| kind == kinds::SPAN_MODEL_REQUEST_END || kinds::is_result(kind);
-    let adds = |event: &NewEvent| event.origin != Origin::Import && says(event.kind.as_str());
-    batch.events.iter().any(adds)
+    events.iter().any(|event| event.origin != Origin::Import && says(event.kind.as_str()))
 }
 
 /// Whether the server added an event by itself.
@@ -57,46 +56,18 @@ fn is_added(event: &Event) -> bool {
 }
 
 impl Service {
-    /// Appends a batch for a client, and the events that are due after it.
-    pub(super) async fn append_and_add(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-        mut batch: Batch,
-        create: bool,
-    ) -> ServiceResult<Appended> {
-        let adds = adds(&batch);
-        status::keep(&mut batch);
-        given::keep(&mut batch);
-        let starts = agent::keep(&mut batch);
-        if starts {
-            self.agents.storing(&caller.scope);
-        }
-        // A lease shown with the batch also covers the events after it.
-        let holder = Caller { fence: batch.fence.or(caller.fence), ..caller.clone() };
-        let appended = match batch.if_position {
-            None => self.append(caller, session, batch, create).await,
-            Some(at) => self.append_at(caller, session, batch, create, at).await,
-        };
-        if starts {
-            self.agents.stored(&caller.scope, &appended);
-        }
-        let mut appended = appended?;
-        if adds {
-            self.add_behind(&holder, session, &mut appended).await;
-        }
-        Ok(appended)
-    }
-
-    /// Appends a batch at a position, or after events that only the server added there since.
-    async fn append_at(
+    /// Appends a batch; where it expects a position, also behind events that only the server added
+    /// there since.
+    pub(super) async fn append_behind_added(
         &self,
         caller: &Caller,
         session: &SessionId,
         batch: Batch,
         create: bool,
-        mut at: Position,
     ) -> ServiceResult<Appended> {
+        let Some(mut at) = batch.if_position else {
+            return self.append(caller, session, batch, create).await;
+        };
         let key = caller.key(session);
         let mut conflict = None;
         for _ in 0..ATTEMPTS_MAX {
@@ -139,21 +110,25 @@ impl Service {
     ) {
         let key = caller.key(session);
         let mut reads = READS_MAX;
-        let told = match self.reach(&key, &mut reads).await {
-            Ok(true) => self.append_due(caller, session).await,
-            Ok(false) => {
+        let due = self.reach(&key, &mut reads, |info, facts| self.due(info, facts)).await;
+        let added = match due {
+            Ok(Some(due)) => self.append_due(caller, session, Some(due)).await,
+            Ok(None) => {
                 self.add_later(caller, session);
-                Ok(false)
+                Ok(None)
             }
             Err(error) => Err(error),
         };
-        let told = told.unwrap_or_else(|error| {
+        let added = added.unwrap_or_else(|error| {
             tracing::warn!(%session, code = error.code.as_str(), "what follows a batch was not returned");
-            false
+            None
         });
-        if told || appended.repeated {
-            appended.next_position = self.behind_added(&key, appended.next_position).await;
-        }
+        let end = appended.next_position;
+        appended.next_position = match added {
+            Some(added) if added.first_position == end => added.next_position,
+            None if !appended.repeated => end,
+            _ => self.behind_added(&key, end).await,
+        };
     }
 
     /// The same once the session is read, one at a time for each session.
@@ -167,58 +142,58 @@ impl Service {
             let read = service.peek_facts(&key, |_, _| ()).await;
             // Later appends find the facts in memory, and add what is due themselves.
             service.facts.end_adding(&key);
-            let told = match read {
-                Ok(()) => service.append_due(&caller, &session).await,
+            let added = match read {
+                Ok(()) => service.append_due(&caller, &session, None).await,
                 Err(error) => Err(error),
             };
-            if let Err(error) = told {
+            if let Err(error) = added {
                 tracing::warn!(%session, code = error.code.as_str(), "what follows a batch was not returned");
             }
         });
     }
 
-    /// Appends what the facts of a session show as due; whether there was anything.
-    async fn append_due(&self, caller: &Caller, session: &SessionId) -> ServiceResult<bool> {
+    /// Appends what is due behind the events of a session, at first what was `seen` as due; nothing
+    /// where no event is.
+    async fn append_due(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        mut seen: Option<Batch>,
+    ) -> ServiceResult<Option<Appended>> {
         let key = caller.key(session);
         for _ in 0..ATTEMPTS_MAX {
-            let look = |info: &SessionInfo, facts: &Facts| {
-                let (events, crossed) = self.due_events(info, facts);
-                // Where the context fills up, what is there is saved.
-                let note = crossed.then(|| self.labelled_note(info, None, Trigger::Limit, SAVED));
-                (events, note, facts.position)
+            let due = match seen.take() {
+                Some(due) => due,
+                None => self.peek_facts(&key, |info, facts| self.due(info, facts)).await?,
             };
-            let (events, note, position) = self.peek_facts(&key, look).await?;
-            if events.is_empty() {
-                return Ok(false);
+            if due.events.is_empty() {
+                break;
             }
-            let if_position = Some(position);
-            let batch = Batch { events: events.into(), note, if_position, ..Batch::default() };
-            match self.append(caller, session, batch, false).await {
-                Ok(_) => return Ok(true),
+            match self.append(caller, session, due, false).await {
+                Ok(appended) => return Ok(Some(appended)),
                 // Another writer appended in between, and may have added it.
                 Err(error) if error.code == Code::PositionConflict => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
-    /// The events that the facts of a session show as due, and whether a level was crossed.
-    fn due_events(&self, info: &SessionInfo, facts: &Facts) -> (Vec<NewEvent>, bool) {
+    /// The batch of the events that the facts of a session show as due.
+    fn due(&self, info: &SessionInfo, facts: &Facts) -> Batch {
         let monitor = self.monitor.of(&info.metadata);
         let crossed = monitor.crossed(&facts.usage).map(|(level, tokens)| {
             let (level, limit) = (level.as_str().to_owned(), monitor.limit);
-            event(
-                kinds::CONTEXT_THRESHOLD,
-                Origin::Harness,
-                body::write(&ThresholdBody { tokens, limit, level }),
-            )
+            let body = body::write(&ThresholdBody { tokens, limit, level });
+            event(kinds::CONTEXT_THRESHOLD, Origin::Harness, body)
         });
+        // Where the context fills up, what is there is saved.
+        let note = crossed.as_ref().map(|_| self.labelled_note(info, None, Trigger::Limit, SAVED));
         let found = facts.findable.waiting().map(|found| &found.source);
         let found = found.filter(|source| facts.research.wants_source(source));
         let found =
             found.map(|source| event(kinds::SOURCE_FOUND, Origin::Harness, body::write(source)));
-        let is_crossed = crossed.is_some();
-        (crossed.into_iter().chain(found).collect(), is_crossed)
+        let events = crossed.into_iter().chain(found).collect();
+        Batch { events, note, if_position: Some(facts.position), ..Batch::default() }
     }
 }

@@ -62,7 +62,7 @@ impl Service {
         reads: &mut usize,
     ) -> Standing {
         let is_memory = event.kind.as_str() == kinds::MEMORY_ITEM || is_notebook(&key.session);
-        if !is_memory && !self.reach(key, reads).await.unwrap_or_default() {
+        if !is_memory && self.reach(key, reads, |_, _| ()).await.ok().flatten().is_none() {
             return Standing { unchecked: true, ..Standing::default() };
         }
         let run = if kinds::is_result(event.kind.as_str()) {

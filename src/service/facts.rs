@@ -437,19 +437,24 @@ impl Service {
         Ok(facts)
     }
 
-    /// Brings the facts of a session up to now if the reads that are left do, and takes off those
-    /// that it made; whether they did. What was folded is kept for the next call.
-    pub(super) async fn reach(&self, key: &SessionKey, reads: &mut usize) -> ServiceResult<bool> {
+    /// Runs `look` on the current facts of a session if the reads that are left bring them up to
+    /// now, and takes off those that it made. What was folded is kept for the next call.
+    pub(super) async fn reach<T>(
+        &self,
+        key: &SessionKey,
+        reads: &mut usize,
+        look: impl FnOnce(&SessionInfo, &Facts) -> T + Send,
+    ) -> ServiceResult<Option<T>> {
         let slot = self.slot(key);
         let mut info = self.found(key, self.store.info(key).await)?;
         let mut kept = self.kept(&slot, key, &mut info).await?;
-        let mut reached = kept.facts.position >= info.tail;
+        let mut reached = kept.facts.position >= info.tail && !kept.facts.restarted();
         while !reached && *reads > 0 {
             *reads -= 1;
             reached = self.fold_some(key, &mut kept.facts, info.tail).await?;
         }
         self.facts.weigh(key, kept.weight())?;
-        Ok(reached)
+        Ok(reached.then(|| look(&info, &kept.facts)))
     }
 
     pub(super) fn slot(&self, key: &SessionKey) -> Arc<tokio::sync::Mutex<Kept>> {

@@ -248,11 +248,8 @@ impl Ends {
         session: &SessionId,
         batch: ServiceResult<Batch>,
     ) -> ServiceResult<Appended> {
-        let mut batch = batch?;
-        let key = self.caller.key(session);
-        let at = (&key.scope, Some(&key));
-        self.service.admit(at, Arc::make_mut(&mut batch.events), "events").await?;
-        self.service.append_and_add(&self.caller, session, batch, self.create).await
+        let emitted = self.service.emit(&self.caller, session, batch?, self.create).await?;
+        Ok(emitted.appended)
     }
 }
 

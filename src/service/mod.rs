@@ -5,6 +5,7 @@
 mod added;
 mod admit;
 mod agent;
+mod append;
 mod audit;
 mod bind;
 mod checkpoints;
@@ -27,6 +28,7 @@ mod history;
 mod hits;
 mod indexing;
 mod line;
+mod marking;
 mod marks;
 mod memory;
 mod monitor;

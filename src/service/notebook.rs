@@ -7,9 +7,9 @@ use super::{
     Caller, Code, RESERVED_METADATA, Service, ServiceError, ServiceResult, store_error::unwritten,
 };
 use crate::{
-    event::{Batch, SessionId, limits},
+    event::{SessionId, limits},
     projection::text::clip,
-    store::{Appended, NewSession, SessionInfo, StoreError},
+    store::{NewSession, SessionInfo, StoreError},
 };
 
 /// How the id of a notebook begins, and the hexadecimal digits behind that.
@@ -32,7 +32,7 @@ fn pointer() -> String {
     format!("{RESERVED_METADATA}notebook")
 }
 
-fn title_of(workspace: &str) -> String {
+pub(super) fn title_of(workspace: &str) -> String {
     clip(&format!("Notebook of {workspace}"), limits::TITLE_CHARS_MAX)
 }
 
@@ -172,39 +172,6 @@ impl Service {
         let message = format!("{workspace} has {IDS} notebooks already");
         Err(ServiceError::new(Code::LimitReached, message)
             .action("move to another name, or erase a notebook that is not needed"))
-    }
-
-    /// Appends to the notebook of a workspace, which is created with its first batch. A lease is
-    /// one of another session, so none is shown.
-    pub(super) async fn append_to_notebook(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-        workspace: &str,
-        batch: Batch,
-    ) -> ServiceResult<Appended> {
-        let caller = &Caller { fence: None, ..caller.clone() };
-        match self.append(caller, session, batch.clone(), false).await {
-            Err(error) if error.code == Code::SessionNotFound => {}
-            appended => return appended,
-        }
-        let new = NewSession {
-            id: Some(session.clone()),
-            title: Some(title_of(workspace)),
-            workspace: Some(workspace.to_owned()),
-            ttl_seconds: Some(0),
-            events: batch.clone(),
-            ..NewSession::default()
-        };
-        self.room_for(&caller.scope.tenant, 1, 1, new.text_bytes()).await?;
-        match self.durable(self.store.create(&caller.scope, new)).await {
-            Ok((_, appended)) => Ok(appended),
-            // Another caller created it in between.
-            Err(StoreError::SessionExists { .. }) => {
-                self.append(caller, session, batch, false).await
-            }
-            Err(error) => Err(unwritten(error)),
-        }
     }
 }
 

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use super::{
-    BoundBy, Caller, Code, NewSession, Service, ServiceError, ServiceResult, SessionInfo, Via,
+    BoundBy, Caller, Code, Emitted, NewSession, Service, ServiceError, ServiceResult, SessionInfo,
+    Via,
     bind::candidate,
     directory::{Local, Meant, continues, meant, without_research},
     step::{
@@ -348,14 +349,14 @@ impl Service {
             ..NewSession::default()
         };
         match (self.create_session(caller, new).await, id) {
-            (Ok((info, emitted)), _) => {
-                let extent = Range::new(emitted.first_position, emitted.next_position);
-                if emitted.repeated && !self.same(&info.key, extent, call).await? {
+            (Ok((info, appended)), _) => {
+                let extent = Range::new(appended.first_position, appended.next_position);
+                if appended.repeated && !self.same(&info.key, extent, call).await? {
                     let message = "this Idempotency-Key came with another step before";
                     let error = ServiceError::new(Code::IdempotencyConflict, message);
                     return Err(error.action("send another step under another key"));
                 }
-                Ok((info.key.session, extent, emitted.repeated))
+                Ok((info.key.session, extent, appended.repeated))
             }
             // Another caller created the same id first: the step goes there.
             (Err(error), Some(session)) if error.code == Code::SessionExists => {
@@ -394,9 +395,9 @@ impl Service {
                 ..Batch::default()
             };
             match self.emit(caller, session, batch, false).await {
-                Ok(emitted) => {
-                    let extent = Range::new(emitted.first_position, emitted.next_position);
-                    return Ok((extent, emitted.repeated));
+                Ok(Emitted { appended, .. }) => {
+                    let extent = Range::new(appended.first_position, appended.next_position);
+                    return Ok((extent, appended.repeated));
                 }
                 Err(error) if error.code == Code::PositionConflict => conflict = Some(error),
                 Err(error) => return Err(error),

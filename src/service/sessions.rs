@@ -4,10 +4,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Caller, Emitted, Monitor, Next, RESERVED_METADATA, Service, ServiceError, ServiceResult,
-    Status,
+    Caller, Monitor, Next, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status,
     added::adds,
     agent,
+    append::check_batch,
     directory::dates,
     error::check_count,
     given,
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     env::sync::Mutex,
-    event::{Batch, SessionId, SessionKey, Timestamp, limits},
+    event::{SessionId, SessionKey, Timestamp, limits},
     store::{Appended, Change, Listed, Listing, NewSession, Only, SessionInfo, StoreError},
 };
 
@@ -79,7 +79,7 @@ impl Service {
         &self,
         caller: &Caller,
         mut new: NewSession,
-    ) -> ServiceResult<(SessionInfo, Emitted)> {
+    ) -> ServiceResult<(SessionInfo, Appended)> {
         new.id.as_ref().map_or(Ok(()), refuse_reserved)?;
         let events = Arc::make_mut(&mut new.events.events);
         self.admit((&caller.scope, None), events, "initial_events").await?;
@@ -90,7 +90,7 @@ impl Service {
             return Err(ServiceError::invalid("ttl_seconds", "more seconds than a clock has"));
         }
         let first = !new.events.events.is_empty();
-        let bytes = if first { super::emit::check_batch(&new.events)? } else { 0 };
+        let bytes = if first { check_batch(&new.events)? } else { 0 };
         let records = 1 + new.events.events.len();
         let room = bytes + new.text_bytes();
         self.room_for(&caller.scope.tenant, 1, records, room).await?;
@@ -112,11 +112,11 @@ impl Service {
         if !appended.repeated {
             self.mark_created(&info, &batch).await;
         }
-        if adds(&batch) {
+        if adds(&batch.events) {
             self.add_behind(caller, &info.key.session, &mut appended).await;
             info = self.store.info(&info.key).await?;
         }
-        Ok((self.titled(info).await, Emitted::of(&batch.events, appended)))
+        Ok((self.titled(info).await, appended))
     }
 
     /// A page of the caller's sessions, by creation. With statuses or metadata wanted, it may have
@@ -370,27 +370,6 @@ impl Service {
             Err(error @ StoreError::DiskFull(_)) => Err(unwritten(error)
                 .action("delete it without the possibility of restoring it, which frees its bytes")
                 .next(Next::DeleteNow(session))),
-            Err(error) => Err(unwritten(error)),
-        }
-    }
-
-    /// Creates the session with a batch as its first events, unless it exists by now.
-    pub(super) async fn create_with(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-        batch: Batch,
-    ) -> ServiceResult<Option<Appended>> {
-        refuse_reserved(session)?;
-        self.room_for(&caller.scope.tenant, 1, 0, 0).await?;
-        let events = batch.clone();
-        let new = NewSession { id: Some(session.clone()), events, ..NewSession::default() };
-        match self.durable(self.store.create(&caller.scope, new)).await {
-            Ok((info, appended)) => {
-                self.mark_created(&info, &batch).await;
-                Ok(Some(appended))
-            }
-            Err(StoreError::SessionExists { .. }) => Ok(None),
             Err(error) => Err(unwritten(error)),
         }
     }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use super::{convert, json, types};
 use crate::{
-    event::{Event, EventType, Position, SessionId, Timestamp, kinds},
+    event::{Event, EventRef, EventType, NewEvent, Position, SessionId, Timestamp, kinds},
     service::{Appended, Emitted, EventSlice, Gap, Receipt, ServiceError},
 };
 
@@ -65,11 +65,12 @@ pub fn line_refused(
 /// Answer to emitEvent as JSON.
 #[must_use]
 pub fn emitted(emitted: &Emitted) -> Vec<u8> {
-    let mut out = data(&emitted.events);
-    write_places(&mut out, emitted.first_position, emitted.next_position);
-    write_receipt(&mut out, &emitted.receipt);
-    write_repeated(&mut out, emitted.repeated);
-    let notices = notices(&emitted.events);
+    let Emitted { events, appended } = emitted;
+    let mut out = data(emitted.kept());
+    write_places(&mut out, appended.first_position, appended.next_position);
+    write_receipt(&mut out, &appended.receipt);
+    write_repeated(&mut out, appended.repeated);
+    let notices = notices(events);
     if !notices.is_empty() {
         out.pop();
         out.extend_from_slice(br#","notices":"#);
@@ -81,7 +82,7 @@ pub fn emitted(emitted: &Emitted) -> Vec<u8> {
 
 /// Notices about events that were kept: types that no view shows, where another was meant.
 #[must_use]
-pub fn notices(events: &[Event]) -> Vec<String> {
+pub fn notices(events: &[NewEvent]) -> Vec<String> {
     let mut notices: Vec<String> = Vec::new();
     for event in events {
         let Some(meant) = kinds::meant(event.kind.as_str()) else { continue };
@@ -96,7 +97,7 @@ pub fn notices(events: &[Event]) -> Vec<String> {
 /// Answer to getEvents as JSON.
 #[must_use]
 pub fn slice(slice: &EventSlice) -> Vec<u8> {
-    let mut out = data(&slice.events);
+    let mut out = data(slice.events.iter().map(EventRef::from));
     out.extend_from_slice(br#","next_page":"#);
     write_value(&mut out, &slice.next_page);
     let _ = write!(out, r#","next_position":{},"tail":{}"#, slice.next_position, slice.tail);
@@ -117,7 +118,7 @@ pub fn slice(slice: &EventSlice) -> Vec<u8> {
 /// Events as JSON lines; a line of the type `gap` where some are lost for good.
 #[must_use]
 pub fn lines(events: &[Event], gaps: &[Gap]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(size(events));
+    let mut out = Vec::with_capacity(size(events.iter().map(EventRef::from)));
     for part in parts(events, gaps) {
         match part {
             EventOrGap::Event(event) => json::write_event_line(&mut out, event),
@@ -131,7 +132,7 @@ pub fn lines(events: &[Event], gaps: &[Gap]) -> Vec<u8> {
 /// Events as frames of a server-sent event stream: `id` is the position. A gap has none.
 #[must_use]
 pub fn frames(events: &[Event], gaps: &[Gap]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(size(events));
+    let mut out = Vec::with_capacity(size(events.iter().map(EventRef::from)));
     for part in parts(events, gaps) {
         match part {
             EventOrGap::Event(event) => {
@@ -203,10 +204,10 @@ pub fn failed(error: &types::ErrorBody) -> Vec<u8> {
     out
 }
 
-fn data(events: &[Event]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(size(events));
+fn data<'a>(events: impl Iterator<Item = EventRef<'a>> + Clone) -> Vec<u8> {
+    let mut out = Vec::with_capacity(size(events.clone()));
     out.extend_from_slice(br#"{"data":["#);
-    for (index, event) in events.iter().enumerate() {
+    for (index, event) in events.enumerate() {
         if index > 0 {
             out.push(b',');
         }
@@ -241,8 +242,8 @@ fn write_repeated(out: &mut Vec<u8>, repeated: bool) {
 }
 
 /// Roughly what the events take as text.
-fn size(events: &[Event]) -> usize {
-    256 + events.iter().map(|event| event.body.len() + 256).sum::<usize>()
+fn size<'a>(events: impl Iterator<Item = EventRef<'a>>) -> usize {
+    256 + events.map(|event| event.body.len() + 256).sum::<usize>()
 }
 
 fn write_value(out: &mut Vec<u8>, value: &impl serde::Serialize) {

@@ -12,8 +12,8 @@ use prost::{
 
 use super::{convert, json, pb};
 use crate::{
-    event::{Event, EventId, EventType, NewEvent, Origin, Position, Timestamp, limits},
-    service::{Code, Emitted, EventSlice, ServiceError, ServiceResult},
+    event::{EventId, EventRef, EventType, NewEvent, Origin, Position, Timestamp, limits},
+    service::{Appended, Code, Emitted, EventSlice, ServiceError, ServiceResult},
 };
 
 /// The events of an `EmitRequest`. They are taken one by one, so that a small body of many empty
@@ -88,17 +88,18 @@ fn event(sent: pb::NewEvent, origin: Origin) -> ServiceResult<NewEvent> {
 /// Answer to emitEvent.
 #[must_use]
 pub fn emitted(emitted: &Emitted) -> Vec<u8> {
+    let Appended { first_position, next_position, receipt, repeated, .. } = &emitted.appended;
     let rest = pb::EmitAnswer {
         data: Vec::new(),
-        first_position: emitted.first_position.0,
-        next_position: emitted.next_position.0,
+        first_position: first_position.0,
+        next_position: next_position.0,
         receipt: Some(pb::Receipt {
-            position: emitted.receipt.position.0,
-            chain: Bytes::copy_from_slice(&emitted.receipt.chain),
+            position: receipt.position.0,
+            chain: Bytes::copy_from_slice(&receipt.chain),
         }),
-        repeated: emitted.repeated,
+        repeated: *repeated,
     };
-    answer(&emitted.events, &rest)
+    answer(emitted.kept(), &rest)
 }
 
 /// Answer to getEvents.
@@ -118,17 +119,20 @@ pub fn slice(slice: &EventSlice) -> Vec<u8> {
         gaps: gaps.collect(),
         types_seen: slice.types_seen.iter().map(ToString::to_string).collect(),
     };
-    answer(&slice.events, &rest)
+    answer(slice.events.iter().map(EventRef::from), &rest)
 }
 
 /// An answer whose first field is its events: they are written where they go, from where they
 /// are, and the other fields after them.
-fn answer(events: &[Event], rest: &impl prost::Message) -> Vec<u8> {
-    let sizes = || events.iter().map(|event| Served::of(event).size());
+fn answer<'a>(
+    events: impl Iterator<Item = EventRef<'a>> + Clone,
+    rest: &impl prost::Message,
+) -> Vec<u8> {
+    let sizes = || events.clone().map(|event| Served::of(event).size());
     let all =
         sizes().map(|size| size + key_len(1) + encoded_len_varint(size as u64)).sum::<usize>();
     let mut out = Vec::with_capacity(all + rest.encoded_len());
-    for (event, size) in events.iter().zip(sizes()) {
+    for (event, size) in events.clone().zip(sizes()) {
         encode_key(1, WireType::LengthDelimited, &mut out);
         encode_varint(size as u64, &mut out);
         Served::of(event).write(&mut out);
@@ -146,11 +150,11 @@ struct Served<'a> {
 }
 
 impl<'a> Served<'a> {
-    fn of(event: &'a Event) -> Self {
+    fn of(event: EventRef<'a>) -> Self {
         let (id, kind) = (event.id.as_str().as_bytes(), event.kind.as_str().as_bytes());
         let origin = i32::from(convert::origin_number(event.origin));
         Self {
-            texts: [(1, id), (2, kind), (5, &event.body)],
+            texts: [(1, id), (2, kind), (5, event.body)],
             numbers: [
                 (3, event.position.0),
                 (6, event.processed_at.0.cast_unsigned()),

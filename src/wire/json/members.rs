@@ -32,11 +32,6 @@ pub(super) struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// Bytes of its name and value, with a colon and a comma, without white space.
-    pub(super) fn bytes(&self) -> usize {
-        self.key.len() + self.value.len() + 2
-    }
-
     /// The member with the white space around it: what stands between two commas of `text`, of
     /// which it is a part.
     pub(super) fn in_text(&self, text: &'a str) -> &'a str {

@@ -14,6 +14,8 @@ mod members;
 mod take;
 mod write;
 
+use std::borrow::Cow;
+
 pub use line::{AppendLine, append_line};
 pub use take::{bare_body, event, events};
 pub(super) use write::write_number;
@@ -130,15 +132,19 @@ pub fn values(text: &[u8]) -> ServiceResult<usize> {
 }
 
 /// The text of a string member; `None` for null.
-fn text(name: &str, value: &str) -> Result<Option<String>, Refused> {
+fn text<'a>(name: &str, value: &'a str) -> Result<Option<Cow<'a, str>>, Refused> {
     if value == "null" {
         return Ok(None);
     }
     if !value.starts_with('"') {
         return field(name, "a text is expected");
     }
-    match String::from_utf8(unescaped(value).into_owned()) {
-        Ok(text) => Ok(Some(text)),
-        Err(_) => field(name, "it holds half of a surrogate pair"),
+    let text = match unescaped(value) {
+        Cow::Borrowed(bytes) => std::str::from_utf8(bytes).ok().map(Cow::Borrowed),
+        Cow::Owned(bytes) => String::from_utf8(bytes).ok().map(Cow::Owned),
+    };
+    match text {
+        Some(text) => Ok(Some(text)),
+        None => field(name, "it holds half of a surrogate pair"),
     }
 }

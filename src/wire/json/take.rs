@@ -26,6 +26,9 @@ pub fn event(text: &str, origin: Origin) -> ServiceResult<NewEvent> {
     }
 }
 
+/// Members of an event up to which each name is compared with those before it; the names of more are
+/// kept in a table.
+const FEW_MEMBERS: usize = 16;
 /// Characters of an unknown member that are said again.
 const MEMBER_CHARS_MAX: usize = 100;
 /// The conditions of an append: each a header, and no member of the body.
@@ -119,7 +122,7 @@ fn taken(
     index: Option<usize>,
 ) -> ServiceResult<NewEvent> {
     let place = || index.map(|index| format!("events[{index}]")).unwrap_or_default();
-    let event = divided(text, members, origin).map_err(|refused| refused.into_error(&place()))?;
+    let event = divided(text, &members, origin).map_err(|refused| refused.into_error(&place()))?;
     // The reserved members are not counted: with those of the server an event would be larger
     // on its way out than it may be on its way in.
     if event.body.len() > limits::EVENT_BYTES_MAX {
@@ -140,29 +143,44 @@ struct Head {
     created_at: Option<Timestamp>,
 }
 
+/// Whether a member is none of the body.
+fn is_reserved(name: &[u8]) -> bool {
+    RESERVED.iter().any(|reserved| reserved.as_bytes() == name)
+}
+
 /// The head and the body of an event.
-fn divided(text: &str, members: Vec<Member<'_>>, origin: Origin) -> Result<NewEvent, Refused> {
+fn divided(text: &str, members: &[Member<'_>], origin: Origin) -> Result<NewEvent, Refused> {
     let mut head = Head::default();
-    // A body that grows while it is made takes twice its room.
-    let mut body = Vec::with_capacity(2 + members.iter().map(Member::bytes).sum::<usize>());
-    body.push(b'{');
-    let mut seen = HashSet::with_capacity(members.len());
-    for member in members {
-        if !is_within(member.value, LEVELS_INSIDE) {
+    let mut seen = HashSet::new();
+    for (index, Member { name, value, .. }) in members.iter().enumerate() {
+        if !is_within(value, LEVELS_INSIDE) {
             return Err(Refused::Deep);
         }
-        if !head.take(&member.name, member.value)? {
-            if body.len() > 1 {
-                body.push(b',');
-            }
-            body.extend_from_slice(member.in_text(text).as_bytes());
-        }
-        if let Some(twice) = seen.replace(member.name) {
-            return field(&String::from_utf8_lossy(&twice), "the key comes twice");
+        head.take(name, value)?;
+        let is_twice = if members.len() <= FEW_MEMBERS {
+            members.iter().take(index).any(|before| before.name == *name)
+        } else {
+            !seen.insert(name)
+        };
+        if is_twice {
+            return field(&String::from_utf8_lossy(name), "the key comes twice");
         }
     }
     let Some(kind) = head.kind else { return field("type", "it is missing") };
+    // Made at its length: nothing is allocated beside it, and it is not copied again.
+    let kept = members.iter().filter(|member| !is_reserved(&member.name));
+    let parts = kept.map(|member| member.in_text(text).as_bytes());
+    let bytes = parts.clone().map(|part| part.len() + 1).sum::<usize>().max(1) + 1;
+    let mut body = Vec::with_capacity(bytes);
+    body.push(b'{');
+    for (index, part) in parts.enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(part);
+    }
     body.push(b'}');
+    debug_assert_eq!(body.len(), bytes, "its length was counted before");
     Ok(NewEvent {
         id: head.id,
         kind,
@@ -174,11 +192,11 @@ fn divided(text: &str, members: Vec<Member<'_>>, origin: Origin) -> Result<NewEv
 }
 
 impl Head {
-    /// Takes a reserved member; `false` leaves the member to the body.
-    fn take(&mut self, key: &[u8], value: &str) -> Result<bool, Refused> {
+    /// Takes a reserved member.
+    fn take(&mut self, key: &[u8], value: &str) -> Result<(), Refused> {
         match key {
             b"id" => {
-                let Some(text) = text("id", value)? else { return Ok(true) };
+                let Some(text) = text("id", value)? else { return Ok(()) };
                 match EventId::new(&text) {
                     Ok(id) => self.id = Some(id),
                     Err(error) => return field("id", error),
@@ -190,7 +208,7 @@ impl Head {
                 None => return field("type", "a text is expected, not null"),
             },
             b"created_at" => {
-                let Some(text) = text("created_at", value)? else { return Ok(true) };
+                let Some(text) = text("created_at", value)? else { return Ok(()) };
                 match Timestamp::parse(&text) {
                     Some(time) => self.created_at = Some(time),
                     None => return field("created_at", "an RFC 3339 time is expected"),
@@ -204,9 +222,9 @@ impl Head {
             // Members that only the server sets: checked, then dropped.
             b"processed_at" => drop(text("processed_at", value)?),
             b"origin" => drop(text("origin", value)?),
-            _ => return Ok(false),
+            _ => {}
         }
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -224,7 +242,7 @@ pub fn bare_body(body: &str) -> ServiceResult<()> {
             return Err(Refused::Deep.into_error(""));
         }
         let said = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-        if RESERVED.iter().any(|reserved| reserved.as_bytes() == name.as_ref()) {
+        if is_reserved(&name) {
             return Err(ServiceError::invalid(&said(&name), "reserved: it has a field of its own"));
         }
         if let Some(twice) = seen.replace(name) {

@@ -3,19 +3,19 @@
 
 use std::io::Write as _;
 
-use crate::event::{Event, Timestamp};
+use crate::event::{Event, EventRef, Timestamp};
 
 /// Writes an event's wire text.
-pub fn write_event(out: &mut Vec<u8>, event: &Event) {
+pub fn write_event(out: &mut Vec<u8>, event: EventRef<'_>) {
     write_head(out, event);
-    let (comma, members) = tail_of(&event.body);
+    let (comma, members) = tail_of(event.body);
     out.extend_from_slice(comma);
     out.extend_from_slice(members);
 }
 
 /// Writes an event's wire text on one line: line breaks of its white space become blanks.
 pub fn write_event_line(out: &mut Vec<u8>, event: &Event) {
-    write_head(out, event);
+    write_head(out, event.into());
     let blank = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
     let (comma, members) = tail_of(&event.body);
     out.extend_from_slice(comma);
@@ -26,7 +26,7 @@ pub fn write_event_line(out: &mut Vec<u8>, event: &Event) {
 #[must_use]
 pub fn event_text(event: &Event) -> String {
     let mut out = Vec::with_capacity(event.body.len() + 256);
-    write_event(&mut out, event);
+    write_event(&mut out, event.into());
     String::from_utf8(out)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
@@ -45,7 +45,7 @@ pub fn event_and(event: &Event, beside: &impl serde::Serialize) -> String {
 }
 
 /// The reserved members, without the brace that ends an object.
-fn write_head(out: &mut Vec<u8>, event: &Event) {
+fn write_head(out: &mut Vec<u8>, event: EventRef<'_>) {
     out.extend_from_slice(b"{\"id\":");
     write_text(out, event.id.as_str());
     out.extend_from_slice(br#","type":""#);

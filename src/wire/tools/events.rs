@@ -55,16 +55,17 @@ pub(crate) struct EmitAnswer {
 
 impl EmitAnswer {
     pub(crate) fn of(session: &SessionId, by: BoundBy, emitted: &Emitted) -> Self {
-        let id = emitted.events.first().map(|event| event.id.to_string()).unwrap_or_default();
+        let Emitted { events, appended } = emitted;
+        let id = appended.events.first().map(|event| event.id.to_string()).unwrap_or_default();
         Self {
             session_id: session.to_string(),
             bound_by: bound_by(by),
             id,
-            position: emitted.first_position.0,
-            next_position: emitted.next_position.0,
-            repeated: emitted.repeated,
-            chain: convert::hex(&emitted.receipt.chain),
-            notices: notices(&emitted.events),
+            position: appended.first_position.0,
+            next_position: appended.next_position.0,
+            repeated: appended.repeated,
+            chain: convert::hex(&appended.receipt.chain),
+            notices: notices(events),
         }
     }
 }

@@ -53,7 +53,7 @@ impl Desk {
         let batch = Batch { events: events.into(), ..Batch::default() };
         let caller = caller(Origin::Harness);
         let emitted = self.service.emit(&caller, &self.session, batch, false).await.unwrap();
-        emitted.next_position.0
+        emitted.appended.next_position.0
     }
 
     /// Addresses of the sources that the log says.
@@ -101,6 +101,18 @@ async fn the_first_result_after_a_restart_is_answered_before_a_long_session_is_r
     let batch = vec![search(Origin::Harness, "c"), result(Origin::Harness, "c", "http://c.org")];
     assert_eq!(desk.emit(batch).await, (tail + 3) as u64, "told before the answer");
     assert!(desk.gate.read_since() < 20);
+}
+
+#[tokio::test]
+async fn what_is_due_behind_a_batch_is_told_after_one_read_of_what_is_new() {
+    let desk = Desk::new().await;
+    for (id, ends, new) in [("a", 3, 2), ("b", 6, 3), ("c", 9, 3)] {
+        desk.gate.read_since();
+        let page = format!("http://{id}.org");
+        let batch = vec![search(Origin::Harness, id), result(Origin::Harness, id, &page)];
+        assert_eq!(desk.emit(batch).await, ends);
+        assert_eq!(desk.gate.read_since(), new, "the source before, and the batch");
+    }
 }
 
 #[tokio::test]

@@ -183,7 +183,7 @@ async fn a_batch_that_is_sent_again_is_read_once_to_be_compared() {
     store.local.settle().unwrap();
     emit().await;
     let since = store.disk.calls();
-    assert!(emit().await.repeated);
+    assert!(emit().await.appended.repeated);
     let (_, read) = store.moved(since);
     assert!(read <= 2 * bytes, "{read} bytes were read to compare {bytes}");
 }

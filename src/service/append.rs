@@ -1,0 +1,135 @@
+//! One batch to the store: its limits, the room for it, the checkpoint of a call of a tool, and the
+//! session where there is none yet. It must not look inside a body, nor add an event.
+
+use std::sync::atomic::Ordering;
+
+use super::{
+    Caller, Code, Counters, Service, ServiceError, ServiceResult,
+    notebook::{refuse_reserved, title_of},
+    store_error::unwritten,
+};
+use crate::{
+    event::{Batch, SessionId, SessionKey, limits},
+    store::{Appended, NewSession, StoreError},
+};
+
+impl Service {
+    /// Appends a batch and returns the positions of its events; with `create`, an unknown session
+    /// is created with it.
+    pub(super) async fn append(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        mut batch: Batch,
+        create: bool,
+    ) -> ServiceResult<Appended> {
+        let bytes = check_batch(&batch)?;
+        self.room_for(&caller.scope.tenant, 0, batch.events.len(), bytes).await?;
+        let key = caller.key(session);
+        batch.fence = batch.fence.or(caller.fence);
+        self.mark_tool_calls(&key, &mut batch).await;
+        let again = create.then(|| batch.clone());
+        let appended = match (self.durable(self.store.append(&key, batch)).await, again) {
+            (Err(StoreError::SessionNotFound { .. }), Some(batch)) => {
+                self.create_with(&key, batch).await?
+            }
+            (answer, _) => answer.map_err(unwritten)?,
+        };
+        self.count(&appended, bytes);
+        Ok(appended)
+    }
+
+    /// Creates a session with a batch as its first events; where another writer created it in
+    /// between, the batch is appended.
+    async fn create_with(&self, key: &SessionKey, batch: Batch) -> ServiceResult<Appended> {
+        refuse_reserved(&key.session)?;
+        self.room_for(&key.scope.tenant, 1, 0, 0).await?;
+        let (id, events) = (Some(key.session.clone()), batch.clone());
+        let new = NewSession { id, events, ..NewSession::default() };
+        match self.durable(self.store.create(&key.scope, new)).await {
+            Ok((info, appended)) => {
+                self.mark_created(&info, &batch).await;
+                Ok(appended)
+            }
+            Err(StoreError::SessionExists { .. }) => {
+                self.durable(self.store.append(key, batch)).await.map_err(unwritten)
+            }
+            Err(error) => Err(unwritten(error)),
+        }
+    }
+
+    /// Appends to the notebook of a workspace, which is created with its first batch. A lease is
+    /// one of another session, so none is shown.
+    pub(super) async fn append_to_notebook(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        workspace: &str,
+        batch: Batch,
+    ) -> ServiceResult<Appended> {
+        let caller = &Caller { fence: None, ..caller.clone() };
+        match self.append(caller, session, batch.clone(), false).await {
+            Err(error) if error.code == Code::SessionNotFound => {}
+            appended => return appended,
+        }
+        let new = NewSession {
+            id: Some(session.clone()),
+            title: Some(title_of(workspace)),
+            workspace: Some(workspace.to_owned()),
+            ttl_seconds: Some(0),
+            events: batch.clone(),
+            ..NewSession::default()
+        };
+        self.room_for(&caller.scope.tenant, 1, 1, new.text_bytes()).await?;
+        match self.durable(self.store.create(&caller.scope, new)).await {
+            Ok((_, appended)) => Ok(appended),
+            // Another caller created it in between.
+            Err(StoreError::SessionExists { .. }) => {
+                self.append(caller, session, batch, false).await
+            }
+            Err(error) => Err(unwritten(error)),
+        }
+    }
+
+    /// Adds an answered append to the process's counters.
+    pub(super) fn count(&self, appended: &Appended, body_bytes: usize) {
+        if appended.repeated {
+            return;
+        }
+        let Counters { appends, events, bytes, .. } = &*self.counters;
+        appends.fetch_add(1, Ordering::Relaxed);
+        events.fetch_add(appended.events.len() as u64, Ordering::Relaxed);
+        bytes.fetch_add(body_bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// Checks the limits of one batch; returns the bytes of its bodies.
+pub(super) fn check_batch(batch: &Batch) -> ServiceResult<usize> {
+    let count = batch.events.len();
+    if count == 0 {
+        return Err(ServiceError::invalid("events", "a batch holds at least one event"));
+    }
+    if count > limits::BATCH_EVENTS_MAX {
+        let problem = format!("{count} events; {} are allowed", limits::BATCH_EVENTS_MAX);
+        return Err(ServiceError::invalid("events", problem).action("send them as several batches"));
+    }
+    let mut bytes_total = 0;
+    for (index, event) in batch.events.iter().enumerate() {
+        bytes_total += event.body.len();
+        if event.body.len() > limits::EVENT_BYTES_MAX {
+            return Err(too_large(&format!("events[{index}]"), limits::EVENT_BYTES_MAX));
+        }
+    }
+    if bytes_total > limits::BATCH_BYTES_MAX {
+        return Err(too_large("events", limits::BATCH_BYTES_MAX));
+    }
+    Ok(bytes_total)
+}
+
+fn too_large(field: &str, bytes_max: usize) -> ServiceError {
+    let message = format!("{field}: larger than {bytes_max} bytes");
+    let mut error = ServiceError::new(Code::BodyTooLarge, message)
+        .action("send less at once; keep large content elsewhere and refer to it");
+    error.hint.field = Some(field.to_owned());
+    error
+}
