@@ -3,27 +3,23 @@
 //! JSON of a query are one; others choose fields, operators and orders. The limit of memory is the
 //! caller's: a query that copies what it compares is beyond it.
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 use sessionlog::{
+    api::graph::{EntityQueryRequest, Filter, RelationQueryRequest, Sort, UpsertRequest},
     env::Env,
     event::{Batch, EventType, NewEvent, Origin, Scope, SessionId},
-    service::{
-        Caller, Code, Ends, EntityCall, EntityQuery, GraphFilter, GraphQuery, GraphSort,
-        SearchCall, Service, ServiceError,
-    },
+    service::{Caller, Code, SearchCall, Service, ServiceError},
     store::Store,
-    wire::graph::{EntityQueryRequest, RelationQueryRequest},
 };
 use sessionlog_sim::{Sim, model::Model};
 
 /// Rows of the graph, and bytes of the properties of one.
 const ROWS: usize = 120;
 const ROW_BYTES: usize = 48_000;
+/// Bytes of properties on a page, about: as over HTTP.
+const PAGE_BYTES: usize = 4 << 20;
 const FIELDS: [&str; 12] = [
     "p",
     "properties.p",
@@ -51,31 +47,39 @@ pub fn check(bytes: &[u8]) {
     let served = SERVED.get_or_init(Served::new);
     served.runtime.block_on(async {
         let text = String::from_utf8_lossy(bytes);
-        if let Ok(Ok(asked)) = serde_json::from_str(&text).map(EntityQueryRequest::read) {
+        if let Ok(asked) = serde_json::from_str(&text) {
             served.entities(asked).await;
         }
-        if let Ok((ends, query)) = serde_json::from_str(&text).map(RelationQueryRequest::parts) {
-            served.relations(ends, query).await;
+        if let Ok(asked) = serde_json::from_str(&text) {
+            served.relations(asked).await;
         }
         let query = chosen(bytes);
-        served.entities(EntityQuery { query: query.clone(), ..EntityQuery::default() }).await;
-        served.relations(Ends::default(), query).await;
+        let EntityQueryRequest { filters, sort, limit, offset, .. } = query.clone();
+        served.entities(query).await;
+        let query = RelationQueryRequest {
+            filters,
+            sort,
+            limit,
+            offset,
+            ..RelationQueryRequest::default()
+        };
+        served.relations(query).await;
         served.search(bytes, &text).await;
     });
 }
 
 /// A query of which each byte chooses something.
-fn chosen(bytes: &[u8]) -> GraphQuery {
+fn chosen(bytes: &[u8]) -> EntityQueryRequest {
     let field = |byte: u8| FIELDS[usize::from(byte) % FIELDS.len()].to_owned();
-    let mut query = GraphQuery { bytes_max: 1 << 20, ..GraphQuery::default() };
+    let mut query = EntityQueryRequest::default();
     for choice in bytes.as_chunks::<3>().0 {
         let [what, one, other] = *choice;
         match what % 4 {
-            0 | 1 => query.sort.push(GraphSort {
+            0 | 1 => query.sort.push(Sort {
                 field: field(one),
                 order: (other % 2 == 0).then(|| "desc".to_owned()),
             }),
-            2 => query.filters.push(GraphFilter {
+            2 => query.filters.push(Filter {
                 field: field(one),
                 op: OPS[usize::from(other) % OPS.len()].to_owned(),
                 value: match other % 5 {
@@ -119,8 +123,9 @@ impl Served {
             };
             let properties = json!({"p": p, "q": {"a": {"b": n}}, "n": row / 2});
             let Value::Object(properties) = properties else { unreachable!("it is an object") };
-            let call = EntityCall { kind: "thing".into(), id: n, properties, key: None };
-            self.service.upsert_entity(&self.caller, "w", call).await.expect("an entity");
+            let (entity, asked) = (("thing", &*n), UpsertRequest { properties });
+            let written = self.service.upsert_entity(&self.caller, "w", entity, asked, None).await;
+            written.expect("an entity");
         }
         let session = SessionId::new("s").expect("an id");
         let event = |text: &str| NewEvent {
@@ -136,22 +141,23 @@ impl Served {
         self.service.emit(&self.caller, &session, batch, true).await.expect("events");
     }
 
-    async fn entities(&self, asked: EntityQuery) {
-        let asked = EntityQuery { wait: Duration::ZERO, ..asked };
-        let (limit, offset) = (asked.query.limit.unwrap_or(100), asked.query.offset);
-        match self.service.query_entities(&self.caller, "w", asked).await {
-            Ok(found) => {
-                let page = found.page;
-                assert!(page.rows.len() <= limit && page.total <= ROWS + 10);
-                let end = offset.saturating_add(page.rows.len());
+    async fn entities(&self, asked: EntityQueryRequest) {
+        let asked = EntityQueryRequest { wait_ms: 0, ..asked };
+        let (limit, offset) = (asked.limit.unwrap_or(100), asked.offset);
+        match self.service.query_entities(&self.caller, "w", asked, PAGE_BYTES).await {
+            Ok(page) => {
+                let count = page.entities.len();
+                assert!(count <= limit && page.total <= ROWS as u64 + 10);
+                let end = offset.saturating_add(count) as u64;
                 assert_eq!(page.next_offset, (end < page.total).then_some(end));
             }
             Err(error) => refused(&error),
         }
     }
 
-    async fn relations(&self, ends: Ends, query: GraphQuery) {
-        if let Err(error) = self.service.query_relationships(&self.caller, "w", ends, query).await {
+    async fn relations(&self, asked: RelationQueryRequest) {
+        let found = self.service.query_relationships(&self.caller, "w", asked, PAGE_BYTES).await;
+        if let Err(error) = found {
             refused(&error);
         }
     }

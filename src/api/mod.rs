@@ -2,6 +2,8 @@
 //! requests. `harness` and `service` fill them, `wire` encodes them, `verbs` declares who gets
 //! which. It must not compute, and it knows no other room but `event`.
 
+pub mod graph;
+pub mod memory;
 mod scalar;
 
 /// True for the value that an absent member has, for `skip_serializing_if`.

@@ -1,13 +1,13 @@
 //! The words of `event` as JSON values: ids and types as their text, positions as numbers, times
-//! as RFC 3339. Their schemas are those of a plain string and of a plain number. It must not
-//! accept a text that the word's own parser refuses.
+//! as RFC 3339, ranges as their two ends. Their schemas are those of a plain string and of a plain
+//! number. It must not accept a text that the word's own parser refuses.
 
 use std::{borrow::Cow, fmt::Display};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-use crate::event::{EventId, EventType, Position, SessionId, Timestamp};
+use crate::event::{EventId, EventType, Origin, Position, Range, SessionId, Timestamp};
 
 /// Reads a text with the parser of its word.
 fn parsed<'de, D: Deserializer<'de>, T, E: Display>(
@@ -76,6 +76,64 @@ impl<'de> Deserialize<'de> for Position {
 
 schema_of!(Position, u64);
 
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Origin", rename_all = "lowercase")]
+enum OriginName {
+    User,
+    Model,
+    Tool,
+    Web,
+    Harness,
+    Import,
+}
+
+impl Serialize for Origin {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        OriginName::serialize(self, to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Origin {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        OriginName::deserialize(from)
+    }
+}
+
+schema_of!(Origin, String);
+
+/// Half-open range `[from, to)` of positions.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Range")]
+#[schemars(rename = "Range")]
+struct RangeEnds {
+    /// First position in the range.
+    from: Position,
+    /// First position after the range.
+    to: Position,
+}
+
+impl Serialize for Range {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        RangeEnds::serialize(self, to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Range {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        RangeEnds::deserialize(from)
+    }
+}
+
+impl JsonSchema for Range {
+    fn schema_name() -> Cow<'static, str> {
+        RangeEnds::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        RangeEnds::json_schema(generator)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,10 +142,15 @@ mod tests {
     fn a_word_is_read_from_what_was_written_of_it() {
         let time = Timestamp::parse("2026-11-28T05:30:00.123456Z").expect("a time");
         let session = SessionId::new("s-1").expect("an id");
-        let all = (session, Position(7), time);
+        let range = Range::new(Position(1), Position(7));
+        let all = (session, Position(7), time, range, Origin::Web);
         let text = serde_json::to_string(&all).expect("JSON");
-        assert_eq!(text, r#"["s-1",7,"2026-11-28T05:30:00.123456Z"]"#);
-        assert_eq!(serde_json::from_str::<(SessionId, Position, Timestamp)>(&text).ok(), Some(all));
+        let expected = r#"["s-1",7,"2026-11-28T05:30:00.123456Z",{"from":1,"to":7},"web"]"#;
+        assert_eq!(text, expected);
+        assert_eq!(
+            serde_json::from_str::<(SessionId, Position, Timestamp, Range, Origin)>(&text).ok(),
+            Some(all)
+        );
     }
 
     #[test]

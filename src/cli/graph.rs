@@ -18,6 +18,10 @@ use super::{
     times::moment,
 };
 use crate::{
+    api::graph::{
+        Entity, EntityQueryRequest, RelateRequest, RelationQueryRequest, TopEntity, UpsertRequest,
+        Written,
+    },
     client::Client,
     verbs::{
         AtEntity, AtRelation, InWorkspace, NoQuery,
@@ -26,10 +30,7 @@ use crate::{
             RemoveEntity, Unrelate,
         },
     },
-    wire::graph::{
-        AnalyticsAnswer, Entity, EntityQueryRequest, RelateRequest, RelationQueryRequest,
-        TopEntity, UpsertRequest, Written,
-    },
+    wire::graph::AnalyticsAnswer,
 };
 
 /// How long a person waits for events that are not in the index yet.
@@ -136,19 +137,26 @@ async fn entities(
 
 fn tell(entity: &Entity, paper: &mut Paper) {
     paper.heading(&one_line(&format!("{} {}", entity.kind, entity.id), LINE_CHARS));
-    if let Some(changed) = &entity.updated_at {
-        paper.faint(&format!("changed {}", paper.times.both(changed)));
+    if let Some(changed) = entity.updated_at {
+        paper.faint(&format!("changed {}", paper.times.both(&changed.to_string())));
     }
     if let (Some(sessions), Some(count), Some(last)) =
-        (entity.sessions, entity.count, &entity.last_at)
+        (entity.sessions, entity.count, entity.last_at)
     {
         let (sessions, events) = (many(sessions, "session"), many(count, "event"));
-        paper.faint(&format!("in {sessions}, {events}, last {}", paper.times.both(last)));
+        paper.faint(&format!(
+            "in {sessions}, {events}, last {}",
+            paper.times.both(&last.to_string())
+        ));
     }
     properties(&entity.properties, paper);
     for one in &entity.named_in {
         let events = many(one.count, "event");
-        paper.item(&format!("{}, {events}, last {}", one.session, paper.times.both(&one.last_at)));
+        paper.item(&format!(
+            "{}, {events}, last {}",
+            one.session,
+            paper.times.both(&one.last_at.to_string())
+        ));
     }
 }
 

@@ -11,18 +11,18 @@ use super::{
     screen::{Screen, Tone, one_line, printable},
 };
 use crate::{
+    api::memory::{
+        ListMemoryQuery, MarkRequest, MemoryBlock, MemoryItem, MemoryList, PageInRequest,
+        RememberRequest, Remembered,
+    },
     client::Client,
     event::{EventId, SessionId},
     verbs::{
         AtEvent, InMemory, InSession, InWorkspace, NoQuery, Nowhere,
         memory::{
-            Forget, GetMemory, ListMemory, ListMemoryQuery, ListOfWorkspace, MarkEvent, PageIn,
-            Remember, RememberInWorkspace,
+            Forget, GetMemory, ListMemory, ListOfWorkspace, MarkEvent, PageIn, Remember,
+            RememberInWorkspace,
         },
-    },
-    wire::memory::{
-        MarkRequest, MemoryBlock, MemoryItem, MemoryList, PageInRequest, RememberRequest,
-        Remembered,
     },
 };
 
@@ -45,7 +45,7 @@ pub(super) async fn run(client: &Client, wanted: args::Memory, screen: &mut Scre
         if screen.json {
             return Ok(screen.print(&gone)?);
         }
-        let (id, session) = (printable(&gone.memory_id), &gone.session);
+        let (id, session) = (printable(gone.memory_id.as_str()), &gone.session);
         screen.line(format!("forgotten: {id}, position {} of {session}", gone.position))?;
         screen.note(format!("To remove its bytes: sessionlog redact {session} {id}"));
         return Ok(());
@@ -93,8 +93,9 @@ pub(super) async fn notebook(client: &Client, workspace: &str) -> Outcome<Sessio
     let place = InWorkspace { workspace: workspace.to_owned() };
     let query = ListMemoryQuery { limit: Some(1), ..ListMemoryQuery::default() };
     let found = client.call::<ListOfWorkspace>(&place, &query, &()).await?;
-    let id = found.notebook.as_deref().and_then(|id| SessionId::new(id).ok());
-    id.ok_or_else(|| Failure::Usage(format!("{} has no notebook", printable(workspace))))
+    found
+        .notebook
+        .ok_or_else(|| Failure::Usage(format!("{} has no notebook", printable(workspace))))
 }
 
 /// Blocks in full, and the names of those that did not fit.
@@ -107,7 +108,7 @@ async fn page(client: &Client, asked: &PageInRequest, screen: &mut Screen) -> Ou
     let place = |block: &MemoryBlock| format!("{} {}", block.session, block.range.from);
     for block in &paged.blocks {
         paper.heading(&place(block));
-        let line = format!("{}, {}", block.kind, paper.times.both(&block.at));
+        let line = format!("{}, {}", block.kind, paper.times.both(&block.at.to_string()));
         paper.say(Tone::Faint, "  ", &line);
         paper.say(Tone::Plain, "    ", block.text.trim());
     }
@@ -170,11 +171,11 @@ async fn insert(
         return Ok(screen.print(&kept)?);
     }
     let Remembered { memory_id, session, position, similar } = kept;
-    screen
-        .line(format!("remembered: {}, position {position} of {session}", printable(&memory_id)))?;
+    let id = printable(memory_id.as_str());
+    screen.line(format!("remembered: {id}, position {position} of {session}"))?;
     for one in similar {
         let text = one_line(&one.text, LINE_CHARS);
-        screen.note(format!("similar: {}  {text}", printable(&one.memory_id)));
+        screen.note(format!("similar: {}  {text}", printable(one.memory_id.as_str())));
     }
     Ok(())
 }
@@ -183,7 +184,7 @@ fn tell(item: &MemoryItem, paper: &mut Paper) {
     let about = item.name.as_deref().or(item.topic.as_deref());
     let about = about.map(|about| format!("  {}", one_line(about, LINE_CHARS))).unwrap_or_default();
     paper.heading(&format!("{}{about}", item.memory_id));
-    let mut facts = vec![item.kind.clone(), paper.times.both(&item.at)];
+    let mut facts = vec![item.kind.as_str().to_owned(), paper.times.both(&item.at.to_string())];
     facts.extend(item.importance.map(|importance| format!("importance {importance}")));
     facts.extend((!item.tags.is_empty()).then(|| item.tags.join(", ")));
     facts.extend(item.from.as_ref().map(|from| format!("from {} {}", from.session, from.position)));
@@ -206,8 +207,8 @@ pub(super) async fn mark(client: &Client, wanted: args::Mark, screen: &mut Scree
     if screen.json {
         return Ok(screen.print(&marked)?);
     }
-    let marks: Vec<&str> = marked.marks.iter().map(|one| one.mark.as_str()).collect();
-    let (event, session) = (printable(&marked.event), &marked.session);
+    let marks: Vec<&str> = marked.marks.iter().map(|one| one.kind.as_str()).collect();
+    let (event, session) = (printable(marked.event.as_str()), &marked.session);
     screen.line(format!("marked {event} of {session}: {}", marks.join(", ")))?;
     Ok(())
 }

@@ -10,6 +10,7 @@ use super::{
     times::{moment, with_own_days},
 };
 use crate::{
+    api::memory::MarkKind,
     client::Client,
     verbs::{
         NoQuery, Nowhere,
@@ -129,8 +130,12 @@ fn tell(hit: &Hit, paper: &mut Paper) {
     beside(paper, false);
     for mark in &hit.marks {
         let note = mark.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
-        let tone = if mark.mark == "wrong" { Tone::Bad } else { Tone::Faint };
-        paper.say(tone, "    ", &format!("marked {} at {}{note}", mark.mark, mark.position));
+        let tone = if mark.kind == MarkKind::Wrong { Tone::Bad } else { Tone::Faint };
+        paper.say(
+            tone,
+            "    ",
+            &format!("marked {} at {}{note}", mark.kind.as_str(), mark.position),
+        );
     }
     if let Some(doubt) = &hit.stale {
         paper.say(Tone::Bad, "    ", &doubts(doubt));

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     client::{Client, Request},
-    event::limits,
+    event::{Range, limits},
     verbs::{
         InCheckpoint, InCursor, InSession, NoQuery, Nowhere,
         work::{
@@ -27,12 +27,9 @@ use crate::{
             WakeSession,
         },
     },
-    wire::{
-        types::Range,
-        work::{
-            Checkpoint, CheckpointState, CreateCheckpoint, Cursor, Lease, PutCursor, RenewRequest,
-            WakeRequest,
-        },
+    wire::work::{
+        Checkpoint, CheckpointState, CreateCheckpoint, Cursor, Lease, PutCursor, RenewRequest,
+        WakeRequest,
     },
 };
 
@@ -119,7 +116,7 @@ async fn list(client: &Client, wanted: args::Checkpoints, screen: &mut Screen) -
 
 /// How many events a range has, as text.
 fn events(range: &Range) -> String {
-    let count = range.to.saturating_sub(range.from);
+    let count = range.to.0.saturating_sub(range.from.0);
     counted(usize::try_from(count).unwrap_or(usize::MAX), "event")
 }
 

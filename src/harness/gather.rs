@@ -13,9 +13,10 @@ use super::{
     select::{Class, Form, Item, Recipe, Row},
 };
 use crate::{
+    api::memory::MarkKind,
     event::{Position, pace},
     projection::{
-        CommandFact, Effect, Facts, Finding, MarkKind, PlanStep, Said, Step,
+        CommandFact, Effect, Facts, Finding, PlanStep, Said, Step,
         body::StepBody,
         text::{ELLIPSIS, one_line, whole_graphemes},
     },

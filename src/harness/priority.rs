@@ -4,8 +4,9 @@
 
 use super::select::{Item, MARK_MAX};
 use crate::{
+    api::memory::MarkKind,
     event::{Origin, Position},
-    projection::{Facts, MarkKind, SavedItem},
+    projection::{Facts, SavedItem},
 };
 
 /// Importance of a context item that has none; of an event that a model marked without one.

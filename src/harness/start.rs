@@ -11,8 +11,9 @@ use super::{
     tokens::{Counter, Tokenizer},
 };
 use crate::{
+    api::memory::MemoryKind,
     event::Timestamp,
-    projection::{Facts, MemoryItem, MemoryKind, text::one_line},
+    projection::{Facts, MemoryItem, text::one_line},
 };
 
 /// Requests of a person after which a session counts as work although nothing else came of it.

@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 
 use crate::{
+    api::memory::MarkKind,
     client::{Client, Request},
     event::{SessionId, kinds},
     verbs::{
@@ -103,7 +104,7 @@ fn holds(hit: &Hit) -> bool {
         && speaks_of_it(&hit.snippet.text, &hit.snippet.marks, hit.why.words)
         && (hit.stale.is_none() || hit.kind == kinds::USER_MESSAGE)
         && !hit.unchecked
-        && hit.marks.iter().all(|mark| mark.mark != "wrong")
+        && hit.marks.iter().all(|mark| mark.kind != MarkKind::Wrong)
 }
 
 /// The words of the task, of the latest instruction and of the current step of the plan.

@@ -17,7 +17,7 @@ use tokio::process::{Child, Command};
 use url::Url;
 
 use crate::{
-    client::CREDENTIALS, env::host::kill_group, secrets::Masked, wire::graph::UpsertRequest,
+    api::graph::UpsertRequest, client::CREDENTIALS, env::host::kill_group, secrets::Masked,
 };
 
 /// Time limit of one server, its start included; of the first answer of one that runs already: what

@@ -7,59 +7,15 @@ use super::{
     body::{self, MarkBody},
     text::clip,
 };
-use crate::event::{Event, EventId, Origin, Position, kinds};
+use crate::{
+    api::memory::{Mark, MarkKind},
+    event::{Event, EventId, Position, kinds},
+};
 
 /// Marked events kept; the one that was marked first is forgotten first.
 const EVENTS_MAX: usize = 4_096;
 /// Characters kept of a note.
 const NOTE_CHARS_MAX: usize = 400;
-
-/// What is said of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MarkKind {
-    /// It matters.
-    Important,
-    /// It is not so.
-    Wrong,
-    /// What it asks for is done.
-    Done,
-}
-
-impl MarkKind {
-    /// Every one.
-    pub const ALL: [Self; 3] = [Self::Important, Self::Wrong, Self::Done];
-
-    /// Its name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Important => "important",
-            Self::Wrong => "wrong",
-            Self::Done => "done",
-        }
-    }
-
-    /// The one of that name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
-    }
-}
-
-/// A mark of an event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// What is said.
-    pub kind: MarkKind,
-    /// Where.
-    pub position: Position,
-    /// Who caused it.
-    pub origin: Origin,
-    /// From 1 to 10, when it was given.
-    pub importance: Option<u8>,
-    /// Why.
-    pub note: Option<Box<str>>,
-}
 
 /// The marks of a session's events.
 #[derive(Clone, Debug, Default)]
@@ -164,7 +120,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::event::{EventType, Timestamp};
+    use crate::event::{EventType, Origin, Timestamp};
 
     fn marked(at: u64, body: &Value) -> Event {
         Event {

@@ -8,7 +8,10 @@ use super::{
     body::{self, ForgottenBody, MemoryBody, PagedInBody, PlaceBody},
     text::clip,
 };
-use crate::event::{Event, EventId, Position, Range, Timestamp, kinds};
+use crate::{
+    api::memory::MemoryKind,
+    event::{Event, EventId, Position, Range, Timestamp, kinds},
+};
 
 /// Items kept, and bytes of their texts and words; the least important and oldest go first.
 const ITEMS_MAX: usize = 10_000;
@@ -24,47 +27,6 @@ const IMPORTANCE_MAX: u8 = 10;
 /// Items that are named as like another, and the percentage of their words that both have.
 const SIMILAR_MAX: usize = 5;
 const SIMILAR_PERCENT: usize = 50;
-
-/// What kind of memory an item is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryKind {
-    /// What happened.
-    Episodic,
-    /// A fact or a preference.
-    Semantic,
-    /// How something is done: a skill.
-    Procedural,
-    /// What matters for the work in hand; it ends when the context is cleared.
-    Working,
-}
-
-impl MemoryKind {
-    /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Episodic, Self::Semantic, Self::Procedural, Self::Working];
-
-    /// Its name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Episodic => "episodic",
-            Self::Semantic => "semantic",
-            Self::Procedural => "procedural",
-            Self::Working => "working",
-        }
-    }
-
-    /// The kind of that name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
-    }
-
-    /// Whether it holds beyond the session that it was learned in.
-    #[must_use]
-    pub fn is_lasting(self) -> bool {
-        matches!(self, Self::Semantic | Self::Procedural)
-    }
-}
 
 /// What became of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]

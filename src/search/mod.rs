@@ -33,7 +33,7 @@ pub use dates::start as start_of;
 pub use entities::EntityKind;
 pub use grammar::{Beside, Choice, Filters, SearchQuery, in_zone};
 pub use meaning::{Meaning, MeaningBuilder, NUMBERS_MAX, Near, merge_meaning, nearest};
-pub use named::{Counted, Named, NamedIn, Naming, OfDay, by_day, named, named_weight, naming};
+pub use named::{Counted, Named, NamedIn, OfDay, by_day, named, named_weight, naming};
 pub use part::{Part, PartError, SessionRef};
 pub use passages::{Field, Passage, passages};
 pub use query::{Fault, Query, QueryError};

@@ -9,7 +9,10 @@ use super::{
     part::{Part, Terms},
     runs::{Keep, Runs},
 };
-use crate::event::{SessionId, Timestamp, pace};
+use crate::{
+    api::graph::NamedInSession,
+    event::{SessionId, Timestamp, pace},
+};
 
 /// Names that are counted at once, and pairs of a name and a session; further ones are left out.
 const NAMES_MAX: usize = 100_000;
@@ -48,17 +51,6 @@ pub struct NamedIn {
     pub named: Vec<Named>,
     /// Whether there are more.
     pub limited: bool,
-}
-
-/// A session that names something.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Naming {
-    /// The session.
-    pub session: SessionId,
-    /// Its events that do.
-    pub count: u64,
-    /// The last of them.
-    pub last_at: Timestamp,
 }
 
 /// Events of a day.
@@ -130,7 +122,7 @@ impl<'a, 'p> Kept<'a, 'p> {
 }
 
 impl Kept<'_, '_> {
-    fn naming(&self, kind: EntityKind, names: &[String]) -> Vec<Naming> {
+    fn naming(&self, kind: EntityKind, names: &[String]) -> Vec<NamedInSession> {
         struct Count {
             events: u64,
             before: u64,
@@ -152,9 +144,9 @@ impl Kept<'_, '_> {
         }
         let naming = |(session, Count { events, last, .. }): (u32, Count)| {
             let session = SessionId::new(self.ids.get(session as usize)?).ok()?;
-            Some(Naming { session, count: events, last_at: last })
+            Some(NamedInSession { session, count: events, last_at: last })
         };
-        let mut found: Vec<Naming> = found.into_iter().filter_map(naming).collect();
+        let mut found: Vec<NamedInSession> = found.into_iter().filter_map(naming).collect();
         found.sort_by(|one, other| {
             (other.last_at, &one.session).cmp(&(one.last_at, &other.session))
         });
@@ -256,7 +248,7 @@ pub fn naming(
     wanted: &[(EntityKind, Vec<String>)],
     keep: &Keep<'_>,
     most: usize,
-) -> Vec<Vec<Naming>> {
+) -> Vec<Vec<NamedInSession>> {
     let kept = Kept::of(parts, keep, None);
     let naming = |(kind, names): &(EntityKind, Vec<String>)| {
         let mut found = kept.naming(*kind, names);

@@ -3,9 +3,10 @@
 
 use super::{Service, is_notebook};
 use crate::{
+    api::memory::Mark,
     event::{Event, EventId, Position, Range, SessionKey, kinds},
     projection::{
-        Facts, Mark, MemoryState,
+        Facts, MemoryState,
         body::{self, StepBody},
     },
     search::Snippet,

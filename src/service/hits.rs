@@ -16,15 +16,13 @@ use super::{
     shown,
 };
 use crate::{
+    api::memory::{Mark, MemoryKind},
     event::{
         Event, EventId, EventType, Origin, Position, Range, SessionHash, SessionId, SessionKey,
         Timestamp, kinds, pace,
     },
     harness::{fit, json_bytes},
-    projection::{
-        Mark, MemoryKind,
-        body::{self, MemoryBody},
-    },
+    projection::body::{self, MemoryBody},
     search::{self, EventText, Near, SearchQuery, Snippet},
     store::{Fill, Read, SessionInfo, StoreError},
 };

@@ -4,9 +4,10 @@ use super::{
     Caller, Code, Service, ServiceError, ServiceResult, added::event, memory::check_importance,
 };
 use crate::{
+    api::memory::{EventMarked, MarkKind, MarkRequest},
     event::{Batch, BatchKey, EventId, SessionId, kinds},
     projection::{
-        Facts, Mark, MarkKind,
+        Facts,
         body::{self, MarkBody},
     },
 };
@@ -14,22 +15,9 @@ use crate::{
 /// Characters of a note.
 const NOTE_CHARS_MAX: usize = 400;
 
-/// A mark to set.
-#[derive(Clone, Debug, Default)]
-pub struct MarkCall {
-    /// `important`, `wrong` or `done`.
-    pub mark: String,
-    /// From 1 to 10.
-    pub importance: Option<u8>,
-    /// Why.
-    pub note: Option<String>,
-    /// A retry with the same key writes nothing more.
-    pub key: Option<BatchKey>,
-}
-
 impl Service {
     /// Marks an event; durable when this returns. Returns the event's marks, the latest of each
-    /// kind.
+    /// kind. A retry with the same key writes nothing more.
     ///
     /// # Errors
     /// `invalid_request`, `event_not_found`, and those of the session and the engine.
@@ -38,9 +26,10 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         of: &EventId,
-        call: MarkCall,
-    ) -> ServiceResult<Vec<Mark>> {
-        let MarkCall { mark, importance, note, key } = call;
+        asked: MarkRequest,
+        key: Option<BatchKey>,
+    ) -> ServiceResult<EventMarked> {
+        let MarkRequest { mark, importance, note } = asked;
         if MarkKind::named(&mark).is_none() {
             return Err(ServiceError::invalid("mark", "important, wrong or done is expected"));
         }
@@ -62,6 +51,7 @@ impl Service {
         let batch = Batch { events: events.into(), key, ..Batch::default() };
         self.append(caller, session, batch, false).await?;
         let look = |facts: &Facts| facts.marks.of(of).to_vec();
-        self.peek_facts(&at, |_, facts| look(facts)).await
+        let marks = self.peek_facts(&at, |_, facts| look(facts)).await?;
+        Ok(EventMarked { session: session.clone(), event: of.clone(), marks })
     }
 }

@@ -1,15 +1,14 @@
-//! Verbs on memory: items are written, listed, read and forgotten. What holds beyond a session goes
-//! into the notebook of its workspace. It must not judge what is worth remembering.
+//! Verbs on memory: something is remembered. What holds beyond a session goes into the notebook of
+//! its workspace. It must not judge what is worth remembering.
 
-use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, added::event, error::check_count,
-    is_notebook, page, sessions::page_limit,
-};
+use super::{Caller, Code, Service, ServiceError, ServiceResult, added::event, is_notebook};
 use crate::{
+    api::memory::{MemoryKind, RememberRequest, Remembered, SimilarItem, SkillRequest},
     event::{Batch, BatchKey, EventId, Position, SessionId, SessionKey, kinds, limits},
     projection::{
-        Facts, MemoryItem, MemoryKind, MemoryState,
-        body::{self, ForgottenBody, MemoryBody, PlaceBody},
+        self, Facts, MemoryState,
+        body::{self, MemoryBody, PlaceBody},
+        text::one_line,
     },
     store::SessionInfo,
 };
@@ -19,6 +18,8 @@ const TEXT_CHARS_MAX: usize = 8_000;
 const NAME_CHARS_MAX: usize = 120;
 const TAGS_MAX: usize = 32;
 const IMPORTANCE_MAX: u8 = 10;
+/// Characters of a similar item.
+const SIMILAR_CHARS: usize = 200;
 /// Hexadecimal digits of the id of an item that was written with a key.
 const ID_DIGITS: usize = 24;
 /// How often a superseding is tried again when something was written in between.
@@ -33,75 +34,6 @@ pub enum MemoryPlace {
     Workspace(String),
 }
 
-/// Something to remember.
-#[derive(Clone, Debug, Default)]
-pub struct RememberCall {
-    /// The text.
-    pub text: String,
-    /// `episodic`, `semantic`, `procedural` or `working`.
-    pub kind: String,
-    /// Its topic.
-    pub topic: Option<String>,
-    /// Its tags.
-    pub tags: Vec<String>,
-    /// From 1 to 10.
-    pub importance: Option<u8>,
-    /// Its name: it supersedes the item of that name.
-    pub name: Option<String>,
-    /// The item that it supersedes.
-    pub supersedes: Option<String>,
-    /// A retry with the same key writes nothing more.
-    pub key: Option<BatchKey>,
-}
-
-/// What was remembered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemoryWritten {
-    /// Id of the item.
-    pub id: EventId,
-    /// The session that keeps it.
-    pub session: SessionId,
-    /// Its position there.
-    pub position: Position,
-    /// Items there that say much the same, the most alike first.
-    pub similar: Vec<MemoryItem>,
-}
-
-/// Which items to list.
-#[derive(Clone, Debug, Default)]
-pub struct MemoryQuery {
-    /// Only of these kinds; empty for all.
-    pub kinds: Vec<String>,
-    /// Also those that were superseded or ended.
-    pub include_ended: bool,
-    /// Items of a page: 100 by default, 1 000 at most.
-    pub limit: Option<usize>,
-    /// `next_page` of the answer before.
-    pub page: Option<String>,
-}
-
-/// An item and the session that keeps it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptItem {
-    /// The session.
-    pub session: SessionId,
-    /// The item.
-    pub item: MemoryItem,
-}
-
-/// A page of items.
-#[derive(Clone, Debug, Default)]
-pub struct MemoryPage {
-    /// The items, newest first.
-    pub items: Vec<KeptItem>,
-    /// The notebook of the workspace, if there is one.
-    pub notebook: Option<SessionId>,
-    /// Items that are known and not listed for want of room.
-    pub left: u64,
-    /// The cursor of the next page, if there is one.
-    pub next_page: Option<String>,
-}
-
 /// Where an item goes.
 struct Target {
     session: SessionId,
@@ -112,7 +44,7 @@ struct Target {
 
 impl Service {
     /// Remembers something; durable when this returns. Items that say much the same are named, and
-    /// stay.
+    /// stay. A retry with the same key writes nothing more.
     ///
     /// # Errors
     /// `invalid_request`, `idempotency_conflict`, and those of the session and the engine.
@@ -120,18 +52,18 @@ impl Service {
         &self,
         caller: &Caller,
         place: &MemoryPlace,
-        call: RememberCall,
-    ) -> ServiceResult<MemoryWritten> {
-        let key = call.key.clone();
-        let body = call.checked()?;
+        asked: RememberRequest,
+        key: Option<&BatchKey>,
+    ) -> ServiceResult<Remembered> {
+        let body = checked(asked)?;
         let kind = MemoryKind::named(&body.kind).expect("it was checked");
         let target = self.goes_to(caller, place, kind).await?;
         let at = caller.key(&target.session);
-        let id = key.as_ref().map(id_of);
+        let id = key.map(id_of);
         for _ in 0..TRIES_MAX {
             let (similar, replaced, tail) = self.looked_at(&at, &target, &body, id.clone()).await?;
-            let written = |id: EventId, position: Position| MemoryWritten {
-                id,
+            let written = |memory_id: EventId, position: Position| Remembered {
+                memory_id,
                 session: target.session.clone(),
                 position,
                 similar,
@@ -176,18 +108,23 @@ impl Service {
         target: &Target,
         body: &MemoryBody,
         id: Option<EventId>,
-    ) -> ServiceResult<(Vec<MemoryItem>, ServiceResult<()>, Option<Position>)> {
+    ) -> ServiceResult<(Vec<SimilarItem>, ServiceResult<()>, Option<Position>)> {
         let (of, text, name) = (body.supersedes.clone(), body.text.clone(), body.name.clone());
         let keeper = target.session.clone();
         let look = move |info: &SessionInfo, facts: &Facts| {
             let supersedes = of.as_deref().and_then(|id| EventId::new(id).ok());
-            let replaced = |item: &MemoryItem| {
+            let replaced = |item: &projection::MemoryItem| {
                 Some(&item.id) == supersedes.as_ref()
                     || item.name.is_some() && item.name.as_deref() == name.as_deref()
             };
             let similar = facts.memory.similar(&text).into_iter();
-            let is_other = |item: &&MemoryItem| !replaced(item) && Some(&item.id) != id.as_ref();
-            let similar: Vec<MemoryItem> = similar.filter(is_other).cloned().collect();
+            let is_other =
+                |item: &&projection::MemoryItem| !replaced(item) && Some(&item.id) != id.as_ref();
+            let similar = similar.filter(is_other).map(|item| SimilarItem {
+                memory_id: item.id.clone(),
+                text: one_line(&item.text, SIMILAR_CHARS),
+            });
+            let similar: Vec<SimilarItem> = similar.collect();
             let may = of.as_ref().map_or(Ok(()), |of| {
                 replaceable(facts, supersedes.as_ref()).map_err(|why| {
                     let why = why.unwrap_or_else(|| format!("{keeper} keeps no such item"));
@@ -271,120 +208,33 @@ impl Service {
         Err(ServiceError::new(Code::IdempotencyConflict, message).action("send another key"))
     }
 
-    /// The items of a session and of the notebook of its workspace, newest first. Forgotten ones
-    /// are not listed.
+    /// Remembers how something is done, as [`Self::remember`] does.
     ///
     /// # Errors
-    /// `invalid_request`, and those of the session.
-    pub async fn memory(
+    /// Those of [`Self::remember`].
+    pub async fn save_skill(
         &self,
         caller: &Caller,
         place: &MemoryPlace,
-        query: MemoryQuery,
-    ) -> ServiceResult<MemoryPage> {
-        check_count("kinds", query.kinds.len())?;
-        let limit = page_limit(query.limit)?;
-        let kinds = kinds_of("kinds", &query.kinds)?;
-        let skip = match &query.page {
-            Some(page) => page::open::<1>("m", page)?[0].parse().unwrap_or(usize::MAX),
-            None => 0,
+        skill: SkillRequest,
+        key: Option<&BatchKey>,
+    ) -> ServiceResult<Remembered> {
+        let SkillRequest { name, description, body, tags } = skill;
+        let asked = RememberRequest {
+            kind: MemoryKind::Procedural.as_str().to_owned(),
+            text: format!("{}\n\n{}", description.trim(), body.trim()),
+            tags,
+            name: Some(name),
+            ..RememberRequest::default()
         };
-        let include_ended = query.include_ended;
-        let wanted = move |item: &&MemoryItem| {
-            (kinds.is_empty() || kinds.contains(&item.kind))
-                && !matches!(item.state, MemoryState::Forgotten(_))
-                && (include_ended || item.is_current())
-        };
-        let mut found = MemoryPage::default();
-        for session in self.keepers(caller, place).await? {
-            found.notebook = is_notebook(&session).then(|| session.clone()).or(found.notebook);
-            let wanted = wanted.clone();
-            let look = move |_: &SessionInfo, facts: &Facts| {
-                let items: Vec<MemoryItem> = facts.memory.all().filter(wanted).cloned().collect();
-                (items, facts.memory.left())
-            };
-            let (items, left) = self.peek_view(&caller.key(&session), look).await?;
-            found.left += left;
-            found
-                .items
-                .extend(items.into_iter().map(|item| KeptItem { session: session.clone(), item }));
-        }
-        found.items.sort_by(|one, other| {
-            let place = |kept: &KeptItem| (kept.item.at, kept.item.position);
-            place(other).cmp(&place(one)).then_with(|| one.session.cmp(&other.session))
-        });
-        let all = found.items.len();
-        let end = skip.saturating_add(limit);
-        found.items = found.items.into_iter().skip(skip).take(limit).collect();
-        found.next_page = (end < all).then(|| page::seal("m", &[&end.to_string()]));
-        Ok(found)
-    }
-
-    /// One item of a session or of the notebook of its workspace.
-    ///
-    /// # Errors
-    /// `event_not_found`, and those of the session.
-    pub async fn memory_item(
-        &self,
-        caller: &Caller,
-        place: &MemoryPlace,
-        id: &EventId,
-    ) -> ServiceResult<KeptItem> {
-        for session in self.keepers(caller, place).await? {
-            let look = |facts: &Facts| facts.memory.get(id).cloned();
-            let found = self.peek_facts(&caller.key(&session), |_, facts| look(facts)).await?;
-            if let Some(item) = found {
-                return Ok(KeptItem { session, item });
+        // A skill's text is its description and its body.
+        self.remember(caller, place, asked, key).await.map_err(|mut error| {
+            if error.hint.field.as_deref() == Some("text") {
+                error.message = error.message.replacen("text", "body", 1);
+                error.hint.field = Some("body".to_owned());
             }
-        }
-        Err(ServiceError::new(Code::EventNotFound, format!("there is no item {id} of memory"))
-            .action("list the memory of the session for the ids of its items"))
-    }
-
-    /// Forgets an item: it is listed, found and recalled no more. The log keeps its event; to
-    /// remove its bytes, redact it. Twice is once.
-    ///
-    /// # Errors
-    /// `event_not_found`, and those of the session and the engine.
-    pub async fn forget(
-        &self,
-        caller: &Caller,
-        place: &MemoryPlace,
-        id: &EventId,
-    ) -> ServiceResult<KeptItem> {
-        let kept = self.memory_item(caller, place, id).await?;
-        if !matches!(kept.item.state, MemoryState::Forgotten(_)) {
-            let body = body::write(&ForgottenBody { of: id.to_string() });
-            let events = [event(kinds::MEMORY_FORGOTTEN, caller.origin, body)];
-            let batch = Batch { events: events.into(), ..Batch::default() };
-            let fence = caller.fence.filter(|_| !is_notebook(&kept.session));
-            let caller = &Caller { fence, ..caller.clone() };
-            self.append(caller, &kept.session, batch, false).await?;
-        }
-        Ok(kept)
-    }
-
-    /// The sessions that keep the memory of a place: itself, and the notebook of its workspace when
-    /// there is one.
-    pub(super) async fn keepers(
-        &self,
-        caller: &Caller,
-        place: &MemoryPlace,
-    ) -> ServiceResult<Vec<SessionId>> {
-        let mut keepers = Vec::new();
-        let workspace = match place {
-            MemoryPlace::Session(session) => {
-                keepers.push(session.clone());
-                self.store.used(&caller.key(session)).await?.workspace
-            }
-            MemoryPlace::Workspace(workspace) => Some(workspace.clone()),
-        };
-        if let Some(workspace) = workspace
-            && !keepers.first().is_some_and(is_notebook)
-        {
-            keepers.extend(self.notebooks(caller, &workspace).await?);
-        }
-        Ok(keepers)
+            error
+        })
     }
 }
 
@@ -405,37 +255,35 @@ fn replaceable(facts: &Facts, id: Option<&EventId>) -> Result<(), Option<String>
     }))
 }
 
-impl RememberCall {
-    /// The body of the item.
-    fn checked(self) -> ServiceResult<MemoryBody> {
-        kinds_of("kind", std::slice::from_ref(&self.kind))?;
-        let Self { text, kind, topic, tags, importance, name, supersedes, .. } = self;
-        if text.trim().is_empty() {
-            return Err(ServiceError::invalid("text", "it is empty"));
-        }
-        if tags.len() > TAGS_MAX {
-            return Err(ServiceError::invalid("tags", format!("at most {TAGS_MAX}")));
-        }
-        let tagged = tags.iter().map(|tag| ("tags", tag));
-        let texts = [("topic", &topic), ("name", &name)];
-        let texts = texts.into_iter().filter_map(|(field, text)| Some((field, text.as_ref()?)));
-        for (field, text) in tagged.chain(texts) {
-            let chars = text.chars().count();
-            if chars == 0 || chars > NAME_CHARS_MAX {
-                let problem = format!("1 to {NAME_CHARS_MAX} characters");
-                return Err(ServiceError::invalid(field, problem));
-            }
-        }
-        let chars = text.chars().count();
-        if chars > TEXT_CHARS_MAX {
-            let problem = format!("{chars} characters; {TEXT_CHARS_MAX} are allowed");
-            return Err(ServiceError::invalid("text", problem)
-                .action("keep the text in a file or an event, and remember where it is"));
-        }
-        check_importance(importance)?;
-        let (positions, from) = (None, None);
-        Ok(MemoryBody { kind, text, tags, topic, importance, name, supersedes, positions, from })
+/// The body of the item that is to be remembered.
+fn checked(asked: RememberRequest) -> ServiceResult<MemoryBody> {
+    kinds_of("kind", std::slice::from_ref(&asked.kind))?;
+    let RememberRequest { text, kind, topic, tags, importance, name, supersedes } = asked;
+    if text.trim().is_empty() {
+        return Err(ServiceError::invalid("text", "it is empty"));
     }
+    if tags.len() > TAGS_MAX {
+        return Err(ServiceError::invalid("tags", format!("at most {TAGS_MAX}")));
+    }
+    let tagged = tags.iter().map(|tag| ("tags", tag));
+    let texts = [("topic", &topic), ("name", &name)];
+    let texts = texts.into_iter().filter_map(|(field, text)| Some((field, text.as_ref()?)));
+    for (field, text) in tagged.chain(texts) {
+        let chars = text.chars().count();
+        if chars == 0 || chars > NAME_CHARS_MAX {
+            let problem = format!("1 to {NAME_CHARS_MAX} characters");
+            return Err(ServiceError::invalid(field, problem));
+        }
+    }
+    let chars = text.chars().count();
+    if chars > TEXT_CHARS_MAX {
+        let problem = format!("{chars} characters; {TEXT_CHARS_MAX} are allowed");
+        return Err(ServiceError::invalid("text", problem)
+            .action("keep the text in a file or an event, and remember where it is"));
+    }
+    check_importance(importance)?;
+    let (positions, from) = (None, None);
+    Ok(MemoryBody { kind, text, tags, topic, importance, name, supersedes, positions, from })
 }
 
 /// Refuses what is no importance, of an item or of a mark.

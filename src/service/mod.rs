@@ -27,6 +27,7 @@ mod graph;
 mod history;
 mod hits;
 mod indexing;
+mod kept;
 mod line;
 mod marking;
 mod marks;
@@ -84,20 +85,16 @@ pub use error::{Candidate, Code, Hint, Next, NextCall, ServiceError, ServiceResu
 pub use find::{FindResult, FoundLine};
 pub use flow::{Answered, Asked, Flow};
 pub use fork::ForkCall;
-pub use graph::{
-    Analytics, Day, Ends, EntityCall, EntityPage, EntityQuery, EntityRow, GraphFilter, GraphPage,
-    GraphQuery, GraphSort, GraphSource, GraphWritten, RelationCall, RelationRow, Seen,
-};
+pub use graph::{Analytics, EntityPage};
 pub use history::{History, Left, StartFrom};
 pub use hits::{Beside, Hit, MemoryOf};
 pub use indexing::{BehindSession, Coverage, IndexCounts, SearchOptions};
 pub use line::ChainLink;
-pub use marks::MarkCall;
-pub use memory::{KeptItem, MemoryPage, MemoryPlace, MemoryQuery, MemoryWritten, RememberCall};
+pub use memory::MemoryPlace;
 pub use monitor::Monitor;
 pub use notebook::is_notebook;
 pub use notes::State;
-pub use paging::{MemoryBlock, PageInCall, PagedIn};
+pub use paging::PageInCall;
 pub use quota::Quotas;
 pub use recalling::{RecallFrom, RecallView, Unrecalled};
 pub use recover::{Found, ListPage, Past, RecoverCall, Recovered};
@@ -124,7 +121,7 @@ pub use views::{CompactionsView, UsageView};
 pub use wake::{Granted, TakeUp, TakenUp, Unfinished, WakeCall, Woken};
 pub use window::{WINDOW_TOKENS_MAX, WindowQuery, WindowView};
 
-pub use crate::search::{EntityKind, Naming, Why};
+pub use crate::search::{EntityKind, Why};
 pub use crate::store::{
     Aging, Appended, Backup, Change, Family, ForkPoint, Gap, Head, Health, Keeps, KeyReport,
     NewSession, Part, Placed, Receipt, Recovery, Relative, Repaired, Scrub, SessionInfo, Stage,

@@ -6,8 +6,9 @@ use super::{
     room::HELD_FOR_A_BYTE, search::SEARCH_BYTES, shown::shown_text,
 };
 use crate::{
-    event::{Batch, Event, EventId, Range, SessionId, Timestamp, kinds, pace},
-    harness::{Counter as _, Tokenizer},
+    api::memory::{MemoryBlock, PagedInAnswer},
+    event::{Batch, Event, EventId, Range, SessionId, kinds, pace},
+    harness::{Counter as _, TRUST, Tokenizer},
     projection::{
         MemoryState,
         body::{self, MemoryBody, PagedBlockBody, PagedInBody},
@@ -50,48 +51,12 @@ pub struct PageInCall {
     pub tokens_max: Option<usize>,
 }
 
-/// A block that is paged in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemoryBlock {
-    /// The session that has it.
-    pub session: SessionId,
-    /// Its positions.
-    pub range: Range,
-    /// The kind of memory, or the type of the event, or `events`.
-    pub kind: String,
-    /// When it was written, or its first event.
-    pub at: Timestamp,
-    /// Id of the item of memory.
-    pub id: Option<EventId>,
-    /// Its topic.
-    pub topic: Option<String>,
-    /// From 1 to 10.
-    pub importance: Option<u8>,
-    /// The text, whole.
-    pub text: String,
-    /// Tokens of it.
-    pub tokens: usize,
-}
-
-/// What was paged in.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PagedIn {
-    /// The blocks, as they were asked for or the best first.
-    pub blocks: Vec<MemoryBlock>,
-    /// What did not fit, without its text.
-    pub left_out: Vec<MemoryBlock>,
-    /// Tokens of the blocks.
-    pub tokens: usize,
-    /// [`SearchResult::workspaces`](super::SearchResult::workspaces), of a query.
-    pub workspaces: Vec<String>,
-}
-
 impl Service {
     /// Blocks in full, within the budget.
     ///
     /// # Errors
     /// `invalid_request`, `event_not_found` for an id, those of the sessions and of a search.
-    pub async fn page_in(&self, caller: &Caller, call: PageInCall) -> ServiceResult<PagedIn> {
+    pub async fn page_in(&self, caller: &Caller, call: PageInCall) -> ServiceResult<PagedInAnswer> {
         let tokens_max = call.tokens_max.unwrap_or(TOKENS_DEFAULT);
         if !(TOKENS_MIN..=TOKENS_MAX).contains(&tokens_max) {
             let problem = format!("from {TOKENS_MIN} to {TOKENS_MAX}, not {tokens_max}");
@@ -107,7 +72,7 @@ impl Service {
             let field = if call.ids.is_empty() { "ranges" } else { "ids" };
             return Err(ServiceError::invalid(field, problem));
         }
-        let mut paged = PagedIn::default();
+        let mut paged = PagedInAnswer { trust: TRUST.to_owned(), ..PagedInAnswer::default() };
         for id in &call.ids {
             let block = self.item_block(caller, call.place.as_ref(), id).await?;
             paged = self.with_block(caller, paged, block, tokens_max).await?;
@@ -143,13 +108,13 @@ impl Service {
     async fn with_block(
         &self,
         caller: &Caller,
-        mut paged: PagedIn,
+        mut paged: PagedInAnswer,
         block: MemoryBlock,
         tokens_max: usize,
-    ) -> ServiceResult<PagedIn> {
+    ) -> ServiceResult<PagedInAnswer> {
         let is_short = block.text.len() <= SHORT_BYTES;
         let add = move || {
-            paged.add(block, tokens_max);
+            add(&mut paged, block, tokens_max);
             paged
         };
         if is_short { Ok(add()) } else { self.computed_again(&caller.scope.tenant, add).await }
@@ -161,7 +126,7 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-        paged: &PagedIn,
+        paged: &PagedInAnswer,
         query: Option<String>,
     ) {
         if paged.blocks.is_empty() {
@@ -170,11 +135,11 @@ impl Service {
         let block = |block: &MemoryBlock| PagedBlockBody {
             session: (block.session != *session).then(|| block.session.to_string()),
             positions: block.range.into(),
-            item: block.id.as_ref().map(ToString::to_string),
+            item: block.memory_id.as_ref().map(ToString::to_string),
         };
         let body = PagedInBody {
             blocks: paged.blocks.iter().map(block).collect(),
-            tokens: paged.tokens as u64,
+            tokens: paged.tokens,
             by: "model".to_owned(),
             query,
         };
@@ -218,7 +183,7 @@ impl Service {
                 range: Range::new(event.position, event.position.plus(1)),
                 kind: kind.unwrap_or_else(|| event.kind.to_string()),
                 at: hit.at,
-                id: memory.as_ref().map(|memory| memory.id.clone()),
+                memory_id: memory.as_ref().map(|memory| memory.id.clone()),
                 importance: memory.as_ref().and_then(|memory| memory.importance),
                 topic: memory.and_then(|memory| memory.topic),
                 text,
@@ -236,7 +201,7 @@ impl Service {
     ) -> ServiceResult<MemoryBlock> {
         let problem = "ids are those of a session or of a workspace: name one";
         let place = place.ok_or_else(|| ServiceError::invalid("session", problem))?;
-        let kept = self.memory_item(caller, place, id).await?;
+        let kept = self.kept_item(caller, place, id).await?;
         if matches!(kept.item.state, MemoryState::Forgotten(_)) {
             let message = format!("the item {id} was forgotten");
             return Err(ServiceError::new(Code::EventNotFound, message)
@@ -248,7 +213,7 @@ impl Service {
             range: Range::new(item.position, item.position.plus(1)),
             kind: item.kind.as_str().to_owned(),
             at: item.at,
-            id: Some(item.id),
+            memory_id: Some(item.id),
             topic: item.topic.map(String::from),
             importance: item.importance,
             text: item.text.into(),
@@ -293,7 +258,7 @@ impl Service {
             range: slice.covered,
             kind: "events".to_owned(),
             at,
-            id: None,
+            memory_id: None,
             topic: None,
             importance: None,
             text,
@@ -302,16 +267,15 @@ impl Service {
     }
 }
 
-impl PagedIn {
-    /// Adds a block, or its name when it does not fit any more.
-    fn add(&mut self, mut block: MemoryBlock, tokens_max: usize) {
-        block.tokens = Tokenizer::O200k.count(&block.text) + FRAME_TOKENS;
-        if self.tokens + block.tokens > tokens_max {
-            block.text.clear();
-            self.left_out.push(block);
-        } else {
-            self.tokens += block.tokens;
-            self.blocks.push(block);
-        }
+/// Adds a block, or its name when it does not fit any more.
+fn add(paged: &mut PagedInAnswer, mut block: MemoryBlock, tokens_max: usize) {
+    let tokens = Tokenizer::O200k.count(&block.text) + FRAME_TOKENS;
+    block.tokens = tokens as u64;
+    if paged.tokens + block.tokens > tokens_max as u64 {
+        block.text.clear();
+        paged.left_out.push(block);
+    } else {
+        paged.tokens += block.tokens;
+        paged.blocks.push(block);
     }
 }

@@ -7,9 +7,10 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Caller, Code, Hit, SearchCall, Service, ServiceResult, room::Held};
 use crate::{
+    api::memory::MarkKind,
     event::{Event, EventType, Origin, Position, Range, SessionId, SessionKey, kinds},
     harness::{self, Passage, Plan, Reason, Recalled, Tokenizer, Window, speaks_of_it},
-    projection::{Facts, MarkKind},
+    projection::Facts,
 };
 
 /// Part of the budget that recall takes by default, one in so many, and tokens of it at least and

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Caller, Code, MemoryPlace, MemoryQuery, Past, Service, ServiceError, ServiceResult,
+    Caller, Code, Past, Service, ServiceError, ServiceResult,
     line::{continued, is_beside},
     restoring::RestoreCall,
     saving::check_workspace,
@@ -227,14 +227,13 @@ impl Service {
 
     /// What the workspace keeps: the most important first, then the newest.
     async fn lasting(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<MemoryItem>> {
-        let query = MemoryQuery { limit: Some(ITEMS_MAX), ..MemoryQuery::default() };
-        let place = MemoryPlace::Workspace(workspace.to_owned());
-        let page = match self.memory(caller, &place, query).await {
-            Ok(page) => page,
+        let notebooks = self.notebooks(caller, workspace).await?;
+        let kept = match self.kept_items(caller, &notebooks, Vec::new(), false).await {
+            Ok((kept, _)) => kept.into_iter().take(ITEMS_MAX),
             Err(error) if error.code == Code::SessionNotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
-        let mut items: Vec<MemoryItem> = page.items.into_iter().map(|kept| kept.item).collect();
+        let mut items: Vec<MemoryItem> = kept.map(|kept| kept.item).collect();
         items.sort_by_key(|item| std::cmp::Reverse(item.importance.unwrap_or_default()));
         Ok(items)
     }

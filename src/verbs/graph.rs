@@ -14,12 +14,13 @@ use super::{
     values::time,
 };
 use crate::{
-    service::{Code, EntityCall, RelationCall, ServiceError, ServiceResult},
+    api::graph::{
+        EntityQueryRequest, RelateRequest, RelationQueryRequest, RelationshipList, UpsertRequest,
+        Written,
+    },
+    service::{Code, ServiceError, ServiceResult},
     wire::{
-        graph::{
-            AnalyticsAnswer, EntityList, EntityQueryRequest, RelateRequest, RelationQueryRequest,
-            RelationshipList, UpsertRequest, Written, waiting,
-        },
+        graph::{AnalyticsAnswer, EntityList},
         tools::graph::{
             CreateRelationship, EntitiesFound, GraphKept, QueryEntities, QueryRelationships,
             RelationshipsFound, RemoveFromGraph, UpsertEntity,
@@ -29,6 +30,9 @@ use crate::{
 
 /// Bytes that an answer may take in memory: a page of properties, as values.
 const ANSWER_BYTES: usize = 16 << 20;
+/// Bytes of properties on a page, about; fewer where a model reads them.
+const PAGE_BYTES: usize = 4 << 20;
+const TOOL_BYTES: usize = 32 << 10;
 
 pub(super) fn each(visit: &mut impl Visit) {
     visit.verb::<PutEntity>();
@@ -109,9 +113,9 @@ impl Verb for PutEntity {
 
 impl Serve for PutEntity {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written> {
-        let AtEntity { workspace, kind, id } = call.params;
-        let asked = EntityCall { kind, id, properties: call.body.properties, key: call.key };
-        Ok(call.service.upsert_entity(&call.caller, &workspace, asked).await?.into())
+        let AtEntity { workspace, kind, id } = &call.params;
+        let entity = (kind.as_str(), id.as_str());
+        call.service.upsert_entity(&call.caller, workspace, entity, call.body, call.key).await
     }
 }
 
@@ -140,9 +144,8 @@ impl Verb for Relate {
 
 impl Serve for Relate {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written> {
-        let asked = RelationCall { key: call.key, ..call.body.into() };
         let workspace = &call.params.workspace;
-        Ok(call.service.create_relationship(&call.caller, workspace, asked).await?.into())
+        call.service.create_relationship(&call.caller, workspace, call.body, call.key).await
     }
 }
 
@@ -169,7 +172,7 @@ impl Serve for RemoveEntity {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written> {
         let AtEntity { workspace, kind, id } = &call.params;
         let entity = (kind.as_str(), id.as_str());
-        Ok(call.service.remove_entity(&call.caller, workspace, entity).await?.into())
+        call.service.remove_entity(&call.caller, workspace, entity).await
     }
 }
 
@@ -195,8 +198,7 @@ impl Verb for Unrelate {
 impl Serve for Unrelate {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written> {
         let AtRelation { workspace, relation } = &call.params;
-        let removed = call.service.remove_relationship(&call.caller, workspace, relation).await?;
-        Ok(removed.into())
+        call.service.remove_relationship(&call.caller, workspace, relation).await
     }
 }
 
@@ -224,7 +226,8 @@ impl Verb for FindEntities {
 impl Serve for FindEntities {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<EntityList> {
         let workspace = &call.params.workspace;
-        Ok(call.service.query_entities(&call.caller, workspace, call.body.read()?).await?.into())
+        let asked = call.body;
+        Ok(call.service.query_entities(&call.caller, workspace, asked, PAGE_BYTES).await?.into())
     }
 }
 
@@ -255,10 +258,8 @@ impl Verb for FindRelationships {
 
 impl Serve for FindRelationships {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<RelationshipList> {
-        let (ends, query) = call.body.parts();
-        let workspace = &call.params.workspace;
-        let found = call.service.query_relationships(&call.caller, workspace, ends, query).await?;
-        Ok(found.into())
+        let (workspace, asked) = (&call.params.workspace, call.body);
+        call.service.query_relationships(&call.caller, workspace, asked, PAGE_BYTES).await
     }
 }
 
@@ -291,8 +292,8 @@ impl Verb for Analyse {
 impl Serve for Analyse {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<AnalyticsAnswer> {
         let since = time("since", call.query.since.as_deref())?;
-        let (workspace, wait) = (&call.params.workspace, waiting(call.query.wait_ms)?);
-        Ok(call.service.analytics(&call.caller, workspace, since, wait).await?.into())
+        let (workspace, wait_ms) = (&call.params.workspace, call.query.wait_ms);
+        Ok(call.service.analytics(&call.caller, workspace, since, wait_ms).await?.into())
     }
 }
 
@@ -316,11 +317,12 @@ async fn workspace_of(call: &ToolCall<'_>, named: Option<String>) -> ServiceResu
 impl ServeTool for UpsertEntity {
     type Answer = GraphKept;
 
-    async fn serve_tool(mut self, call: ToolCall<'_>) -> ServiceResult<GraphKept> {
-        let workspace = workspace_of(&call, self.workspace.take()).await?;
-        let caller = &call.holding(self.fencing_token);
-        let asked = EntityCall { key: call.key.cloned(), ..self.into_call() };
-        Ok(call.service.upsert_entity(caller, &workspace, asked).await?.into())
+    async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<GraphKept> {
+        let Self { kind, id, properties, workspace, fencing_token } = self;
+        let workspace = workspace_of(&call, workspace).await?;
+        let caller = &call.holding(fencing_token);
+        let (asked, key) = (UpsertRequest { properties }, call.key.cloned());
+        Ok(call.service.upsert_entity(caller, &workspace, (&kind, &id), asked, key).await?.into())
     }
 }
 
@@ -330,8 +332,8 @@ impl ServeTool for CreateRelationship {
     async fn serve_tool(mut self, call: ToolCall<'_>) -> ServiceResult<GraphKept> {
         let workspace = workspace_of(&call, self.workspace.take()).await?;
         let caller = &call.holding(self.fencing_token);
-        let asked = RelationCall { key: call.key.cloned(), ..self.into_call() };
-        Ok(call.service.create_relationship(caller, &workspace, asked).await?.into())
+        let (asked, key) = (self.into_request(), call.key.cloned());
+        Ok(call.service.create_relationship(caller, &workspace, asked, key).await?.into())
     }
 }
 
@@ -354,8 +356,8 @@ impl ServeTool for QueryEntities {
 
     async fn serve_tool(mut self, call: ToolCall<'_>) -> ServiceResult<EntitiesFound> {
         let workspace = workspace_of(&call, self.workspace.take()).await?;
-        let asked = self.into_query()?;
-        Ok(call.service.query_entities(call.caller, &workspace, asked).await?.into())
+        let asked = self.into_request();
+        Ok(call.service.query_entities(call.caller, &workspace, asked, TOOL_BYTES).await?.into())
     }
 }
 
@@ -364,8 +366,8 @@ impl ServeTool for QueryRelationships {
 
     async fn serve_tool(mut self, call: ToolCall<'_>) -> ServiceResult<RelationshipsFound> {
         let workspace = workspace_of(&call, self.workspace.take()).await?;
-        let (ends, query) = self.into_query();
-        let found = call.service.query_relationships(call.caller, &workspace, ends, query).await?;
-        Ok(found.into())
+        let asked = self.into_request();
+        let found = call.service.query_relationships(call.caller, &workspace, asked, TOOL_BYTES);
+        Ok(found.await?.into())
     }
 }

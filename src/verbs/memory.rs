@@ -5,29 +5,20 @@
 
 use std::io;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::{
     Asks, AtEvent, Fencing, InMemory, InSession, InWorkspace, Need, NoQuery, Nowhere, Route, Serve,
     Verb, VerbCall, Visit, session_id,
     tools::{ServeTool, Tool, ToolCall, Toolset, renamed},
 };
 use crate::{
-    event::{EventId, Position, Range},
-    projection::MemoryKind,
-    service::{
-        Code, ContinueCall, MarkCall, MemoryPlace, MemoryQuery, PageInCall, RememberCall,
-        ServiceError, ServiceResult,
+    api::memory::{
+        EventMarked, ListMemoryQuery, MarkRequest, MemoryForgotten, MemoryItemAnswer, MemoryKind,
+        MemoryList, PageInRequest, PagedInAnswer, RememberRequest, Remembered, SkillRequest,
     },
-    wire::{
-        memory::{
-            EventMarked, MarkRequest, MemoryForgotten, MemoryItemAnswer, MemoryList, PageInRequest,
-            PagedInAnswer, RememberRequest, Remembered, SkillRequest,
-        },
-        tools::memory::{
-            Direction, MemoryInsert, MemoryInserted, MemoryPageCall, MemoryPaged, SaveSkill,
-        },
+    event::{EventId, Position, Range},
+    service::{Code, ContinueCall, MemoryPlace, PageInCall, ServiceError, ServiceResult},
+    wire::tools::memory::{
+        Direction, MemoryInsert, MemoryInserted, MemoryPageCall, MemoryPaged, SaveSkill,
     },
 };
 
@@ -100,8 +91,7 @@ impl Verb for Remember {
 impl Serve for Remember {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Remembered> {
         let place = MemoryPlace::Session(call.params.session);
-        let asked = RememberCall { key: call.key, ..call.body.into() };
-        Ok(call.service.remember(&call.caller, &place, asked).await?.into())
+        call.service.remember(&call.caller, &place, call.body, call.key.as_ref()).await
     }
 }
 
@@ -124,8 +114,7 @@ impl Verb for RememberInWorkspace {
 impl Serve for RememberInWorkspace {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Remembered> {
         let place = MemoryPlace::Workspace(call.params.workspace);
-        let asked = RememberCall { key: call.key, ..call.body.into() };
-        Ok(call.service.remember(&call.caller, &place, asked).await?.into())
+        call.service.remember(&call.caller, &place, call.body, call.key.as_ref()).await
     }
 }
 
@@ -149,45 +138,11 @@ impl Verb for KeepSkill {
 impl Serve for KeepSkill {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Remembered> {
         let place = MemoryPlace::Session(call.params.session);
-        let asked = RememberCall { key: call.key, ..call.body.into() };
-        let kept = call.service.remember(&call.caller, &place, asked).await;
-        Ok(kept.map_err(of_the_skill)?.into())
+        call.service.save_skill(&call.caller, &place, call.body, call.key.as_ref()).await
     }
-}
-
-/// A skill's text is its description and its body.
-fn of_the_skill(mut error: ServiceError) -> ServiceError {
-    if error.hint.field.as_deref() == Some("text") {
-        error.message = error.message.replacen("text", "body", 1);
-        error.hint.field = Some("body".to_owned());
-    }
-    error
 }
 
 pub struct ListMemory;
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct ListMemoryQuery {
-    /// Only of these kinds: episodic, semantic, procedural, working
-    #[serde(rename = "kinds[]")]
-    #[schemars(length(max = 100))]
-    pub kinds: Vec<String>,
-    /// Also those that were superseded or ended
-    pub include_ended: bool,
-    /// Items at most: 100 by default, 1 000 at most
-    #[schemars(range(min = 1, max = 1000))]
-    pub limit: Option<usize>,
-    /// next_page of the answer before
-    pub page: Option<String>,
-}
-
-impl From<ListMemoryQuery> for MemoryQuery {
-    fn from(query: ListMemoryQuery) -> Self {
-        let ListMemoryQuery { kinds, include_ended, limit, page } = query;
-        Self { kinds, include_ended, limit, page }
-    }
-}
 
 impl Verb for ListMemory {
     const ROUTE: Route = Route::get("/v1/sessions/{session}/memory", "listMemory", Need::READ);
@@ -204,7 +159,7 @@ impl Verb for ListMemory {
 impl Serve for ListMemory {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<MemoryList> {
         let place = MemoryPlace::Session(call.params.session);
-        Ok(call.service.memory(&call.caller, &place, call.query.into()).await?.into())
+        call.service.memory(&call.caller, &place, call.query).await
     }
 }
 
@@ -225,7 +180,7 @@ impl Verb for ListOfWorkspace {
 impl Serve for ListOfWorkspace {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<MemoryList> {
         let place = MemoryPlace::Workspace(call.params.workspace);
-        Ok(call.service.memory(&call.caller, &place, call.query.into()).await?.into())
+        call.service.memory(&call.caller, &place, call.query).await
     }
 }
 
@@ -247,7 +202,7 @@ impl Serve for GetMemory {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<MemoryItemAnswer> {
         let InMemory { session, item } = call.params;
         let place = MemoryPlace::Session(session);
-        Ok(call.service.memory_item(&call.caller, &place, &item).await?.into())
+        call.service.memory_item(&call.caller, &place, &item).await
     }
 }
 
@@ -271,7 +226,7 @@ impl Serve for Forget {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<MemoryForgotten> {
         let InMemory { session, item } = call.params;
         let place = MemoryPlace::Session(session);
-        Ok(call.service.forget(&call.caller, &place, &item).await?.into())
+        call.service.forget(&call.caller, &place, &item).await
     }
 }
 
@@ -301,14 +256,7 @@ impl Verb for MarkEvent {
 impl Serve for MarkEvent {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<EventMarked> {
         let AtEvent { session, event } = call.params;
-        let MarkRequest { mark, importance, note } = call.body;
-        let asked = MarkCall { mark, importance, note, key: call.key };
-        let marks = call.service.mark_event(&call.caller, &session, &event, asked).await?;
-        Ok(EventMarked {
-            session: session.to_string(),
-            event: event.to_string(),
-            marks: marks.into_iter().map(Into::into).collect(),
-        })
+        call.service.mark_event(&call.caller, &session, &event, call.body, call.key).await
     }
 }
 
@@ -347,8 +295,8 @@ impl ServeTool for MemoryInsert {
         let is_lasting = MemoryKind::named(&self.kind).is_some_and(MemoryKind::is_lasting);
         let (session, workspace) = (self.session_id.as_deref(), self.workspace.clone());
         let place = place_of(&call, session, workspace, is_lasting).await?;
-        let asked = RememberCall { key: call.key.cloned(), ..self.into_request().into() };
-        Ok(MemoryInserted::of(call.service.remember(caller, &place, asked).await?))
+        let kept = call.service.remember(caller, &place, self.into_request(), call.key).await?;
+        Ok(MemoryInserted::of(kept))
     }
 }
 
@@ -359,9 +307,8 @@ impl ServeTool for SaveSkill {
         let caller = &call.holding(self.fencing_token);
         let (session, workspace) = (self.session_id.as_deref(), self.workspace.clone());
         let place = place_of(&call, session, workspace, true).await?;
-        let asked = RememberCall { key: call.key.cloned(), ..self.into_request().into() };
-        let kept = call.service.remember(caller, &place, asked).await;
-        Ok(MemoryInserted::of(kept.map_err(of_the_skill)?))
+        let kept = call.service.save_skill(caller, &place, self.into_request(), call.key).await?;
+        Ok(MemoryInserted::of(kept))
     }
 }
 
@@ -383,7 +330,7 @@ impl Verb for PageIn {
 
 impl Serve for PageIn {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<PagedInAnswer> {
-        Ok(call.service.page_in(&call.caller, wanted(call.body)?).await?.into())
+        call.service.page_in(&call.caller, wanted(call.body)?).await
     }
 }
 

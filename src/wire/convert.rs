@@ -3,7 +3,7 @@
 
 use super::{hosted, next, types};
 use crate::{
-    event::{Position, Range, Scope, SessionKey},
+    event::{Position, Scope, SessionKey},
     service::{self, Candidate, ForkPoint, Gap, Head, Hint, Receipt, ServiceError, SessionInfo},
 };
 
@@ -191,10 +191,6 @@ impl From<service::Recovery> for types::RecoveryReport {
     }
 }
 
-fn range(range: &Range) -> types::Range {
-    types::Range { from: range.from.0, to: range.to.0 }
-}
-
 fn candidate(candidate: &Candidate) -> types::Candidate {
     types::Candidate {
         session: candidate.session.to_string(),
@@ -220,7 +216,7 @@ pub fn hint(hint: &Hint) -> types::RecoveryHint {
         retry_after_seconds: hint.retry_after_seconds,
         field: hint.field.clone(),
         tail: hint.tail.map(|Position(tail)| tail),
-        whole: hint.whole.iter().map(range).collect(),
+        whole: hint.whole.clone(),
         missing: missing.collect(),
         last_step: hint.last_step,
         next_step: hint.next_step,

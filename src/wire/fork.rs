@@ -143,7 +143,7 @@ pub struct WindowSize {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Places {
     /// The ranges, in order; 1 000 at most.
-    pub data: Vec<super::types::Range>,
+    pub data: Vec<Range>,
     /// How many positions there are in all.
     pub events: u64,
 }
@@ -151,9 +151,7 @@ pub struct Places {
 impl From<Vec<Range>> for Places {
     fn from(ranges: Vec<Range>) -> Self {
         let events = ranges.iter().map(|range| range.len()).sum();
-        let shown = ranges.into_iter().take(RANGES_MAX);
-        let data = shown.map(|range| super::types::Range { from: range.from.0, to: range.to.0 });
-        Self { data: data.collect(), events }
+        Self { data: ranges.into_iter().take(RANGES_MAX).collect(), events }
     }
 }
 

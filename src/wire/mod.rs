@@ -12,7 +12,6 @@ pub mod graph;
 pub mod handoff;
 pub mod hosted;
 pub mod json;
-pub mod memory;
 mod nearest;
 mod next;
 pub mod overview;

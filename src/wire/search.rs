@@ -4,8 +4,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{TRUST, is_zero, memory::Mark, types::Range};
-use crate::service::{self, Coverage, MeaningOf, SearchResult};
+use super::{TRUST, is_zero};
+use crate::{
+    api::memory::Mark,
+    event::Range,
+    service::{self, Coverage, MeaningOf, SearchResult},
+};
 
 /// What a hit's score is made of. The best passage has 1 for its words.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -282,7 +286,7 @@ impl From<service::Hit> for Hit {
             title: hit.title,
             workspace: hit.workspace,
             position: hit.position.0,
-            range: Range { from: hit.range.from.0, to: hit.range.to.0 },
+            range: hit.range,
             kind: hit.kind.to_string(),
             at: hit.at.to_string(),
             who: hit.who,
@@ -293,7 +297,7 @@ impl From<service::Hit> for Hit {
             around: around.collect(),
             repeated: hit.repeated,
             memory: hit.memory.map(Memory::from),
-            marks: hit.marked.into_iter().map(Mark::from).collect(),
+            marks: hit.marked,
             stale: hit.doubt.map(Doubt::from),
             unchecked: hit.unchecked,
         }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::hosted::{AgentAsked, Hosted};
+use crate::event::Range;
 
 /// Proof of what was acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -16,15 +17,6 @@ pub struct Receipt {
     pub position: u64,
     /// Chain value of the event before it, 64 hex digits.
     pub chain: String,
-}
-
-/// Half-open range `[from, to)` of positions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Range {
-    /// First position in the range.
-    pub from: u64,
-    /// First position after the range.
-    pub to: u64,
 }
 
 /// Positions that cannot be served, and why.

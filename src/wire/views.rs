@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::types::Range;
 use crate::{
-    event,
+    event::Range,
     harness::{Continuation, LeftOut, PlanView, Quote, StepView, Why},
     projection::{Compaction, Level, PlanStep},
     service::{CompactionsView, UsageView},
@@ -67,10 +66,6 @@ impl From<UsageView> for UsageAnswer {
     }
 }
 
-fn ranges(all: &[event::Range]) -> Vec<Range> {
-    all.iter().map(|range| Range { from: range.from.0, to: range.to.0 }).collect()
-}
-
 /// A compaction of a client's context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CompactionOut {
@@ -98,8 +93,8 @@ impl From<&Compaction> for CompactionOut {
             position: one.position.0,
             at: one.at.to_string(),
             trigger: one.trigger.clone(),
-            kept: ranges(&one.kept),
-            dropped: ranges(&one.dropped),
+            kept: one.kept.clone(),
+            dropped: one.dropped.clone(),
             is_reported: one.is_reported,
             summary: one.summary.clone(),
         }
@@ -128,7 +123,7 @@ impl From<CompactionsView> for CompactionsAnswer {
             position: position.0,
             count: compactions.count(),
             compactions: compactions.latest().map(CompactionOut::from).collect(),
-            lost: ranges(compactions.out()),
+            lost: compactions.out().to_vec(),
             lost_events: compactions.out().iter().map(|range| range.len()).sum(),
         }
     }

@@ -5,9 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::types::{Range, Session};
-use crate::service::{
-    self, CheckpointAt, CheckpointPage, CursorAt, History, Left, Past, Resumed, Woken,
+use super::types::Session;
+use crate::{
+    event::Range,
+    service::{self, CheckpointAt, CheckpointPage, CursorAt, History, Left, Past, Resumed, Woken},
 };
 
 /// Where to put a cursor.
@@ -208,7 +209,7 @@ impl From<Resumed> for ResumeAnswer {
         Self {
             checkpoint: (&resumed.from).into(),
             resumed_as: (&resumed.as_checkpoint).into(),
-            behind: Range { from: resumed.behind.from.0, to: resumed.behind.to.0 },
+            behind: resumed.behind,
         }
     }
 }
@@ -295,14 +296,13 @@ pub struct OpenCall {
 
 impl From<&service::Unfinished> for Unfinished {
     fn from(left: &service::Unfinished) -> Self {
-        let range = left.since_checkpoint;
         let calls = left.open_calls.iter().map(|call| OpenCall {
             call_id: call.id.clone(),
             name: call.name.clone(),
             position: call.position.0,
         });
         Self {
-            since_checkpoint: Range { from: range.from.0, to: range.to.0 },
+            since_checkpoint: left.since_checkpoint,
             open_calls: calls.collect(),
             lease_kept: left.lease_kept,
         }

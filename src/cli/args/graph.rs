@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::super::values::duration_argument;
-use crate::wire::graph::{Filter, Sort};
+use crate::api::graph::{Filter, Sort};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -1,13 +1,14 @@
 //! What was done in a workspace, in numbers: sessions, events, tokens, what they name most, by day.
 //! It must not read an event.
 
-use std::time::Duration;
+use std::collections::HashMap;
 
 use super::{
     checks::check_workspace,
     seen::{self, Seen},
 };
 use crate::{
+    api::graph::{Day, TopEntity},
     event::{Timestamp, pace},
     projection::Graph,
     search::{EntityKind, NamedIn, OfDay},
@@ -23,19 +24,6 @@ const TOKENS_OF_TEN_WORDS: u64 = 22;
 /// Microseconds of a day.
 const DAY_MICROS: i64 = 24 * 3_600 * 1_000_000;
 
-/// What was written on a day.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Day {
-    /// The day, by the time in UTC: `2026-11-26`.
-    pub day: String,
-    /// Sessions that were written to.
-    pub sessions: u64,
-    /// Events that say something.
-    pub events: u64,
-    /// Tokens of their texts, about.
-    pub tokens: u64,
-}
-
 /// What was done in a workspace.
 #[derive(Clone, Debug)]
 pub struct Analytics {
@@ -45,10 +33,12 @@ pub struct Analytics {
     pub events: u64,
     /// Tokens of their texts, about.
     pub tokens: u64,
-    /// Entities that callers wrote, and relations.
-    pub written: (u64, u64),
-    /// What is named in most sessions, of each kind that is asked for.
-    pub top: Vec<(EntityKind, Vec<(String, Seen)>)>,
+    /// Entities that callers wrote.
+    pub entities: u64,
+    /// Relations that callers wrote.
+    pub relationships: u64,
+    /// Names in most sessions, of each kind.
+    pub top: HashMap<EntityKind, Vec<TopEntity>>,
     /// The latest days on which something was written, the oldest first.
     pub days: Vec<Day>,
     /// What the index lacks, and whether it is known what was written before.
@@ -66,8 +56,9 @@ impl Service {
         caller: &Caller,
         workspace: &str,
         since: Option<Timestamp>,
-        wait: Duration,
+        wait_ms: u64,
     ) -> ServiceResult<Analytics> {
+        let wait = seen::waiting(wait_ms)?;
         check_workspace(workspace)?;
         let looked = self.looked(caller, workspace, wait).await;
         let looked = looked.ok_or_else(|| seen::no_index("workspace"))?;
@@ -97,7 +88,8 @@ impl Service {
             sessions: counted.sessions,
             events,
             tokens: tokens(words),
-            written: (entities as u64, relations as u64),
+            entities: entities as u64,
+            relationships: relations as u64,
             top,
             days: days.collect(),
             complete: looked.coverage(),
@@ -106,18 +98,21 @@ impl Service {
 }
 
 /// What is named in most sessions, of each kind.
-fn top_of(found: NamedIn) -> Vec<(EntityKind, Vec<(String, Seen)>)> {
+fn top_of(found: NamedIn) -> HashMap<EntityKind, Vec<TopEntity>> {
     let mut named: Vec<((EntityKind, String), Seen)> = seen::by_name(found).into_iter().collect();
     named.sort_by(|(one, of_one), (other, of_other)| {
         pace::step();
         let weight = |seen: &Seen| (seen.sessions, seen.count, seen.last_at);
         weight(of_other).cmp(&weight(of_one)).then_with(|| one.cmp(other))
     });
-    let top = EntityKind::ALL.map(|kind| {
-        let of_kind = named.iter().filter(|((of, _), _)| *of == kind).take(TOP_MAX);
-        (kind, of_kind.map(|((_, name), seen)| (name.clone(), seen.clone())).collect())
-    });
-    top.into()
+    let mut top: HashMap<EntityKind, Vec<TopEntity>> = HashMap::new();
+    for ((kind, id), Seen { sessions, count, last_at, .. }) in named {
+        let of_kind = top.entry(kind).or_default();
+        if of_kind.len() < TOP_MAX {
+            of_kind.push(TopEntity { id, sessions, count, last_at });
+        }
+    }
+    top
 }
 
 fn tokens(words: u64) -> u64 {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::order::{Key, Member, Members, numbers};
 use crate::{
+    api::graph::{Filter, Sort},
     event::pace,
     service::{ServiceError, ServiceResult},
 };
@@ -26,26 +27,6 @@ const BYTES_OF_A_STEP: usize = 256;
 /// one row, whose text has 64 KiB.
 const ORDER_BYTES: usize = 2 * size_of::<usize>();
 const TREE_BYTES: usize = 8 << 20;
-
-/// A condition on a member or a property.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct GraphFilter {
-    /// A member, a property, or a property of one: `settings.theme`.
-    pub field: String,
-    /// `eq`, `ne`, `lt`, `lte`, `gt`, `gte`, `in`, `contains` or `exists`.
-    pub op: String,
-    /// What it is compared with.
-    pub value: Value,
-}
-
-/// An order by a member or a property.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GraphSort {
-    /// The same names as of a filter.
-    pub field: String,
-    /// `asc`, the default, or `desc`.
-    pub order: Option<String>,
-}
 
 /// Something that is filtered.
 pub(super) trait Row {
@@ -82,23 +63,20 @@ pub(super) struct Sieve {
 
 impl Sieve {
     /// The filters and orders, checked.
-    pub(super) fn read<R: Row>(
-        filters: Vec<GraphFilter>,
-        sorts: Vec<GraphSort>,
-    ) -> ServiceResult<Self> {
+    pub(super) fn read<R: Row>(filters: Vec<Filter>, sorts: Vec<Sort>) -> ServiceResult<Self> {
         if filters.len() > FILTERS_MAX {
             return Err(ServiceError::invalid("filters", format!("at most {FILTERS_MAX}")));
         }
         if sorts.len() > SORTS_MAX {
             return Err(ServiceError::invalid("sort", format!("at most {SORTS_MAX}")));
         }
-        let test = |(at, filter): (usize, GraphFilter)| {
-            let GraphFilter { field, op, value } = filter;
+        let test = |(at, filter): (usize, Filter)| {
+            let Filter { field, op, value } = filter;
             let name = |member: &str| format!("filters[{at}].{member}");
             let field = Field::read::<R>(field, &name("field"))?;
             Ok((field, Test::read(&op, value, &name)?))
         };
-        let sort = |(at, sort): (usize, GraphSort)| {
+        let sort = |(at, sort): (usize, Sort)| {
             let field = Field::read::<R>(sort.field, &format!("sort[{at}].field"))?;
             let is_descending = match sort.order.as_deref() {
                 None | Some("asc") => false,
@@ -325,12 +303,12 @@ mod tests {
 
     fn ids(filters: Value, sort: Value) -> Result<String, String> {
         let member = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
-        let filter = |one: &Value| GraphFilter {
+        let filter = |one: &Value| Filter {
             field: member(one, "field"),
             op: member(one, "op"),
             value: one["value"].clone(),
         };
-        let order = |one: &Value| GraphSort {
+        let order = |one: &Value| Sort {
             field: member(one, "field"),
             order: one["order"].as_str().map(str::to_owned),
         };
@@ -473,7 +451,7 @@ mod tests {
                 sorts.iter().map(|(field, is)| (plain(field), *is)).collect();
             let names: Vec<(&str, bool)> = names.iter().map(|(name, is)| (&**name, *is)).collect();
             let expected = copied(&rows, &names);
-            let asked = |(field, is_descending): &(&str, bool)| GraphSort {
+            let asked = |(field, is_descending): &(&str, bool)| Sort {
                 field: (*field).to_owned(),
                 order: is_descending.then(|| "desc".to_owned()),
             };

@@ -8,72 +8,27 @@ mod handed;
 mod order;
 mod query;
 mod removal;
+mod rows;
 mod seen;
-
-use serde_json::{Map, Value};
 
 use self::checks::{
     check_id, check_properties, check_type, check_workspace, content_of, former_id, text_of,
 };
-pub use self::{
-    analytics::{Analytics, Day},
-    filter::{GraphFilter, GraphSort},
-    query::{
-        Ends, EntityPage, EntityQuery, EntityRow, GraphPage, GraphQuery, GraphSource, RelationRow,
-    },
-    seen::Seen,
-};
+pub use self::{analytics::Analytics, query::EntityPage};
 use super::{Caller, Code, Service, ServiceError, ServiceResult, added::event, is_notebook};
 use crate::{
-    event::{Batch, BatchKey, EventId, Position, SessionId, kinds},
+    api::graph::{RelateRequest, UpsertRequest, Written},
+    event::{Batch, BatchKey, EventId, SessionId, kinds},
     projection::{
         ENTITIES_MAX, Entity, Facts, GRAPH_BYTES_MAX, Graph, RELATIONS_MAX,
         body::{self, EntityBody, RelationBody},
     },
 };
 
-/// An entity to write.
-#[derive(Clone, Debug, Default)]
-pub struct EntityCall {
-    /// Its type.
-    pub kind: String,
-    /// Its id, one of its type.
-    pub id: String,
-    /// What changes of its properties: a merge patch.
-    pub properties: Map<String, Value>,
-    /// A retry with the same key writes nothing more.
-    pub key: Option<BatchKey>,
-}
-
-/// A relation to write.
-#[derive(Clone, Debug, Default)]
-pub struct RelationCall {
-    /// Its type.
-    pub kind: String,
-    /// Id of the entity that it begins at.
-    pub from: String,
-    /// Id of the entity that it leads to.
-    pub to: String,
-    /// Its properties.
-    pub properties: Map<String, Value>,
-    /// A retry with the same key writes nothing more.
-    pub key: Option<BatchKey>,
-}
-
-/// Where something of a graph was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GraphWritten {
-    /// Its id.
-    pub id: String,
-    /// The notebook of the workspace.
-    pub session: SessionId,
-    /// Its position there.
-    pub position: Position,
-}
-
 impl Service {
     /// Writes an entity, or changes its properties by a merge patch; durable when this returns. A
-    /// patch that changes nothing is not written, unless it comes with a key.
+    /// patch that changes nothing is not written, unless it comes with a key; a retry with the same
+    /// key writes nothing more.
     ///
     /// # Errors
     /// `invalid_request`, `limit_reached` for one entity too many, and those of the engine.
@@ -81,17 +36,19 @@ impl Service {
         &self,
         caller: &Caller,
         workspace: &str,
-        call: EntityCall,
-    ) -> ServiceResult<GraphWritten> {
-        let EntityCall { kind, id, properties, key } = call;
+        (kind, id): (&str, &str),
+        asked: UpsertRequest,
+        key: Option<BatchKey>,
+    ) -> ServiceResult<Written> {
+        let UpsertRequest { properties } = asked;
         check_workspace(workspace)?;
-        check_type("type", &kind)?;
-        check_id("id", &id)?;
+        check_type("type", kind)?;
+        check_id("id", id)?;
         check_properties(&text_of(&properties))?;
-        let has = |graph: &Graph| graph.entity(&kind, &id).is_some();
+        let has = |graph: &Graph| graph.entity(kind, id).is_some();
         let session = self.graph_of(caller, workspace, has).await?;
         let look = |graph: &Graph| {
-            let known = graph.entity(&kind, &id).map(AsRef::as_ref);
+            let known = graph.entity(kind, id).map(AsRef::as_ref);
             let patched = Entity::patched(known, properties.clone());
             let same = known.filter(|known| known.properties == patched);
             (patched, same.map(|known| known.position), known.is_none() && graph.is_full())
@@ -99,20 +56,20 @@ impl Service {
         let (patched, same, is_full) = self.with_graph(caller, &session, look).await?;
         check_properties(&patched)?;
         if let Some(position) = same.filter(|_| key.is_none()) {
-            return Ok(GraphWritten { id, session, position });
+            return Ok(Written { id: id.to_owned(), session, position });
         }
         if is_full {
             return Err(full("entities", ENTITIES_MAX));
         }
-        let (entity_type, entity_id) = (kind, id.clone());
+        let (entity_type, entity_id) = (kind.to_owned(), id.to_owned());
         let body = body::write(&EntityBody { entity_type, entity_id, properties });
         let events = [event(kinds::GRAPH_ENTITY_UPSERTED, caller.origin, body)];
         let batch = Batch { events: events.into(), key, ..Batch::default() };
-        self.write_graph(caller, workspace, session, batch, id).await
+        self.write_graph(caller, workspace, session, batch, id.to_owned()).await
     }
 
     /// Writes a relation of two entities; durable when this returns. Its id follows from its
-    /// content, so that the same relation is written once.
+    /// content, so that the same relation is written once, as is a retry with the same key.
     ///
     /// # Errors
     /// `invalid_request`, `entity_not_found` for an end that is not there, `limit_reached` for one
@@ -121,9 +78,10 @@ impl Service {
         &self,
         caller: &Caller,
         workspace: &str,
-        call: RelationCall,
-    ) -> ServiceResult<GraphWritten> {
-        let RelationCall { kind, from, to, properties, key } = call;
+        asked: RelateRequest,
+        key: Option<BatchKey>,
+    ) -> ServiceResult<Written> {
+        let RelateRequest { kind, from_id: from, to_id: to, properties } = asked;
         check_workspace(workspace)?;
         check_type("type", &kind)?;
         check_id("from_id", &from)?;
@@ -144,7 +102,7 @@ impl Service {
         };
         let (known, has, is_full) = self.with_graph(caller, &session, look).await?;
         if let Some((id, position)) = known {
-            return Ok(GraphWritten { id, session, position });
+            return Ok(Written { id, session, position });
         }
         for ((field, end), has) in [("from_id", &from), ("to_id", &to)].into_iter().zip(has) {
             let is_known = has
@@ -218,11 +176,11 @@ impl Service {
         session: SessionId,
         batch: Batch,
         id: String,
-    ) -> ServiceResult<GraphWritten> {
+    ) -> ServiceResult<Written> {
         let appended = self.append_to_notebook(caller, &session, workspace, batch).await?;
         let placed = appended.events.into_iter().next();
         let placed = placed.ok_or_else(|| ServiceError::new(Code::InternalError, "no place"))?;
-        Ok(GraphWritten { id, session, position: placed.position })
+        Ok(Written { id, session, position: placed.position })
     }
 
     /// Whether an id is that of a session of the workspace, or of none.

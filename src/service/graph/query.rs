@@ -4,20 +4,23 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
-    time::Duration,
 };
 
 use serde_json::Map;
 
 use super::{
     checks::{check_type, check_workspace, content_of, text_of},
-    filter::{GraphFilter, GraphSort, Row, Sieve},
+    filter::{Row, Sieve},
     handed,
-    order::Member,
+    rows::{EntityRow, RelationRow},
     seen::{self, Looked, Seen},
 };
 use crate::{
+    api::graph::{
+        self, EntityQueryRequest, Filter, GraphSource, RelationQueryRequest, RelationshipList, Sort,
+    },
     event::limits,
+    harness::TRUST,
     projection::{Entity, Graph, Relation},
     search::EntityKind,
     service::{
@@ -34,138 +37,36 @@ const SESSION_CONTINUES: &str = "SESSION_CONTINUES";
 /// Sessions of a workspace that continue another and are looked at.
 const CONTINUED_MAX: usize = 10_000;
 
-/// Which entities or relations are wanted.
-#[derive(Clone, Debug, Default)]
-pub struct GraphQuery {
-    /// Only of these types; empty for all.
-    pub types: Vec<String>,
-    /// All of them must hold.
-    pub filters: Vec<GraphFilter>,
-    /// The first counts most; without one as they were written, the oldest first, and then what is
-    /// named in most sessions.
-    pub sort: Vec<GraphSort>,
-    /// 100 by default, 1 000 at most.
-    pub limit: Option<usize>,
-    /// How many to pass over.
-    pub offset: usize,
-    /// Bytes of properties on a page, about; one is always on it.
-    pub bytes_max: usize,
-}
-
-/// The ends of wanted relations; none for all.
-#[derive(Clone, Debug, Default)]
-pub struct Ends {
-    /// Id of the entity at either end.
-    pub either: Option<String>,
-    /// Id of the entity that they begin at.
-    pub from: Option<String>,
-    /// Id of the entity that they lead to.
-    pub to: Option<String>,
-}
-
-/// Which entities are wanted.
-#[derive(Clone, Debug, Default)]
-pub struct EntityQuery {
-    /// Their types, filters, order and page.
-    pub query: GraphQuery,
-    /// Only those that are known so; none for all.
-    pub source: Option<GraphSource>,
-    /// Whether the sessions are named that name an entity.
-    pub with_sessions: bool,
-    /// How long to wait for what is not in the index yet, beyond the usual.
-    pub wait: Duration,
-}
-
-/// How something of a graph is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GraphSource {
-    /// A caller wrote it.
-    Told,
-    /// The log shows it.
-    Extracted,
-}
-
-impl GraphSource {
-    /// Its name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            // A value of the wire, no word of a text.
-            Self::Told => stringify!(told),
-            Self::Extracted => "extracted",
-        }
-    }
-}
-
-impl GraphSource {
-    /// The source of that name; `all` is none.
-    ///
-    /// # Errors
-    /// `invalid_request`.
-    pub fn named(name: &str) -> ServiceResult<Option<Self>> {
-        let known = [Self::Told, Self::Extracted].into_iter().find(|one| one.as_str() == name);
-        if known.is_none() && name != "all" {
-            let expected = [Self::Told, Self::Extracted].map(Self::as_str).join(" or ");
-            let problem = format!("all, {expected} is expected");
-            return Err(ServiceError::invalid("source", problem));
-        }
-        Ok(known)
-    }
-}
-
-/// An entity that was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EntityRow {
-    /// Its type.
-    pub kind: Arc<str>,
-    /// Its id.
-    pub id: Arc<str>,
-    /// What a caller wrote of it, or what a save shows of it.
-    pub written: Option<Arc<Entity>>,
-    /// Whether a save shows it, and no caller wrote it.
-    pub is_handed: bool,
-    /// How it is named in sessions.
-    pub seen: Option<Seen>,
-}
-
-impl EntityRow {
-    /// How it is known; what a caller wrote may be named, too.
-    #[must_use]
-    pub fn source(&self) -> GraphSource {
-        match self.written.is_some() && !self.is_handed {
-            true => GraphSource::Told,
-            false => GraphSource::Extracted,
-        }
-    }
-}
-
-/// A relation that was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RelationRow {
-    /// The relation.
-    pub relation: Arc<Relation>,
-    /// How it is known.
-    pub source: GraphSource,
+/// Which rows are wanted, their order and their page.
+struct Asked {
+    /// Empty for all.
+    types: HashSet<String>,
+    sieve: Sieve,
+    limit: usize,
+    offset: usize,
+    /// Bytes of properties on a page, about; one row is always on it.
+    bytes_max: usize,
 }
 
 /// A page of rows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GraphPage<R> {
-    /// The rows.
-    pub rows: Vec<R>,
+struct Page<R> {
+    rows: Vec<R>,
     /// How many there are on all pages.
-    pub total: usize,
-    /// The offset of the next page, if there is one.
-    pub next_offset: Option<usize>,
-    /// Events that had no room in the graph.
-    pub left: u64,
+    total: usize,
+    next_offset: Option<u64>,
 }
 
 /// A page of entities.
 #[derive(Clone, Debug)]
 pub struct EntityPage {
-    /// The page.
-    pub page: GraphPage<EntityRow>,
+    /// The entities, in the wanted order.
+    pub entities: Vec<graph::Entity>,
+    /// How many there are on all pages.
+    pub total: u64,
+    /// The offset of the next page, if there is one.
+    pub next_offset: Option<u64>,
+    /// Events that had no room in the graph.
+    pub left_out: u64,
     /// What the index lacks, and whether it is known what was written before; none when it was not
     /// asked.
     pub complete: Option<(Coverage, bool)>,
@@ -173,65 +74,9 @@ pub struct EntityPage {
     pub limited: bool,
 }
 
-impl Row for EntityRow {
-    const MEMBERS: &'static [&'static str] = &[
-        "type",
-        "id",
-        "source",
-        "created_at",
-        "updated_at",
-        "sessions",
-        "count",
-        "first_at",
-        "last_at",
-    ];
-
-    fn member(&self, name: &str) -> Option<Member<'_>> {
-        let (written, seen) = (self.written.as_ref(), self.seen.as_ref());
-        match name {
-            "type" => Some(Member::Text(&self.kind)),
-            "id" => Some(Member::Text(&self.id)),
-            "source" => Some(Member::Text(self.source().as_str())),
-            "created_at" => Some(Member::At(written?.created_at)),
-            "updated_at" => Some(Member::At(written?.updated_at)),
-            "sessions" => Some(Member::Count(seen?.sessions)),
-            "count" => Some(Member::Count(seen?.count)),
-            "first_at" => Some(Member::At(seen?.first_at)),
-            "last_at" => Some(Member::At(seen?.last_at)),
-            _ => None,
-        }
-    }
-
-    fn properties(&self) -> &str {
-        self.written.as_ref().map_or("{}", |entity| &entity.properties)
-    }
-}
-
-impl Row for RelationRow {
-    const MEMBERS: &'static [&'static str] =
-        &["type", "id", "from_id", "to_id", "source", "created_at"];
-
-    fn member(&self, name: &str) -> Option<Member<'_>> {
-        let relation = &self.relation;
-        Some(match name {
-            "type" => Member::Text(&relation.kind),
-            "id" => Member::Text(&relation.id),
-            "from_id" => Member::Text(&relation.from),
-            "to_id" => Member::Text(&relation.to),
-            "source" => Member::Text(self.source.as_str()),
-            "created_at" => Member::At(relation.at),
-            _ => return None,
-        })
-    }
-
-    fn properties(&self) -> &str {
-        &self.relation.properties
-    }
-}
-
 impl Service {
     /// Entities of a workspace: what callers wrote, and what its sessions name. None where there is
-    /// neither.
+    /// neither. So many bytes of properties are on a page, about.
     ///
     /// # Errors
     /// `invalid_request`, naming the member; those of the engine.
@@ -239,12 +84,15 @@ impl Service {
         &self,
         caller: &Caller,
         workspace: &str,
-        asked: EntityQuery,
+        asked: EntityQueryRequest,
+        bytes_max: usize,
     ) -> ServiceResult<EntityPage> {
-        let EntityQuery { mut query, source, with_sessions, wait } = asked;
-        let sieve = query.checked::<EntityRow>(workspace)?;
-        let types: HashSet<String> = query.types.iter().cloned().collect();
-        let is_wanted = |kind: &EntityKind| types.is_empty() || types.contains(kind.as_str());
+        let EntityQueryRequest { types, filters, sort, limit, offset, .. } = asked;
+        let source = asked.source.as_deref().map_or(Ok(None), source_named)?;
+        let wait = seen::waiting(asked.wait_ms)?;
+        let page = (limit, offset, bytes_max);
+        let query = Asked::read::<EntityRow>(workspace, types, (filters, sort), page)?;
+        let is_wanted = |kind: &EntityKind| query.admits(kind.as_str());
         let kinds: Vec<EntityKind> = EntityKind::ALL.into_iter().filter(is_wanted).collect();
         let looked = match source {
             Some(GraphSource::Told) => None,
@@ -256,20 +104,21 @@ impl Service {
         }
         let (written, left, _pinned) = match source {
             Some(GraphSource::Extracted) => (Vec::new(), 0, Vec::new()),
-            _ => self.written(caller, workspace, types.clone()).await?,
+            _ => self.written(caller, workspace, &query).await?,
         };
-        let is_asked = |kind: &str| types.is_empty() || types.contains(kind);
         let handed = match source {
             Some(GraphSource::Told) => handed::Handed::default(),
-            _ if !handed::ENTITIES.into_iter().any(is_asked) => handed::Handed::default(),
+            _ if !handed::ENTITIES.into_iter().any(|kind| query.admits(kind)) => {
+                handed::Handed::default()
+            }
             _ => self.handed(caller, workspace).await?,
         };
         let (handed_bytes, is_cut) = (handed.bytes, handed.is_cut);
         let mut handed = handed.entities;
-        handed.retain(|entity| is_asked(&entity.kind));
+        handed.retain(|entity| query.admits(&entity.kind));
         let (names, bytes) = looked.as_ref().map_or((0, 0), Looked::weight);
         let rows = written.len() + handed.len() + names;
-        let bytes = bytes + handed_bytes + sieve.weight::<EntityRow>(rows);
+        let bytes = bytes + handed_bytes + query.sieve.weight::<EntityRow>(rows);
         let _room = self.room(&caller.scope.tenant, bytes).await?;
         let found = match &looked {
             Some(looked) => self.seen(looked, kinds, None).await?,
@@ -280,26 +129,32 @@ impl Service {
         let mut page = self
             .computed(&caller.scope.tenant, move || {
                 let rows = joined(written, handed, seen::by_name(found), &of);
-                query.page(&sieve, rows, left)
+                query.page(rows)
             })
             .await?;
-        if let Some(looked) = looked.as_ref().filter(|_| with_sessions) {
+        if let Some(looked) = looked.as_ref().filter(|_| asked.include_sessions) {
             self.add_sessions(looked, workspace, &mut page.rows).await?;
         }
-        let complete = looked.as_ref().map(Looked::coverage);
-        Ok(EntityPage { page, complete, limited })
+        Ok(EntityPage {
+            entities: page.rows.into_iter().map(EntityRow::shown).collect(),
+            total: page.total as u64,
+            next_offset: page.next_offset,
+            left_out: left,
+            complete: looked.as_ref().map(Looked::coverage),
+            limited,
+        })
     }
 
-    /// The entities that callers wrote of these types, how many events had no room, and what keeps
+    /// The entities that callers wrote of the wanted types, how many events had no room, and what keeps
     /// the room of the graph.
     async fn written(
         &self,
         caller: &Caller,
         workspace: &str,
-        types: HashSet<String>,
+        query: &Asked,
     ) -> ServiceResult<(Vec<Arc<Entity>>, u64, Vec<Pinned>)> {
         let look = |graph: &Graph| {
-            let wanted = |one: &&Arc<Entity>| types.is_empty() || types.contains(&*one.kind);
+            let wanted = |one: &&Arc<Entity>| query.admits(&one.kind);
             let found: Vec<Arc<Entity>> = graph.entities().filter(wanted).cloned().collect();
             (found, graph.left())
         };
@@ -342,19 +197,23 @@ impl Service {
         &self,
         caller: &Caller,
         workspace: &str,
-        ends: Ends,
-        mut query: GraphQuery,
-    ) -> ServiceResult<GraphPage<RelationRow>> {
-        let sieve = query.checked::<RelationRow>(workspace)?;
-        let types: HashSet<String> = query.types.iter().cloned().collect();
+        asked: RelationQueryRequest,
+        bytes_max: usize,
+    ) -> ServiceResult<RelationshipList> {
+        let RelationQueryRequest { entity_id, from_id, to_id, types, filters, sort, limit, offset } =
+            asked;
+        let page = (limit, offset, bytes_max);
+        let query = Asked::read::<RelationRow>(workspace, types, (filters, sort), page)?;
+        let is = |wanted: &Option<String>, id: &str| wanted.as_ref().is_none_or(|one| one == id);
         let wanted = |one: &Relation| {
-            (types.is_empty() || types.contains(&*one.kind)) && ends.admit(&one.from, &one.to)
+            let is_at_end = is(&entity_id, &one.from) || is(&entity_id, &one.to);
+            query.admits(&one.kind) && is_at_end && is(&from_id, &one.from) && is(&to_id, &one.to)
         };
-        let mut shown = match types.is_empty() || types.contains(SESSION_CONTINUES) {
+        let mut shown = match query.admits(SESSION_CONTINUES) {
             true => self.continued(caller, workspace).await?,
             false => Vec::new(),
         };
-        if handed::RELATIONS.into_iter().any(|kind| types.is_empty() || types.contains(kind)) {
+        if handed::RELATIONS.into_iter().any(|kind| query.admits(kind)) {
             let handed = self.handed(caller, workspace).await?;
             shown.extend(self.handed_relations(caller, &handed));
         }
@@ -370,9 +229,9 @@ impl Service {
             found.extend(some);
             left += more;
         }
-        let bytes = sieve.weight::<RelationRow>(found.len() + shown.len());
+        let bytes = query.sieve.weight::<RelationRow>(found.len() + shown.len());
         let _room = self.room(&caller.scope.tenant, bytes).await?;
-        self.computed(&caller.scope.tenant, move || {
+        let page = self.computed(&caller.scope.tenant, move || {
             found.sort_by_key(|relation| relation.position);
             let ids: HashSet<&str> = shown.iter().map(|one| &*one.id).collect();
             let known = found.iter().filter(|one| ids.contains(&*one.id));
@@ -380,10 +239,18 @@ impl Service {
             let shown = shown.into_iter().filter(|one| !known.contains(&one.id)).map(Arc::new);
             let row = |source: GraphSource| move |relation| RelationRow { relation, source };
             let rows = found.into_iter().map(row(GraphSource::Told));
-            let rows = rows.chain(shown.map(row(GraphSource::Extracted))).collect();
-            query.page(&sieve, rows, left)
+            let rows: Vec<RelationRow> =
+                rows.chain(shown.map(row(GraphSource::Extracted))).collect();
+            query.page(rows)
+        });
+        let Page { rows, total, next_offset } = page.await?;
+        Ok(RelationshipList {
+            relationships: rows.into_iter().map(RelationRow::shown).collect(),
+            total: total as u64,
+            next_offset,
+            left_out: left,
+            trust: TRUST.to_owned(),
         })
-        .await
     }
 
     /// The relations of sessions of a workspace to those that they continue, the oldest first.
@@ -429,29 +296,31 @@ impl Service {
     }
 }
 
-impl Ends {
-    fn admit(&self, from: &str, to: &str) -> bool {
-        let is = |wanted: &Option<String>, id: &str| wanted.as_ref().is_none_or(|one| one == id);
-        is(&self.from, from) && is(&self.to, to) && (is(&self.either, from) || is(&self.either, to))
-    }
-}
-
-impl GraphQuery {
-    fn checked<R: Row>(&mut self, workspace: &str) -> ServiceResult<Sieve> {
+impl Asked {
+    fn read<R: Row>(
+        workspace: &str,
+        types: Vec<String>,
+        (filters, sort): (Vec<Filter>, Vec<Sort>),
+        (limit, offset, bytes_max): (Option<usize>, usize, usize),
+    ) -> ServiceResult<Self> {
         check_workspace(workspace)?;
-        if self.types.len() > TYPES_MAX {
+        if types.len() > TYPES_MAX {
             return Err(ServiceError::invalid("types", format!("at most {TYPES_MAX}")));
         }
-        for kind in &self.types {
+        for kind in &types {
             check_type("types", kind)?;
         }
-        self.limit = Some(page_limit(self.limit)?);
-        Sieve::read::<R>(std::mem::take(&mut self.filters), std::mem::take(&mut self.sort))
+        let limit = page_limit(limit)?;
+        let sieve = Sieve::read::<R>(filters, sort)?;
+        Ok(Self { types: types.into_iter().collect(), sieve, limit, offset, bytes_max })
     }
 
-    fn page<R: Row>(&self, sieve: &Sieve, rows: Vec<R>, left: u64) -> GraphPage<R> {
-        let limit = self.limit.unwrap_or(limits::PAGE_SESSIONS_DEFAULT);
-        let (total, mut rows) = sieve.sift(rows, (self.offset, limit));
+    fn admits(&self, kind: &str) -> bool {
+        self.types.is_empty() || self.types.contains(kind)
+    }
+
+    fn page<R: Row>(&self, rows: Vec<R>) -> Page<R> {
+        let (total, mut rows) = self.sieve.sift(rows, (self.offset, self.limit));
         let mut bytes = 0;
         let mut fits = |row: &R| {
             let is_first = bytes == 0;
@@ -461,8 +330,19 @@ impl GraphQuery {
         let count = rows.iter().take_while(|row| fits(row)).count();
         rows.truncate(count);
         let end = self.offset.saturating_add(count);
-        GraphPage { rows, total, next_offset: (end < total).then_some(end), left }
+        Page { rows, total, next_offset: (end < total).then_some(end as u64) }
     }
+}
+
+/// The source of that name; `all` is none.
+fn source_named(name: &str) -> ServiceResult<Option<GraphSource>> {
+    let known = GraphSource::ALL.into_iter().find(|one| one.as_str() == name);
+    if known.is_none() && name != "all" {
+        let expected = GraphSource::ALL.map(GraphSource::as_str).join(" or ");
+        let problem = format!("all, {expected} is expected");
+        return Err(ServiceError::invalid("source", problem));
+    }
+    Ok(known)
 }
 
 /// What callers wrote, what saves show and what is named, the same thing once: first what is

@@ -2,11 +2,11 @@
 //! and the notebook keeps what was. It must not remove an event.
 
 use super::{
-    GraphWritten,
     checks::{check_id, check_type, check_workspace, content_after},
     no_entity,
 };
 use crate::{
+    api::graph::Written,
     event::{Batch, NewEvent, Origin, Position, SessionId, kinds, limits},
     projection::{
         Graph,
@@ -32,7 +32,7 @@ impl Service {
         caller: &Caller,
         workspace: &str,
         (kind, id): (&str, &str),
-    ) -> ServiceResult<GraphWritten> {
+    ) -> ServiceResult<Written> {
         check_workspace(workspace)?;
         check_type("type", kind)?;
         check_id("id", id)?;
@@ -71,7 +71,7 @@ impl Service {
         caller: &Caller,
         workspace: &str,
         id: &str,
-    ) -> ServiceResult<GraphWritten> {
+    ) -> ServiceResult<Written> {
         check_workspace(workspace)?;
         let look = |graph: &Graph| {
             if let Some(position) = graph.relation_removed(id) {
@@ -98,7 +98,7 @@ impl Service {
         workspace: &str,
         id: &str,
         look: impl Fn(&Graph) -> ServiceResult<Result<Vec<NewEvent>, Position>> + Send + Sync,
-    ) -> ServiceResult<GraphWritten> {
+    ) -> ServiceResult<Written> {
         let has = |graph: &Graph| look(graph).is_ok();
         let session = self.graph_of(caller, workspace, has).await?;
         for _ in 0..TRIES_MAX {
@@ -114,7 +114,7 @@ impl Service {
             };
             let (events, tail) = match found {
                 (Err(position), _) => {
-                    return Ok(GraphWritten { id: id.to_owned(), session, position });
+                    return Ok(Written { id: id.to_owned(), session, position });
                 }
                 (Ok(events), tail) => (events, tail),
             };

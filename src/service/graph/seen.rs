@@ -4,8 +4,9 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
+    api::graph::NamedInSession,
     event::{Position, Range, SessionId, Timestamp},
-    search::{self, Counted, EntityKind, Keep, NamedIn, Naming, Part, SessionRef},
+    search::{self, Counted, EntityKind, Keep, NamedIn, Part, SessionRef},
     service::{
         Caller, Coverage, Service, ServiceError, ServiceResult, indexing::ScopeIndex, is_notebook,
         search::CATCH_UP,
@@ -14,20 +15,22 @@ use crate::{
 
 /// Sessions that are named of an entity.
 const NAMING_MAX: usize = 20;
+/// Milliseconds that a query waits at most for what is not in the index yet, when asked to.
+const WAIT_MS_MAX: u64 = 60_000;
 
 /// What is counted of an entity that events name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
     /// Sessions with such events.
-    pub sessions: u64,
+    pub(super) sessions: u64,
     /// The events.
-    pub count: u64,
+    pub(super) count: u64,
     /// The first of them.
-    pub first_at: Timestamp,
+    pub(super) first_at: Timestamp,
     /// The last of them.
-    pub last_at: Timestamp,
+    pub(super) last_at: Timestamp,
     /// Sessions that name it, the latest first; empty unless they are wanted.
-    pub named_in: Vec<Naming>,
+    pub(super) named_in: Vec<NamedInSession>,
 }
 
 /// The index of a scope, and whether it is known what was written before.
@@ -122,7 +125,7 @@ impl Service {
         &self,
         looked: &Looked,
         wanted: Vec<(EntityKind, String)>,
-    ) -> ServiceResult<Vec<Vec<Naming>>> {
+    ) -> ServiceResult<Vec<Vec<NamedInSession>>> {
         let workspace = Arc::clone(&looked.workspace);
         let wanted: Vec<(EntityKind, Vec<String>)> =
             wanted.into_iter().map(|(kind, name)| (kind, names(kind, name, &workspace))).collect();
@@ -164,6 +167,14 @@ pub(super) fn by_name(found: NamedIn) -> HashMap<(EntityKind, String), Seen> {
         ((kind, name), Seen { sessions, count, first_at, last_at, named_in: Vec::new() })
     };
     found.named.into_iter().map(seen).collect()
+}
+
+/// How long a query waits for the index.
+pub(super) fn waiting(wait_ms: u64) -> ServiceResult<Duration> {
+    if wait_ms > WAIT_MS_MAX {
+        return Err(ServiceError::invalid("wait_ms", format!("at most {WAIT_MS_MAX}")));
+    }
+    Ok(Duration::from_millis(wait_ms))
 }
 
 /// Refuses what needs the index where there is none.

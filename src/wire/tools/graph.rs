@@ -7,50 +7,35 @@ use serde_json::{Map, Value};
 
 use super::{NOTICE, parts::none};
 use crate::{
-    service::{
-        Ends, EntityCall, EntityPage, EntityQuery, GraphPage, GraphQuery, GraphWritten,
-        RelationCall, RelationRow, ServiceResult,
+    api::graph::{
+        Entity, EntityQueryRequest, Filter, RelateRequest, RelationQueryRequest, Relationship,
+        RelationshipList, Sort, Written,
     },
-    wire::{
-        graph::{
-            Entity, EntityList, EntityQueryRequest, Filter, RelationQueryRequest, Relationship,
-            RelationshipList, Sort,
-        },
-        search::Complete,
-    },
+    event::{Position, SessionId},
+    service::EntityPage,
+    wire::{graph::EntityList, search::Complete},
 };
 
 /// Milliseconds that a model waits for what is not in the index yet: mostly at a first query.
 const WAIT_MS: u64 = 2_000;
-/// Entities of an answer, when the caller does not say.
-const LIMIT: usize = 100;
-/// Bytes of properties in an answer, about: a model reads them.
-const ANSWER_BYTES: usize = 32 << 10;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpsertEntity {
     /// session, conversation, context_item, file_reference, workspace_state or any other name.
     #[serde(rename = "type")]
-    kind: String,
+    pub(crate) kind: String,
     /// Its id, one of its type.
-    id: String,
+    pub(crate) id: String,
     /// What changes: a merge patch; null removes a property.
     #[serde(default)]
-    properties: Map<String, Value>,
+    pub(crate) properties: Map<String, Value>,
     /// Left out: the workspace of the bound session, else of your directory.
     #[serde(alias = "workspaceId")]
     pub(crate) workspace: Option<String>,
     /// Token of a lease.
     #[serde(rename = "fencingToken")]
     pub(crate) fencing_token: Option<u64>,
-}
-
-impl UpsertEntity {
-    pub(crate) fn into_call(self) -> EntityCall {
-        let Self { kind, id, properties, .. } = self;
-        EntityCall { kind, id, properties, key: None }
-    }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -76,9 +61,9 @@ pub(crate) struct CreateRelationship {
 }
 
 impl CreateRelationship {
-    pub(crate) fn into_call(self) -> RelationCall {
+    pub(crate) fn into_request(self) -> RelateRequest {
         let Self { kind, from_id, to_id, properties, .. } = self;
-        RelationCall { kind, from: from_id, to: to_id, properties, key: None }
+        RelateRequest { kind, from_id, to_id, properties }
     }
 }
 
@@ -104,14 +89,14 @@ pub(crate) struct RemoveFromGraph {
 pub(crate) struct GraphKept {
     id: String,
     /// The notebook of the workspace.
-    session_id: String,
-    position: u64,
+    session_id: SessionId,
+    position: Position,
 }
 
-impl From<GraphWritten> for GraphKept {
-    fn from(written: GraphWritten) -> Self {
-        let GraphWritten { id, session, position } = written;
-        Self { id, session_id: session.to_string(), position: position.0 }
+impl From<Written> for GraphKept {
+    fn from(written: Written) -> Self {
+        let Written { id, session, position } = written;
+        Self { id, session_id: session, position }
     }
 }
 
@@ -144,9 +129,9 @@ pub(crate) struct QueryEntities {
 }
 
 impl QueryEntities {
-    pub(crate) fn into_query(self) -> ServiceResult<EntityQuery> {
+    pub(crate) fn into_request(self) -> EntityQueryRequest {
         let Self { types, filters, sort, limit, offset, source, include_sessions, .. } = self;
-        let asked = EntityQueryRequest {
+        EntityQueryRequest {
             types,
             filters,
             sort,
@@ -155,11 +140,7 @@ impl QueryEntities {
             source,
             include_sessions,
             wait_ms: WAIT_MS,
-        };
-        let mut asked = asked.read()?;
-        asked.query.bytes_max = ANSWER_BYTES;
-        asked.query.limit = asked.query.limit.or(Some(LIMIT));
-        Ok(asked)
+        }
     }
 }
 
@@ -194,12 +175,9 @@ pub(crate) struct QueryRelationships {
 }
 
 impl QueryRelationships {
-    pub(crate) fn into_query(self) -> (Ends, GraphQuery) {
+    pub(crate) fn into_request(self) -> RelationQueryRequest {
         let Self { entity_id, from_id, to_id, types, filters, sort, limit, offset, .. } = self;
-        let asked =
-            RelationQueryRequest { entity_id, from_id, to_id, types, filters, sort, limit, offset };
-        let (ends, query) = asked.parts();
-        (ends, GraphQuery { bytes_max: ANSWER_BYTES, ..query })
+        RelationQueryRequest { entity_id, from_id, to_id, types, filters, sort, limit, offset }
     }
 }
 
@@ -239,9 +217,9 @@ pub(crate) struct RelationshipsFound {
     notice: &'static str,
 }
 
-impl From<GraphPage<RelationRow>> for RelationshipsFound {
-    fn from(page: GraphPage<RelationRow>) -> Self {
-        let RelationshipList { relationships, total, next_offset, trust, .. } = page.into();
+impl From<RelationshipList> for RelationshipsFound {
+    fn from(page: RelationshipList) -> Self {
+        let RelationshipList { relationships, total, next_offset, trust, .. } = page;
         Self { relationships, total, next_offset, trust, notice: NOTICE }
     }
 }

@@ -5,12 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{BRIEF_NOTICE, NOTICE, TRUST, answer::bound_by, parts::none};
 use crate::{
-    projection::body::OutcomeBody,
-    service::{self, ContinueCall, Continued, MemoryWritten},
-    wire::{
-        memory::{PageInRequest, RememberRequest, Remembered, SkillRequest, WantedRange},
-        views::Continuing,
+    api::memory::{
+        MemoryBlock, PageInRequest, PagedInAnswer, RememberRequest, Remembered, SkillRequest,
+        WantedRange,
     },
+    event::{EventId, SessionId, Timestamp},
+    projection::body::OutcomeBody,
+    service::{ContinueCall, Continued},
+    wire::views::Continuing,
 };
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -171,7 +173,7 @@ impl SaveSkill {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SimilarMemory {
-    memory_id: String,
+    memory_id: EventId,
     text: String,
 }
 
@@ -179,9 +181,9 @@ pub(crate) struct SimilarMemory {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MemoryInserted {
-    memory_id: String,
+    memory_id: EventId,
     /// The session that keeps it: the notebook of the workspace for what holds beyond a session.
-    session_id: String,
+    session_id: SessionId,
     position: u64,
     /// What says much the same; it stays unless supersedes names it.
     similar: Vec<SimilarMemory>,
@@ -190,15 +192,15 @@ pub(crate) struct MemoryInserted {
 }
 
 impl MemoryInserted {
-    pub(crate) fn of(written: MemoryWritten) -> Self {
-        let Remembered { memory_id, session, position, similar } = written.into();
+    pub(crate) fn of(written: Remembered) -> Self {
+        let Remembered { memory_id, session, position, similar } = written;
         let similar = similar
             .into_iter()
             .map(|one| SimilarMemory { memory_id: one.memory_id, text: one.text });
         Self {
             memory_id,
             session_id: session,
-            position,
+            position: position.0,
             similar: similar.collect(),
             trust: TRUST,
             notice: NOTICE,
@@ -271,32 +273,32 @@ impl MemoryPageCall {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BlockOut {
-    session_id: String,
+    session_id: SessionId,
     from: u64,
     to: u64,
     /// The kind of memory; else the type of the event, or events.
     kind: String,
-    at: String,
+    at: Timestamp,
     #[serde(skip_serializing_if = "none")]
-    memory_id: Option<String>,
+    memory_id: Option<EventId>,
     #[serde(skip_serializing_if = "none")]
     topic: Option<String>,
     #[serde(skip_serializing_if = "none")]
     importance: Option<u8>,
-    tokens: usize,
+    tokens: u64,
     #[serde(skip_serializing_if = "String::is_empty")]
     text: String,
 }
 
-impl From<service::MemoryBlock> for BlockOut {
-    fn from(block: service::MemoryBlock) -> Self {
+impl From<MemoryBlock> for BlockOut {
+    fn from(block: MemoryBlock) -> Self {
         Self {
-            session_id: block.session.to_string(),
+            session_id: block.session,
             from: block.range.from.0,
             to: block.range.to.0,
             kind: block.kind,
-            at: block.at.to_string(),
-            memory_id: block.id.map(|id| id.to_string()),
+            at: block.at,
+            memory_id: block.memory_id,
             topic: block.topic,
             importance: block.importance,
             tokens: block.tokens,
@@ -313,7 +315,7 @@ pub(crate) struct MemoryPaged {
     blocks: Vec<BlockOut>,
     /// What did not fit: ask for it with more tokens, or alone.
     left_out: Vec<BlockOut>,
-    tokens: usize,
+    tokens: u64,
     /// Those that a workspace: of the query means.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     workspaces: Vec<String>,
@@ -328,7 +330,7 @@ pub(crate) struct MemoryPaged {
 }
 
 impl MemoryPaged {
-    pub(crate) fn back(paged: service::PagedIn) -> Self {
+    pub(crate) fn back(paged: PagedInAnswer) -> Self {
         Self {
             blocks: paged.blocks.into_iter().map(BlockOut::from).collect(),
             left_out: paged.left_out.into_iter().map(BlockOut::from).collect(),
@@ -346,7 +348,7 @@ impl MemoryPaged {
         Self {
             paged_out: range.map(|range| PagedOut { from: range.from.0, to: range.to.0 }),
             checkpoint: continued.checkpoint,
-            ..Self::back(service::PagedIn::default())
+            ..Self::back(PagedInAnswer::default())
         }
     }
 }

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{NOTICE, TRUST, parts::none};
 use crate::{
+    api::memory::Mark,
     projection::text::one_line,
     service::{Hit, SearchResult},
     wire::{
         framed,
-        memory::Mark,
         search::{Complete, Doubt, Memory, Why},
     },
 };
@@ -136,7 +136,7 @@ impl From<Hit> for MemoryBlock {
             why: hit.why.into(),
             text: hit.text,
             around: hit.around.into_iter().map(line).collect(),
-            marks: hit.marked.into_iter().map(Mark::from).collect(),
+            marks: hit.marked,
             stale: hit.doubt.map(Doubt::from),
             unchecked: hit.unchecked,
         }

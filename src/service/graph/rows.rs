@@ -1,0 +1,134 @@
+//! Rows of a query: entities and relations with what is known of them, filtered and ordered before
+//! those of the page are shown. They must not look anything up.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::{filter::Row, order::Member, seen::Seen};
+use crate::{
+    api::graph::{self, GraphSource, Relationship},
+    projection::{Entity, Relation},
+};
+
+/// An entity that was found.
+pub(super) struct EntityRow {
+    pub(super) kind: Arc<str>,
+    pub(super) id: Arc<str>,
+    /// What a caller wrote of it, or what a save shows of it.
+    pub(super) written: Option<Arc<Entity>>,
+    /// Whether a save shows it, and no caller wrote it.
+    pub(super) is_handed: bool,
+    /// How it is named in sessions.
+    pub(super) seen: Option<Seen>,
+}
+
+impl EntityRow {
+    /// How it is known; what a caller wrote may be named, too.
+    fn source(&self) -> GraphSource {
+        match self.written.is_some() && !self.is_handed {
+            true => GraphSource::Told,
+            false => GraphSource::Extracted,
+        }
+    }
+
+    pub(super) fn shown(self) -> graph::Entity {
+        let source = self.source();
+        let (written, seen) = (self.written.as_ref(), self.seen.as_ref());
+        graph::Entity {
+            kind: self.kind.to_string(),
+            id: self.id.to_string(),
+            properties: written.map(|entity| object(&entity.properties)).unwrap_or_default(),
+            source,
+            created_at: written.map(|entity| entity.created_at),
+            updated_at: written.map(|entity| entity.updated_at),
+            sessions: seen.map(|seen| seen.sessions),
+            count: seen.map(|seen| seen.count),
+            first_at: seen.map(|seen| seen.first_at),
+            last_at: seen.map(|seen| seen.last_at),
+            named_in: self.seen.map(|seen| seen.named_in).unwrap_or_default(),
+        }
+    }
+}
+
+impl Row for EntityRow {
+    const MEMBERS: &'static [&'static str] = &[
+        "type",
+        "id",
+        "source",
+        "created_at",
+        "updated_at",
+        "sessions",
+        "count",
+        "first_at",
+        "last_at",
+    ];
+
+    fn member(&self, name: &str) -> Option<Member<'_>> {
+        let (written, seen) = (self.written.as_ref(), self.seen.as_ref());
+        match name {
+            "type" => Some(Member::Text(&self.kind)),
+            "id" => Some(Member::Text(&self.id)),
+            "source" => Some(Member::Text(self.source().as_str())),
+            "created_at" => Some(Member::At(written?.created_at)),
+            "updated_at" => Some(Member::At(written?.updated_at)),
+            "sessions" => Some(Member::Count(seen?.sessions)),
+            "count" => Some(Member::Count(seen?.count)),
+            "first_at" => Some(Member::At(seen?.first_at)),
+            "last_at" => Some(Member::At(seen?.last_at)),
+            _ => None,
+        }
+    }
+
+    fn properties(&self) -> &str {
+        self.written.as_ref().map_or("{}", |entity| &entity.properties)
+    }
+}
+
+/// A relation that was found.
+pub(super) struct RelationRow {
+    pub(super) relation: Arc<Relation>,
+    /// How it is known.
+    pub(super) source: GraphSource,
+}
+
+impl RelationRow {
+    pub(super) fn shown(self) -> Relationship {
+        let Self { relation, source } = self;
+        Relationship {
+            id: relation.id.to_string(),
+            kind: relation.kind.to_string(),
+            from_id: relation.from.to_string(),
+            to_id: relation.to.to_string(),
+            properties: object(&relation.properties),
+            source,
+            created_at: relation.at,
+        }
+    }
+}
+
+impl Row for RelationRow {
+    const MEMBERS: &'static [&'static str] =
+        &["type", "id", "from_id", "to_id", "source", "created_at"];
+
+    fn member(&self, name: &str) -> Option<Member<'_>> {
+        let relation = &self.relation;
+        Some(match name {
+            "type" => Member::Text(&relation.kind),
+            "id" => Member::Text(&relation.id),
+            "from_id" => Member::Text(&relation.from),
+            "to_id" => Member::Text(&relation.to),
+            "source" => Member::Text(self.source.as_str()),
+            "created_at" => Member::At(relation.at),
+            _ => return None,
+        })
+    }
+
+    fn properties(&self) -> &str {
+        &self.relation.properties
+    }
+}
+
+fn object(text: &str) -> Map<String, Value> {
+    serde_json::from_str(text).unwrap_or_default()
+}
