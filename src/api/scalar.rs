@@ -7,6 +7,7 @@ use std::{borrow::Cow, fmt::Display};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
+use super::cursor::Cursor;
 use crate::event::{EventId, EventType, Origin, Position, Range, SessionId, Timestamp};
 
 /// Reads a text with the parser of its word.
@@ -40,26 +41,29 @@ macro_rules! text {
 /// A word whose schema is that of a plain type.
 macro_rules! schema_of {
     ($name:ident, $plain:ty) => {
-        impl JsonSchema for $name {
+        impl ::schemars::JsonSchema for $name {
             fn inline_schema() -> bool {
                 true
             }
 
-            fn schema_name() -> Cow<'static, str> {
-                <$plain>::schema_name()
+            fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                <$plain as ::schemars::JsonSchema>::schema_name()
             }
 
-            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-                <$plain>::json_schema(generator)
+            fn json_schema(generator: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
+                <$plain as ::schemars::JsonSchema>::json_schema(generator)
             }
         }
     };
 }
 
+pub(super) use schema_of;
+
 text!(SessionId, Self::new);
 text!(EventId, Self::new);
 // A type that was stored is read as it is: a rule added later must not refuse it.
 text!(EventType, |text| Ok::<_, std::convert::Infallible>(Self::kept(text)));
+text!(Cursor, |text| Self::parse(text).ok_or("a cursor of an answer is wanted"));
 text!(Timestamp, |text| Self::parse(text).ok_or("a time in RFC 3339 is wanted"));
 
 impl Serialize for Position {
@@ -120,7 +124,8 @@ impl Serialize for Range {
 
 impl<'de> Deserialize<'de> for Range {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        RangeEnds::deserialize(from)
+        // Ends the wrong way round are an empty range, as in `Range::new`.
+        RangeEnds::deserialize(from).map(|range| Self::new(range.from, range.to))
     }
 }
 

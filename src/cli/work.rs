@@ -116,8 +116,7 @@ async fn list(client: &Client, wanted: args::Checkpoints, screen: &mut Screen) -
 
 /// How many events a range has, as text.
 fn events(range: &Range) -> String {
-    let count = range.to.0.saturating_sub(range.from.0);
-    counted(usize::try_from(count).unwrap_or(usize::MAX), "event")
+    counted(usize::try_from(range.len()).unwrap_or(usize::MAX), "event")
 }
 
 fn row(checkpoint: Checkpoint) -> Vec<String> {

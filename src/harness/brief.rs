@@ -216,7 +216,7 @@ impl<'k, 'f> Brief<'k, 'f> {
             | Class::OlderInstruction => self.words(class, place, form),
             Class::Answer => {
                 let quote = known.quote(class, place, form);
-                quote.map(|quote| format!("agent: {}", quote.cut.text)).unwrap_or_default()
+                quote.map(|quote| format!("agent: {}", quote.text)).unwrap_or_default()
             }
             Class::Plan | Class::PlanDone => return self.step_of_plan(place, form),
             Class::State => return state(facts),
@@ -278,12 +278,12 @@ impl<'k, 'f> Brief<'k, 'f> {
         // head names.
         let is_earlier =
             |at: &Position| self.names_earlier && self.known.facts.place(*at).0.is_some();
-        let at = quote.position.filter(|at| quote.cut.truncated || is_earlier(at));
+        let at = quote.position.filter(|at| quote.truncated || is_earlier(at));
         let at = at.map(|at| format!(" ({})", self.known.place(at))).unwrap_or_default();
         let count = self.known.facts.progress.instructions().whole().count();
         let is_latest = class == Class::Instruction && place + 1 == count;
         let latest = if is_latest { " <- the latest request" } else { "" };
-        format!("{}{at}{latest}", quote.cut.text)
+        format!("{}{at}{latest}", quote.text)
     }
 
     fn step_of_plan(&self, place: usize, form: Form) -> String {
@@ -316,8 +316,8 @@ impl<'k, 'f> Brief<'k, 'f> {
     /// A call and its outcome; more than a line of it is a block of code. Nothing of a file that
     /// was changed since.
     fn result(&self, place: usize, form: Form) -> String {
-        let Some(one) = self.known.result(place, form) else { return String::new() };
-        let ended = match one.ended {
+        let Some((one, _)) = self.known.result(place, form) else { return String::new() };
+        let ended = match self.known.ended(place) {
             "" => String::new(),
             ended => format!(" {ended}:"),
         };

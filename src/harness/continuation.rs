@@ -5,12 +5,18 @@
 use super::{
     brief::{Brief, Made, heading},
     gather::Known,
-    render::{LeftOut, PlanView, Quote, ResultView, Why},
+    render,
     select::{Class, Recipe, Row, Share, row, shape},
-    step::StepView,
     tokens::Tokenizer,
 };
-use crate::{event::Position, projection::Facts};
+use crate::{
+    api::{
+        step::{LastStepOut, StepOfView},
+        views::{Continuing, ResultOut},
+    },
+    event::Position,
+    projection::Facts,
+};
 
 /// Default tokens of a continuation.
 pub const CONTINUATION_TOKENS: usize = 2_000;
@@ -57,73 +63,8 @@ const ROWS: [Row; 26] = [
     row(Class::StepLine, 0, 60).in_order(),
 ];
 
-/// What an agent needs to continue the session.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Continuation {
-    /// The user's first request; without one, the goal of the research.
-    pub task: Option<Quote>,
-    /// What the research is for, where the task is another text.
-    pub goal: Option<Quote>,
-    /// The user's later messages, oldest first.
-    pub instructions: Vec<Quote>,
-    /// The plan.
-    pub plan: Option<PlanView>,
-    /// Next steps: from the last outcome, else from the plan.
-    pub next: Vec<String>,
-    /// Commands and tests that failed and were not mended, the latest last.
-    pub failures: Vec<String>,
-    /// Those that were mended.
-    pub mended: Vec<String>,
-    /// Files that were changed, the latest last.
-    pub files: Vec<String>,
-    /// Calls that changed something else, the latest last.
-    pub changes: Vec<String>,
-    /// The last steps of the research.
-    pub last_steps: Vec<StepView>,
-    /// The steps before these in a line each.
-    pub steps: Vec<String>,
-    /// The best sentences of steps and messages.
-    pub findings: Vec<String>,
-    /// Approaches that were ruled out.
-    pub rejected: Vec<String>,
-    /// Open questions.
-    pub gaps: Vec<String>,
-    /// Sources.
-    pub sources: Vec<String>,
-    /// Branches of the research.
-    pub branches: Vec<String>,
-    /// Completed work, the newest last.
-    pub done: Vec<String>,
-    /// Attempts, the newest last.
-    pub tried: Vec<String>,
-    /// Failures in the agent's words, the newest last.
-    pub failed: Vec<String>,
-    /// The last results of tools, oldest first.
-    pub results: Vec<ResultView>,
-    /// The caller's own summary.
-    pub summary: String,
-    /// The agent's last message.
-    pub answer: Option<Quote>,
-    /// Its messages before that, oldest first.
-    pub messages: Vec<Quote>,
-    /// Items left out, by class.
-    pub left_out: Vec<LeftOut>,
-    /// Why each item was chosen, in the order of choice.
-    pub why: Vec<Why>,
-    /// The view covers everything before this position.
-    pub position: Position,
-    /// All of it as one text in Markdown.
-    pub text: String,
-    /// Tokens of that text.
-    pub tokens: usize,
-    /// The budget.
-    pub tokens_max: usize,
-    /// Whether anything indispensable was cut or left out, or a list is not whole.
-    pub truncated: bool,
-}
-
-/// The continuation of a session within a budget of tokens; with `explain` also why each item was
-/// chosen.
+/// The continuation of a session within a budget of tokens, and the same as one text in Markdown;
+/// with `explain` also why each item was chosen.
 #[must_use]
 pub fn continuation(
     facts: &Facts,
@@ -131,7 +72,7 @@ pub fn continuation(
     tokens_max: usize,
     tokenizer: Tokenizer,
     explain: bool,
-) -> Continuation {
+) -> (Continuing, String) {
     let mut known = Known::gather(facts, &CONTINUATION, tokens_max * TOKEN_BYTES);
     known.without_lines_of_last_steps();
     let known = known;
@@ -149,13 +90,14 @@ pub fn continuation(
     let mut messages = known.quotes(&chosen, Class::Answer);
     let last = facts.conversation.answers().back().map(|word| word.position);
     let answer = messages.pop_if(|quote| quote.position == last);
-    let results: Vec<ResultView> =
+    let results: Vec<(ResultOut, bool)> =
         of(Class::Result).filter_map(|(at, form)| known.result(at, form)).collect();
-    let is_short = results.iter().any(|one| one.truncated)
-        || answer.iter().chain(&messages).any(|quote| quote.cut.truncated);
-    Continuation {
+    let is_short = results.iter().any(|(_, is_cut)| *is_cut)
+        || answer.iter().chain(&messages).any(|quote| quote.truncated);
+    let view = Continuing {
+        position: facts.reached(),
         task,
-        goal,
+        goal: goal.map(|goal| goal.text),
         instructions: known.instructions(&chosen),
         plan: known.plan_view(&chosen),
         next: lines(Class::Next),
@@ -163,7 +105,7 @@ pub fn continuation(
         mended: lines(Class::Mended),
         files: lines(Class::File),
         changes: lines(Class::Change),
-        last_steps: steps.collect(),
+        last_steps: steps.map(last_step).collect(),
         steps: lines(Class::StepLine),
         findings: lines(Class::Finding),
         rejected: lines(Class::Rejection),
@@ -173,17 +115,29 @@ pub fn continuation(
         done: lines(Class::Done),
         tried: lines(Class::Tried),
         failed: lines(Class::Failed),
-        results,
+        results: results.into_iter().map(|(result, _)| result).collect(),
         summary: lines(Class::Summary).pop().unwrap_or_default(),
         answer,
         messages,
-        why: if explain { known.why(&chosen) } else { Vec::new() },
-        position: facts.reached(),
-        text,
-        tokens,
-        tokens_max,
+        left_out: render::left_out(&left_out),
+        tokens: tokens as u64,
         truncated: chosen.is_cut || is_short || !left_out.is_empty(),
-        left_out,
+        why: if explain { known.why(&chosen) } else { Vec::new() },
+    };
+    (view, text)
+}
+
+/// One of the last steps as this view has it.
+fn last_step(step: StepOfView) -> LastStepOut {
+    LastStepOut {
+        number: step.number,
+        branch: step.branch_id,
+        description: step.description,
+        reasoning: step.reasoning,
+        confidence: step.confidence,
+        rejected: step.rejected,
+        superseded_by: step.superseded_by,
+        truncated: step.truncated,
     }
 }
 

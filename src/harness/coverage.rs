@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use url::Url;
 
 use super::budget::fit;
-use crate::projection::Research;
+use crate::{api::research::CoverageOut, projection::Research};
 
 /// Most bytes of a coverage in an answer.
 pub const COVERAGE_BYTES: usize = 2_000;
@@ -20,28 +20,9 @@ const DOMAIN_BYTES: usize = 80;
 const QUERIES_MAX: usize = 6;
 const QUERY_BYTES: usize = 120;
 
-/// What the sources cover.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Coverage {
-    /// Sources.
-    pub sources: u64,
-    /// Sites they are from.
-    pub domains: u64,
-    /// Sites for each hundred sources.
-    pub spread_percent: u64,
-    /// The site most of them are from.
-    pub dominant: Option<String>,
-    /// How many of each kind, the most frequent first.
-    pub kinds: Vec<(String, u64)>,
-    /// What is missing, in sentences.
-    pub lacks: Vec<String>,
-    /// What to look for: the open gaps, the newest first.
-    pub queries: Vec<String>,
-}
-
-/// The coverage of the sources, and the open gaps.
+/// The coverage of the sources; and what to look for: the open gaps, the newest first.
 #[must_use]
-pub fn coverage(research: &Research) -> Coverage {
+pub fn coverage(research: &Research) -> (CoverageOut, Vec<String>) {
     let (mut domains, mut kinds) = (BTreeMap::new(), BTreeMap::new());
     let sources = research.sources();
     for source in sources {
@@ -74,15 +55,18 @@ pub fn coverage(research: &Research) -> Coverage {
     kinds.truncate(KINDS_MAX);
     let open = research.gaps_open().iter().rev().take(QUERIES_MAX);
     let queries = open.filter_map(|at| research.gaps().get(*at));
-    Coverage {
-        sources: sources.len() as u64,
-        domains: domains.len() as u64,
-        spread_percent: (domains.len() * 100).checked_div(sources.len()).unwrap_or(0) as u64,
-        dominant,
-        kinds: kinds.into_iter().map(|(kind, n)| (fit(kind, KIND_BYTES).text, n)).collect(),
-        lacks,
-        queries: queries.map(|gap| fit(&gap.description, QUERY_BYTES).text).collect(),
-    }
+    let queries = queries.map(|gap| fit(&gap.description, QUERY_BYTES).text).collect();
+    let spread_percent = (domains.len() * 100).checked_div(sources.len()).unwrap_or(0);
+    let covered = CoverageOut {
+        source_count: sources.len() as u64,
+        unique_domains: domains.len() as u64,
+        #[allow(clippy::cast_precision_loss, reason = "at most 100")]
+        domain_spread: spread_percent as f64 / 100.0,
+        dominant_domain: dominant,
+        source_types: kinds.into_iter().map(|(kind, n)| (fit(kind, KIND_BYTES).text, n)).collect(),
+        gaps: lacks,
+    };
+    (covered, queries)
 }
 
 /// The site of a URL, without what most sites put before their name.

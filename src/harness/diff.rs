@@ -6,11 +6,15 @@ use std::collections::BTreeSet;
 
 use super::{
     budget::{Purse, fit},
-    lists::{GapLine, IndexLine, RejectedLine, SourceLine, index_line, rejected_line, source_line},
+    lists::{index_line, rejected_line, source_line, whole_gap},
     select::Form,
     window::Window,
 };
 use crate::{
+    api::{
+        overview::{OpenGap, RejectedLine, SourceOfView},
+        step::StepLine,
+    },
     event::{Position, Range, pace},
     projection::{Facts, Research},
 };
@@ -50,15 +54,15 @@ pub struct FactsDiff {
     /// Whether its latest step is marked as the last, when that changed.
     pub complete: Option<bool>,
     /// Steps recorded.
-    pub steps: News<IndexLine>,
+    pub steps: News<StepLine>,
     /// Steps that were there and that a later one revised.
-    pub superseded: News<IndexLine>,
+    pub superseded: News<StepLine>,
     /// Gaps opened.
-    pub gaps_opened: News<GapLine>,
+    pub gaps_opened: News<OpenGap>,
     /// Gaps closed, whenever they were opened.
-    pub gaps_closed: News<GapLine>,
+    pub gaps_closed: News<OpenGap>,
     /// Sources met for the first time.
-    pub sources: News<SourceLine>,
+    pub sources: News<SourceOfView>,
     /// Approaches ruled out.
     pub rejected: News<RejectedLine>,
 }
@@ -132,7 +136,7 @@ pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsDiff {
         by(old) != by(new)
     });
     let gap = |at: usize| {
-        let line = GapLine::from(new.gaps().get(at)?);
+        let line = whole_gap(new.gaps().get(at)?);
         Some((line.bytes(), line))
     };
     let closed = (0..new.gaps().len()).filter(|at| {

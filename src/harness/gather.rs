@@ -7,16 +7,20 @@ use super::{
     asked::within,
     budget::Cut,
     narration,
-    outcomes::{PatternLine, ProviderLine, patterns, providers},
+    outcomes::{patterns, providers},
     priority::{TASK, important, is_marked},
     results::{Names, unwrapped},
     select::{Class, Form, Item, Recipe, Row},
 };
 use crate::{
-    api::memory::MarkKind,
+    api::{
+        memory::MarkKind,
+        research::{PatternOut, ProviderOut},
+        views::PlanStepOut,
+    },
     event::{Position, pace},
     projection::{
-        CommandFact, Effect, Facts, Finding, PlanStep, Said, Step,
+        CommandFact, Effect, Facts, Finding, Said, Step,
         body::StepBody,
         text::{ELLIPSIS, one_line, whole_graphemes},
     },
@@ -65,8 +69,8 @@ pub(super) struct Known<'a> {
     pub(super) items: Vec<Item>,
     /// How many items there are of each class.
     counts_of: [usize; Class::COUNT],
-    pub(super) patterns: Vec<PatternLine>,
-    pub(super) providers: Vec<ProviderLine>,
+    pub(super) patterns: Vec<PatternOut>,
+    pub(super) providers: Vec<(String, ProviderOut)>,
     pub(super) counts: Vec<(String, u64)>,
     pub(super) next: Vec<&'a str>,
     /// What results are judged by, in a view that shows any.
@@ -562,10 +566,10 @@ impl<'a> Known<'a> {
     }
 
     /// The step of a plan at that place, in a form.
-    pub(super) fn plan_step(&self, place: usize, form: Form) -> Option<PlanStep> {
+    pub(super) fn plan_step(&self, place: usize, form: Form) -> Option<PlanStepOut> {
         let step = self.facts.progress.plan()?.steps.get(place)?;
         let text = self.formed(&step.text, form, TEXT_BYTES).text;
-        Some(PlanStep { text, state: step.state.clone() })
+        Some(PlanStepOut { text, state: step.state.clone() })
     }
 }
 

@@ -3,79 +3,23 @@
 
 use super::{
     budget::{Purse, fit, json_bytes},
-    cursor::{Cursor, List},
     gather::LISTED_CHARS,
     select::Form,
 };
-use crate::projection::{Branch, Confidence, KnowledgeGap, Research, Source, text::one_line};
+use crate::{
+    api::{
+        cursor::{Cursor, List},
+        overview::{OpenGap, RejectedLine, SourceOfView},
+        research::BranchOut,
+        step::StepLine,
+    },
+    projection::{Branch, KnowledgeGap, Research, Source, text::one_line},
+};
 
 /// Characters of the title of a source in its shortest form.
 const TITLE_CHARS: usize = 100;
 /// Bytes of a URL that are shown.
 const URL_BYTES_MAX: usize = 900;
-
-/// A step in the index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexLine {
-    /// Its number.
-    pub number: u64,
-    /// Its branch.
-    pub branch_id: Option<String>,
-    /// Its description in one line.
-    pub line: String,
-    /// How sure.
-    pub confidence: Option<Confidence>,
-    /// Number of the step that supersedes it.
-    pub superseded_by: Option<u64>,
-}
-
-/// A gap, open or closed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GapLine {
-    /// Its name, to close it with.
-    pub id: String,
-    /// The open question.
-    pub description: String,
-    /// The step that opened it.
-    pub step: Option<u64>,
-}
-
-/// A source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceLine {
-    /// Its address.
-    pub url: String,
-    /// Its title.
-    pub title: Option<String>,
-    /// Its kind.
-    pub kind: Option<String>,
-    /// The step that met it first.
-    pub step: Option<u64>,
-    /// Whether the server recorded it itself; absent from a line that is shortened.
-    pub by_server: Option<bool>,
-    /// The tool whose result contained it.
-    pub tool: Option<String>,
-}
-
-/// An approach that was ruled out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RejectedLine {
-    /// The approach.
-    pub text: String,
-    /// Number of the step that ruled it out.
-    pub step: Option<u64>,
-}
-
-/// A branch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BranchLine {
-    /// Its name.
-    pub id: String,
-    /// The step it left from.
-    pub from: Option<u64>,
-    /// Its latest step.
-    pub last: u64,
-}
 
 /// Takes items from the newest ordinal below `before` down until the purse is empty; at least one,
 /// so that paging advances. Returns them in ascending order with the ordinal of the oldest.
@@ -111,10 +55,10 @@ pub fn steps_page(
     research: &Research,
     before: Option<usize>,
     purse: &mut Purse,
-) -> (Vec<IndexLine>, Option<Cursor>) {
+) -> (Vec<StepLine>, Option<Cursor>) {
     let end = before.unwrap_or(usize::MAX).min(research.steps().len());
     let made = |ordinal| index_line(research, ordinal, Form::Whole);
-    let (lines, next) = newest((0..end).rev(), purse, made, IndexLine::bytes, before.is_some());
+    let (lines, next) = newest((0..end).rev(), purse, made, StepLine::bytes, before.is_some());
     (lines, rest_cursor(List::Steps, next))
 }
 
@@ -124,10 +68,10 @@ pub fn gaps_page(
     research: &Research,
     before: Option<usize>,
     purse: &mut Purse,
-) -> (Vec<GapLine>, Option<Cursor>) {
+) -> (Vec<OpenGap>, Option<Cursor>) {
     let open = research.gaps_open().range(..before.unwrap_or(usize::MAX)).rev().copied();
-    let made = |ordinal: usize| Some(GapLine::from(research.gaps().get(ordinal)?));
-    let (lines, next) = newest(open, purse, made, GapLine::bytes, before.is_some());
+    let made = |ordinal: usize| research.gaps().get(ordinal).map(whole_gap);
+    let (lines, next) = newest(open, purse, made, OpenGap::bytes, before.is_some());
     (lines, rest_cursor(List::Gaps, next))
 }
 
@@ -137,11 +81,11 @@ pub fn sources_page(
     research: &Research,
     before: Option<usize>,
     purse: &mut Purse,
-) -> (Vec<SourceLine>, Option<Cursor>) {
+) -> (Vec<SourceOfView>, Option<Cursor>) {
     let sources = research.sources();
     let end = before.unwrap_or(usize::MAX).min(sources.len());
     let made = |ordinal: usize| Some(source_line(sources.get(ordinal)?, Form::Whole));
-    let (lines, next) = newest((0..end).rev(), purse, made, SourceLine::bytes, before.is_some());
+    let (lines, next) = newest((0..end).rev(), purse, made, SourceOfView::bytes, before.is_some());
     (lines, rest_cursor(List::Sources, next))
 }
 
@@ -161,9 +105,9 @@ pub fn rejected_page(
 /// The step of that ordinal in the index. In the form of a line it is shorter and without its
 /// confidence.
 #[must_use]
-pub(super) fn index_line(research: &Research, ordinal: usize, form: Form) -> Option<IndexLine> {
+pub(super) fn index_line(research: &Research, ordinal: usize, form: Form) -> Option<StepLine> {
     let step = research.steps().get(ordinal)?;
-    Some(IndexLine {
+    Some(StepLine {
         number: step.number,
         branch_id: research.branch_of_step(step).map(|branch| branch.id.to_string()),
         line: listed(&step.line, form),
@@ -177,15 +121,15 @@ fn listed(text: &str, form: Form) -> String {
     if form == Form::Line { one_line(text, LISTED_CHARS) } else { text.to_owned() }
 }
 
-impl From<&KnowledgeGap> for GapLine {
-    fn from(gap: &KnowledgeGap) -> Self {
-        gap_line(gap, Form::Whole)
-    }
+/// The line of a gap with all that it has.
+#[must_use]
+pub fn whole_gap(gap: &KnowledgeGap) -> OpenGap {
+    gap_line(gap, Form::Whole)
 }
 
 /// The line of a gap. In the form of a line it is shorter and without its step.
-pub(super) fn gap_line(gap: &KnowledgeGap, form: Form) -> GapLine {
-    GapLine {
+pub(super) fn gap_line(gap: &KnowledgeGap, form: Form) -> OpenGap {
+    OpenGap {
         id: gap.id.to_string(),
         description: listed(&gap.description, form),
         step: gap.opened_by.filter(|_| form > Form::Line),
@@ -194,10 +138,10 @@ pub(super) fn gap_line(gap: &KnowledgeGap, form: Form) -> GapLine {
 
 /// The line of a source. In the form of a line it is its address and the beginning of its title.
 #[must_use]
-pub(super) fn source_line(source: &Source, form: Form) -> SourceLine {
+pub(super) fn source_line(source: &Source, form: Form) -> SourceOfView {
     let is_more = form > Form::Line;
     let text = |text: &Option<Box<str>>| text.as_deref().filter(|_| is_more).map(str::to_owned);
-    SourceLine {
+    SourceOfView {
         url: fit(&source.url, URL_BYTES_MAX).text,
         title: source.title.as_deref().map(|title| match form {
             Form::Line => one_line(title, TITLE_CHARS),
@@ -220,8 +164,8 @@ pub(super) fn rejected_line(research: &Research, ordinal: usize) -> Option<Rejec
 
 /// The line of a branch.
 #[must_use]
-pub(super) fn branch_line(branch: &Branch) -> BranchLine {
-    BranchLine { id: branch.id.to_string(), from: branch.from, last: branch.last }
+pub(super) fn branch_line(branch: &Branch) -> BranchOut {
+    BranchOut { branch_id: branch.id.to_string(), from_step: branch.from, last_step: branch.last }
 }
 
 /// Digits of a number.
@@ -239,7 +183,7 @@ fn named(name: &str, text: Option<&str>) -> usize {
     text.map_or(0, |text| name.len() + 4 + json_bytes(text))
 }
 
-impl IndexLine {
+impl StepLine {
     /// Bytes in the longest wire form.
     pub(super) fn bytes(&self) -> usize {
         let text = r#"{"stepNumber":,"oneLiner":},"#.len() + digits(self.number);
@@ -252,7 +196,7 @@ impl IndexLine {
     }
 }
 
-impl GapLine {
+impl OpenGap {
     /// Bytes in the longest wire form.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -263,7 +207,7 @@ impl GapLine {
     }
 }
 
-impl SourceLine {
+impl SourceOfView {
     /// Bytes in the longest wire form.
     pub(super) fn bytes(&self) -> usize {
         let text = r#"{"url":},"#.len() + json_bytes(&self.url);
@@ -282,10 +226,10 @@ impl RejectedLine {
     }
 }
 
-impl BranchLine {
+impl BranchOut {
     /// Bytes in the longest wire form.
     pub(super) fn bytes(&self) -> usize {
-        let text = r#"{"branchId":},"#.len() + json_bytes(&self.id);
-        text + numbered("fromStep", self.from) + numbered("lastStep", Some(self.last))
+        let text = r#"{"branchId":},"#.len() + json_bytes(&self.branch_id);
+        text + numbered("fromStep", self.from_step) + numbered("lastStep", Some(self.last_step))
     }
 }

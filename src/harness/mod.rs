@@ -1,5 +1,5 @@
-//! VIEWS: facts rendered for a reader under a budget. Pure functions: no I/O, no clock, no failure,
-//! the same facts give the same view. It must not depend on the wire form of a view.
+//! VIEWS: facts rendered for a reader under a budget, as the types of `api`. Pure functions: no I/O,
+//! no clock, no failure, the same facts give the same view. It must not encode a view.
 
 mod asked;
 mod brief;
@@ -8,7 +8,6 @@ mod called;
 mod class;
 mod continuation;
 mod coverage;
-mod cursor;
 mod diff;
 mod gather;
 mod lists;
@@ -37,29 +36,22 @@ mod unit;
 mod window;
 
 pub use budget::{ANSWER_BYTES, ANSWER_BYTES_MIN, Cut, Purse, STEP_ANSWER_BYTES, fit, json_bytes};
-pub use continuation::{
-    CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, Continuation, continuation, rest_of,
-};
-pub use coverage::{COVERAGE_BYTES, Coverage, coverage};
-pub use cursor::{Cursor, List};
+pub use continuation::{CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, continuation, rest_of};
+pub use coverage::{COVERAGE_BYTES, coverage};
 pub use diff::{Changed, FactsDiff, News, WindowDiff, diff, window_diff};
-pub use lists::{
-    BranchLine, GapLine, IndexLine, RejectedLine, SourceLine, gaps_page, rejected_page,
-    sources_page, steps_page,
-};
+pub use lists::{gaps_page, rejected_page, sources_page, steps_page, whole_gap};
 pub use message::{Message, Messages, Part, Role};
-pub use outcomes::{OutcomesView, PatternLine, ProviderLine};
 pub use overview::{
-    FULL_STEPS_MAX, LeftOutLine, More, Overview, TalkView, beyond_overview, explained, goal,
-    overview, overview_in_text, overview_in_tokens, overview_text,
+    FULL_STEPS_MAX, LeftOutLine, Overview, TalkView, beyond_overview, explained, goal, overview,
+    overview_in_text, overview_in_tokens, overview_text,
 };
-pub use phases::{Level, Levelled, Named, PhaseView, levelled};
+pub use phases::{Named, levelled};
 pub use priority::Parts;
 pub use recall::{
     BRIEF_NOTICE, NOTICE, Passage, TRUST, at_work, framed, recalled, recalled_frame, speaks_of_it,
     wanted, words,
 };
-pub use render::{LeftOut, PlanView, Quote, ResultView, Why};
+pub use render::LeftOut;
 pub use restore::{
     Asked, CONTEXT_ITEMS_MAX, GivenFile, GivenItem, PRIORITY_THRESHOLD, Preserved, RESTORE_TOKENS,
     RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Restored, Spent, Taken, restore,
@@ -67,9 +59,9 @@ pub use restore::{
 pub use said::{Block, Call, Image, READ_TYPES, ToolResult};
 pub use select::{By, Form};
 pub use start::{Earlier, Start, begun, has_work, outcome, pointer_to, remembered, rules};
-pub use step::{StepPlace, StepView, page};
+pub use step::{StepPlace, page};
 pub use summary::{summary, summary_in_lines};
 pub use times::minute;
 pub use tokens::{Counter, Tokenizer};
 pub use transform::{Compress, Filter, Transform, TransformError};
-pub use window::{Plan, Reason, Recalled, Shape, Shown, WINDOW_TOKENS_MIN, Window, window};
+pub use window::{Plan, Recalled, Shown, WINDOW_TOKENS_MIN, Window, window};

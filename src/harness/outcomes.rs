@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::budget::json_bytes;
 use crate::{
-    event::Timestamp,
+    api::research::{PatternOut, ProviderOut},
     projection::{Outcome, Outcomes, Trouble},
 };
 
@@ -14,78 +14,36 @@ const PATTERN_MIN: u64 = 3;
 /// URLs named of a pattern.
 const URLS_MAX: usize = 5;
 
-/// A kind of failure that keeps coming.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PatternLine {
-    /// The kind of the failure.
-    pub trouble: Trouble,
-    /// How often it did.
-    pub count: u64,
-    /// Where, the latest first.
-    pub urls: Vec<String>,
-    /// What to do about it.
-    pub suggestion: &'static str,
-    /// When it happened last.
-    pub last_at: Timestamp,
-}
-
-/// How one provider fared.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProviderLine {
-    /// The tool.
-    pub name: String,
-    /// Calls that have ended.
-    pub attempts: u64,
-    /// Successful calls.
-    pub successes: u64,
-}
-
-/// What the latest outcomes show.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OutcomesView {
-    /// The most frequent first.
-    pub patterns: Vec<PatternLine>,
-    /// The most used first.
-    pub providers: Vec<ProviderLine>,
-}
-
-impl PatternLine {
+impl PatternOut {
     /// Bytes on the wire.
     pub(super) fn bytes(&self) -> usize {
-        let urls: usize = self.urls.iter().map(|url| 1 + json_bytes(url)).sum();
+        let urls: usize = self.affected_urls.iter().map(|url| 1 + json_bytes(url)).sum();
         150 + self.suggestion.len() + urls
-    }
-}
-
-impl ProviderLine {
-    /// Bytes on the wire.
-    pub(super) fn bytes(&self) -> usize {
-        45 + json_bytes(&self.name)
     }
 }
 
 /// Kinds of failures of sources and tools that came often, the most frequent first. A command that
 /// fails, as tests do until the work is done, is none.
-pub(super) fn patterns(outcomes: &Outcomes) -> Vec<PatternLine> {
+pub(super) fn patterns(outcomes: &Outcomes) -> Vec<PatternOut> {
     let mut kinds: BTreeMap<Trouble, Vec<&Outcome>> = BTreeMap::new();
     for outcome in outcomes.latest().rev().filter(|outcome| !outcome.is_command) {
         if let Some(trouble) = outcome.trouble {
             kinds.entry(trouble).or_default().push(outcome);
         }
     }
-    let mut lines: Vec<PatternLine> = kinds
+    let mut lines: Vec<PatternOut> = kinds
         .into_iter()
         .filter(|(_, all)| all.len() as u64 >= PATTERN_MIN)
         .filter_map(|(trouble, all)| {
             let mut seen = BTreeSet::new();
             let urls = all.iter().filter_map(|one| one.url.as_deref());
             let urls = urls.filter(|url| seen.insert(*url)).take(URLS_MAX).map(str::to_owned);
-            Some(PatternLine {
-                trouble,
+            Some(PatternOut {
+                kind: trouble.as_str(),
                 count: all.len() as u64,
-                urls: urls.collect(),
+                affected_urls: urls.collect(),
                 suggestion: suggestion(trouble),
-                last_at: all.first()?.at,
+                last_seen: all.first()?.at,
             })
         })
         .collect();
@@ -94,22 +52,16 @@ pub(super) fn patterns(outcomes: &Outcomes) -> Vec<PatternLine> {
 }
 
 /// How each tool fared, the most used first.
-pub(super) fn providers(outcomes: &Outcomes) -> Vec<ProviderLine> {
-    let mut names: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+pub(super) fn providers(outcomes: &Outcomes) -> Vec<(String, ProviderOut)> {
+    let mut names: BTreeMap<&str, ProviderOut> = BTreeMap::new();
     for outcome in outcomes.latest() {
-        let (attempts, successes) = names.entry(&outcome.provider).or_default();
-        *attempts += 1;
-        *successes += u64::from(outcome.trouble.is_none());
+        let fared = names.entry(&outcome.provider).or_default();
+        fared.attempts += 1;
+        fared.successes += u64::from(outcome.trouble.is_none());
     }
-    let mut lines: Vec<ProviderLine> = names
-        .into_iter()
-        .map(|(name, (attempts, successes))| ProviderLine {
-            name: name.to_owned(),
-            attempts,
-            successes,
-        })
-        .collect();
-    lines.sort_by_key(|line| std::cmp::Reverse(line.attempts));
+    let mut lines: Vec<(String, ProviderOut)> =
+        names.into_iter().map(|(name, fared)| (name.to_owned(), fared)).collect();
+    lines.sort_by_key(|(_, fared)| std::cmp::Reverse(fared.attempts));
     lines
 }
 

@@ -2,27 +2,26 @@
 //! bytes. It is a recipe over [`select`]: the table below orders the indispensable items and weighs
 //! the rest. It must not cost more for a longer session.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{
     brief::{Brief, Made, heading},
     budget::{ANSWER_BYTES_MIN, Cut, json_bytes},
-    cursor::Cursor,
     gather::Known,
-    lists::{
-        BranchLine, GapLine, IndexLine, RejectedLine, SourceLine, branch_line, gap_line,
-        index_line, rejected_line, source_line,
-    },
-    outcomes::{OutcomesView, PatternLine, ProviderLine},
-    render::{LeftOut, PlanView, Quote, Why},
+    lists::{branch_line, gap_line, index_line, rejected_line, source_line},
+    render,
     select::{Class, Form, Item, Price, Recipe, Row, Selection, Share, row, select, shape},
-    step::StepView,
     summary::{Section, head, sections},
     tokens::Tokenizer,
 };
 use crate::{
+    api::{
+        overview::OverviewAnswer,
+        research::{BranchOut, PatternOut, ProviderOut},
+        step::StepOfView,
+    },
     event::{Position, Timestamp},
-    projection::{Facts, Line},
+    projection::Facts,
 };
 
 /// Most steps of a session whose full view is the default.
@@ -200,86 +199,25 @@ pub struct TalkView {
     pub events: u64,
     /// How many of each type, the most frequent first.
     pub counts: Vec<(String, u64)>,
-    /// The latest ones, oldest first.
-    pub recent: Vec<Line>,
-}
-
-/// Cursors of the lists of a view that are cut.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct More {
-    /// Older steps.
-    pub steps: Option<Cursor>,
-    /// Older sources.
-    pub sources: Option<Cursor>,
-    /// Older open gaps.
-    pub gaps: Option<Cursor>,
-    /// Older rejected approaches.
-    pub rejected: Option<Cursor>,
 }
 
 /// The overview of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overview {
-    /// The goal of the research; without research, the user's request.
-    pub goal: Cut,
-    /// The user's request, where the goal is another text.
-    pub task: Option<Quote>,
-    /// The user's later messages, oldest first.
-    pub instructions: Vec<Quote>,
-    /// The plan.
-    pub plan: Option<PlanView>,
-    /// Next steps.
-    pub next: Vec<String>,
-    /// Commands and tests that failed and were not mended.
-    pub failures: Vec<String>,
-    /// Files that were changed.
-    pub files: Vec<String>,
-    /// Calls that changed something.
-    pub changes: Vec<String>,
-    /// Steps recorded.
-    pub steps: u64,
+    /// What every interface shows of it.
+    pub shown: OverviewAnswer,
     /// Steps the caller expects.
     pub estimate: Option<u64>,
-    /// When the research, or else the session, began.
-    pub started_at: Option<Timestamp>,
-    /// When the last event came.
-    pub updated_at: Option<Timestamp>,
     /// When its latest step was marked as the last.
     pub completed_at: Option<Timestamp>,
-    /// The next position of the session.
-    pub position: Position,
-    /// The state in a text; empty in a full view.
-    pub summary: String,
-    /// The newest steps in a line each, ascending.
-    pub index: Vec<IndexLine>,
-    /// The last three steps.
-    pub last_steps: Vec<StepView>,
-    /// Open gaps, the newest.
-    pub gaps: Vec<GapLine>,
-    /// How many gaps are open.
-    pub gaps_open: u64,
-    /// Sources, the newest.
-    pub sources: Vec<SourceLine>,
-    /// How many sources there are.
-    pub sources_total: u64,
-    /// Rejected approaches, the newest.
-    pub rejected: Vec<RejectedLine>,
     /// Branches, the newest.
-    pub branches: Vec<BranchLine>,
-    /// How tools fared.
-    pub outcomes: OutcomesView,
+    pub branches: Vec<BranchOut>,
+    /// Kinds of failures that keep coming, the most frequent first.
+    pub patterns: Vec<PatternOut>,
+    /// How each tool fared.
+    pub providers: BTreeMap<String, ProviderOut>,
     /// What else happened.
     pub talk: Option<TalkView>,
-    /// Cursors of the lists that are cut.
-    pub more: More,
-    /// Items left out, by class.
-    pub left_out: Vec<LeftOut>,
-    /// Why each item is shown, in the order in which they were chosen.
-    pub why: Vec<Why>,
-    /// Whether anything was left out or cut.
-    pub truncated: bool,
-    /// All of it as one text in Markdown, where that was asked for.
-    pub text: Option<String>,
 }
 
 /// The overview of a session within a budget of bytes. A full view leaves the summary out.
@@ -305,9 +243,13 @@ pub fn overview_in_tokens(
     let known = Known::gather(facts, &IN_TOKENS, tokens_max * TOKEN_BYTES);
     let brief = Brief::new(&known, Tokenizer::O200k, heading(facts, session, None));
     let Made { chosen, text, .. } = brief.make(&IN_TOKENS, tokens_max, 0);
-    let why = if explain { known.why(&chosen) } else { Vec::new() };
-    let summary = summary_beside(&known, &chosen, false);
-    Overview { why, summary, text: Some(text), ..assembled(&known, &chosen, &IN_TOKENS) }
+    let mut view = assembled(&known, &chosen, &IN_TOKENS);
+    if explain {
+        view.shown.why = known.why(&chosen);
+    }
+    view.shown.summary = summary_beside(&known, &chosen, false);
+    view.shown.text = Some(text);
+    view
 }
 
 /// The text of an overview, of so many bytes at most as long as its first line has no more. It has
@@ -330,8 +272,9 @@ pub fn overview_text(facts: &Facts, session: &str, bytes_max: usize) -> String {
 /// members.
 #[must_use]
 pub fn overview_in_text(facts: &Facts, session: &str, bytes_max: usize, explain: bool) -> Overview {
-    let text = Some(overview_text(facts, session, bytes_max));
-    Overview { text, ..explained(facts, false, bytes_max, explain) }
+    let mut view = explained(facts, false, bytes_max, explain);
+    view.shown.text = Some(overview_text(facts, session, bytes_max));
+    view
 }
 
 fn recipe_of(full: bool, bytes_max: usize) -> &'static Recipe<'static> {
@@ -344,8 +287,8 @@ fn recipe_of(full: bool, bytes_max: usize) -> &'static Recipe<'static> {
 
 /// The summary of a session on the level of steps, within a budget of bytes.
 #[must_use]
-pub(super) fn step_summary(facts: &Facts, bytes_max: usize) -> Overview {
-    made(facts, &SUMMARY, bytes_max, false)
+pub(super) fn step_summary(facts: &Facts, bytes_max: usize) -> OverviewAnswer {
+    made(facts, &SUMMARY, bytes_max, false).shown
 }
 
 /// A sentence, gap, rejected approach or source.
@@ -434,45 +377,62 @@ fn made(facts: &Facts, recipe: &Recipe<'_>, bytes_max: usize, explain: bool) -> 
     let budget = bytes_max.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
     let (known, chosen) = chosen(facts, recipe, budget);
     let has_row = |class: Class| recipe.rows.iter().any(|row| row.class == class);
-    let why = if explain { known.why(&chosen) } else { Vec::new() };
     let mut view = assembled(&known, &chosen, recipe);
-    if has_row(Class::Finding) {
-        view.summary = summary_beside(&known, &chosen, !has_row(Class::LastStep));
+    if explain {
+        view.shown.why = known.why(&chosen);
     }
-    Overview { why, ..view }
+    if has_row(Class::Finding) {
+        view.shown.summary = summary_beside(&known, &chosen, !has_row(Class::LastStep));
+    }
+    view
 }
 
 fn assembled(known: &Known<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> Overview {
     let (facts, research) = (known.facts, &known.facts.research);
     let places = |class| chosen.of(class).into_iter();
+    let patterns = places(Class::Pattern).filter_map(|(at, _)| known.patterns.get(at).cloned());
+    let providers = places(Class::Provider).filter_map(|(at, _)| known.providers.get(at).cloned());
+    let branches =
+        places(Class::Branch).filter_map(|(at, _)| research.branches().get(at).map(branch_line));
+    let counts = places(Class::Count).filter_map(|(at, _)| known.counts.get(at).cloned());
+    let events = facts.conversation.events;
+    Overview {
+        shown: shown(known, chosen, recipe),
+        estimate: research.estimate(),
+        completed_at: research.completed_at(),
+        branches: branches.collect(),
+        patterns: patterns.collect(),
+        providers: providers.collect(),
+        talk: (events > 0).then(|| TalkView { events, counts: counts.collect() }),
+    }
+}
+
+fn shown(known: &Known<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> OverviewAnswer {
+    let (facts, research) = (known.facts, &known.facts.research);
+    let places = |class| chosen.of(class).into_iter();
     let task = known.quotes(chosen, Class::Task).pop();
     let goal = known.quotes(chosen, Class::Goal).pop();
     let (goal, task) = match goal {
-        Some(goal) => (goal.cut, task),
-        None => (task.map(|task| task.cut).unwrap_or_default(), None),
+        Some(goal) => (goal.text, task),
+        None => (task.map(|task| task.text).unwrap_or_default(), None),
     };
     let classes: Vec<Class> = recipe.rows.iter().map(|row| row.class).collect();
     let left_out = known.left_out(chosen, &classes);
-    let cursor = |class: Class| {
-        left_out.iter().find(|one| one.class == class.as_str()).and_then(|one| one.cursor)
-    };
-    let more = More {
-        steps: cursor(Class::StepLine),
-        sources: cursor(Class::Source),
-        gaps: cursor(Class::Gap),
-        rejected: cursor(Class::Rejection),
-    };
-    let last_steps: Vec<StepView> =
+    let cursors = left_out.iter().filter_map(|one| Some((one.class.to_owned(), one.cursor?)));
+    let last_steps: Vec<StepOfView> =
         places(Class::LastStep).filter_map(|(at, form)| known.last_step(at, form)).collect();
     let is_cut = chosen.is_cut || last_steps.iter().any(|step| step.truncated);
-    let truncated = is_cut || !left_out.is_empty();
+    let index =
+        places(Class::StepLine).filter_map(|(at, form)| index_line(research, at, form)).collect();
     let gaps = places(Class::Gap)
         .filter_map(|(at, form)| research.gaps().get(at).map(|gap| gap_line(gap, form)));
     let sources = places(Class::Source)
         .filter_map(|(at, form)| research.sources().get(at).map(|one| source_line(one, form)));
-    let branches =
-        places(Class::Branch).filter_map(|(at, _)| research.branches().get(at).map(branch_line));
-    Overview {
+    let rejected = places(Class::Rejection).filter_map(|(at, _)| rejected_line(research, at));
+    let talk = &facts.conversation;
+    let recent = places(Class::Event).filter_map(|(at, _)| talk.recent.get(at).cloned());
+    OverviewAnswer {
+        position: facts.position,
         goal,
         task,
         instructions: known.instructions(chosen),
@@ -481,31 +441,21 @@ fn assembled(known: &Known<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> Over
         failures: known.lines(chosen, Class::Failure),
         files: known.lines(chosen, Class::File),
         changes: known.lines(chosen, Class::Change),
-        steps: research.steps().len() as u64,
-        estimate: research.estimate(),
+        steps_total: research.steps().len() as u64,
+        is_complete: research.completed_at().is_some(),
         started_at: research.started_at().or(facts.times.map(|(first, _)| first)),
         updated_at: facts.times.map(|(_, last)| last),
-        completed_at: research.completed_at(),
-        position: facts.position,
         summary: String::new(),
-        index: places(Class::StepLine)
-            .filter_map(|(at, form)| index_line(research, at, form))
-            .collect(),
-        last_steps,
+        steps: Some(index),
+        last_steps: Some(last_steps),
         gaps: gaps.collect(),
-        gaps_open: research.gaps_open().len() as u64,
-        sources: sources.collect(),
-        sources_total: research.sources().len() as u64,
-        rejected: places(Class::Rejection)
-            .filter_map(|(at, _)| rejected_line(research, at))
-            .collect(),
-        branches: branches.collect(),
-        outcomes: outcomes_of(known, chosen),
-        talk: talk_of(known, chosen),
-        more,
+        sources: Some(sources.collect()),
+        rejected: rejected.collect(),
+        recent: (talk.events > 0).then(|| recent.collect()),
+        cursors: cursors.collect(),
+        left_out: render::left_out(&left_out),
+        truncated: is_cut || !left_out.is_empty(),
         why: Vec::new(),
-        left_out,
-        truncated,
         text: None,
     }
 }
@@ -522,26 +472,6 @@ fn summary_beside(known: &Known<'_>, chosen: &Selection, with_latest: bool) -> S
         Section::list("Results of tools", &[Class::Result]),
     ];
     sections(known, chosen, &head(known.facts, with_latest), &beside)
-}
-
-fn outcomes_of(known: &Known<'_>, chosen: &Selection) -> OutcomesView {
-    let patterns = chosen.of(Class::Pattern).into_iter();
-    let providers = chosen.of(Class::Provider).into_iter();
-    OutcomesView {
-        patterns: patterns.filter_map(|(at, _)| known.patterns.get(at).cloned()).collect(),
-        providers: providers.filter_map(|(at, _)| known.providers.get(at).cloned()).collect(),
-    }
-}
-
-fn talk_of(known: &Known<'_>, chosen: &Selection) -> Option<TalkView> {
-    let talk = &known.facts.conversation;
-    let counts = chosen.of(Class::Count).into_iter();
-    let recent = chosen.of(Class::Event).into_iter();
-    (talk.events > 0).then(|| TalkView {
-        events: talk.events,
-        counts: counts.filter_map(|(at, _)| known.counts.get(at).cloned()).collect(),
-        recent: recent.filter_map(|(at, _)| talk.recent.get(at).cloned()).collect(),
-    })
 }
 
 /// The goal of a session: as given, or the first message of a person.
@@ -572,17 +502,17 @@ impl Price for WireBytes<'_, '_> {
             Class::Source => research.sources().get(at).map(|one| source_line(one, form).bytes()),
             Class::Rejection => rejected_line(research, at).map(|one| one.bytes()),
             Class::Branch => research.branches().get(at).map(|one| branch_line(one).bytes()),
-            Class::Pattern => known.patterns.get(at).map(PatternLine::bytes),
-            Class::Provider => known.providers.get(at).map(ProviderLine::bytes),
+            Class::Pattern => known.patterns.get(at).map(PatternOut::bytes),
+            Class::Provider => known.providers.get(at).map(|(name, _)| 45 + json_bytes(name)),
             Class::Count => known.counts.get(at).map(|(kind, _)| 50 + json_bytes(kind)),
             Class::Event => facts
                 .conversation
                 .recent
                 .get(at)
                 .map(|line| 110 + json_bytes(&line.text) + json_bytes(line.kind.as_str())),
-            Class::Task | Class::Instruction | Class::OlderInstruction => known
-                .quote(item.class, at, form)
-                .map(|quote| QUOTE_BYTES + json_bytes(&quote.cut.text)),
+            Class::Task | Class::Instruction | Class::OlderInstruction => {
+                known.quote(item.class, at, form).map(|quote| QUOTE_BYTES + json_bytes(&quote.text))
+            }
             Class::Plan | Class::PlanDone => known
                 .plan_step(at, form)
                 .map(|step| 24 + json_bytes(&step.text) + json_bytes(&step.state)),

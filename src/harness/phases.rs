@@ -2,14 +2,17 @@
 //! whole; and the finest that fits a budget. A caller's own summary comes first on each. It must
 //! not read a step: the facts contain the texts.
 
+use std::collections::BTreeMap;
+
 use super::{
     budget::{fit, json_bytes},
-    overview::{Overview, step_summary},
+    overview::step_summary,
     quote,
     summary::{counted, summary},
 };
 use crate::{
-    event::{Position, Timestamp, pace},
+    api::overview::{Level, OverviewAnswer, PhaseOut, SummaryAnswer},
+    event::{Position, pace},
     projection::{Ended, Facts, Phase},
 };
 
@@ -29,77 +32,16 @@ const PHASES_WANTED: u64 = 10;
 /// Parts of a session beyond which a phase is divided.
 const PARTS_WANTED: u64 = 3;
 
-/// How fine a summary is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// Every step that fits, and the items worth most.
-    Step,
-    /// A text for each phase.
-    Phase,
-    /// One text.
-    Session,
-    /// The finest of these that leaves nothing out.
-    Auto,
-}
-
-impl Level {
-    /// Its name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Step => "step",
-            Self::Phase => "phase",
-            Self::Session => "session",
-            Self::Auto => "auto",
-        }
-    }
-
-    /// The level of that name.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        let all = [Self::Step, Self::Phase, Self::Session, Self::Auto];
-        all.into_iter().find(|level| level.as_str() == name)
-    }
-}
-
-/// A phase, rendered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PhaseView {
-    /// Its first position, and the position after it.
-    pub range: (Position, Position),
-    /// When it began and when its last event came.
-    pub times: (Timestamp, Timestamp),
-    /// What ended it; `None` for the current one.
-    pub ended: Option<Ended>,
-    /// Research steps recorded in it.
-    pub steps: u64,
-    /// Its request, finished steps, findings and messages, a sentence a line.
-    pub text: String,
-}
-
-/// A session on one of its levels.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Levelled {
-    /// The level.
-    pub level: Level,
-    /// The overview, with the summary of that level.
-    pub overview: Overview,
-    /// The phases, oldest first, on their level.
-    pub phases: Vec<PhaseView>,
-    /// Phases that are not shown.
-    pub phases_left_out: u64,
-}
-
 /// A checkpoint that someone named: where it is, and its name.
 pub type Named = (Position, String);
 
 /// The summary on a level, within a budget of bytes. Named checkpoints end phases.
 #[must_use]
-pub fn levelled(facts: &Facts, named: &[Named], level: Level, bytes_max: usize) -> Levelled {
-    let mut view = step_summary(facts, bytes_max);
+pub fn levelled(facts: &Facts, named: &[Named], level: Level, bytes_max: usize) -> SummaryAnswer {
+    let view = step_summary(facts, bytes_max);
     let all = phases_of(facts, named);
     let count = all.len() as u64 + facts.phases.joined();
-    let budget = bytes_max.saturating_sub(FRAME_BYTES + json_bytes(&view.goal.text));
+    let budget = bytes_max.saturating_sub(FRAME_BYTES + json_bytes(&view.goal));
     let said = facts.research.summary().map(|said| said.text.as_str()).unwrap_or_default();
     let said = fit(said, budget / 3).text;
     let phases = newest_phases(&all, budget.saturating_sub(json_bytes(&said)));
@@ -110,18 +52,45 @@ pub fn levelled(facts: &Facts, named: &[Named], level: Level, bytes_max: usize) 
         Level::Auto => Level::Session,
         level => level,
     };
+    let mut view = alone(view, level);
     match level {
         Level::Phase => {
             view.summary = said;
             view.truncated = left_out > 0;
-            Levelled { level, overview: view, phases, phases_left_out: left_out }
+            if left_out > 0 {
+                view.left_out.insert("phases".to_owned(), left_out);
+            }
+            SummaryAnswer { level, overview: view, phases: Some(phases) }
         }
         _ => {
             if level == Level::Session {
                 view.summary = summary(facts, budget);
             }
-            Levelled { level, overview: view, phases: Vec::new(), phases_left_out: 0 }
+            SummaryAnswer { level, overview: view, phases: None }
         }
+    }
+}
+
+/// The overview without what the summary of that level replaces.
+fn alone(view: OverviewAnswer, level: Level) -> OverviewAnswer {
+    let view =
+        OverviewAnswer { steps: None, last_steps: None, sources: None, recent: None, ..view };
+    if level == Level::Step {
+        return view;
+    }
+    OverviewAnswer {
+        task: None,
+        instructions: Vec::new(),
+        next: Vec::new(),
+        failures: Vec::new(),
+        files: Vec::new(),
+        changes: Vec::new(),
+        gaps: Vec::new(),
+        rejected: Vec::new(),
+        plan: None,
+        cursors: BTreeMap::new(),
+        left_out: BTreeMap::new(),
+        ..view
     }
 }
 
@@ -211,17 +180,20 @@ fn joined(stretches: Vec<Part>) -> Option<Part> {
 }
 
 /// The newest phases that fit, oldest first.
-fn newest_phases(all: &[Part], budget: usize) -> Vec<PhaseView> {
+fn newest_phases(all: &[Part], budget: usize) -> Vec<PhaseOut> {
     let mut left = budget;
     let mut made = Vec::new();
     for (phase, name) in all.iter().rev() {
         let text = text_of(phase, name.as_deref());
         let Some(rest) = left.checked_sub(PHASE_BYTES + json_bytes(&text)) else { break };
         left = rest;
-        made.push(PhaseView {
-            range: (phase.from, phase.to),
-            times: phase.times,
-            ended: phase.ended,
+        let (began_at, last_at) = phase.times;
+        made.push(PhaseOut {
+            from: phase.from,
+            to: phase.to,
+            began_at,
+            last_at,
+            ended_by: phase.ended.map(|ended| ended.as_str().to_owned()),
             steps: phase.steps,
             text,
         });

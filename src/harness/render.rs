@@ -1,24 +1,26 @@
 //! Rendering of chosen items: the parts that views have in common, and what is left out of each
 //! class. It must not choose, and it must not depend on the price of a text.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{
     budget::Cut,
     called::called,
-    cursor::{Cursor, List},
     gather::{ANSWER_BYTES, Known, TEXT_BYTES, bytes_of},
     lists::index_line,
     narration,
     results::unwrapped,
     select::{Chosen, Class, Form, Item, Selection, why},
-    step::{StepPlace, StepView, brief},
+    step::{StepPlace, brief},
 };
 use crate::{
-    event::Position,
-    projection::{
-        CommandFact, Effect, FileFact, FileState, Output, PlanStep, Said, text::one_line,
+    api::{
+        cursor::{Cursor, List},
+        step::StepOfView,
+        views::{PlanOut, ResultOut, WhyOut, WordOut},
     },
+    event::Position,
+    projection::{CommandFact, Effect, FileFact, FileState, Output, Said, text::one_line},
 };
 
 /// Bytes of a step that is shown whole at most.
@@ -69,48 +71,6 @@ fn change(known: &Known<'_>, one: &Effect, form: Form) -> String {
     format!("{} {input}{outcome} ({})", one.tool, known.place(one.position))
 }
 
-/// A text that may be cut, and its position.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Quote {
-    /// The text.
-    pub cut: Cut,
-    /// The position, when the text is of one event.
-    pub position: Option<Position>,
-}
-
-/// What a call of a tool gave.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResultView {
-    /// Where the result is.
-    pub position: Position,
-    /// The tool.
-    pub tool: String,
-    /// Its input, in a line.
-    pub input: String,
-    /// Its text.
-    pub text: String,
-    /// Whether the input or the text is cut.
-    pub truncated: bool,
-    /// How it ended, in a word, where it did not succeed: failed, refused or interrupted; else
-    /// empty.
-    pub ended: &'static str,
-    /// The position of the latest change of a file that it shows, if that came after it.
-    pub changed_at: Option<Position>,
-}
-
-/// A plan in part.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanView {
-    /// Its steps; those that are done are left out first.
-    pub steps: Vec<PlanStep>,
-    /// The one under way.
-    pub current: Option<String>,
-    /// How many of all are done.
-    pub done: u64,
-    /// How many there are.
-    pub total: u64,
-}
-
 /// A class with items that a view left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
@@ -122,21 +82,9 @@ pub struct LeftOut {
     pub cursor: Option<Cursor>,
 }
 
-/// Why an item is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Why {
-    /// Its class, by its name in the view.
-    pub class: &'static str,
-    /// The position, when the text is of one event.
-    pub position: Option<Position>,
-    /// Its beginning.
-    pub text: String,
-    /// `line`, `short` or `whole`.
-    pub form: &'static str,
-    /// Its score; 0 for an indispensable item.
-    pub score: u64,
-    /// The reason in words.
-    pub why: String,
+/// How many of each class are left out, by its name in the view.
+pub(super) fn left_out(all: &[LeftOut]) -> BTreeMap<String, u64> {
+    all.iter().map(|one| (one.class.to_owned(), one.count)).collect()
 }
 
 impl Known<'_> {
@@ -191,13 +139,13 @@ impl Known<'_> {
                 .nth(place)
                 .map(|one| self.formed(&one.line, form, INPUT_BYTES).text),
             Class::File => facts.work.files().nth(place).map(|one| file(self, one)),
-            Class::Result => self.result(place, form).map(|one| {
-                let ended = one.ended;
+            Class::Result => self.result(place, form).map(|(one, _)| {
+                let ended = self.ended(place);
                 let mark = if ended.is_empty() { "" } else { ": " };
                 format!("{} -> {ended}{mark}{}", called(&one.tool, &one.input), one.text)
             }),
             Class::Change => facts.work.effects().nth(place).map(|one| change(self, one, form)),
-            _ => self.quote(class, place, form).map(|quote| quote.cut.text),
+            _ => self.quote(class, place, form).map(|quote| quote.text),
         };
         made.unwrap_or_default()
     }
@@ -240,14 +188,15 @@ impl Known<'_> {
     }
 
     /// The text of an item that is a quotation, in a form.
-    pub(super) fn quote(&self, class: Class, place: usize, form: Form) -> Option<Quote> {
+    pub(super) fn quote(&self, class: Class, place: usize, form: Form) -> Option<WordOut> {
         let (facts, progress) = (self.facts, &self.facts.progress);
+        let quote =
+            |Cut { text, truncated }: Cut, position| Some(WordOut { text, position, truncated });
         let said = |text: &str, position: Option<Position>, bytes_max: usize| {
-            Some(Quote { cut: self.formed(text, form, bytes_max), position })
+            quote(self.formed(text, form, bytes_max), position)
         };
         let typed = |text: &str, position: Position, bytes_max: usize| {
-            let cut = self.bounded(text, form, bytes_max);
-            Some(Quote { cut, position: Some(position) })
+            quote(self.bounded(text, form, bytes_max), Some(position))
         };
         match class {
             Class::Instruction => {
@@ -282,7 +231,7 @@ impl Known<'_> {
     }
 
     /// One of the last steps, in a form.
-    pub(super) fn last_step(&self, place: usize, form: Form) -> Option<StepView> {
+    pub(super) fn last_step(&self, place: usize, form: Form) -> Option<StepOfView> {
         let (step, body, at) = self.facts.research.full().nth(place)?;
         // A step of megabytes is read by its number: what a view costs must not depend on it.
         let huge = form == Form::Whole && bytes_of(body) > WHOLE_BYTES_MAX;
@@ -292,22 +241,29 @@ impl Known<'_> {
         Some(brief(body, place, form, (self.step_bytes, self.line_chars)))
     }
 
-    /// A result of a tool, in a form.
-    pub(super) fn result(&self, place: usize, form: Form) -> Option<ResultView> {
+    /// A result of a tool, in a form, and whether its input or its text is cut.
+    pub(super) fn result(&self, place: usize, form: Form) -> Option<(ResultOut, bool)> {
         let output = self.facts.progress.outputs().nth(place)?;
         let input = self.formed(&output.input, form, INPUT_BYTES);
         let text = self.outcome(output, form);
         let files = self.facts.work.files().filter(|file| file.last > output.position);
         let changed = files.filter(|file| output.reads.contains(&file.path)).map(|file| file.last);
-        Some(ResultView {
+        let is_cut = input.truncated || text.truncated;
+        let shown = ResultOut {
             position: output.position,
             tool: output.tool.clone(),
-            truncated: input.truncated || text.truncated,
             input: input.text,
             text: text.text,
-            ended: output.ended,
+            failed: !output.ended.is_empty(),
             changed_at: changed.max(),
-        })
+        };
+        Some((shown, is_cut))
+    }
+
+    /// How a result ended, in a word, where it did not succeed: failed, refused or interrupted;
+    /// else empty.
+    pub(super) fn ended(&self, place: usize) -> &'static str {
+        self.facts.progress.outputs().nth(place).map_or("", |output| output.ended)
     }
 
     /// The text of a result: all of it where it is short or its form is long, else its useful
@@ -346,13 +302,13 @@ impl Known<'_> {
     }
 
     /// The plan as far as its steps were chosen.
-    pub(super) fn plan_view(&self, selection: &Selection) -> Option<PlanView> {
+    pub(super) fn plan_view(&self, selection: &Selection) -> Option<PlanOut> {
         let plan = self.facts.progress.plan()?;
         let mut places = selection.of(Class::Plan);
         places.extend(selection.of(Class::PlanDone));
         places.sort_unstable_by_key(|(place, _)| *place);
         let steps = places.iter().filter_map(|(place, form)| self.plan_step(*place, *form));
-        Some(PlanView {
+        Some(PlanOut {
             steps: steps.collect(),
             current: self.plan_current(),
             done: plan.steps.iter().filter(|step| step.is_done()).count() as u64,
@@ -384,13 +340,13 @@ impl Known<'_> {
     }
 
     /// The quotes of a class that were chosen.
-    pub(super) fn quotes(&self, selection: &Selection, class: Class) -> Vec<Quote> {
+    pub(super) fn quotes(&self, selection: &Selection, class: Class) -> Vec<WordOut> {
         let chosen = selection.of(class).into_iter();
         chosen.filter_map(|(place, form)| self.quote(class, place, form)).collect()
     }
 
     /// The user's later messages that were chosen, oldest first.
-    pub(super) fn instructions(&self, selection: &Selection) -> Vec<Quote> {
+    pub(super) fn instructions(&self, selection: &Selection) -> Vec<WordOut> {
         let mut quotes = self.quotes(selection, Class::OlderInstruction);
         quotes.extend(self.quotes(selection, Class::Instruction));
         quotes
@@ -471,11 +427,11 @@ impl Known<'_> {
     }
 
     /// Why each of the chosen is shown.
-    pub(super) fn why(&self, selection: &Selection) -> Vec<Why> {
+    pub(super) fn why(&self, selection: &Selection) -> Vec<WhyOut> {
         selection.chosen.iter().map(|one| self.why_of(one)).collect()
     }
 
-    fn why_of(&self, one: &Chosen) -> Why {
+    fn why_of(&self, one: &Chosen) -> WhyOut {
         let (class, place) = (one.item.class, one.item.place);
         let step = (class == Class::LastStep).then(|| self.last_step(place, Form::Line)).flatten();
         let quote = self.quote(class, place, Form::Line);
@@ -485,11 +441,11 @@ impl Known<'_> {
             Some(step) => step.description,
             None => self.line(class, place, Form::Line),
         };
-        Why {
-            class: class.as_str(),
+        WhyOut {
+            class: class.as_str().to_owned(),
             position,
             text: one_line(&text, WHY_CHARS_MAX),
-            form: one.form.as_str(),
+            form: one.form.as_str().to_owned(),
             score: one.score as u64,
             why: why(one),
         }

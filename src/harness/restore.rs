@@ -11,11 +11,12 @@ use super::{
     gather::{Known, is_same_file},
     priority::{Parts, importance, judged},
     quote,
-    render::{LeftOut, Why},
+    render::LeftOut,
     select::{By, Chosen, Class, Form, Item, MARK_MAX, Recipe, Row, Selection, Share, row, shape},
     tokens::{Counter, Tokenizer},
 };
 use crate::{
+    api::views::WhyOut,
     event::{EventId, Position, pace},
     projection::{Facts, FileReference, FileState},
 };
@@ -153,7 +154,7 @@ pub struct Restored {
     /// Items left out, by class.
     pub left_out: Vec<LeftOut>,
     /// Why each item was chosen.
-    pub why: Vec<Why>,
+    pub why: Vec<WhyOut>,
     /// How much of the session is in it.
     pub preserved: Preserved,
     /// The cost, at most.

@@ -7,8 +7,9 @@ use super::{
     select::Form,
 };
 use crate::{
+    api::step::StepOfView,
     event::{Position, Timestamp},
-    projection::{Confidence, body::StepBody},
+    projection::body::StepBody,
 };
 
 /// Bytes of JSON of a step's small members: names, numbers, times, quotes.
@@ -20,39 +21,6 @@ const SMALL_BYTES: usize = 195;
 const BRANCH_BYTES_MAX: usize = 300;
 /// Bytes of JSON around each rejected approach.
 const ITEM_BYTES: usize = 1;
-
-/// A step within the budget.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepView {
-    /// Its number.
-    pub number: u64,
-    /// Work and findings.
-    pub description: String,
-    /// Why.
-    pub reasoning: Option<String>,
-    /// How sure.
-    pub confidence: Option<Confidence>,
-    /// Rejected approaches.
-    pub rejected: Vec<String>,
-    /// Whether it revises.
-    pub is_revision: bool,
-    /// Number of the step it supersedes.
-    pub revises: Option<u64>,
-    /// Number of the step that supersedes it.
-    pub superseded_by: Option<u64>,
-    /// Its branch.
-    pub branch_id: Option<String>,
-    /// Where its branch left.
-    pub branch_from: Option<u64>,
-    /// Whether it is marked as the last.
-    pub is_final: bool,
-    /// The position of its event.
-    pub position: Position,
-    /// When it was recorded.
-    pub at: Timestamp,
-    /// Whether text is missing here.
-    pub truncated: bool,
-}
 
 /// Facts about a step that its body does not hold.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +42,7 @@ pub(super) fn brief(
     place: StepPlace,
     form: Form,
     (bytes_min, line_chars): (usize, usize),
-) -> StepView {
+) -> StepOfView {
     let branch_id = body.branch_id.as_deref().map(|name| fit(name, BRANCH_BYTES_MAX).text);
     let rejected_bytes: usize = body.rejected.iter().map(String::len).sum();
     let reasoning_bytes = body.reasoning.as_ref().map_or(0, String::len);
@@ -110,7 +78,7 @@ pub(super) fn brief(
     view(body, place, branch_id, Texts { description, reasoning, rejected }, !fits)
 }
 
-impl StepView {
+impl StepOfView {
     /// Bytes in the longest wire form.
     pub(super) fn bytes(&self) -> usize {
         let text = |name: &str, text: Option<&str>| {
@@ -140,7 +108,7 @@ pub fn page(
     place: StepPlace,
     byte_offset: usize,
     bytes_max: usize,
-) -> (StepView, Option<usize>) {
+) -> (StepOfView, Option<usize>) {
     let mut purse = Purse::new(bytes_max);
     let branch_id = branch_of(body, &mut purse);
     purse.pay(FRAME_BYTES.min(purse.left()));
@@ -210,8 +178,8 @@ fn view(
     branch_id: Option<String>,
     texts: Texts,
     truncated: bool,
-) -> StepView {
-    StepView {
+) -> StepOfView {
+    StepOfView {
         number: body.number,
         description: texts.description,
         reasoning: texts.reasoning,

@@ -144,7 +144,7 @@ pub(super) fn sections(
     if let Some(said) = known.quotes(chosen, Class::Summary).pop() {
         let step = known.facts.research.summary().and_then(|said| said.step);
         let step = step.map(|step| format!(" after step {step}")).unwrap_or_default();
-        let _ = writeln!(text, "Caller's summary{step}: {}", quote::hanging(&said.cut.text));
+        let _ = writeln!(text, "Caller's summary{step}: {}", quote::hanging(&said.text));
     }
     text.push_str(head);
     let parts = worded(known, chosen, parts);

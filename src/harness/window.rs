@@ -16,6 +16,7 @@ use super::{
     unit::{Unit, units},
 };
 use crate::{
+    api::window::{Reason, Shape},
     event::{Event, Position, Range, kinds, pace},
     projection::{Withdrawn, body},
 };
@@ -51,27 +52,6 @@ const RESULT_PART: usize = 10;
 /// Tokens from which on a unit that is too large is shown in part.
 const PART_TOKENS_MIN: usize = 48;
 
-/// What a window is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// Events as they are kept.
-    Events,
-    /// Messages of Anthropic's API.
-    Anthropic,
-    /// Messages of OpenAI's chat API.
-    OpenAi,
-}
-
-impl Shape {
-    /// Characters of a call's id that every server of the API accepts.
-    fn id_chars_max(self) -> usize {
-        match self {
-            Self::Events | Self::Anthropic => 64,
-            Self::OpenAi => 40,
-        }
-    }
-}
-
 /// How a window is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -98,35 +78,6 @@ pub struct Recalled {
     pub text: String,
     /// What it costs at most.
     pub tokens: usize,
-}
-
-/// Why positions are not in a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// They come before the requested beginning of the window.
-    Before,
-    /// The budget ended before them.
-    Budget,
-    /// A transform left them out.
-    Filtered,
-    /// They have no text for a model.
-    NotAMessage,
-    /// They are no part of the conversation any more.
-    Withdrawn,
-}
-
-impl Reason {
-    /// Its name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Before => "before",
-            Self::Budget => "budget",
-            Self::Filtered => "filtered",
-            Self::NotAMessage => "not_a_message",
-            Self::Withdrawn => "withdrawn",
-        }
-    }
 }
 
 /// What a window shows.
@@ -170,7 +121,7 @@ pub fn window(events: &[Event], at: Position, plan: &Plan) -> Window {
     let spoken = spoken.filter(|one| plan.shape == Shape::Events || one.is_message());
     // What a model was given once is not given to it again.
     let spoken = spoken.filter(|one| one.kind.as_str() != kinds::CONTEXT_INJECTED);
-    let mut all = units(spoken, plan.shape.id_chars_max());
+    let mut all = units(spoken, id_chars_max(plan.shape));
     let mut reasons: HashMap<Position, Reason> =
         positions(&all).map(|position| (position, Reason::Filtered)).collect();
     for transform in &plan.transforms {
@@ -229,6 +180,14 @@ pub fn window(events: &[Event], at: Position, plan: &Plan) -> Window {
         dropped,
         shortened: shortened.into_iter().collect(),
         whole: chosen.whole,
+    }
+}
+
+/// Characters of a call's id that every server of the API accepts.
+fn id_chars_max(shape: Shape) -> usize {
+    match shape {
+        Shape::Events | Shape::Anthropic => 64,
+        Shape::OpenAi => 40,
     }
 }
 

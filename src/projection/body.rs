@@ -6,7 +6,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-use crate::event::{Position, Range, json};
+use crate::{
+    api::step::Confidence,
+    event::{Position, Range, json},
+};
 
 /// Which of the open calls, `(id, tool)` from the oldest, a result answers: the latest of its id;
 /// without an id the oldest of its tool; without either the only one.
@@ -60,30 +63,6 @@ impl ToolBody<'_> {
         let ids =
             [&self.call_id, &self.tool_use_id, &self.mcp_tool_use_id, &self.custom_tool_use_id];
         ids.into_iter().find_map(Option::as_deref)
-    }
-}
-
-/// How sure the caller is of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Confidence {
-    /// Sure.
-    High,
-    /// Not quite.
-    Medium,
-    /// A guess.
-    Low,
-}
-
-impl Confidence {
-    /// Its name in bodies and answers.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::High => "high",
-            Self::Medium => "medium",
-            Self::Low => "low",
-        }
     }
 }
 

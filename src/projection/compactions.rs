@@ -11,7 +11,10 @@ use super::{
     body,
     text::{clip, one_line},
 };
-use crate::event::{Event, Position, Range, Timestamp, kinds};
+use crate::{
+    api::views::CompactionOut,
+    event::{Event, Position, Range, kinds},
+};
 
 /// Latest compactions kept.
 const COMPACTIONS_MAX: usize = 100;
@@ -21,30 +24,11 @@ const RANGES_MAX: usize = 1_000;
 const TRIGGER_CHARS_MAX: usize = 40;
 const SUMMARY_CHARS_MAX: usize = 8_000;
 
-/// A compaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Compaction {
-    /// Where it was recorded.
-    pub position: Position,
-    /// When.
-    pub at: Timestamp,
-    /// Its cause, in the client's word.
-    pub trigger: Option<String>,
-    /// What stayed in the context.
-    pub kept: Vec<Range>,
-    /// What left it.
-    pub dropped: Vec<Range>,
-    /// Whether the client reported what it dropped; else it is computed.
-    pub is_reported: bool,
-    /// What the client put in its place.
-    pub summary: Option<String>,
-}
-
 /// The compactions of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Compactions {
     count: u64,
-    latest: VecDeque<Compaction>,
+    latest: VecDeque<CompactionOut>,
     out: Vec<Range>,
 }
 
@@ -66,7 +50,7 @@ impl Compactions {
     }
 
     /// The latest ones, oldest first.
-    pub fn latest(&self) -> impl DoubleEndedIterator<Item = &Compaction> {
+    pub fn latest(&self) -> impl DoubleEndedIterator<Item = &CompactionOut> {
         self.latest.iter()
     }
 
@@ -102,8 +86,8 @@ impl Compactions {
     }
 }
 
-fn everything(event: &Event) -> Compaction {
-    Compaction {
+fn everything(event: &Event) -> CompactionOut {
+    CompactionOut {
         position: event.position,
         at: event.processed_at,
         trigger: None,
@@ -114,7 +98,7 @@ fn everything(event: &Event) -> Compaction {
     }
 }
 
-fn read(event: &Event) -> Option<Compaction> {
+fn read(event: &Event) -> Option<CompactionOut> {
     let body: Body<'_> = body::read(&event.body)?;
     let before = Range::new(Position::ZERO, event.position);
     let ranges = |raw: Option<&RawValue>| {
@@ -128,7 +112,7 @@ fn read(event: &Event) -> Option<Compaction> {
     let dropped = if is_reported { ranges(body.dropped) } else { without(&[before], &kept) };
     let trigger = body.trigger.map(|text| one_line(&text, TRIGGER_CHARS_MAX));
     let summary = body.summary.map(|text| clip(text.trim(), SUMMARY_CHARS_MAX));
-    Some(Compaction {
+    Some(CompactionOut {
         trigger,
         dropped: without(&dropped, &kept),
         kept,

@@ -18,7 +18,10 @@ use super::{
     small_talk::is_courtesy,
     text::{clip, one_line},
 };
-use crate::event::{Event, EventType, Position, Timestamp, json, kinds};
+use crate::{
+    api::overview::EventLine,
+    event::{Event, EventType, Position, json, kinds},
+};
 
 /// Types counted apart; further ones are counted together.
 const KINDS_MAX: usize = 64;
@@ -35,19 +38,6 @@ const ANSWERS_BYTES_MAX: usize = 24 << 10;
 const ANSWER_CHARS_MAX: usize = 4_000;
 /// The mark before a statement that no longer holds.
 const WITHDRAWN: &str = "(no longer holds) ";
-
-/// An event in a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// Where.
-    pub position: Position,
-    /// What type of event.
-    pub kind: EventType,
-    /// The text, shortened.
-    pub text: String,
-    /// When, by the store's clock.
-    pub at: Timestamp,
-}
 
 /// A message of the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,9 +101,9 @@ pub struct Conversation {
     /// How many of further types.
     pub other: u64,
     /// The latest message of the agent.
-    pub last_answer: Option<Line>,
+    pub last_answer: Option<EventLine>,
     /// The latest events with words, oldest first; none that only tells how a program ran.
-    pub recent: VecDeque<Line>,
+    pub recent: VecDeque<EventLine>,
     answers: Messages<Spoken>,
 }
 
@@ -167,7 +157,7 @@ impl Conversation {
         let answer = answer.filter(|answer| !is_all_courtesy(answer));
         let is_answer = is_message && answer.is_some();
         let chars = if is_answer { SAID_CHARS_MAX } else { LINE_CHARS_MAX };
-        let mut line = Line {
+        let mut line = EventLine {
             position: event.position,
             kind: event.kind.clone(),
             text: line_of(&event.body, chars),

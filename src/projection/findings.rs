@@ -8,12 +8,12 @@
 use std::{borrow::Cow, collections::VecDeque};
 
 use super::{
-    body::{Confidence, StepBody},
+    body::StepBody,
     sentences::end_of_sentence,
     small_talk::{is_musing, is_narration, is_of_its_moment, is_small_talk},
     text::one_line,
 };
-use crate::event::Position;
+use crate::{api::step::Confidence, event::Position};
 
 /// Items kept of each kind.
 const KEPT_MAX: usize = 160;

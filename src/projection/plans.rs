@@ -6,7 +6,10 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{body, text::one_line, tools};
-use crate::event::{Event, Position, json};
+use crate::{
+    api::views::PlanStepOut,
+    event::{Event, Position, json},
+};
 
 /// Steps of a plan that are kept.
 const PLAN_MAX: usize = 200;
@@ -15,16 +18,7 @@ const LINE_CHARS_MAX: usize = 400;
 /// Members that hold the steps, under each of their names.
 const LISTS: [&str; 7] = ["todos", "plan", "todoList", "todo_list", "steps", "items", "tasks"];
 
-/// A step of a plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanStep {
-    /// The text.
-    pub text: String,
-    /// Its state, in the harness's word; empty when absent.
-    pub state: String,
-}
-
-impl PlanStep {
+impl PlanStepOut {
     /// Whether nothing is left to do of it.
     #[must_use]
     pub fn is_done(&self) -> bool {
@@ -44,7 +38,7 @@ pub struct Plan {
     /// Where it was recorded last.
     pub position: Position,
     /// Its steps.
-    pub steps: Vec<PlanStep>,
+    pub steps: Vec<PlanStepOut>,
     /// The one that is under way, as the harness names it.
     pub current: Option<String>,
 }
@@ -128,7 +122,7 @@ impl Plans {
             self.plan = None;
             self.ids.clear();
         }
-        self.put(&id, PlanStep { text, state: "pending".to_owned() });
+        self.put(&id, PlanStepOut { text, state: "pending".to_owned() });
         self.settle(position);
         Some(())
     }
@@ -154,7 +148,7 @@ impl Plans {
     }
 
     /// Puts a step in its place by its id, or at the end.
-    fn put(&mut self, id: &str, step: PlanStep) {
+    fn put(&mut self, id: &str, step: PlanStepOut) {
         let plan = self.plan.get_or_insert_default();
         // The current steps have no ids so far.
         self.ids.resize(plan.steps.len(), String::new());
@@ -164,7 +158,7 @@ impl Plans {
             return;
         }
         if plan.steps.len() == PLAN_MAX {
-            let at = plan.steps.iter().position(PlanStep::is_done).unwrap_or(0);
+            let at = plan.steps.iter().position(PlanStepOut::is_done).unwrap_or(0);
             plan.steps.remove(at);
             self.ids.remove(at);
         }
@@ -203,7 +197,7 @@ fn name_of(value: &Value) -> Option<String> {
 }
 
 /// A step as harnesses write it: a text, or an object with a text and a state.
-fn plan_step(step: &Value) -> Option<PlanStep> {
+fn plan_step(step: &Value) -> Option<PlanStepOut> {
     let member = |names: &[&str]| {
         names.iter().find_map(|name| step.get(*name).and_then(Value::as_str)).map(str::to_owned)
     };
@@ -213,5 +207,5 @@ fn plan_step(step: &Value) -> Option<PlanStep> {
     })?;
     let text = one_line(&text, LINE_CHARS_MAX);
     let state = member(&["state", "status"]).unwrap_or_default();
-    (!text.is_empty()).then(|| PlanStep { text, state: one_line(&state, 40) })
+    (!text.is_empty()).then(|| PlanStepOut { text, state: one_line(&state, 40) })
 }

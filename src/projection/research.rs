@@ -9,11 +9,14 @@ use std::{
 
 use super::{
     Findings,
-    body::{self, Confidence, GapBody, GoalBody, SourceBody, StepBody, SummaryBody},
+    body::{self, GapBody, GoalBody, SourceBody, StepBody, SummaryBody},
     sources::Sources,
     text::{clip, one_line},
 };
-use crate::event::{Event, Position, Range, Timestamp, kinds};
+use crate::{
+    api::step::Confidence,
+    event::{Event, Position, Range, Timestamp, kinds},
+};
 
 /// Characters of a step's one line.
 pub const LINE_CHARS_MAX: usize = 120;

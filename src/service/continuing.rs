@@ -8,8 +8,9 @@ use super::{
     checkpoints::Before, views::continuation_budget,
 };
 use crate::{
+    api::views::ContinuationAnswer,
     event::{Batch, BatchKey, NewNote, Origin, Position, Range, SessionId, kinds},
-    harness::{self, CONTINUATION_TOKENS_MIN, Continuation, Counter as _, Tokenizer},
+    harness::{self, CONTINUATION_TOKENS_MIN, Counter as _, Tokenizer},
     projection::{
         Facts,
         body::{self, CompactedBody, MemoryBody, OutcomeBody, SummaryBody},
@@ -63,7 +64,7 @@ pub struct Continued {
     /// Id of the checkpoint after it, labelled `continuation`, when anything was written.
     pub checkpoint: Option<String>,
     /// What an agent needs to continue.
-    pub continuation: Continuation,
+    pub continuation: ContinuationAnswer,
 }
 
 /// What a call has written: the range that left the context, and the checkpoint's id.
@@ -93,10 +94,10 @@ impl Service {
         let look =
             move |facts: &Facts| harness::continuation(facts, &name, room, Tokenizer::O200k, false);
         let continues = self.line_before(&key).await?.pop().map(|link| link.key.session);
-        let view = self.look_over_line(&key, None, look).await?;
-        let tokens = (view.tokens + beside + AROUND_TOKENS).min(tokens_max);
-        let text = view.text + &remembered;
-        let continuation = Continuation { text, tokens, tokens_max, ..view };
+        let (mut view, text) = self.look_over_line(&key, None, look).await?;
+        let tokens_max = tokens_max as u64;
+        view.tokens = (view.tokens + (beside + AROUND_TOKENS) as u64).min(tokens_max);
+        let continuation = ContinuationAnswer { view, tokens_max, text: Some(text + &remembered) };
         Ok(Continued { session, bound_by, continues, paged_out, checkpoint, continuation })
     }
 

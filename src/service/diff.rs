@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Caller, Service, ServiceError, ServiceResult, WindowQuery, WindowView, facts::FACTS_BYTES,
+    Caller, Service, ServiceError, ServiceResult, WindowCall, WindowView, facts::FACTS_BYTES,
 };
 use crate::{
     event::{Point, Position, Range, SessionId, SessionKey},
@@ -51,7 +51,7 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         (one, other): (&Point, &Point),
-        plan: WindowQuery,
+        plan: WindowCall,
     ) -> ServiceResult<Difference> {
         let key = caller.key(session);
         let tail = self.store.used(&key).await?.tail;
@@ -64,7 +64,7 @@ impl Service {
         }
         ends.sort_unstable();
         let [from, to] = ends;
-        let at = |end| WindowQuery { from: None, at: Some(Point::At(end)), ..plan.clone() };
+        let at = |end| WindowCall { from: None, at: Some(Point::At(end)), ..plan.clone() };
         let windows = [
             self.window(caller, session, at(from)).await?,
             self.window(caller, session, at(to)).await?,

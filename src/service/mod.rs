@@ -96,11 +96,11 @@ pub use notebook::is_notebook;
 pub use notes::State;
 pub use paging::PageInCall;
 pub use quota::Quotas;
-pub use recalling::{RecallFrom, RecallView, Unrecalled};
-pub use recover::{Found, ListPage, Past, RecoverCall, Recovered};
+pub use recalling::RecallView;
+pub use recover::{Found, Past, RecoverCall, Recovered};
 pub use relocating::Relocated;
 pub use removal::{ItemOf, RedactedEvent};
-pub use research::{ResearchOptions, StepAnswer};
+pub use research::{RecordedStep, ResearchOptions};
 pub use restoring::{RestoreCall, RestoreOptions, RestoredSession};
 pub use retention::Retention;
 pub use room::{Full, Held, Room};
@@ -117,9 +117,8 @@ pub use titles::title_of;
 pub use tool_cache::{Miss, REMEMBERED_TOKENS, ToolHit, ToolLookup, ToolMemory, ToolOutput};
 pub use verify::Counts;
 pub use via::{BoundBy, Remembered, Via};
-pub use views::{CompactionsView, UsageView};
 pub use wake::{Granted, TakeUp, TakenUp, Unfinished, WakeCall, Woken};
-pub use window::{WINDOW_TOKENS_MAX, WindowQuery, WindowView};
+pub use window::{WINDOW_TOKENS_MAX, WindowCall, WindowView};
 
 pub use crate::search::{EntityKind, Why};
 pub use crate::store::{

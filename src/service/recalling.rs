@@ -7,9 +7,12 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Caller, Code, Hit, SearchCall, Service, ServiceResult, room::Held};
 use crate::{
-    api::memory::MarkKind,
+    api::{
+        memory::MarkKind,
+        window::{Reason, RecallFrom, Unrecalled},
+    },
     event::{Event, EventType, Origin, Position, Range, SessionId, SessionKey, kinds},
-    harness::{self, Passage, Plan, Reason, Recalled, Tokenizer, Window, speaks_of_it},
+    harness::{self, Passage, Plan, Recalled, Tokenizer, Window, speaks_of_it},
     projection::Facts,
 };
 
@@ -37,59 +40,6 @@ const OF_LINE: [&str; 8] = [
 ];
 const OF_OTHERS: [&str; 4] =
     [kinds::USER_MESSAGE, kinds::AGENT_MESSAGE, kinds::RESEARCH_STEP, kinds::MEMORY_ITEM];
-
-/// Where a window recalls from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RecallFrom {
-    /// The session, and what it has of its parents.
-    #[default]
-    Line,
-    /// Nowhere.
-    Nowhere,
-    /// Also the other sessions of its workspace: what was said there, and items of memory.
-    Workspace,
-}
-
-impl RecallFrom {
-    /// Every one.
-    pub const ALL: [Self; 3] = [Self::Line, Self::Nowhere, Self::Workspace];
-
-    /// Its name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Line => "line",
-            Self::Nowhere => "none",
-            Self::Workspace => "workspace",
-        }
-    }
-}
-
-/// Why a window recalls nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unrecalled {
-    /// Searching is turned off.
-    SearchOff,
-    /// The index does not have yet what the window leaves out.
-    IndexBehind,
-    /// Too many searches are under way.
-    Busy,
-    /// Nothing that is left out speaks of the work in hand, or fits.
-    NothingFits,
-}
-
-impl Unrecalled {
-    /// Its name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::SearchOff => "search_off",
-            Self::IndexBehind => "index_behind",
-            Self::Busy => "busy",
-            Self::NothingFits => "nothing_fits",
-        }
-    }
-}
 
 /// What a window recalls, of a session of which it leaves something out.
 #[derive(Clone, Debug, PartialEq)]

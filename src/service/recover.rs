@@ -6,11 +6,13 @@ use super::{
     line::read_before, views::TOKEN_BYTES,
 };
 use crate::{
-    event::{Point, Position, Range, SessionId, SessionKey, Timestamp, kinds, limits},
-    harness::{
-        self, Cursor, GapLine, IndexLine, List, Overview, Purse, RejectedLine, SourceLine,
-        StepPlace, StepView,
+    api::{
+        cursor::{Cursor, List},
+        overview::PageAnswer,
+        step::StepAnswer,
     },
+    event::{Point, Position, Range, SessionId, SessionKey, Timestamp, kinds, limits},
+    harness::{self, Overview, Purse, StepPlace},
     projection::{
         Facts, Research,
         body::{self, StepBody},
@@ -46,19 +48,6 @@ pub struct RecoverCall {
     pub is_text: bool,
 }
 
-/// The rest of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListPage {
-    /// Older steps.
-    Steps(Vec<IndexLine>),
-    /// Older sources.
-    Sources(Vec<SourceLine>),
-    /// Older open gaps.
-    Gaps(Vec<GapLine>),
-    /// Older rejected approaches.
-    Rejected(Vec<RejectedLine>),
-}
-
 /// A session in a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Past {
@@ -83,10 +72,10 @@ pub struct Past {
 pub enum Recovered {
     /// The session.
     Overview(Box<Overview>),
-    /// One step; the cursor continues its text.
-    Step(Box<StepView>, Option<Cursor>),
-    /// The rest of a list; the cursor continues it.
-    Page(ListPage, Option<Cursor>),
+    /// One step.
+    Step(Box<StepAnswer>),
+    /// The rest of a list.
+    Page(PageAnswer),
     /// What matches the words.
     Found(Box<FindResult>),
 }
@@ -166,7 +155,7 @@ impl Service {
             }
             (Some(Cursor::List { list, before }), _) => {
                 let page = move |facts: &Facts| list_page(&facts.research, list, before, bytes_max);
-                self.look(&key, at, page).await?
+                Recovered::Page(self.look(&key, at, page).await?)
             }
             (None, Some(number)) => {
                 let branch = call.branch.clone();
@@ -194,7 +183,7 @@ impl Service {
                 if has_line {
                     // As a text it continues the sessions before it.
                     let text = move |facts: &Facts| harness::overview_text(facts, &name, room);
-                    view.text = Some(self.look_over_line(&key, at, text).await?);
+                    view.shown.text = Some(self.look_over_line(&key, at, text).await?);
                 }
                 if call.at.is_none() && call.is_text {
                     let kept = self.kept_in_workspace(caller, &session, room / TOKEN_BYTES).await?;
@@ -202,7 +191,7 @@ impl Service {
                         true => String::new(),
                         false => self.last_work(caller, &session).await?,
                     };
-                    view.text = view.text.map(|text| text + &before + &kept);
+                    view.shown.text = view.shown.text.map(|text| text + &before + &kept);
                 }
                 Recovered::Overview(Box::new(view))
             }
@@ -296,9 +285,9 @@ impl Service {
         };
         let place = StepPlace { at, ..found.place };
         let bytes_max = bytes_max - PAGE_FRAME_BYTES;
-        let (view, next) = harness::page(&step, place, byte_offset, bytes_max);
+        let (step, next) = harness::page(&step, place, byte_offset, bytes_max);
         let next = next.map(|byte_offset| Cursor::Step { ordinal: found.ordinal, byte_offset });
-        Ok(Recovered::Step(Box::new(view), next))
+        Ok(Recovered::Step(Box::new(StepAnswer { step, next_cursor: next })))
     }
 }
 
@@ -342,28 +331,21 @@ fn step_of(facts: &Facts, number: u64, branch: Option<&str>) -> ServiceResult<St
     Err(error)
 }
 
-fn list_page(research: &Research, list: List, before: usize, bytes_max: usize) -> Recovered {
-    let mut purse = Purse::new(bytes_max - PAGE_FRAME_BYTES);
-    let before = Some(before);
-    let (page, next) = match list {
-        List::Steps => {
-            let (lines, next) = harness::steps_page(research, before, &mut purse);
-            (ListPage::Steps(lines), next)
-        }
+fn list_page(research: &Research, list: List, before: usize, bytes_max: usize) -> PageAnswer {
+    let (mut purse, before) = (Purse::new(bytes_max - PAGE_FRAME_BYTES), Some(before));
+    let (mut steps, mut sources, mut gaps, mut rejected) = (vec![], vec![], vec![], vec![]);
+    let next_cursor;
+    match list {
+        List::Steps => (steps, next_cursor) = harness::steps_page(research, before, &mut purse),
         List::Sources => {
-            let (lines, next) = harness::sources_page(research, before, &mut purse);
-            (ListPage::Sources(lines), next)
+            (sources, next_cursor) = harness::sources_page(research, before, &mut purse);
         }
-        List::Gaps => {
-            let (lines, next) = harness::gaps_page(research, before, &mut purse);
-            (ListPage::Gaps(lines), next)
-        }
+        List::Gaps => (gaps, next_cursor) = harness::gaps_page(research, before, &mut purse),
         List::Rejected => {
-            let (lines, next) = harness::rejected_page(research, before, &mut purse);
-            (ListPage::Rejected(lines), next)
+            (rejected, next_cursor) = harness::rejected_page(research, before, &mut purse);
         }
-    };
-    Recovered::Page(page, next)
+    }
+    PageAnswer { list, steps, sources, gaps, rejected, next_cursor }
 }
 
 fn foreign_cursor() -> ServiceError {

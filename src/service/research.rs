@@ -17,8 +17,9 @@ use super::{
     titles::title_of,
 };
 use crate::{
+    api::{overview::OpenGap, research::CoverageOut},
     event::{Batch, Origin, Range, SessionId, SessionKey, kinds, limits},
-    harness::{self, COVERAGE_BYTES, Coverage, FULL_STEPS_MAX, GapLine, Overview},
+    harness::{self, COVERAGE_BYTES, FULL_STEPS_MAX, Overview},
     projection::Facts,
     store::{Fill, Read},
 };
@@ -60,7 +61,7 @@ impl Default for ResearchOptions {
 
 /// What became of a step.
 #[derive(Clone, Debug)]
-pub struct StepAnswer {
+pub struct RecordedStep {
     /// The session.
     pub session: SessionId,
     /// How the session was found.
@@ -76,11 +77,11 @@ pub struct StepAnswer {
     /// Whether the overview is the full view.
     pub full: bool,
     /// The gap this step opened.
-    pub gap_opened: Option<GapLine>,
+    pub gap_opened: Option<OpenGap>,
     /// The gap this step closed.
-    pub gap_closed: Option<GapLine>,
-    /// Coverage of the sources, on request.
-    pub coverage: Option<Coverage>,
+    pub gap_closed: Option<OpenGap>,
+    /// Coverage of the sources, and what to look for, on request.
+    pub coverage: Option<(CoverageOut, Vec<String>)>,
     /// The session's current overview.
     pub overview: Overview,
 }
@@ -117,7 +118,7 @@ impl Service {
         caller: &Caller,
         via: &Via,
         call: StepCall,
-    ) -> ServiceResult<StepAnswer> {
+    ) -> ServiceResult<RecordedStep> {
         let number = call.step.number;
         self.record_step(caller, via, call).await.map_err(|mut error| {
             if error.code == Code::SessionNotFound {
@@ -132,7 +133,7 @@ impl Service {
         caller: &Caller,
         via: &Via,
         call: StepCall,
-    ) -> ServiceResult<StepAnswer> {
+    ) -> ServiceResult<RecordedStep> {
         let call = checked(call)?;
         let target = self.target(caller, via, &call).await?;
         let (bound_by, continues) = (target.by, target.continues.clone());
@@ -171,17 +172,17 @@ impl Service {
                 let gap = |name: Option<&str>| {
                     let line = gap_line(&facts.research, name)?;
                     let description = harness::fit(&line.description, GAP_BYTES_MAX).text;
-                    Some(GapLine { description, ..line })
+                    Some(OpenGap { description, ..line })
                 };
                 let opened = shown.gap.as_ref().map(|_| gap_id(&shown.step));
                 let (opened, closed) = (gap(opened.as_deref()), gap(shown.closes_gap.as_deref()));
-                let told: usize = opened.iter().chain(&closed).map(GapLine::bytes).sum();
+                let told: usize = opened.iter().chain(&closed).map(OpenGap::bytes).sum();
                 let overview = harness::overview(facts, full, bytes_max.saturating_sub(told));
                 let coverage = room.map(|_| harness::coverage(&facts.research));
                 (full, overview, opened, closed, coverage)
             })
             .await?;
-        Ok(StepAnswer {
+        Ok(RecordedStep {
             session,
             bound_by,
             number,

@@ -87,8 +87,8 @@ impl Service {
             let room = room.max(CONTINUATION_TOKENS_MIN);
             let name = past.info.key.session.to_string();
             let look = move |facts: &Facts| {
-                let given = harness::continuation(facts, &name, room, Tokenizer::O200k, false);
-                (given.text, facts.reached(), harness::begun(facts))
+                let (_, text) = harness::continuation(facts, &name, room, Tokenizer::O200k, false);
+                (text, facts.reached(), harness::begun(facts))
             };
             match self.look_over_line(&past.info.key, None, look).await {
                 Ok((text, position, begun)) => {

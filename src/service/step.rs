@@ -3,8 +3,9 @@
 
 use super::{Code, ServiceError, ServiceResult, added::event};
 use crate::{
+    api::overview::OpenGap,
     event::{BatchKey, Event, NewEvent, Origin, Position, Range, SessionId, kinds},
-    harness::GapLine,
+    harness::whole_gap,
     projection::{
         Facts, Research,
         body::{self, GapBody, GoalBody, StepBody, SummaryBody},
@@ -207,9 +208,9 @@ fn gap_named(research: &Research, name: &str) -> ServiceResult<String> {
     })
 }
 
-pub(super) fn gap_line(research: &Research, name: Option<&str>) -> Option<GapLine> {
+pub(super) fn gap_line(research: &Research, name: Option<&str>) -> Option<OpenGap> {
     let at = research.gap_at(name?)?;
-    research.gaps().get(at).map(GapLine::from)
+    research.gaps().get(at).map(whole_gap)
 }
 
 /// Name of the gap a step opens: a retry opens the same.

@@ -3,14 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use super::{Caller, FindResult, Monitor, Service, ServiceError, ServiceResult};
+use super::{Caller, FindResult, Service, ServiceError, ServiceResult};
 use crate::{
+    api::{
+        overview::{Level, OverviewAnswer, SummaryAnswer},
+        views::{CompactionsAnswer, ContinuationAnswer, UsageAnswer},
+    },
     event::{Point, Position, SessionId},
     harness::{
-        self, ANSWER_BYTES_MIN, CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, Continuation,
-        Counter as _, Overview, Tokenizer,
+        self, ANSWER_BYTES_MIN, CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, Counter as _,
+        Tokenizer,
     },
-    projection::{Compactions, Facts, Level, Usage, checkpoints::Checkpoints},
+    projection::{self, Facts, checkpoints::Checkpoints},
 };
 
 /// Bytes of a token of an overview, at least: its texts are words.
@@ -20,28 +24,6 @@ pub(super) const TOKEN_BYTES: usize = 3;
 const SESSION_BYTES: usize = 2_000;
 /// The largest view that is dressed.
 const VIEW_TOKENS_MAX: usize = 200_000;
-
-/// How full a context window is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UsageView {
-    /// The reported usage.
-    pub usage: Usage,
-    /// The limits it is compared with.
-    pub monitor: Monitor,
-    /// The level it has reached.
-    pub level: Option<Level>,
-    /// The view covers everything before this position.
-    pub position: Position,
-}
-
-/// What compactions took.
-#[derive(Clone, Debug)]
-pub struct CompactionsView {
-    /// The compactions.
-    pub compactions: Compactions,
-    /// The view covers everything before this position.
-    pub position: Position,
-}
 
 impl Service {
     /// Runs a function on the facts of a session as of a point, or as of now.
@@ -72,7 +54,7 @@ impl Service {
         at: Option<&Point>,
         tokens_max: Option<usize>,
         (explain, is_text): (bool, bool),
-    ) -> ServiceResult<Overview> {
+    ) -> ServiceResult<OverviewAnswer> {
         let (bytes_max, name) = (self.view_bytes(tokens_max)?, session.to_string());
         let look = move |facts: &Facts| match tokens_max {
             Some(tokens) => {
@@ -82,7 +64,7 @@ impl Service {
             None if is_text => harness::overview_in_text(facts, &name, bytes_max, explain),
             None => harness::explained(facts, false, bytes_max, explain),
         };
-        self.look_at(caller, session, at, look).await
+        Ok(self.look_at(caller, session, at, look).await?.shown)
     }
 
     /// The summary of a session on a level, of about `tokens_max` tokens at most.
@@ -95,11 +77,11 @@ impl Service {
         session: &SessionId,
         at: Option<&Point>,
         tokens_max: Option<usize>,
-        level: harness::Level,
-    ) -> ServiceResult<harness::Levelled> {
+        level: Level,
+    ) -> ServiceResult<SummaryAnswer> {
         let whole = self.view_bytes(tokens_max)?;
         let bytes_max = match (level, tokens_max) {
-            (harness::Level::Session, None) => whole.min(SESSION_BYTES),
+            (Level::Session, None) => whole.min(SESSION_BYTES),
             _ => whole,
         };
         let named = self.notes_now(&caller.key(session), |all, _| named(all)).await;
@@ -142,7 +124,7 @@ impl Service {
         }
     }
 
-    /// What an agent needs to continue a session, of what the sessions before it in its line say,
+    /// What an agent needs to continue a session, also as one text, of what the sessions before it in its line say,
     /// too.
     ///
     /// # Errors
@@ -154,7 +136,7 @@ impl Service {
         at: Option<&Point>,
         tokens_max: Option<usize>,
         explain: bool,
-    ) -> ServiceResult<Continuation> {
+    ) -> ServiceResult<ContinuationAnswer> {
         let tokens_max = continuation_budget(tokens_max)?;
         // As of an earlier point the workspace kept other things.
         let remembered = match at {
@@ -171,9 +153,10 @@ impl Service {
             Some(_) => Some(self.as_of(&key, at).await?),
             None => None,
         };
-        let view = self.look_over_line(&key, at, look).await?;
-        let (text, tokens) = (view.text + &remembered, view.tokens + beside);
-        Ok(Continuation { text, tokens, tokens_max, ..view })
+        let (mut view, text) = self.look_over_line(&key, at, look).await?;
+        view.tokens += beside as u64;
+        let text = Some(text + &remembered);
+        Ok(ContinuationAnswer { view, tokens_max: tokens_max as u64, text })
     }
 
     /// How full the context window is, by what the harness reports.
@@ -185,13 +168,27 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         at: Option<&Point>,
-    ) -> ServiceResult<UsageView> {
+    ) -> ServiceResult<UsageAnswer> {
         let look = |facts: &Facts| (facts.usage.clone(), facts.position);
         let (usage, position) = self.look_at(caller, session, at, look).await?;
         let info = self.store.info(&caller.key(session)).await?;
-        let monitor = self.monitor.of(&info.metadata);
-        let level = usage.latest.and_then(|report| monitor.level(report.tokens));
-        Ok(UsageView { usage, monitor, level, position })
+        let (monitor, report) = (self.monitor.of(&info.metadata), usage.latest);
+        let level = report.and_then(|report| monitor.level(report.tokens));
+        Ok(UsageAnswer {
+            position,
+            tokens: report.map(|report| report.tokens),
+            reported_position: report.map(|report| report.position),
+            reported_at: report.map(|report| report.at),
+            limit: monitor.limit,
+            threshold: monitor.threshold(),
+            margin: monitor.margin,
+            remaining: report.map(|report| monitor.full().saturating_sub(report.tokens)),
+            level: level.map_or("none", projection::Level::as_str).to_owned(),
+            requests: usage.requests,
+            input_tokens: usage.input_tokens,
+            cached_tokens: usage.cached_tokens,
+            output_tokens: usage.output_tokens,
+        })
     }
 
     /// What the client's compactions took out of its context.
@@ -203,10 +200,16 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         at: Option<&Point>,
-    ) -> ServiceResult<CompactionsView> {
-        let look = |facts: &Facts| CompactionsView {
-            compactions: facts.compactions.clone(),
-            position: facts.position,
+    ) -> ServiceResult<CompactionsAnswer> {
+        let look = |facts: &Facts| {
+            let compactions = &facts.compactions;
+            CompactionsAnswer {
+                position: facts.position,
+                count: compactions.count(),
+                compactions: compactions.latest().cloned().collect(),
+                lost: compactions.out().to_vec(),
+                lost_events: compactions.out().iter().map(|range| range.len()).sum(),
+            }
         };
         self.look_at(caller, session, at, look).await
     }

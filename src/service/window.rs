@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{
-    Caller, RecallFrom, RecallView, Service, ServiceError, ServiceResult,
+    Caller, RecallView, Service, ServiceError, ServiceResult,
     error::check_count,
     recalling::usual,
     room::{HELD_FOR_A_BYTE, Held},
@@ -12,8 +12,9 @@ use super::{
     status::rewound,
 };
 use crate::{
+    api::window::{RecallFrom, Shape, WindowQuery},
     event::{Event, Point, Position, Range, SessionId, SessionKey, kinds},
-    harness::{self, Plan, Recalled, Shape, Tokenizer, Transform, WINDOW_TOKENS_MIN, Window},
+    harness::{self, Plan, Recalled, Tokenizer, Transform, WINDOW_TOKENS_MIN, Window},
     projection::{Facts, Withdrawn},
     store::{Fill, Read},
 };
@@ -30,9 +31,9 @@ const NEWEST_BYTES: usize = 4 << 20;
 const EVENTS_MAX: usize = 50_000;
 const BYTES_MAX: usize = 32 << 20;
 
-/// The parameters of a window.
+/// The parameters of a window, checked.
 #[derive(Clone, Debug)]
-pub struct WindowQuery {
+pub struct WindowCall {
     /// The budget; by default the room that the token monitor computes.
     pub tokens_max: Option<usize>,
     /// The tokenizer; by default that of the shape.
@@ -50,6 +51,44 @@ pub struct WindowQuery {
     /// Tokens of what is recalled at most; by default a third of the budget, at most 4 000, and
     /// none where that is less than 400.
     pub recall_tokens: Option<usize>,
+}
+
+impl WindowCall {
+    /// What a client asks for, with the points that it names: where the window begins, and as of
+    /// when it is.
+    ///
+    /// # Errors
+    /// `invalid_request`, naming the parameter.
+    pub fn of(
+        asked: &WindowQuery,
+        (from, at): (Option<Point>, Option<Point>),
+    ) -> ServiceResult<Self> {
+        let transforms = asked.transforms.iter().map(|text| {
+            Transform::parse(text).map_err(|error| ServiceError::invalid("transforms[]", error))
+        });
+        let tokenizer = asked.tokenizer.as_deref().map(|name| {
+            let problem = || ServiceError::invalid("tokenizer", "o200k_base or claude");
+            Tokenizer::parse(name).ok_or_else(problem)
+        });
+        let shape = asked.format.as_deref().map(|name| {
+            let problem = || ServiceError::invalid("format", "events, anthropic or openai");
+            Shape::parse(name).ok_or_else(problem)
+        });
+        let recall = asked.recall.as_deref().map(|name| {
+            let problem = || ServiceError::invalid("recall", "line, none or workspace");
+            RecallFrom::parse(name).ok_or_else(problem)
+        });
+        Ok(Self {
+            recall: recall.transpose()?.unwrap_or_default(),
+            recall_tokens: asked.recall_tokens,
+            tokens_max: asked.tokens_max,
+            tokenizer: tokenizer.transpose()?,
+            transforms: transforms.collect::<ServiceResult<_>>()?,
+            shape: shape.transpose()?.unwrap_or_default(),
+            from,
+            at,
+        })
+    }
 }
 
 /// A window with its parameters.
@@ -74,7 +113,7 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-        query: WindowQuery,
+        query: WindowCall,
     ) -> ServiceResult<WindowView> {
         let key = caller.key(session);
         let at = self.as_of(&key, query.at.as_ref()).await?;
@@ -172,7 +211,7 @@ impl Service {
         self.computed_again(&caller.scope.tenant, build).await
     }
 
-    fn window_plan(query: WindowQuery, from: Option<Position>, room: usize) -> ServiceResult<Plan> {
+    fn window_plan(query: WindowCall, from: Option<Position>, room: usize) -> ServiceResult<Plan> {
         let tokens_max = query.tokens_max.unwrap_or(room);
         if !(WINDOW_TOKENS_MIN..=WINDOW_TOKENS_MAX).contains(&tokens_max) {
             let problem = format!("from {WINDOW_TOKENS_MIN} to {WINDOW_TOKENS_MAX}");

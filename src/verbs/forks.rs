@@ -12,13 +12,13 @@ use super::{
     values::point,
 };
 use crate::{
+    api::window::WindowQuery,
     event::Point,
-    service::{ForkCall, ServiceError, ServiceResult},
+    service::{ForkCall, ServiceError, ServiceResult, WindowCall},
     wire::{
         fork::{DiffAnswer, ForkRequest, Lineage},
         tools::fork::{ForkAnswer, ForkSession},
         types,
-        window::{self, WindowParams},
     },
 };
 
@@ -148,16 +148,15 @@ impl Serve for Diff {
         let asked = &call.query;
         let from = point("from", asked.from.as_deref())?.unwrap_or(Point::BEGINNING);
         let to = point("to", asked.to.as_deref())?.unwrap_or(Point::End);
-        let plan = window::query(WindowParams {
+        let plan = WindowQuery {
             tokens_max: asked.tokens_max,
-            tokenizer: asked.tokenizer.as_deref(),
-            transforms: asked.transforms.iter().map(String::as_str).collect(),
-            format: asked.format.as_deref(),
-            from: None,
-            at: None,
-            recall: Some("none"),
-            recall_tokens: None,
-        })?;
+            tokenizer: asked.tokenizer.clone(),
+            transforms: asked.transforms.clone(),
+            format: asked.format.clone(),
+            recall: Some("none".to_owned()),
+            ..WindowQuery::default()
+        };
+        let plan = WindowCall::of(&plan, (None, None))?;
         let session = &call.params.session;
         Ok(call.service.diff(&call.caller, session, (&from, &to), plan).await?.into())
     }

@@ -6,16 +6,14 @@ use super::{
     tools::{ServeTool, Tool, ToolCall, Toolset, point, renamed},
 };
 use crate::{
+    api::cursor::Cursor,
     projection::body::SourceBody,
     service::{RecoverCall, ServiceError, ServiceResult},
-    wire::{
-        overview::cursor,
-        tools::{
-            answer::{ResearchAnswer, bound_by},
-            lists::{ClearAnswer, SourcesAnswer},
-            memory::{ContinueAnswer, ContinueSession},
-            research::{AddSources, ClearSession, GetResearchSession, SequentialSearch},
-        },
+    wire::tools::{
+        answer::{ResearchAnswer, bound_by},
+        lists::{ClearAnswer, SourcesAnswer},
+        memory::{ContinueAnswer, ContinueSession},
+        research::{AddSources, ClearSession, GetResearchSession, SequentialSearch},
     },
 };
 
@@ -119,7 +117,7 @@ impl ServeTool for GetResearchSession {
             return Err(ServiceError::invalid("stepId", problem));
         }
         let cursor = |text: &str| {
-            cursor(text).ok_or_else(|| {
+            Cursor::parse(text).ok_or_else(|| {
                 ServiceError::invalid("cursor", "it is none of an answer's cursors")
                     .action("send a cursor of an earlier answer, unchanged")
             })

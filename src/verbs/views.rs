@@ -11,14 +11,19 @@ use super::{
     values::point,
 };
 use crate::{
+    api::{
+        cursor::Cursor,
+        overview::{Level, SummaryAnswer},
+        step::StepAnswer,
+        views::{CompactionsAnswer, ContinuationAnswer, UsageAnswer},
+        window::WindowQuery,
+    },
     event::{Point, Position},
-    service::{RecoverCall, ServiceError, ServiceResult, Via},
+    service::{RecoverCall, Recovered, ServiceError, ServiceResult, Via, WindowCall},
     wire::{
         find::IndexAnswer,
-        overview::{Cursor, Level, OverviewAnswer, PageAnswer, StepAnswer, SummaryAnswer, cursor},
         tool_cache::{LookupAnswer, LookupRequest, OutputsAnswer},
-        views::{CompactionsAnswer, ContinuationAnswer, UsageAnswer},
-        window::{self, WindowAnswer, WindowParams},
+        window::WindowAnswer,
     },
 };
 
@@ -39,36 +44,6 @@ pub(super) fn each(visit: &mut impl Visit) {
 
 pub struct Window;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct WindowQuery {
-    /// Tokens at most; what the token monitor leaves by default
-    #[schemars(range(min = 64, max = 4_000_000))]
-    pub tokens_max: Option<usize>,
-    #[doc = "What is done on the way, in this order: \
-             `compress[:whitespace,comments,elide,keep=N,tokens=N]`, \
-             `filter[:types=A|B,drop=A|B,duplicates]`, `reorder[:slack=PERCENT]`, \
-             `annotate[:times]`"]
-    #[serde(rename = "transforms[]")]
-    #[schemars(length(max = 100))]
-    pub transforms: Vec<String>,
-    /// `events` (the default), `anthropic` or `openai`
-    pub format: Option<String>,
-    /// Point: nothing before it, for a window that continues an earlier one
-    pub from: Option<String>,
-    /// The tokenizer: `o200k_base`, or `claude`, which is a bound; that of the format by default
-    pub tokenizer: Option<String>,
-    /// Point: as of then
-    pub at: Option<String>,
-    #[doc = "What it gives of what is left out: `line` (the default), a brief and passages of \
-             the session; `workspace`, also passages of what was said in other sessions of its \
-             workspace, and items of memory; `none`"]
-    pub recall: Option<String>,
-    #[doc = "Tokens of what is recalled at most, up to half of the budget; by default a third of \
-             it, at most 4 000, and none where that is less than 400"]
-    pub recall_tokens: Option<usize>,
-}
-
 impl Verb for Window {
     const ROUTE: Route =
         Route::get("/v1/sessions/{session}/views/window", "viewWindow", Need::READ);
@@ -88,19 +63,11 @@ impl Verb for Window {
 
 impl Serve for Window {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<WindowAnswer> {
-        let asked = &call.query;
-        let query = window::query(WindowParams {
-            tokens_max: asked.tokens_max,
-            tokenizer: asked.tokenizer.as_deref(),
-            transforms: asked.transforms.iter().map(String::as_str).collect(),
-            format: asked.format.as_deref(),
-            from: point("from", asked.from.as_deref())?,
-            at: point("at", asked.at.as_deref())?,
-            recall: asked.recall.as_deref(),
-            recall_tokens: asked.recall_tokens,
-        })?;
-        let shape = query.shape;
-        let view = call.service.window(&call.caller, &call.params.session, query).await?;
+        let VerbCall { service, caller, params, query, .. } = call;
+        let ends = (point("from", query.from.as_deref())?, at(query.at.as_deref())?);
+        let wanted = WindowCall::of(&query, ends)?;
+        let shape = wanted.shape;
+        let view = service.window(&caller, &params.session, wanted).await?;
         Ok(WindowAnswer::of(&view, shape))
     }
 }
@@ -195,13 +162,15 @@ impl Serve for Index {
             let call = RecoverCall { session: Some(session), cursor, at, ..RecoverCall::default() };
             let via = Via::default();
             let recovered = service.get_research_session(&caller, &via, &call).await?.recovered;
-            let foreign = || ServiceError::invalid("cursor", "it is no cursor of a list");
-            return Ok(PageAnswer::of(recovered).ok_or_else(foreign)?.into());
+            let Recovered::Page(page) = recovered else {
+                return Err(ServiceError::invalid("cursor", "it is no cursor of a list"));
+            };
+            return Ok(page.into());
         }
         let how = (explain, is_text);
         let mut view = service.overview(&caller, &session, at, tokens_max, how).await?;
-        let text = view.text.take().filter(|_| is_text);
-        Ok(OverviewAnswer { text, ..view.into() }.into())
+        view.text = view.text.filter(|_| is_text);
+        Ok(view.into())
     }
 }
 
@@ -212,7 +181,7 @@ fn at(text: Option<&str>) -> ServiceResult<Option<Point>> {
 /// Where an earlier answer said that a list or a step's text continues.
 fn of_answer(text: Option<&str>) -> ServiceResult<Option<Cursor>> {
     let foreign = || ServiceError::invalid("cursor", "it is none of an answer's");
-    text.map(|text| cursor(text).ok_or_else(foreign)).transpose()
+    text.map(|text| Cursor::parse(text).ok_or_else(foreign)).transpose()
 }
 
 pub struct Summary;
@@ -249,8 +218,7 @@ impl Serve for Summary {
         let level = query.level.as_deref().map(|name| Level::parse(name).ok_or_else(problem));
         let level = level.transpose()?.unwrap_or(Level::Step);
         let tokens_max = query.tokens_max;
-        let view = service.summary_view(&caller, &params.session, at.as_ref(), tokens_max, level);
-        Ok(view.await?.into())
+        service.summary_view(&caller, &params.session, at.as_ref(), tokens_max, level).await
     }
 }
 
@@ -292,8 +260,10 @@ impl Serve for Step {
         };
         let via = Via::default();
         let recovered = service.get_research_session(&caller, &via, &step).await?.recovered;
-        let foreign = || ServiceError::invalid("cursor", "it is no cursor of a step");
-        StepAnswer::of(recovered).ok_or_else(foreign)
+        match recovered {
+            Recovered::Step(step) => Ok(*step),
+            _ => Err(ServiceError::invalid("cursor", "it is no cursor of a step")),
+        }
     }
 }
 
@@ -337,9 +307,10 @@ impl Serve for Continuation {
         let (at, explain) = (at(query.at.as_deref())?, query.explain);
         let (at, tokens_max) = (at.as_ref(), query.tokens_max);
         let is_text = is_text(query.format.as_deref())?;
-        let view = service.continuation(&caller, &params.session, at, tokens_max, explain).await?;
-        let text = is_text.then(|| view.text.clone());
-        Ok(ContinuationAnswer { text, ..view.into() })
+        let view = service.continuation(&caller, &params.session, at, tokens_max, explain);
+        let mut view = view.await?;
+        view.text = view.text.filter(|_| is_text);
+        Ok(view)
     }
 }
 
@@ -367,8 +338,7 @@ impl Verb for Usage {
 impl Serve for Usage {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<UsageAnswer> {
         let at = at(call.query.at.as_deref())?;
-        let view = call.service.usage(&call.caller, &call.params.session, at.as_ref()).await?;
-        Ok(view.into())
+        call.service.usage(&call.caller, &call.params.session, at.as_ref()).await
     }
 }
 
@@ -390,8 +360,7 @@ impl Verb for Compactions {
 impl Serve for Compactions {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<CompactionsAnswer> {
         let at = at(call.query.at.as_deref())?;
-        let view = call.service.compactions(&call.caller, &call.params.session, at.as_ref());
-        Ok(view.await?.into())
+        call.service.compactions(&call.caller, &call.params.session, at.as_ref()).await
     }
 }
 

@@ -3,8 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::overview::{OverviewAnswer, PageAnswer};
-use crate::service::{FindResult, FoundLine};
+use crate::{
+    api::overview::{OverviewAnswer, PageAnswer},
+    service::{FindResult, FoundLine},
+};
 
 /// Something that matches the words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

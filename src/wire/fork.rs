@@ -7,8 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    api::{
+        overview::{OpenGap, RejectedLine, SourceOfView},
+        step::StepLine,
+    },
     event::{Position, Range},
-    harness::{Changed, FactsDiff, GapLine, IndexLine, News, RejectedLine, SourceLine, WindowDiff},
+    harness::{Changed, FactsDiff, News, WindowDiff},
     service::{Difference, Family, Relative, Survival, WindowView},
 };
 
@@ -19,8 +23,8 @@ const RANGES_MAX: usize = 1_000;
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ForkRequest {
     /// The point it begins at: events before it belong to both sessions, with a step that it names.
-    #[serde(deserialize_with = "super::point::text")]
-    #[schemars(schema_with = "super::point::schema")]
+    #[serde(deserialize_with = "crate::api::point::text")]
+    #[schemars(schema_with = "crate::api::point::schema")]
     pub at: String,
     /// The client's id for it; the server gives one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -245,11 +249,11 @@ macro_rules! news {
 
 news! {
     /// Steps.
-    StepNews of DiffStep: IndexLine,
+    StepNews of DiffStep: StepLine,
     /// Gaps.
-    GapNews of DiffGap: GapLine,
+    GapNews of DiffGap: OpenGap,
     /// Sources.
-    SourceNews of DiffSource: SourceLine,
+    SourceNews of DiffSource: SourceOfView,
     /// Approaches ruled out.
     RejectedNews of DiffRejected: RejectedLine,
 }
@@ -298,21 +302,21 @@ pub struct DiffRejected {
     pub step: Option<u64>,
 }
 
-impl From<IndexLine> for DiffStep {
-    fn from(line: IndexLine) -> Self {
-        let IndexLine { number, branch_id, line, superseded_by, .. } = line;
+impl From<StepLine> for DiffStep {
+    fn from(line: StepLine) -> Self {
+        let StepLine { number, branch_id, line, superseded_by, .. } = line;
         Self { step: number, branch: branch_id, line, superseded_by }
     }
 }
 
-impl From<GapLine> for DiffGap {
-    fn from(GapLine { id, description, step }: GapLine) -> Self {
+impl From<OpenGap> for DiffGap {
+    fn from(OpenGap { id, description, step }: OpenGap) -> Self {
         Self { id, description, step }
     }
 }
 
-impl From<SourceLine> for DiffSource {
-    fn from(SourceLine { url, title, step, .. }: SourceLine) -> Self {
+impl From<SourceOfView> for DiffSource {
+    fn from(SourceOfView { url, title, step, .. }: SourceOfView) -> Self {
         Self { url, title, step }
     }
 }

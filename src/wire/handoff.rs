@@ -7,9 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{TRUST, types::Session, views::WhyOut};
+use super::{TRUST, types::Session};
 pub use crate::harness::RESTORE_TOKENS_MIN;
 use crate::{
+    api::views::WhyOut,
     harness::{GivenFile, GivenItem, Preserved},
     projection::{
         FileState,
@@ -416,7 +417,7 @@ impl RestoredAnswer {
             budget: given.shares.into_iter().map(share).collect(),
             left_out: given.left_out.into_iter().map(left).collect(),
             preservation: given.preserved.into(),
-            why: given.why.into_iter().map(Into::into).collect(),
+            why: given.why,
             notices: made.notices,
             trust: TRUST.to_owned(),
             text: None,

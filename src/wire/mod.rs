@@ -14,11 +14,9 @@ pub mod hosted;
 pub mod json;
 mod nearest;
 mod next;
-pub mod overview;
 #[cfg(feature = "http")]
 #[allow(missing_docs, unreachable_pub, reason = "generated; documented in the proto file")]
 pub mod pb;
-pub mod point;
 #[cfg(feature = "http")]
 pub mod protobuf;
 pub mod retention;
@@ -28,7 +26,6 @@ pub mod search;
 pub mod tool_cache;
 pub mod tools;
 pub mod types;
-pub mod views;
 pub mod window;
 pub mod work;
 

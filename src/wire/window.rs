@@ -7,52 +7,21 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{json::event_text, search::rounded};
 use crate::{
-    event::{Point, json},
+    api::window::{DroppedRange, EmptyWindow, RecalledPassage, Shape, TypeCount, WindowRecall},
+    event::{Position, json},
     harness::{
-        Block, Image, Message, Messages, Part, Passage, READ_TYPES, Role, Shape, Shown, Tokenizer,
-        ToolResult, Transform,
+        Block, Image, Message, Messages, Part, Passage, READ_TYPES, Role, Shown, ToolResult,
     },
-    service::{RecallFrom, RecallView, ServiceError, ServiceResult, WindowQuery, WindowView},
+    service::{RecallView, WindowView},
 };
-
-/// Positions that a window does not show.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct DroppedRange {
-    /// First position that is not shown.
-    pub from: u64,
-    /// First position after them.
-    pub to: u64,
-    /// `budget`, `filtered`, `not_a_message`, `withdrawn`: no part of the conversation any more, or
-    /// `before`: before the requested begin.
-    pub reason: String,
-}
-
-/// Why a window shows nothing of a session that has events.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct EmptyWindow {
-    /// The types of events that a model reads as messages.
-    pub renders: Vec<String>,
-    /// The events of this session that were looked at, by their types.
-    pub left_out: Vec<TypeCount>,
-}
-
-/// How many events are of a type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TypeCount {
-    /// The type.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// How many.
-    pub count: u64,
-}
 
 /// The window view of a session.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WindowAnswer {
     /// `events`, `anthropic` or `openai`.
-    pub format: String,
+    pub format: Shape,
     /// It is of everything before this position.
-    pub position: u64,
+    pub position: Position,
     /// The events; with format `events`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<super::types::Event>>")]
@@ -74,7 +43,7 @@ pub struct WindowAnswer {
     /// Every position before `position` that is not shown, in order.
     pub dropped: Vec<DroppedRange>,
     /// Positions that are shown in part.
-    pub shortened: Vec<u64>,
+    pub shortened: Vec<Position>,
     /// Why there is no message, where the session has events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty: Option<EmptyWindow>,
@@ -84,104 +53,6 @@ pub struct WindowAnswer {
     /// The passages in that, in the order of the log.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recalled: Vec<RecalledPassage>,
-}
-
-/// What a window shows of the rest of the log: a message before the latest one of the user, behind
-/// the first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WindowRecall {
-    /// `line`, or `workspace`.
-    pub from: String,
-    /// Tokens of it, which are a part of the window's.
-    pub tokens: usize,
-    /// Tokens of it at most.
-    pub tokens_max: usize,
-    /// Why no passage is recalled: `nothing_fits`, `index_behind`, `search_off` or `busy`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub missing: Option<String>,
-    /// The message, with format `events`: no event is made of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-}
-
-/// A passage that a window recalls.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RecalledPassage {
-    /// Its session, when it is another one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
-    /// Its position.
-    pub position: u64,
-    /// How well it fits, beside others of the same session or of other ones.
-    pub score: f64,
-}
-
-/// The name of a shape.
-#[must_use]
-pub fn format(shape: Shape) -> &'static str {
-    match shape {
-        Shape::Events => "events",
-        Shape::Anthropic => "anthropic",
-        Shape::OpenAi => "openai",
-    }
-}
-
-/// The shape of that name.
-#[must_use]
-pub fn shape(name: &str) -> Option<Shape> {
-    [Shape::Events, Shape::Anthropic, Shape::OpenAi].into_iter().find(|one| format(*one) == name)
-}
-
-/// What a window is asked for, as clients write it.
-pub struct WindowParams<'a> {
-    /// The budget.
-    pub tokens_max: Option<usize>,
-    /// Name of a tokenizer.
-    pub tokenizer: Option<&'a str>,
-    /// Names of transforms with their parameters.
-    pub transforms: Vec<&'a str>,
-    /// Name of a format.
-    pub format: Option<&'a str>,
-    /// Nothing before this.
-    pub from: Option<Point>,
-    /// As of then.
-    pub at: Option<Point>,
-    /// Where passages are recalled from.
-    pub recall: Option<&'a str>,
-    /// Tokens of them at most.
-    pub recall_tokens: Option<usize>,
-}
-
-/// What a window is asked for.
-///
-/// # Errors
-/// `invalid_request` naming the parameter.
-pub fn query(asked: WindowParams<'_>) -> ServiceResult<WindowQuery> {
-    let transforms = asked.transforms.into_iter().map(|text| {
-        Transform::parse(text).map_err(|error| ServiceError::invalid("transforms[]", error))
-    });
-    let tokenizer = asked.tokenizer.map(|name| {
-        let problem = || ServiceError::invalid("tokenizer", "o200k_base or claude");
-        Tokenizer::parse(name).ok_or_else(problem)
-    });
-    let shape = asked.format.map(|name| {
-        let problem = || ServiceError::invalid("format", "events, anthropic or openai");
-        shape(name).ok_or_else(problem)
-    });
-    let recall = asked.recall.map(|name| {
-        let problem = || ServiceError::invalid("recall", "line, none or workspace");
-        RecallFrom::ALL.into_iter().find(|from| from.as_str() == name).ok_or_else(problem)
-    });
-    Ok(WindowQuery {
-        recall: recall.transpose()?.unwrap_or_default(),
-        recall_tokens: asked.recall_tokens,
-        tokens_max: asked.tokens_max,
-        tokenizer: tokenizer.transpose()?,
-        transforms: transforms.collect::<ServiceResult<_>>()?,
-        shape: shape.transpose()?.unwrap_or(Shape::Events),
-        from: asked.from,
-        at: asked.at,
-    })
 }
 
 impl WindowAnswer {
@@ -202,9 +73,9 @@ impl WindowAnswer {
             }
         }
         let dropped = window.dropped.iter().map(|(range, reason)| DroppedRange {
-            from: range.from.0,
-            to: range.to.0,
-            reason: reason.as_str().to_owned(),
+            from: range.from,
+            to: range.to,
+            reason: *reason,
         });
         let count =
             |(kind, count): (&String, &u64)| TypeCount { kind: kind.clone(), count: *count };
@@ -212,14 +83,13 @@ impl WindowAnswer {
             renders: READ_TYPES.map(str::to_owned).to_vec(),
             left_out: window.unread.iter().map(count).collect(),
         });
-        let recall = view.recall.as_ref().map(|recall| WindowRecall::of(recall, shape));
         let recalled = view.recall.iter().flat_map(|recall| &recall.passages);
         Self {
-            recall,
-            recalled: recalled.map(RecalledPassage::of).collect(),
+            recall: view.recall.as_ref().map(|view| recall(view, shape)),
+            recalled: recalled.map(passage).collect(),
             empty,
-            format: format(shape).to_owned(),
-            position: view.position.0,
+            format: shape,
+            position: view.position,
             events,
             system,
             messages,
@@ -227,33 +97,26 @@ impl WindowAnswer {
             tokens_max: window.tokens_max,
             tokenizer: view.tokenizer.as_str().to_owned(),
             dropped: dropped.collect(),
-            shortened: window.shortened.iter().map(|position| position.0).collect(),
+            shortened: window.shortened.clone(),
         }
     }
 }
 
-impl WindowRecall {
-    fn of(view: &RecallView, shape: Shape) -> Self {
-        let message = view.recalled.as_ref();
-        let of_events = message.filter(|_| shape == Shape::Events);
-        Self {
-            from: view.from.as_str().to_owned(),
-            tokens: message.map_or(0, |message| message.tokens),
-            tokens_max: view.tokens_max,
-            missing: view.missing.map(|why| why.as_str().to_owned()),
-            text: of_events.map(|message| message.text.clone()),
-        }
+fn recall(view: &RecallView, shape: Shape) -> WindowRecall {
+    let message = view.recalled.as_ref();
+    let of_events = message.filter(|_| shape == Shape::Events);
+    WindowRecall {
+        from: view.from,
+        tokens: message.map_or(0, |message| message.tokens),
+        tokens_max: view.tokens_max,
+        missing: view.missing,
+        text: of_events.map(|message| message.text.clone()),
     }
 }
 
-impl RecalledPassage {
-    fn of(passage: &Passage) -> Self {
-        Self {
-            session: passage.session.as_ref().map(ToString::to_string),
-            position: passage.position.0,
-            score: rounded(passage.score),
-        }
-    }
+fn passage(passage: &Passage) -> RecalledPassage {
+    let (session, position) = (passage.session.clone(), passage.position);
+    RecalledPassage { session, position, score: rounded(passage.score) }
 }
 
 fn text_block(text: &str) -> Value {

@@ -19,8 +19,11 @@ pub struct PutCursor {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
     /// A point instead of a position; the tail when neither is given.
-    #[serde(deserialize_with = "super::point::option", skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::point::schema")]
+    #[serde(
+        deserialize_with = "crate::api::point::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(schema_with = "crate::api::point::schema")]
     pub at: Option<String>,
 }
 
@@ -86,8 +89,11 @@ pub struct CreateCheckpoint {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// The point it names; the tail when absent.
-    #[serde(deserialize_with = "super::point::option", skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::point::schema")]
+    #[serde(
+        deserialize_with = "crate::api::point::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(schema_with = "crate::api::point::schema")]
     pub at: Option<String>,
     /// The agent's whole state. Only changes since the previous checkpoint are stored.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -22,7 +22,7 @@ const RECIPES: [(&str, &[&str]); 5] = [
     ),
     (
         "Add an event type with a view",
-        &["CONTEXT_COMPACTED = ", "Compactions", "CompactionsView", "fn compactions"],
+        &["CONTEXT_COMPACTED = ", "Compactions", "CompactionsAnswer", "fn compactions"],
     ),
     ("Add a storage engine", &["impl Store for Model", "mod model", "model::Model"]),
     ("Add a step of erasure", &["drop_warm", "pub(crate) struct Warm", "warm::Warm"]),

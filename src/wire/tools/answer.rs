@@ -10,16 +10,21 @@ use serde::Serialize;
 use super::{
     BRIEF_NOTICE, NOTICE, TRUST,
     parts::{
-        ActivityOut, BranchOut, CoverageOut, CursorsOut, GapOut, IndexOut, MatchOut, PatternOut,
-        ProviderOut, RejectedOut, SourceOut, StepOut, none, providers, time,
+        ActivityOut, CursorsOut, GapOut, IndexOut, MatchOut, RejectedOut, SourceOut, StepOut, none,
     },
     research::Depth,
 };
 use crate::{
-    event::SessionId,
-    harness::{OutcomesView, Overview},
-    service::{BoundBy, Found, ListPage, Recovered, StepAnswer},
-    wire::views::{PlanOut, WordOut, left_out},
+    api::{
+        cursor::{Cursor, List},
+        overview::PageAnswer,
+        research::{BranchOut, CoverageOut, PatternOut, ProviderOut},
+        step::StepAnswer,
+        views::{PlanOut, WordOut},
+    },
+    event::{Position, SessionId, Timestamp},
+    harness::Overview,
+    service::{BoundBy, Found, RecordedStep, Recovered},
 };
 
 /// How the session was found, for a model.
@@ -78,14 +83,14 @@ pub(crate) struct ResearchAnswer {
     #[serde(skip_serializing_if = "none")]
     is_complete: Option<bool>,
     #[serde(skip_serializing_if = "none")]
-    started_at: Option<String>,
+    started_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "none")]
-    updated_at: Option<String>,
+    updated_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "none")]
-    completed_at: Option<String>,
+    completed_at: Option<Timestamp>,
     /// The position the next event of the session will get.
     #[serde(skip_serializing_if = "none")]
-    position: Option<u64>,
+    position: Option<Position>,
     /// Whether this step was recorded before.
     #[serde(skip_serializing_if = "none")]
     repeated: Option<bool>,
@@ -140,7 +145,7 @@ pub(crate) struct ResearchAnswer {
     cursors: Option<CursorsOut>,
     /// Cursor of the next page.
     #[serde(skip_serializing_if = "none")]
-    next_cursor: Option<String>,
+    next_cursor: Option<Cursor>,
     /// The words that were looked up.
     #[serde(skip_serializing_if = "none")]
     query: Option<String>,
@@ -152,7 +157,7 @@ pub(crate) struct ResearchAnswer {
     findings: Option<Vec<String>>,
     /// The first position that was read for them; 0 when all were.
     #[serde(skip_serializing_if = "none")]
-    searched_from: Option<u64>,
+    searched_from: Option<Position>,
     /// Whether anything was cut or left out.
     truncated: bool,
     trust: &'static str,
@@ -191,52 +196,52 @@ impl ResearchAnswer {
     }
 
     fn heads(mut self, view: &Overview) -> Self {
-        self.research_goal = Some(view.goal.text.clone());
-        self.step_count = Some(view.steps);
+        let shown = &view.shown;
+        self.research_goal = Some(shown.goal.clone());
+        self.step_count = Some(shown.steps_total);
         self.total_steps_estimate = Some(view.estimate.unwrap_or(0));
-        self.is_complete = Some(view.completed_at.is_some());
-        self.started_at = view.started_at.map(time);
-        self.completed_at = view.completed_at.map(time);
-        self.position = Some(view.position.0);
+        self.is_complete = Some(shown.is_complete);
+        self.started_at = shown.started_at;
+        self.completed_at = view.completed_at;
+        self.position = Some(shown.position);
         self
     }
 
     fn overview(self, view: Overview, full: bool) -> Self {
         let mut answer = self.heads(&view);
-        answer.updated_at = view.updated_at.map(time);
+        let Overview { shown, branches, patterns, providers, talk, .. } = view;
+        answer.updated_at = shown.updated_at;
         if full {
-            answer.steps = list(view.index);
+            answer.steps = shown.steps.and_then(list);
         } else {
-            answer.summary = Some(view.summary);
-            answer.step_index = list(view.index);
+            answer.summary = Some(shown.summary);
+            answer.step_index = shown.steps.and_then(list);
         }
-        answer.task = view.task.map(WordOut::from);
-        answer.instructions = view.instructions.into_iter().map(WordOut::from).collect();
-        answer.plan = view.plan.map(PlanOut::from);
-        answer.next = view.next;
-        answer.failures = view.failures;
-        answer.files = view.files;
-        answer.changes = view.changes;
-        answer.left_out = left_out(&view.left_out)
-            .into_iter()
-            .map(|(class, count)| (member(&class).to_owned(), count))
-            .collect();
-        answer.last_steps = list(view.last_steps);
-        answer.gaps = list(view.gaps);
-        answer.sources = list(view.sources);
-        answer.rejected_approaches = list(view.rejected);
-        answer.branches = list(view.branches);
-        let OutcomesView { patterns, providers: fared } = view.outcomes;
-        answer.error_patterns = list(patterns).filter(|all| !all.is_empty());
-        answer.provider_stats = Some(providers(fared)).filter(|all| !all.is_empty());
-        answer.activity = view.talk.map(ActivityOut::from);
-        answer.cursors = CursorsOut::of(&view.more);
-        answer.truncated = view.truncated;
+        answer.task = shown.task;
+        answer.instructions = shown.instructions;
+        answer.plan = shown.plan;
+        answer.next = shown.next;
+        answer.failures = shown.failures;
+        answer.files = shown.files;
+        answer.changes = shown.changes;
+        let left_out = shown.left_out.into_iter();
+        answer.left_out =
+            left_out.map(|(class, count)| (member(&class).to_owned(), count)).collect();
+        answer.last_steps = shown.last_steps.and_then(list);
+        answer.gaps = list(shown.gaps);
+        answer.sources = shown.sources.and_then(list);
+        answer.rejected_approaches = list(shown.rejected);
+        answer.branches = Some(branches);
+        answer.error_patterns = Some(patterns).filter(|all| !all.is_empty());
+        answer.provider_stats = Some(providers).filter(|all| !all.is_empty());
+        answer.activity = talk.map(|talk| ActivityOut::of(talk, shown.recent.unwrap_or_default()));
+        answer.cursors = CursorsOut::of(&shown.cursors);
+        answer.truncated = shown.truncated;
         answer
     }
 
     /// The answer to a recorded step: the session, or only the changes by the step.
-    pub(crate) fn of_step(answer: StepAnswer, delta: bool, depth: Option<Depth>) -> Self {
+    pub(crate) fn of_step(answer: RecordedStep, delta: bool, depth: Option<Depth>) -> Self {
         let mode = match (delta, answer.full) {
             (true, _) => "delta",
             (false, true) => "full",
@@ -256,12 +261,24 @@ impl ResearchAnswer {
         made.continues = answer.continues.map(|session| session.to_string());
         made.gap_opened = answer.gap_opened.map(GapOut::from);
         made.gap_closed = answer.gap_closed.map(GapOut::from);
-        if let Some(coverage) = answer.coverage {
+        if let Some((coverage, queries)) = answer.coverage {
             made.depth = depth.map(Depth::as_str);
-            made.refinement_queries = Some(coverage.queries.clone());
-            made.coverage = Some(coverage.into());
+            made.refinement_queries = Some(queries);
+            made.coverage = Some(coverage);
         }
         made
+    }
+
+    fn page(mut self, page: PageAnswer) -> Self {
+        match page.list {
+            List::Steps => self.step_index = list(page.steps),
+            List::Sources => self.sources = list(page.sources),
+            List::Gaps => self.gaps = list(page.gaps),
+            List::Rejected => self.rejected_approaches = list(page.rejected),
+        }
+        self.truncated = page.next_cursor.is_some();
+        self.next_cursor = page.next_cursor;
+        self
     }
 
     /// What a reader gets back.
@@ -270,36 +287,26 @@ impl ResearchAnswer {
         let session = &session;
         let made = match recovered {
             Recovered::Overview(mut view) => {
-                let text =
-                    view.text.take().map(|text| crate::wire::framed(BRIEF_NOTICE, &text, ""));
+                let text = view.shown.text.take();
+                let text = text.map(|text| crate::wire::framed(BRIEF_NOTICE, &text, ""));
                 Self { text, ..Self::new(session, by, "summary").overview(*view, false) }
             }
-            Recovered::Step(step, next) => {
+            Recovered::Step(found) => {
+                let StepAnswer { step, next_cursor } = *found;
                 let mut made = Self::new(session, by, "step");
                 made.truncated = step.truncated;
-                made.step = Some((*step).into());
-                made.next_cursor = next.map(|cursor| cursor.to_string());
+                made.step = Some(step.into());
+                made.next_cursor = next_cursor;
                 made
             }
-            Recovered::Page(page, next) => {
-                let mut made = Self::new(session, by, "page");
-                match page {
-                    ListPage::Steps(lines) => made.step_index = list(lines),
-                    ListPage::Sources(lines) => made.sources = list(lines),
-                    ListPage::Gaps(lines) => made.gaps = list(lines),
-                    ListPage::Rejected(lines) => made.rejected_approaches = list(lines),
-                }
-                made.truncated = next.is_some();
-                made.next_cursor = next.map(|cursor| cursor.to_string());
-                made
-            }
+            Recovered::Page(page) => Self::new(session, by, "page").page(page),
             Recovered::Found(found) => {
                 let mut made = Self::new(session, by, "find");
-                made.position = Some(found.position.0);
+                made.position = Some(found.position);
                 made.query = Some(found.query);
                 made.matches = list(found.matches);
-                made.findings = list(found.findings);
-                made.searched_from = Some(found.searched_from.0);
+                made.findings = Some(found.findings);
+                made.searched_from = Some(found.searched_from);
                 made.truncated = found.truncated;
                 made
             }

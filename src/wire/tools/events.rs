@@ -84,13 +84,13 @@ pub(crate) struct GetEvents {
     /// Default: your own.
     pub(crate) session_id: Option<String>,
     /// Default 0.
-    #[serde(default, deserialize_with = "crate::wire::point::option")]
+    #[serde(default, deserialize_with = "crate::api::point::option")]
     pub(crate) from: Option<String>,
     /// Where it ends; default end.
-    #[serde(default, deserialize_with = "crate::wire::point::option")]
+    #[serde(default, deserialize_with = "crate::api::point::option")]
     pub(crate) to: Option<String>,
     /// Instead: a point and what surrounds it.
-    #[serde(default, deserialize_with = "crate::wire::point::option")]
+    #[serde(default, deserialize_with = "crate::api::point::option")]
     pub(crate) around: Option<String>,
     /// Default 5.
     pub(crate) before: Option<u64>,

@@ -15,7 +15,7 @@ pub(crate) struct ForkSession {
     /// Default: your own.
     pub(crate) session_id: Option<String>,
     /// Point to continue from, such as step:3, -5, end.
-    #[serde(deserialize_with = "crate::wire::point::text")]
+    #[serde(deserialize_with = "crate::api::point::text")]
     pub(crate) at: String,
     /// A line for people.
     pub(crate) title: Option<String>,

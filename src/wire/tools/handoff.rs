@@ -10,9 +10,9 @@ use super::{
     parts::{none, time},
 };
 use crate::{
+    api::views::UsageAnswer,
     event::{SessionId, Timestamp},
-    projection::{Level, usage::Report},
-    service::{ChainLink, Past, UsageView},
+    service::{ChainLink, Past},
     wire::handoff::{NewFile, NewItem, RestoreRequest, SaveRequest},
 };
 
@@ -180,16 +180,20 @@ pub(crate) struct ContextUsage {
 }
 
 impl SessionDetails {
-    pub(crate) fn of(link: &ChainLink, past: Past, tokens: Option<u64>, usage: &UsageView) -> Self {
+    pub(crate) fn of(
+        link: &ChainLink,
+        past: Past,
+        tokens: Option<u64>,
+        usage: &UsageAnswer,
+    ) -> Self {
         let info = &link.info;
-        let monitor = usage.monitor;
-        let of_report = |report: Report| ContextUsage {
-            tokens: report.tokens,
-            limit: monitor.limit,
-            threshold: monitor.threshold(),
-            margin: monitor.margin,
-            level: usage.level.map_or("none", Level::as_str).to_owned(),
-        };
+        let context_usage = usage.tokens.map(|tokens| ContextUsage {
+            tokens,
+            limit: usage.limit,
+            threshold: usage.threshold,
+            margin: usage.margin,
+            level: usage.level.clone(),
+        });
         Self {
             session_id: info.key.session.to_string(),
             title: info.title.clone(),
@@ -203,7 +207,7 @@ impl SessionDetails {
             continues: link.continues.as_ref().map(|(session, _)| session.to_string()),
             continued_by: link.continued_by.iter().map(ToString::to_string).collect(),
             saved_at: link.saved_at.map(|at| at.0),
-            context_usage: usage.usage.latest.map(of_report),
+            context_usage,
             trust: TRUST,
             notice: NOTICE,
         }

@@ -9,10 +9,10 @@ use crate::{
         MemoryBlock, PageInRequest, PagedInAnswer, RememberRequest, Remembered, SkillRequest,
         WantedRange,
     },
+    api::views::Continuing,
     event::{EventId, SessionId, Timestamp},
     projection::body::OutcomeBody,
     service::{ContinueCall, Continued},
-    wire::views::Continuing,
 };
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -95,15 +95,15 @@ pub(crate) struct ContinueAnswer {
 
 impl ContinueAnswer {
     pub(crate) fn of(continued: Continued) -> Self {
-        let range = continued.paged_out;
+        let (range, text) = (continued.paged_out, continued.continuation.text);
         Self {
             session_id: continued.session.to_string(),
             bound_by: bound_by(continued.bound_by),
             continues: continued.continues.map(|session| session.to_string()),
-            tokens_max: continued.continuation.tokens_max as u64,
+            tokens_max: continued.continuation.tokens_max,
             checkpoint: continued.checkpoint,
-            text: crate::wire::framed(BRIEF_NOTICE, &continued.continuation.text, ""),
-            view: continued.continuation.into(),
+            text: crate::wire::framed(BRIEF_NOTICE, text.as_deref().unwrap_or_default(), ""),
+            view: continued.continuation.view,
             paged_out: range.map(|range| PagedOut { from: range.from.0, to: range.to.0 }),
             trust: TRUST,
             notice: NOTICE,

@@ -7,12 +7,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    event::Timestamp,
-    harness::{
-        BranchLine, Coverage, Cursor, GapLine, IndexLine, More, PatternLine, ProviderLine,
-        RejectedLine, SourceLine, StepView, TalkView,
+    api::{
+        cursor::Cursor,
+        overview::{EventLine, OpenGap, RejectedLine, SourceOfView},
+        step::{Confidence, StepLine, StepOfView},
     },
-    projection::Confidence,
+    event::{EventType, Position, Timestamp},
+    harness::TalkView,
     service::FoundLine,
 };
 
@@ -34,18 +35,18 @@ pub(super) struct IndexOut {
     branch_id: Option<String>,
     one_liner: String,
     #[serde(skip_serializing_if = "none")]
-    confidence: Option<&'static str>,
+    confidence: Option<Confidence>,
     #[serde(skip_serializing_if = "none")]
     superseded_by: Option<u64>,
 }
 
-impl From<IndexLine> for IndexOut {
-    fn from(line: IndexLine) -> Self {
+impl From<StepLine> for IndexOut {
+    fn from(line: StepLine) -> Self {
         Self {
             step_number: line.number,
             branch_id: line.branch_id,
             one_liner: line.line,
-            confidence: line.confidence.map(Confidence::as_str),
+            confidence: line.confidence,
             superseded_by: line.superseded_by,
         }
     }
@@ -59,7 +60,7 @@ pub(super) struct StepOut {
     #[serde(skip_serializing_if = "none")]
     reasoning: Option<String>,
     #[serde(skip_serializing_if = "none")]
-    confidence: Option<&'static str>,
+    confidence: Option<Confidence>,
     rejected_approaches: Vec<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_revision: bool,
@@ -73,20 +74,20 @@ pub(super) struct StepOut {
     branch_from_step: Option<u64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_final: bool,
-    timestamp: String,
-    position: u64,
+    timestamp: Timestamp,
+    position: Position,
     /// Whether text is missing here.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     truncated: bool,
 }
 
-impl From<StepView> for StepOut {
-    fn from(step: StepView) -> Self {
+impl From<StepOfView> for StepOut {
+    fn from(step: StepOfView) -> Self {
         Self {
             step_number: step.number,
             description: step.description,
             reasoning: step.reasoning,
-            confidence: step.confidence.map(Confidence::as_str),
+            confidence: step.confidence,
             rejected_approaches: step.rejected,
             is_revision: step.is_revision,
             revises_step: step.revises,
@@ -94,8 +95,8 @@ impl From<StepView> for StepOut {
             branch_id: step.branch_id,
             branch_from_step: step.branch_from,
             is_final: step.is_final,
-            timestamp: time(step.at),
-            position: step.position.0,
+            timestamp: step.at,
+            position: step.position,
             truncated: step.truncated,
         }
     }
@@ -110,8 +111,8 @@ pub(super) struct GapOut {
     found_in_step: Option<u64>,
 }
 
-impl From<GapLine> for GapOut {
-    fn from(gap: GapLine) -> Self {
+impl From<OpenGap> for GapOut {
+    fn from(gap: OpenGap) -> Self {
         Self { gap_id: gap.id, description: gap.description, found_in_step: gap.step }
     }
 }
@@ -135,8 +136,8 @@ pub(super) struct SourceOut {
     tool: Option<String>,
 }
 
-impl From<SourceLine> for SourceOut {
-    fn from(source: SourceLine) -> Self {
+impl From<SourceOfView> for SourceOut {
+    fn from(source: SourceOfView) -> Self {
         Self {
             url: source.url,
             title: source.title,
@@ -204,58 +205,6 @@ impl From<FoundLine> for MatchOut {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct BranchOut {
-    branch_id: String,
-    #[serde(skip_serializing_if = "none")]
-    from_step: Option<u64>,
-    last_step: u64,
-}
-
-impl From<BranchLine> for BranchOut {
-    fn from(branch: BranchLine) -> Self {
-        Self { branch_id: branch.id, from_step: branch.from, last_step: branch.last }
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PatternOut {
-    kind: &'static str,
-    count: u64,
-    affected_urls: Vec<String>,
-    suggestion: &'static str,
-    last_seen: String,
-}
-
-impl From<PatternLine> for PatternOut {
-    fn from(line: PatternLine) -> Self {
-        Self {
-            kind: line.trouble.as_str(),
-            count: line.count,
-            affected_urls: line.urls,
-            suggestion: line.suggestion,
-            last_seen: time(line.last_at),
-        }
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ProviderOut {
-    attempts: u64,
-    successes: u64,
-}
-
-/// Providers by name.
-pub(super) fn providers(lines: Vec<ProviderLine>) -> BTreeMap<String, ProviderOut> {
-    let named = |line: ProviderLine| {
-        (line.name, ProviderOut { attempts: line.attempts, successes: line.successes })
-    };
-    lines.into_iter().map(named).collect()
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 pub(super) struct ActivityOut {
     events: u64,
     types: Vec<CountOut>,
@@ -272,20 +221,20 @@ pub(super) struct CountOut {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RecentOut {
-    position: u64,
-    r#type: String,
+    position: Position,
+    r#type: EventType,
     text: String,
-    timestamp: String,
+    timestamp: Timestamp,
 }
 
-impl From<TalkView> for ActivityOut {
-    fn from(talk: TalkView) -> Self {
+impl ActivityOut {
+    pub(super) fn of(talk: TalkView, recent: Vec<EventLine>) -> Self {
         let count = |(kind, count): (String, u64)| CountOut { r#type: kind, count };
-        let recent = talk.recent.into_iter().map(|line| RecentOut {
-            position: line.position.0,
-            r#type: line.kind.to_string(),
+        let recent = recent.into_iter().map(|line| RecentOut {
+            position: line.position,
+            r#type: line.kind,
             text: line.text,
-            timestamp: time(line.at),
+            timestamp: line.at,
         });
         Self {
             events: talk.events,
@@ -299,53 +248,24 @@ impl From<TalkView> for ActivityOut {
 #[serde(rename_all = "camelCase")]
 pub(super) struct CursorsOut {
     #[serde(skip_serializing_if = "none")]
-    steps: Option<String>,
+    steps: Option<Cursor>,
     #[serde(skip_serializing_if = "none")]
-    sources: Option<String>,
+    sources: Option<Cursor>,
     #[serde(skip_serializing_if = "none")]
-    gaps: Option<String>,
+    gaps: Option<Cursor>,
     #[serde(skip_serializing_if = "none")]
-    rejected_approaches: Option<String>,
+    rejected_approaches: Option<Cursor>,
 }
 
 impl CursorsOut {
-    pub(super) fn of(more: &More) -> Option<Self> {
-        let text = |cursor: Option<Cursor>| cursor.map(|cursor| cursor.to_string());
-        (*more != More::default()).then(|| Self {
-            steps: text(more.steps),
-            sources: text(more.sources),
-            gaps: text(more.gaps),
-            rejected_approaches: text(more.rejected),
+    /// The cursors of the lists; `None` where all are whole.
+    pub(super) fn of(cursors: &BTreeMap<String, Cursor>) -> Option<Self> {
+        let of = |list: &str| cursors.get(list).copied();
+        (!cursors.is_empty()).then(|| Self {
+            steps: of("steps"),
+            sources: of("sources"),
+            gaps: of("gaps"),
+            rejected_approaches: of("rejected"),
         })
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct CoverageOut {
-    source_count: u64,
-    unique_domains: u64,
-    /// Domains a source, 0 to 1.
-    domain_spread: f64,
-    /// The domain most sources are from.
-    #[serde(skip_serializing_if = "none")]
-    dominant_domain: Option<String>,
-    /// How many of each kind.
-    source_types: BTreeMap<String, u64>,
-    /// What is lacking.
-    gaps: Vec<String>,
-}
-
-impl From<Coverage> for CoverageOut {
-    fn from(coverage: Coverage) -> Self {
-        Self {
-            source_count: coverage.sources,
-            unique_domains: coverage.domains,
-            #[allow(clippy::cast_precision_loss)]
-            domain_spread: coverage.spread_percent as f64 / 100.0,
-            dominant_domain: coverage.dominant,
-            source_types: coverage.kinds.into_iter().collect(),
-            gaps: coverage.lacks,
-        }
     }
 }

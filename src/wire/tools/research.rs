@@ -1,13 +1,10 @@
 //! Arguments of the research tools, in the names their clients know. Parsing refuses what is
 //! unknown; it must not check what a step may be.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
-use crate::{
-    projection::{Confidence, body::StepBody},
-    service::StepCall,
-};
+use crate::{api::step::Confidence, projection::body::StepBody, service::StepCall};
 
 /// How much comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -15,15 +12,6 @@ use crate::{
 pub(crate) enum Mode {
     Full,
     Summary,
-}
-
-/// How sure the caller is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Sure {
-    High,
-    Medium,
-    Low,
 }
 
 /// How much is said about the sources.
@@ -70,7 +58,10 @@ pub(crate) struct SequentialSearch {
     closes_gap: Option<String>,
     research_goal: Option<String>,
     reasoning: Option<String>,
-    confidence: Option<Sure>,
+    /// How sure the caller is.
+    #[serde(default)]
+    #[schemars(schema_with = "names_of_confidence")]
+    confidence: Option<Confidence>,
     #[serde(default, deserialize_with = "list_or_null")]
     rejected_approaches: Vec<String>,
     /// Where the work stands, in your words.
@@ -84,6 +75,10 @@ pub(crate) struct SequentialSearch {
     pub(crate) fencing_token: Option<u64>,
 }
 
+fn names_of_confidence(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": ["high", "medium", "low"] })
+}
+
 impl SequentialSearch {
     /// Whether it is a revision of no step.
     pub(crate) fn lacks_revised(&self) -> bool {
@@ -91,18 +86,13 @@ impl SequentialSearch {
     }
 
     pub(crate) fn into_call(self) -> StepCall {
-        let confidence = self.confidence.map(|sure| match sure {
-            Sure::High => Confidence::High,
-            Sure::Medium => Confidence::Medium,
-            Sure::Low => Confidence::Low,
-        });
         StepCall {
             session: None,
             step: StepBody {
                 number: self.step_number,
                 description: self.search_step,
                 reasoning: self.reasoning,
-                confidence,
+                confidence: self.confidence,
                 rejected: self.rejected_approaches,
                 is_revision: self.is_revision.unwrap_or(false),
                 revises: self.revises_step,
@@ -136,7 +126,7 @@ pub(crate) struct GetResearchSession {
     /// Words to look up in it.
     pub(crate) find: Option<String>,
     /// As of a point: a position, step:<n>, time:<RFC 3339>.
-    #[serde(default, deserialize_with = "crate::wire::point::option")]
+    #[serde(default, deserialize_with = "crate::api::point::option")]
     pub(crate) at: Option<String>,
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Checkpoint {
     /// Id or label; default the last.
     pub(crate) parent: Option<String>,
     /// Point; default end.
-    #[serde(default, deserialize_with = "crate::wire::point::option")]
+    #[serde(default, deserialize_with = "crate::api::point::option")]
     pub(crate) at: Option<String>,
     /// Task, done, next: all of it.
     pub(crate) state: Option<Map<String, Value>>,

@@ -4,11 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use sessionlog::{
+    api::window::{RecallFrom, Shape},
     event::{Origin, Point, Position, Range, Scope, SessionId},
-    harness::Shape,
     service::{
-        Caller, Code, PageInCall, RecallFrom, ResearchOptions, SearchCall, Service, ServiceResult,
-        WindowQuery,
+        Caller, Code, PageInCall, ResearchOptions, SearchCall, Service, ServiceResult, WindowCall,
     },
     store::{NewSession, Store},
 };
@@ -20,8 +19,8 @@ fn caller(scope: Scope) -> Caller {
     Caller { scope, origin: Origin::User, fence: None }
 }
 
-fn window() -> WindowQuery {
-    WindowQuery {
+fn window() -> WindowCall {
+    WindowCall {
         tokens_max: Some(4_000),
         tokenizer: None,
         transforms: Vec::new(),

@@ -67,10 +67,11 @@ pub fn events(session: &Session) -> Vec<Event> {
 
 /// Every line a reader sees.
 fn lines(view: &Overview) -> Vec<String> {
+    let view = &view.shown;
     let mut lines: Vec<String> = view.summary.lines().map(str::to_owned).collect();
-    lines.push(view.goal.text.clone());
-    lines.extend(view.index.iter().map(|line| line.line.clone()));
-    for step in &view.last_steps {
+    lines.push(view.goal.clone());
+    lines.extend(view.steps.iter().flatten().map(|line| line.line.clone()));
+    for step in view.last_steps.iter().flatten() {
         lines.push(step.description.clone());
         lines.extend(step.reasoning.clone());
         lines.extend(step.rejected.clone());
@@ -78,7 +79,7 @@ fn lines(view: &Overview) -> Vec<String> {
     lines.extend(view.gaps.iter().map(|gap| gap.description.clone()));
     lines.extend(view.rejected.iter().map(|line| line.text.clone()));
     let source = |title: &Option<String>| title.clone().unwrap_or_default();
-    lines.extend(view.sources.iter().map(|line| source(&line.title)));
+    lines.extend(view.sources.iter().flatten().map(|line| source(&line.title)));
     lines
 }
 

@@ -3,8 +3,9 @@
 //! published in docs/views.md; here it is only shown that each does what it is for.
 
 use sessionlog::{
+    api::window::Shape,
     event::{Event, Position},
-    harness::{Counter as _, Plan, Shape, Tokenizer, Transform},
+    harness::{Counter as _, Plan, Tokenizer, Transform},
     projection::Withdrawn,
 };
 

@@ -4,8 +4,9 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sessionlog::{
+    api::window::Shape,
     event::{Event, Origin, Position, SessionId, Timestamp},
-    harness::{Counter as _, Passage, Plan, Shape, Shown, Tokenizer, Transform, recalled, window},
+    harness::{Counter as _, Passage, Plan, Shown, Tokenizer, Transform, recalled, window},
     projection::Withdrawn,
     service::WindowView,
     wire::{json as text, window::WindowAnswer},

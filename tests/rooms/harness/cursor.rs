@@ -1,6 +1,6 @@
 //! Cursors of lists, printed and parsed.
 
-use sessionlog::harness::Cursor;
+use sessionlog::api::cursor::Cursor;
 
 #[test]
 fn a_cursor_parses_back_and_nothing_else_does() {

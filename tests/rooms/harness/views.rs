@@ -7,9 +7,14 @@ use std::{
 
 use crate::event;
 use sessionlog::{
+    api::{
+        cursor::Cursor,
+        research::PatternOut,
+        step::{StepLine, StepOfView},
+    },
     harness::{
-        ANSWER_BYTES, ANSWER_BYTES_MIN, Cursor, IndexLine, Overview, PatternLine, Purse, StepView,
-        gaps_page, json_bytes, overview, rejected_page, sources_page, steps_page, summary,
+        ANSWER_BYTES, ANSWER_BYTES_MIN, Overview, Purse, gaps_page, json_bytes, overview,
+        rejected_page, sources_page, steps_page, summary,
     },
     projection::Facts,
 };
@@ -58,33 +63,32 @@ fn made(steps: u64) -> Facts {
 }
 
 fn prices(view: &Overview) -> usize {
-    let step = |step: &StepView| {
+    let step = |step: &StepOfView| {
         let rejected: usize = step.rejected.iter().map(|text| json_bytes(text) + 1).sum();
         300 + json_bytes(&step.description)
             + json_bytes(step.reasoning.as_deref().unwrap_or_default())
             + rejected
     };
-    let line = |line: &IndexLine| {
+    let line = |line: &StepLine| {
         let confidence = if line.confidence.is_some() { 22 } else { 0 };
         32 + confidence + json_bytes(&line.line)
     };
-    let pattern = |line: &PatternLine| {
-        let urls: usize = line.urls.iter().map(|url| json_bytes(url) + 1).sum();
+    let pattern = |line: &PatternOut| {
+        let urls: usize = line.affected_urls.iter().map(|url| json_bytes(url) + 1).sum();
         100 + line.suggestion.len() + urls
     };
-    let talk = view.talk.as_ref().map_or(0, |talk| {
-        talk.recent.iter().map(|line| 80 + json_bytes(&line.text)).sum::<usize>()
-    });
-    json_bytes(&view.goal.text)
-        + json_bytes(&view.summary)
-        + view.index.iter().map(line).sum::<usize>()
-        + view.last_steps.iter().map(step).sum::<usize>()
-        + view.gaps.iter().map(|gap| 40 + json_bytes(&gap.description)).sum::<usize>()
-        + view.sources.iter().map(|source| 28 + json_bytes(&source.url)).sum::<usize>()
-        + view.rejected.iter().map(|line| 30 + json_bytes(&line.text)).sum::<usize>()
-        + view.outcomes.patterns.iter().map(pattern).sum::<usize>()
-        + view.outcomes.providers.iter().map(|line| 30 + json_bytes(&line.name)).sum::<usize>()
-        + talk
+    let shown = &view.shown;
+    let recent = shown.recent.iter().flatten();
+    json_bytes(&shown.goal)
+        + json_bytes(&shown.summary)
+        + shown.steps.iter().flatten().map(line).sum::<usize>()
+        + shown.last_steps.iter().flatten().map(step).sum::<usize>()
+        + shown.gaps.iter().map(|gap| 40 + json_bytes(&gap.description)).sum::<usize>()
+        + shown.sources.iter().flatten().map(|one| 28 + json_bytes(&one.url)).sum::<usize>()
+        + shown.rejected.iter().map(|line| 30 + json_bytes(&line.text)).sum::<usize>()
+        + view.patterns.iter().map(pattern).sum::<usize>()
+        + view.providers.keys().map(|name| 30 + json_bytes(name)).sum::<usize>()
+        + recent.map(|line| 80 + json_bytes(&line.text)).sum::<usize>()
 }
 
 #[test]
@@ -95,13 +99,11 @@ fn an_overview_is_bounded_at_any_number_and_size_of_steps() {
             for budget in [ANSWER_BYTES_MIN, ANSWER_BYTES] {
                 let view = overview(&facts, full, budget);
                 assert!(prices(&view) <= budget, "{steps} {full} {budget}: {}", prices(&view));
-                assert_eq!(view.steps, steps);
+                assert_eq!(view.shown.steps_total, steps);
                 assert_eq!(view, overview(&facts, full, budget));
                 let whole = if budget == ANSWER_BYTES { 3 } else { 1 };
-                assert!(
-                    view.last_steps.len() as u64 >= steps.min(whole),
-                    "{steps} {full} {budget}"
-                );
+                let last_steps = view.shown.last_steps.map_or(0, |steps| steps.len());
+                assert!(last_steps as u64 >= steps.min(whole), "{steps} {full} {budget}");
             }
         }
     }
@@ -112,9 +114,11 @@ fn paging_yields_every_step_once_and_every_source_gap_and_rejection() {
     for (steps, budget) in [(10, 3_000), (1_000, 10_000), (100_000, 10_000)] {
         let facts = session(steps);
         let research = &facts.research;
-        let first = overview(&facts, false, budget);
-        let mut numbers: Vec<u64> = first.index.iter().rev().map(|line| line.number).collect();
-        let mut next = first.more.steps;
+        let first = overview(&facts, false, budget).shown;
+        let cursor = |list: &str| first.cursors.get(list).copied();
+        let index = first.steps.iter().flatten();
+        let mut numbers: Vec<u64> = index.rev().map(|line| line.number).collect();
+        let mut next = cursor("steps");
         while let Some(Cursor::List { before, .. }) = next {
             let (lines, more) = steps_page(research, Some(before), &mut Purse::new(budget));
             numbers.extend(lines.iter().rev().map(|line| line.number));
@@ -123,8 +127,9 @@ fn paging_yields_every_step_once_and_every_source_gap_and_rejection() {
         assert_eq!(numbers, (1..=steps).rev().collect::<Vec<_>>());
 
         // What an overview shows of a list is chosen from all of it, so that a page may repeat it.
-        let mut urls: BTreeSet<String> = first.sources.into_iter().map(|line| line.url).collect();
-        let mut next = first.more.sources;
+        let shown = first.sources.iter().flatten();
+        let mut urls: BTreeSet<String> = shown.map(|line| line.url.clone()).collect();
+        let mut next = cursor("sources");
         while let Some(Cursor::List { before, .. }) = next {
             let (lines, more) = sources_page(research, Some(before), &mut Purse::new(budget));
             urls.extend(lines.into_iter().map(|line| line.url));
@@ -133,16 +138,16 @@ fn paging_yields_every_step_once_and_every_source_gap_and_rejection() {
         let more: Vec<u64> = (1..=steps).rev().filter(|n| brings_more(*n, steps)).collect();
         assert_eq!(urls, more.iter().map(|n| format!("https://x.org/{n}")).collect());
 
-        let mut gaps: BTreeSet<String> = first.gaps.into_iter().map(|line| line.id).collect();
-        let mut next = first.more.gaps;
+        let mut gaps: BTreeSet<String> = first.gaps.iter().map(|line| line.id.clone()).collect();
+        let mut next = cursor("gaps");
         while let Some(Cursor::List { before, .. }) = next {
             let (lines, more) = gaps_page(research, Some(before), &mut Purse::new(budget));
             gaps.extend(lines.into_iter().map(|line| line.id));
             next = more;
         }
-        let shown = first.rejected.into_iter().map(|line| line.text);
+        let shown = first.rejected.iter().map(|line| line.text.clone());
         let mut rejected: BTreeSet<String> = shown.collect();
-        let mut next = first.more.rejected;
+        let mut next = cursor("rejected");
         while let Some(Cursor::List { before, .. }) = next {
             let (lines, more) = rejected_page(research, Some(before), &mut Purse::new(budget));
             rejected.extend(lines.into_iter().map(|line| line.text));
@@ -156,7 +161,7 @@ fn paging_yields_every_step_once_and_every_source_gap_and_rejection() {
 fn a_page_is_not_disturbed_by_steps_that_come_meanwhile() {
     let (before, after) = (session(100), session(120));
     let first = overview(&before, false, 3_000);
-    let Some(Cursor::List { before: from, .. }) = first.more.steps else {
+    let Some(Cursor::List { before: from, .. }) = first.shown.cursors.get("steps").copied() else {
         panic!("100 steps do not fit 3 kB")
     };
     let page = |facts: &Facts| steps_page(&facts.research, Some(from), &mut Purse::new(3_000));
@@ -175,15 +180,17 @@ fn a_session_without_research_is_summed_up_from_what_was_said() {
         facts.fold(&event(facts.position.0, kind, body.to_owned()));
     }
     let view = overview(&facts, false, ANSWER_BYTES);
-    assert_eq!(view.goal.text, "change my flight");
-    assert_eq!(view.steps, 0);
-    let said: Vec<_> = view.instructions.iter().map(|quote| quote.cut.text.as_str()).collect();
+    let shown = view.shown;
+    assert_eq!(shown.goal, "change my flight");
+    assert_eq!(shown.steps_total, 0);
+    let said: Vec<_> = shown.instructions.iter().map(|quote| quote.text.as_str()).collect();
     assert_eq!(said, ["the one to Oslo"]);
-    assert_eq!(view.summary, "4 events, no research steps.\nThe agent said: which one?");
+    assert_eq!(shown.summary, "4 events, no research steps.\nThe agent said: which one?");
     let talk = view.talk.expect("four events");
     assert_eq!(talk.counts.first(), Some(&("user.message".to_owned(), 2)));
-    assert_eq!(talk.recent.len(), 4);
-    assert_eq!(talk.recent.get(1).map(|line| line.text.as_str()), Some(r#"get_user {"id":7}"#));
+    let recent = shown.recent.expect("four events");
+    assert_eq!(recent.len(), 4);
+    assert_eq!(recent.get(1).map(|line| line.text.as_str()), Some(r#"get_user {"id":7}"#));
 }
 
 #[test]
