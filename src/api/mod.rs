@@ -2,16 +2,26 @@
 //! requests. `harness` and `service` fill them, `wire` encodes them, `verbs` declares who gets
 //! which. It must not compute, and it knows no other room but `event`.
 
+pub mod admin;
+pub mod append;
+pub mod backup;
 pub mod cursor;
+pub mod error;
+pub mod events;
+pub mod fork;
 pub mod graph;
+pub mod hosted;
 pub mod memory;
 pub mod overview;
 pub mod point;
 pub mod research;
+pub mod retention;
 mod scalar;
+pub mod sessions;
 pub mod step;
 pub mod views;
 pub mod window;
+pub mod work;
 
 /// True for the value that an absent member has, for `skip_serializing_if`.
 pub(crate) fn is_zero<T: Default + PartialEq>(number: &T) -> bool {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::failure::Outcome;
-use crate::{event::Timestamp, wire::types::Session};
+use crate::{api::sessions::Session, event::Timestamp};
 
 pub(super) fn text(session: &Value, name: &str) -> String {
     session.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()

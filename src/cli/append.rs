@@ -21,11 +21,11 @@ use super::{
     work::FENCING_TOKEN,
 };
 use crate::{
+    api::sessions::CreateSession,
     client::{Client, ClientError, IDEMPOTENCY_KEY, Request, session_path},
     event::limits,
     import::Members,
     verbs::{InSession, NoQuery, Nowhere, sessions},
-    wire::types::CreateSession,
 };
 
 /// Lines read ahead of the batch on its way.

@@ -15,15 +15,14 @@ use super::{
     screen::{Screen, Tone, counted, instant, printable, size},
 };
 use crate::{
+    api::backup::{BackupLine, BackupMade},
     client::{AnswerStream, Client, ClientError, Request},
     env::{Env, files},
     event::Timestamp,
-    service::Backup,
     store::{
-        Verified,
+        Backup, Verified,
         local::{self, Incoming, NoBackup, OpenError},
     },
-    wire::backup::{BackupLine, BackupMade},
 };
 
 /// Below the backup's directory: what it has of the store's.

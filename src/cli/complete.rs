@@ -20,8 +20,8 @@ use super::{
     values::Environment,
 };
 use crate::{
+    api::sessions::Session,
     verbs::{Nowhere, sessions},
-    wire::types::Session,
 };
 
 /// Environment variable in which the script of a shell names the shell.

@@ -19,13 +19,11 @@ use super::{
     times,
 };
 use crate::{
+    api::events::{CopyOf, EventRedacted},
     client::{Client, TailItem},
     event::Timestamp,
     verbs::{AtEvent, sessions},
-    wire::{
-        json,
-        types::{CopyOf, EventRedacted},
-    },
+    wire::json,
 };
 
 pub(super) async fn print(
@@ -205,11 +203,14 @@ pub(super) async fn redact(client: &Client, one: &args::OneEvent, screen: &mut S
     screen.line(format!("redacted {id}, position {} of {session}", event.position))?;
     for CopyOf { id, position, session } in beside.copies {
         let of = session.map_or_else(String::new, |other| format!(" of {other}"));
-        screen.line(format!("redacted {}, position {position}{of}: made of it", printable(&id)))?;
+        screen.line(format!(
+            "redacted {}, position {position}{of}: made of it",
+            printable(id.as_str())
+        ))?;
     }
     for item in beside.memory {
         let (did, id) =
-            (if item.redacted { "redacted" } else { "kept" }, printable(&item.memory_id));
+            (if item.redacted { "redacted" } else { "kept" }, printable(item.memory_id.as_str()));
         let at = format!("position {} of {}", item.position, item.notebook);
         screen.line(format!("{did} item of memory {id}, {at}: it may repeat the event"))?;
     }

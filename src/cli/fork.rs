@@ -15,6 +15,10 @@ use super::{
     view,
 };
 use crate::{
+    api::{
+        fork::{ForkRequest, Kin, Lineage},
+        sessions::Session,
+    },
     client::{Client, Request},
     env::{Clock as _, clock::SystemClock},
     event::{Point, SessionId},
@@ -22,11 +26,7 @@ use crate::{
         InSession, NoQuery,
         forks::{Diff, DiffQuery, Family, Fork},
     },
-    wire::{
-        fork::{ForkRequest, Kin, Lineage},
-        json,
-        types::Session,
-    },
+    wire::json,
 };
 
 pub(super) async fn fork(client: &Client, wanted: args::Fork, screen: &mut Screen) -> Outcome {

@@ -15,6 +15,7 @@ use super::{
     values::Environment,
 };
 use crate::{
+    api::admin::KeysAnswer,
     client::{Client, ClientError, OwnerReport, Request},
     env::{Env, files},
     event::kinds,
@@ -171,7 +172,7 @@ fn keys(config: &Config) -> Result<(bool, bool), String> {
     let given = config.keys.read().map_err(|failure| failure.to_string())?;
     let env = Env::real(&config.data_dir).map_err(|error| error.to_string())?.with_keys(given);
     let report = key_report(&env).map_err(|error| error.to_string())?;
-    let answer = crate::wire::types::KeysAnswer::from(report);
+    let answer = KeysAnswer::from(report);
     Ok((answer.encrypted, answer.opens || !answer.encrypted))
 }
 

@@ -7,9 +7,9 @@ use super::{
     screen::{Screen, Tone, counted, printable},
 };
 use crate::{
+    api::admin::{RepairAnswer, RepairRequest},
     client::Client,
     verbs::{NoQuery, Nowhere, admin},
-    wire::types::{RepairAnswer, RepairRequest},
 };
 
 /// Exit code for damage that is still there.

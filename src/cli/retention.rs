@@ -7,13 +7,13 @@ use super::{
     screen::{Screen, instant, one_line},
 };
 use crate::{
+    api::retention::RetentionRow,
     client::Client,
     event::SessionId,
     verbs::{
         InSession, NoQuery, Nowhere,
         retention::{self, Look, LookQuery, Release, Restore, Sweep},
     },
-    wire::retention::RetentionRow,
 };
 
 const TITLE_CHARS: usize = 32;

@@ -11,11 +11,11 @@ use super::{
     screen::{Screen, Tone, counted},
 };
 use crate::{
+    api::admin::KeysAnswer,
     client::Client,
     env::{Env, files},
     store::local::{OpenError, key_ids, key_report},
     verbs::{NoQuery, Nowhere, admin},
-    wire::types::KeysAnswer,
 };
 
 /// Exit codes of an answer that was printed.

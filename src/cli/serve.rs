@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     access::{Access, Certificates, PerTenant},
+    api::admin::Owner,
     client::StartReport,
     env::{
         Env,
@@ -156,14 +157,15 @@ fn router(
     tokio::spawn(service.clone().follow_index(stop.clone()));
     tokio::spawn(sweep(service.clone(), config.sweep_every, stop.clone()));
     tokio::spawn(mark_changed(service.clone(), config.checkpoint_every, stop.clone()));
-    let owner = OwnerInfo {
+    let about = Owner {
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
         on_demand,
         data_dir: config.data_dir.display().to_string(),
         url: network.url(),
         config_digest: config.digest(),
-        step_down: stop.clone(),
     };
+    let owner = OwnerInfo { about, step_down: stop.clone() };
     let exporters = exporters();
     let (allowed_hosts, allowed_origins) =
         (network.names(config), config.interfaces.allowed_origins.clone());

@@ -12,13 +12,13 @@ use super::{
     titles,
 };
 use crate::{
+    api::{
+        retention::RetentionRow,
+        sessions::{Session, SessionList, UpdateSession},
+    },
     client::{Client, ClientError, Request},
     event::SessionId,
     verbs::{InSession, NoQuery, Nowhere, retention, sessions, views},
-    wire::{
-        retention::RetentionRow,
-        types::{Session, SessionList, UpdateSession},
-    },
 };
 
 /// Sessions of a page at most.

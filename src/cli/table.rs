@@ -9,7 +9,7 @@ use super::{
     screen::{Tone, one_line, size},
     times::Times,
 };
-use crate::wire::types::Session;
+use crate::api::sessions::Session;
 
 /// Columns from which workspaces and agents are shown, and from which sizes are.
 const WITH_WORKSPACE: usize = 100;

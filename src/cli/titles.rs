@@ -5,11 +5,11 @@ use futures_util::{StreamExt as _, stream};
 
 use super::page::{Pages, Query};
 use crate::{
+    api::sessions::Session,
     client::Client,
     event::{SessionId, kinds},
     import::Members,
     projection::typed_by_person,
-    wire::types::Session,
 };
 
 /// Titles that a hook gives every session of a directory.

@@ -8,9 +8,9 @@ use super::{
     screen::{Screen, Tone, counted, printable, size},
 };
 use crate::{
+    api::admin::{Damage, HeadAnswer, VerifyRequest},
     client::Client,
     verbs::{NoQuery, Nowhere, admin},
-    wire::types::{Damage, HeadAnswer, VerifyRequest},
 };
 
 /// Exit code for damage; the answer has reported it already.

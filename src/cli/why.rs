@@ -15,12 +15,13 @@ use super::{
     titles,
 };
 use crate::{
+    api::sessions::Session,
     client::Client,
     env::files,
     event::{Event, EventId, EventType, Origin, Position, SessionId, Timestamp},
     projection::{Edit, Edits},
     verbs::{Nowhere, sessions},
-    wire::{json::shown, types::Session},
+    wire::json::shown,
 };
 
 /// Sessions that are looked at, the newest; and changes of each that a person is shown.

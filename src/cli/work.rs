@@ -17,6 +17,10 @@ use super::{
     sessions::has_sessions,
 };
 use crate::{
+    api::work::{
+        Checkpoint, CheckpointState, CreateCheckpoint, Cursor, Lease, PutCursor, RenewRequest,
+        WakeRequest,
+    },
     client::{Client, Request},
     event::{Range, limits},
     verbs::{
@@ -26,10 +30,6 @@ use crate::{
             ListCursors, MakeCheckpoint, ReleaseLease, RenewLease, ResumeCheckpoint, SetCursor,
             WakeSession,
         },
-    },
-    wire::work::{
-        Checkpoint, CheckpointState, CreateCheckpoint, Cursor, Lease, PutCursor, RenewRequest,
-        WakeRequest,
     },
 };
 

@@ -11,9 +11,9 @@ use tokio::time::{Sleep, sleep};
 
 use super::{Client, ClientError, IDEMPOTENCY_KEY, Refusal, Target, error::OUTCOME_UNKNOWN};
 use crate::{
+    api::sessions::SessionDeleted,
     event::SessionId,
     verbs::{Verb as _, sessions::Delete},
-    wire::types::SessionDeleted,
 };
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(5);

@@ -8,10 +8,15 @@ use super::{
     budget::{Purse, fit},
     lists::{index_line, rejected_line, source_line, whole_gap},
     select::Form,
+    tokens::Tokenizer,
     window::Window,
 };
 use crate::{
     api::{
+        fork::{
+            DiffGap, DiffRejected, DiffSource, DiffStep, FactsChange, Places, TextChange,
+            WindowChange, WindowSize,
+        },
         overview::{OpenGap, RejectedLine, SourceOfView},
         step::StepLine,
     },
@@ -21,76 +26,32 @@ use crate::{
 
 /// Bytes of a goal or a summary.
 const TEXT_BYTES: usize = 1_000;
+/// Ranges of a list.
+const RANGES_MAX: usize = 1_000;
 
-/// A text that may have changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
-    /// The earlier value.
-    pub from: Option<String>,
-    /// The later value.
-    pub to: Option<String>,
-}
-
-/// New items of a list, the oldest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News<T> {
-    /// What fits.
-    pub shown: Vec<T>,
-    /// How many there are.
-    pub total: u64,
-}
-
-/// What the facts of a later point have that those of an earlier one have not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FactsDiff {
-    /// The earlier point.
-    pub from: Position,
-    /// The later one.
-    pub to: Position,
-    /// What the session is for, when that changed.
-    pub goal: Option<Changed>,
-    /// The caller's summary, when that changed.
-    pub summary: Option<Changed>,
-    /// Whether its latest step is marked as the last, when that changed.
-    pub complete: Option<bool>,
-    /// Steps recorded.
-    pub steps: News<StepLine>,
-    /// Steps that were there and that a later one revised.
-    pub superseded: News<StepLine>,
-    /// Gaps opened.
-    pub gaps_opened: News<OpenGap>,
-    /// Gaps closed, whenever they were opened.
-    pub gaps_closed: News<OpenGap>,
-    /// Sources met for the first time.
-    pub sources: News<SourceOfView>,
-    /// Approaches ruled out.
-    pub rejected: News<RejectedLine>,
-}
-
-/// What the window of one point shows and that of another does not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WindowDiff {
-    /// Events shown at the earlier point and at the later one.
-    pub shown: [u64; 2],
-    /// What the later window shows and the earlier does not.
-    pub entered: Vec<Range>,
-    /// What the earlier window shows and the later does not.
-    pub left: Vec<Range>,
-    /// What the earlier shows in full and the later in part.
-    pub shortened: Vec<Range>,
-}
-
-/// Compares the windows of two points, each with its point, the earlier first.
+/// Compares the windows of two points, each with its point, the earlier first; one tokenizer
+/// counted in both.
 #[must_use]
-pub fn window_diff(before: (&Window, Position), after: (&Window, Position)) -> WindowDiff {
+pub fn window_diff(
+    before: (&Window, Position),
+    after: (&Window, Position),
+    tokenizer: Tokenizer,
+) -> WindowChange {
     let (old, new) = (shown(before), shown(after));
     let cut = |window: &Window| window.shortened.iter().copied().collect::<BTreeSet<_>>();
     let newly_cut: BTreeSet<Position> = &cut(after.0) - &cut(before.0);
-    WindowDiff {
-        shown: [old.len() as u64, new.len() as u64],
-        entered: ranges(new.difference(&old)),
-        left: ranges(old.difference(&new)),
-        shortened: ranges(newly_cut.intersection(&old)),
+    let size = |shown: &BTreeSet<Position>, window: &Window| WindowSize {
+        events: shown.len() as u64,
+        tokens: window.tokens,
+    };
+    WindowChange {
+        tokens_max: after.0.tokens_max,
+        tokenizer: tokenizer.as_str().to_owned(),
+        from: size(&old, before.0),
+        to: size(&new, after.0),
+        entered: places(new.difference(&old)),
+        left: places(old.difference(&new)),
+        shortened: places(newly_cut.intersection(&old)),
     }
 }
 
@@ -108,20 +69,22 @@ fn shown((window, at): (&Window, Position)) -> BTreeSet<Position> {
 }
 
 /// Positions in order, as ranges.
-fn ranges<'a>(positions: impl Iterator<Item = &'a Position>) -> Vec<Range> {
-    let mut made: Vec<Range> = Vec::new();
+fn places<'a>(positions: impl Iterator<Item = &'a Position>) -> Places {
+    let (mut made, mut events) = (Vec::<Range>::new(), 0);
     for position in positions {
+        events += 1;
         match made.last_mut() {
             Some(last) if last.to == *position => last.to = position.plus(1),
             _ => made.push(Range::new(*position, position.plus(1))),
         }
     }
-    made
+    made.truncate(RANGES_MAX);
+    Places { data: made, events }
 }
 
 /// Compares the facts of two points; lists share `bytes_max` bytes.
 #[must_use]
-pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsDiff {
+pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsChange {
     let (old, new) = (&before.research, &after.research);
     let mut purse = Purse::new(bytes_max);
     let complete = new.completed_at().is_some();
@@ -129,7 +92,12 @@ pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsDiff {
     let summary =
         |research: &Research| research.summary().map(|said| fit(&said.text, TEXT_BYTES).text);
     let known = old.steps().len();
-    let step = |at: usize| index_line(new, at, Form::Whole).map(|line| (line.bytes(), line));
+    let step = |at: usize| {
+        let line = index_line(new, at, Form::Whole)?;
+        let price = line.bytes();
+        let StepLine { number, branch_id, line, superseded_by, .. } = line;
+        Some((price, DiffStep { step: number, branch: branch_id, line, superseded_by }))
+    };
     let revised = (0..known).filter(|at| {
         let by =
             |research: &Research| research.steps().get(*at).and_then(|step| step.superseded_by);
@@ -137,43 +105,50 @@ pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsDiff {
     });
     let gap = |at: usize| {
         let line = whole_gap(new.gaps().get(at)?);
-        Some((line.bytes(), line))
+        let price = line.bytes();
+        let OpenGap { id, description, step } = line;
+        Some((price, DiffGap { id, description, step }))
+    };
+    let source = |at: usize| {
+        let line = source_line(new.sources().get(at)?, Form::Whole);
+        let price = line.bytes();
+        let SourceOfView { url, title, step, .. } = line;
+        Some((price, DiffSource { url, title, step }))
+    };
+    let rejected = |at: usize| {
+        let line = rejected_line(new, at)?;
+        let price = line.bytes();
+        let RejectedLine { text, step } = line;
+        Some((price, DiffRejected { text, step }))
     };
     let closed = (0..new.gaps().len()).filter(|at| {
         let is =
             |research: &Research| research.gaps().get(*at).is_some_and(|gap| gap.closed.is_some());
         is(new) && !is(old)
     });
-    FactsDiff {
-        from: before.position,
-        to: after.position,
+    FactsChange {
         goal: changed(goal(old), goal(new)),
         summary: changed(summary(old), summary(new)),
         complete: Some(complete).filter(|now| *now != old.completed_at().is_some()),
-        steps: news(known..new.steps().len(), &mut purse, step),
-        superseded: news(revised, &mut purse, step),
-        gaps_opened: news(old.gaps().len()..new.gaps().len(), &mut purse, gap),
-        gaps_closed: news(closed, &mut purse, gap),
-        sources: news(old.sources().len()..new.sources().len(), &mut purse, |at| {
-            let line = source_line(new.sources().get(at)?, Form::Whole);
-            Some((line.bytes(), line))
-        }),
-        rejected: news(old.rejected().len()..new.rejected().len(), &mut purse, |at| {
-            rejected_line(new, at).map(|line| (line.bytes(), line))
-        }),
+        steps: news(known..new.steps().len(), &mut purse, step).into(),
+        superseded: news(revised, &mut purse, step).into(),
+        gaps_opened: news(old.gaps().len()..new.gaps().len(), &mut purse, gap).into(),
+        gaps_closed: news(closed, &mut purse, gap).into(),
+        sources: news(old.sources().len()..new.sources().len(), &mut purse, source).into(),
+        rejected: news(old.rejected().len()..new.rejected().len(), &mut purse, rejected).into(),
     }
 }
 
-fn changed(from: Option<String>, to: Option<String>) -> Option<Changed> {
-    (from != to).then_some(Changed { from, to })
+fn changed(from: Option<String>, to: Option<String>) -> Option<TextChange> {
+    (from != to).then_some(TextChange { from, to })
 }
 
-/// What of a list fits the purse, from its beginning on.
+/// The lines of a list that fit the purse, from its beginning on, and how many there are in all.
 fn news<T>(
     ordinals: impl Iterator<Item = usize>,
     purse: &mut Purse,
     line: impl Fn(usize) -> Option<(usize, T)>,
-) -> News<T> {
+) -> (Vec<T>, u64) {
     let (mut shown, mut total, mut full) = (Vec::new(), 0, false);
     for ordinal in ordinals {
         total += 1;
@@ -185,5 +160,5 @@ fn news<T>(
             _ => full = true,
         }
     }
-    News { shown, total }
+    (shown, total)
 }

@@ -38,7 +38,7 @@ mod window;
 pub use budget::{ANSWER_BYTES, ANSWER_BYTES_MIN, Cut, Purse, STEP_ANSWER_BYTES, fit, json_bytes};
 pub use continuation::{CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, continuation, rest_of};
 pub use coverage::{COVERAGE_BYTES, coverage};
-pub use diff::{Changed, FactsDiff, News, WindowDiff, diff, window_diff};
+pub use diff::{diff, window_diff};
 pub use lists::{gaps_page, rejected_page, sources_page, steps_page, whole_gap};
 pub use message::{Message, Messages, Part, Role};
 pub use overview::{

@@ -10,11 +10,11 @@ use super::{
     spool::{Spool, Unread},
 };
 use crate::{
+    api::sessions::CreateSession,
     client::{Client, ClientError, IDEMPOTENCY_KEY, Request, session_path},
     env::Clock,
     event::SessionId,
     verbs::{NoQuery, Nowhere, sessions},
-    wire::types::CreateSession,
 };
 
 /// Why an event is not in its session.

@@ -17,11 +17,9 @@ use super::{
     Shared, gate::Asking, guard::RequestId, refuse::Refusal, serve::Stopping, stream::Reader,
 };
 use crate::{
-    service::{Backup, Code, Part, ServiceError},
-    wire::{
-        backup::{self, BackupLine, BackupMade, MEDIA_TYPE},
-        convert,
-    },
+    api::backup::{BackupLine, BackupMade, BackupPart},
+    service::{Code, ServiceError},
+    wire::{BACKUP, convert},
 };
 
 /// Parts that wait for a slow connection.
@@ -29,8 +27,8 @@ const PARTS_WAITING: usize = 4;
 
 /// What comes from the thread that reads the store.
 enum Step {
-    Part(Part),
-    Made(Backup),
+    Part(BackupPart, Bytes),
+    Made(BackupMade),
     Failed(ServiceError),
 }
 
@@ -46,7 +44,8 @@ pub(super) async fn create(
     let service = server.app.service.clone();
     tokio::task::spawn_blocking(move || {
         let gone = |_| io::Error::new(io::ErrorKind::BrokenPipe, "the client has gone");
-        let made = service.backup(&mut |part| give.blocking_send(Step::Part(part)).map_err(gone));
+        let made = service
+            .backup(&mut |part, bytes| give.blocking_send(Step::Part(part, bytes)).map_err(gone));
         let last = made.map_or_else(Step::Failed, Step::Made);
         // A client that has gone does not read how it ended.
         let _ = give.blocking_send(last);
@@ -59,7 +58,7 @@ pub(super) async fn create(
     let (stop, request) = (stopping.token(), request.as_str().to_owned());
     let sending = Sending { steps, first, rest: None, ended: false, stop, request, _admitted };
     let body = Body::from_stream(stream::unfold(sending, Sending::next));
-    Ok(([(header::CONTENT_TYPE, MEDIA_TYPE)], body).into_response())
+    Ok(([(header::CONTENT_TYPE, BACKUP)], body).into_response())
 }
 
 /// A backup on its way out.
@@ -91,14 +90,13 @@ impl Sending {
             },
         };
         let line = match step {
-            Some(Step::Part(part)) => {
-                let line = BackupLine::from(&part);
-                self.rest = Some(part.bytes).filter(|bytes| !bytes.is_empty());
-                line
+            Some(Step::Part(part, bytes)) => {
+                self.rest = Some(bytes).filter(|bytes| !bytes.is_empty());
+                BackupLine { part: Some(part), ..BackupLine::default() }
             }
             Some(Step::Made(made)) => {
                 self.ended = true;
-                BackupLine { complete: Some(BackupMade::from(&made)), ..BackupLine::default() }
+                BackupLine { complete: Some(made), ..BackupLine::default() }
             }
             Some(Step::Failed(error)) => {
                 self.ended = true;
@@ -111,7 +109,9 @@ impl Sending {
                 return Some((Err(error), self));
             }
         };
-        Some((Ok(backup::line(&line).into()), self))
+        let mut text = serde_json::to_vec(&line).expect("texts and numbers are JSON");
+        text.push(b'\n');
+        Some((Ok(text.into()), self))
     }
 }
 

@@ -21,8 +21,7 @@ use serde_json::{Value, value::RawValue};
 use super::{Server, gate::Asking, hold::Held, refuse::Refusal, strict};
 use crate::{
     event::{BatchKey, Fence, Origin, Position, SessionId},
-    service::{Caller, Code, ServiceError},
-    verbs,
+    service::{self, Caller, Code, ServiceError},
     wire::{PROTOBUF, fitted::fitted, json, schema},
 };
 
@@ -92,7 +91,7 @@ async fn in_path<S: Send + Sync>(
 
 /// A session's id, or a refusal that says what an id looks like.
 pub(super) fn session_id(text: &str) -> Result<SessionId, Refusal> {
-    verbs::session_id(text).map_err(Refusal::from)
+    service::session_id(text).map_err(Refusal::from)
 }
 
 /// A body as it came, and whether it is protobuf.

@@ -17,11 +17,17 @@ use super::{
     Server, admin, append, backup, events, operation, refuse::REFUSALS, stream, threads, verb,
 };
 use crate::{
+    api::{
+        append::{AppendLine, LineAppended, LineRefused},
+        backup::BackupLine,
+        error::ErrorBody,
+        events::Event,
+    },
     verbs::{
         self, Registered, Route, Serve, Verb, Visit, admin as operations, events as log, hosted,
         tools,
     },
-    wire::{backup::BackupLine, schema::Shapes, types},
+    wire::schema::Shapes,
 };
 
 const ABOUT: &str = "A durable session store for AI agents: append-only sessions of events. The \
@@ -104,11 +110,11 @@ impl Routes {
     pub(super) fn into_parts(mut self) -> (Router<Arc<Server>>, Registered, Value) {
         let shapes = &mut self.shapes;
         // Lines of streams, which no operation refers to.
-        shapes.of::<types::ErrorBody>();
-        shapes.of::<types::Event>();
-        shapes.of::<types::AppendLine>();
-        shapes.of::<types::LineAppended>();
-        shapes.of::<types::LineRefused>();
+        shapes.of::<ErrorBody>();
+        shapes.of::<Event>();
+        shapes.of::<AppendLine>();
+        shapes.of::<LineAppended>();
+        shapes.of::<LineRefused>();
         shapes.of::<BackupLine>();
         let error = json!({ "$ref": "#/components/schemas/ErrorBody" });
         let content = json!({ "application/json": { "schema": error } });

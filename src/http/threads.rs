@@ -21,6 +21,7 @@ use super::{
     stream,
 };
 use crate::{
+    api::hosted::{ResourceList, Thread, ThreadList},
     event::SessionId,
     service::{Caller, ServiceError},
     verbs::{
@@ -28,7 +29,6 @@ use crate::{
         hosted::ThreadsQuery,
         values,
     },
-    wire::hosted::{ResourceList, Thread, ThreadList},
 };
 
 /// What is asked of a resource; its members are ignored.
@@ -53,7 +53,7 @@ async fn own(
     session: &SessionId,
     name: &str,
 ) -> Result<Thread, Refusal> {
-    let thread = Thread::of(&server.app.service.get_session(caller, session).await?);
+    let thread = server.app.service.get_thread(caller, session).await?;
     if thread.id == name { Ok(thread) } else { Err(no_thread(name)) }
 }
 
@@ -64,7 +64,7 @@ pub(super) async fn list(
     InPath(session): InPath,
     QueryParams(ThreadsQuery { statuses }): QueryParams<ThreadsQuery>,
 ) -> Result<Json<ThreadList>, Refusal> {
-    let thread = Thread::of(&server.app.service.get_session(&caller, &session).await?);
+    let thread = server.app.service.get_thread(&caller, &session).await?;
     let mut wanted = values::words(&statuses).peekable();
     let wanted = wanted.peek().is_none() || wanted.any(|status| status == thread.status);
     Ok(Json(ThreadList { data: wanted.then_some(thread).into_iter().collect(), next_page: None }))

@@ -19,10 +19,11 @@ use super::{
     transcript::{Program, name_of_line},
 };
 use crate::{
+    api::sessions::UpdateSession,
     client::{Client, ClientError, Request, session_path},
     event::{Range, SessionId, Timestamp, limits},
     verbs::{InSession, NoQuery, Verb as _, sessions},
-    wire::{BEGAN_KEY, ENDED_KEY, TAIL_KEY, types::UpdateSession},
+    wire::{BEGAN_KEY, ENDED_KEY, TAIL_KEY},
 };
 
 /// Most retries of a part after another import of the same conversation was faster.

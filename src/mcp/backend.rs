@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::local::Local;
 use crate::{
     access::Principal,
+    api::error::ErrorBody,
     client::{Client, ClientError, Request},
     event::Origin,
     service::{Caller, Code, Service, ServiceError, Via},
@@ -19,7 +20,6 @@ use crate::{
     wire::{
         handoff::saved_texts,
         tools::{Failure, via},
-        types::ErrorBody,
     },
 };
 

@@ -64,7 +64,7 @@ pub use graph::{ENTITIES_MAX, Entity, GRAPH_BYTES_MAX, Graph, RELATIONS_MAX, Rel
 pub use instructions::{Instructions, Word};
 pub use marks::Marks;
 pub use memory::{MemoryItem, MemoryItems, MemoryState};
-pub use outcomes::{OpenCall, Outcome, Outcomes, Trouble};
+pub use outcomes::{Outcome, Outcomes, Trouble};
 pub use paths::placed;
 pub use person::{said, typed as typed_by_person};
 pub use phases::{Ended, Phase, Phases};

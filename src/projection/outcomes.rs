@@ -15,7 +15,10 @@ use super::{
     turns::{Ends, ends},
     unrun::Unrun,
 };
-use crate::event::{Event, Position, Timestamp, kinds};
+use crate::{
+    api::work::OpenCall,
+    event::{Event, Position, Timestamp, kinds},
+};
 
 /// Latest outcomes kept.
 const OUTCOMES_MAX: usize = 200;
@@ -152,17 +155,6 @@ pub struct Outcomes {
     calls: VecDeque<Call>,
 }
 
-/// A call without a result so far.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenCall {
-    /// Its id, the client's or the event's.
-    pub id: String,
-    /// The tool, with its server when it has one.
-    pub name: String,
-    /// The position of its result.
-    pub position: Position,
-}
-
 #[derive(Clone, Debug)]
 struct Call {
     id: Box<str>,
@@ -193,7 +185,7 @@ impl Outcomes {
     #[must_use]
     pub fn open(&self) -> Vec<OpenCall> {
         let open = self.calls.iter().filter(|call| !call.is_over).map(|call| OpenCall {
-            id: call.id.to_string(),
+            call_id: call.id.to_string(),
             name: call.provider.to_string(),
             position: call.position,
         });

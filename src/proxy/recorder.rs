@@ -17,12 +17,12 @@ use tokio::{
 
 use super::{Options, recent::Recent};
 use crate::{
+    api::sessions::CreateSession,
     client::{Client, ClientError, Request, session_path},
     env::sync::{Mutex, MutexGuard},
     event::{SessionId, Timestamp, kinds, limits},
     secrets::{Recogniser, Report},
     verbs::{NoQuery, Nowhere, sessions},
-    wire::types::CreateSession,
 };
 
 /// Bytes that may wait in all, and for one session.

@@ -110,7 +110,7 @@ impl Service {
     ) {
         let key = caller.key(session);
         let mut reads = READS_MAX;
-        let due = self.reach(&key, &mut reads, |info, facts| self.due(info, facts)).await;
+        let due = self.reach(&key, &mut reads, |info, facts| self.due_behind(info, facts)).await;
         let added = match due {
             Ok(Some(due)) => self.append_due(caller, session, Some(due)).await,
             Ok(None) => {
@@ -164,7 +164,7 @@ impl Service {
         for _ in 0..ATTEMPTS_MAX {
             let due = match seen.take() {
                 Some(due) => due,
-                None => self.peek_facts(&key, |info, facts| self.due(info, facts)).await?,
+                None => self.peek_facts(&key, |info, facts| self.due_behind(info, facts)).await?,
             };
             if due.events.is_empty() {
                 break;
@@ -180,7 +180,7 @@ impl Service {
     }
 
     /// The batch of the events that the facts of a session show as due.
-    fn due(&self, info: &SessionInfo, facts: &Facts) -> Batch {
+    fn due_behind(&self, info: &SessionInfo, facts: &Facts) -> Batch {
         let monitor = self.monitor.of(&info.metadata);
         let crossed = monitor.crossed(&facts.usage).map(|(level, tokens)| {
             let (level, limit) = (level.as_str().to_owned(), monitor.limit);

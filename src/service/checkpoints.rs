@@ -13,99 +13,60 @@ use super::{
     sessions::page_limit,
 };
 use crate::{
+    api::work::{Checkpoint, CheckpointList, CheckpointState, CreateCheckpoint, ResumeAnswer},
     event::{
         BatchKey, NewNote, NoteKind, Point, Position, Range, SessionId, SessionKey, kinds, limits,
     },
-    projection::checkpoints::{self, Checkpoint, CheckpointBody, Checkpoints, Trigger},
+    projection::checkpoints::{self, CheckpointBody, Checkpoints, Trigger},
     store::{Fill, Read, SessionInfo, StoreError},
 };
 
-/// The content of a new checkpoint.
+/// A new checkpoint.
 #[derive(Clone, Debug, Default)]
 pub struct NewCheckpoint {
-    /// What a person calls it.
-    pub label: Option<String>,
-    /// The line of work it belongs to; absent for the main one.
-    pub thread: Option<String>,
-    /// The checkpoint it follows; the last of its thread when absent.
-    pub parent: Option<String>,
-    /// The place; the tail when absent.
+    /// The request for it.
+    pub asked: CreateCheckpoint,
+    /// The point of the request, parsed.
     pub at: Option<Point>,
-    /// The agent's whole state. Only what changed is kept.
-    pub state: Option<State>,
-    /// What changed of the state of the checkpoint it follows: a merge patch.
-    pub delta: Option<State>,
-    /// Whether the work is done there.
-    pub done: bool,
     /// What made it.
     pub trigger: Trigger,
     /// A retry with the same key makes no second one.
     pub key: Option<BatchKey>,
 }
 
-/// A checkpoint in its session, its state left out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckpointAt {
-    /// The checkpoint.
-    pub checkpoint: Checkpoint,
-    /// Id of the one it follows.
-    pub parent: Option<String>,
-    /// The tail of the session.
-    pub tail: Position,
-    /// A later checkpoint, or a part of its state, may be among a loss that was accepted.
-    pub uncertain: bool,
-}
-
-/// A checkpoint with the agent's state.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CheckpointState {
-    /// The checkpoint.
-    pub at: CheckpointAt,
-    /// The agent's state.
-    pub state: Arc<State>,
-    /// The plan in force there: body of the last `plan.updated` before it.
-    pub plan: Option<Value>,
-}
-
-/// A page of checkpoints, the newest first.
-#[derive(Clone, Debug)]
-pub struct CheckpointPage {
-    /// The checkpoints.
-    pub checkpoints: Vec<CheckpointAt>,
-    /// The cursor of the next page, if there is one.
-    pub next_page: Option<String>,
-    /// The tail of the session.
-    pub tail: Position,
-}
-
-/// A session resumed from a checkpoint.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Resumed {
-    /// The checkpoint it resumes from.
-    pub from: CheckpointState,
-    /// The checkpoint that later ones follow: the same one, or a new one that records the return to
-    /// it.
-    pub as_checkpoint: CheckpointAt,
-    /// Events after the checkpoint, which its state does not cover.
-    pub behind: Range,
-}
-
 /// A checkpoint with its relations to the others.
-pub(super) fn at(notes: &Checkpoints, checkpoint: &Checkpoint, info: &SessionInfo) -> CheckpointAt {
-    let parent = notes.parent(checkpoint).map(|parent| parent.id.clone());
-    let uncertain = is_uncertain(notes, checkpoint, info);
-    CheckpointAt { checkpoint: checkpoint.clone(), parent, tail: info.tail, uncertain }
+pub(super) fn at(
+    notes: &Checkpoints,
+    one: &checkpoints::Checkpoint,
+    info: &SessionInfo,
+) -> Checkpoint {
+    Checkpoint {
+        id: one.id.clone(),
+        kind: "checkpoint".to_owned(),
+        position: one.position,
+        created_at: one.at.to_string(),
+        trigger: one.trigger.as_str().to_owned(),
+        label: one.label.clone(),
+        thread: one.thread.clone(),
+        parent: notes.parent(one).map(|parent| parent.id.clone()),
+        done: one.done,
+        uncertain: is_uncertain(notes, one, info),
+    }
 }
 
 /// Whether a checkpoint, or a part of its state, may be older than what was acknowledged.
-fn is_uncertain(notes: &Checkpoints, checkpoint: &Checkpoint, info: &SessionInfo) -> bool {
+fn is_uncertain(
+    notes: &Checkpoints,
+    checkpoint: &checkpoints::Checkpoint,
+    info: &SessionInfo,
+) -> bool {
     uncertain_until(info).is_some_and(|until| notes.rests_on(checkpoint, until))
 }
 
 /// What is known of a call that makes a checkpoint.
 pub(super) enum Before {
-    /// It has made this one.
-    Made(CheckpointAt),
+    /// It has made this one; and the tail of the session.
+    Made(Checkpoint, Position),
     /// Nothing, with a key as long as the session has so many notes.
     New {
         /// For the note of the checkpoint.
@@ -128,7 +89,7 @@ fn not_found(name: &str) -> ServiceError {
 }
 
 impl Service {
-    /// Makes a checkpoint.
+    /// Makes a checkpoint; returns it with the tail of the session.
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `checkpoint_not_found` for a parent, `body_too_large`,
@@ -138,8 +99,8 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         new: NewCheckpoint,
-    ) -> ServiceResult<CheckpointAt> {
-        check(&new)?;
+    ) -> ServiceResult<(Checkpoint, Position)> {
+        check(&new.asked)?;
         let key = caller.key(session);
         let info = self.store.used(&key).await?;
         let position = match &new.at {
@@ -149,11 +110,11 @@ impl Service {
         let name = self.checkpoint_id(&info, new.key.as_ref());
         let whole = loop {
             let if_notes = match self.made_before(&key, new.key.as_ref()).await? {
-                Before::Made(known) => return Ok(known),
+                Before::Made(known, tail) => return Ok((known, tail)),
                 Before::New { if_notes } => if_notes,
             };
             let (body, whole) = self.body_of(&key, &new).await?;
-            let kind = if new.done { NoteKind::Final } else { NoteKind::Checkpoint };
+            let kind = if new.asked.done { NoteKind::Final } else { NoteKind::Checkpoint };
             let (name, body) = (name.clone(), bytes_of(&body));
             let idle = new.trigger == Trigger::Timer;
             let note = NewNote { kind, name, position, body, idle, if_notes };
@@ -166,13 +127,14 @@ impl Service {
         };
         let known = |notes: &Checkpoints, info: &SessionInfo| {
             let known = notes.find(&name).filter(|found| found.id == name);
-            known.map(|found| at(notes, found, info))
+            known.map(|found| (found.number, at(notes, found, info), info.tail))
         };
-        let made = self.notes_now(&key, known).await?.ok_or_else(|| not_found(&name))?;
+        let made = self.notes_now(&key, known).await?;
+        let (number, made, tail) = made.ok_or_else(|| not_found(&name))?;
         if let Some(whole) = whole {
-            self.keep_state(&key, made.checkpoint.number, &whole).await?;
+            self.keep_state(&key, number, &whole).await?;
         }
-        Ok(made)
+        Ok((made, tail))
     }
 
     /// What became of the same call before. A key that came with another call is a conflict.
@@ -190,7 +152,9 @@ impl Service {
                 let id = keyed_id(sent);
                 for found in notes.beginning(id.get(..KEY_CHARS).unwrap_or(&id)) {
                     match digest_of(&found.id).and_then(|known| BatchKey::retries(known, sent)) {
-                        Some(true) => return Ok(Before::Made(at(notes, found, info))),
+                        Some(true) => {
+                            return Ok(Before::Made(at(notes, found, info), info.tail));
+                        }
                         same => other |= same.is_some(),
                     }
                 }
@@ -206,7 +170,7 @@ impl Service {
     async fn body_of(
         &self,
         key: &SessionKey,
-        new: &NewCheckpoint,
+        NewCheckpoint { asked: new, trigger, .. }: &NewCheckpoint,
     ) -> ServiceResult<(CheckpointBody, Option<Arc<State>>)> {
         let found = self
             .notes_now(key, |notes, info| {
@@ -225,7 +189,7 @@ impl Service {
             None => (None, Vec::new(), false),
         };
         let (label, thread) = (new.label.clone(), new.thread.clone());
-        let says = CheckpointBody { trigger: new.trigger, label, thread, ..Default::default() };
+        let says = CheckpointBody { trigger: *trigger, label, thread, ..Default::default() };
         let parent = before.as_ref().map(|before| before.id.clone());
         // A state that was compared with a parent's keeps that parent, whatever checkpoint comes
         // between.
@@ -239,7 +203,7 @@ impl Service {
         let wants = |bytes: usize| {
             before.as_ref().is_some_and(|before| Checkpoints::wants_base(before, bytes))
         };
-        match (&new.state, &new.delta) {
+        match (&new.state, &new.state_delta) {
             (Some(state), _) => {
                 let state = Arc::new(state.clone());
                 if uncertain {
@@ -286,7 +250,7 @@ impl Service {
         limit: Option<usize>,
         page: Option<&str>,
         thread: Option<&str>,
-    ) -> ServiceResult<CheckpointPage> {
+    ) -> ServiceResult<CheckpointList> {
         let limit = page_limit(limit)?;
         let end = match page.map(|page| page::open::<1>("c", page)).transpose()? {
             None => usize::MAX,
@@ -302,14 +266,14 @@ impl Service {
             let asked = before.iter().enumerate().rev().filter(|(_, one)| {
                 thread.is_none_or(|thread| one.thread.as_deref() == Some(thread))
             });
-            let mut found: Vec<(usize, CheckpointAt)> =
+            let mut found: Vec<(usize, Checkpoint)> =
                 asked.take(limit + 1).map(|(n, one)| (n, at(notes, one, info))).collect();
             let more = found.len() > limit;
             found.truncate(limit);
             let last = found.last().filter(|_| more).map(|(index, _)| index.to_string());
-            let checkpoints = found.into_iter().map(|(_, one)| one).collect();
+            let data = found.into_iter().map(|(_, one)| one).collect();
             let next_page = last.map(|index| page::seal("c", &[&index]));
-            CheckpointPage { checkpoints, next_page, tail: info.tail }
+            CheckpointList { data, next_page, tail: info.tail }
         };
         self.notes_now(&key, listed).await
     }
@@ -340,12 +304,13 @@ impl Service {
                 Some(name) => notes.find(name),
                 None => notes.latest(None),
             };
-            found.map(|found| (at(notes, found, info), notes.chain(found)))
+            found.map(|found| (at(notes, found, info), notes.chain(found), info.tail))
         };
-        let Some((at, chain)) = self.notes_now(key, look).await? else { return Ok(None) };
-        let state = self.state_at(key, &chain).await?;
-        let plan = self.plan_at(key, at.checkpoint.position).await?;
-        Ok(Some(CheckpointState { at, state, plan }))
+        let found = self.notes_now(key, look).await?;
+        let Some((checkpoint, chain, tail)) = found else { return Ok(None) };
+        let state = Arc::unwrap_or_clone(self.state_at(key, &chain).await?);
+        let plan = self.plan_at(key, checkpoint.position).await?;
+        Ok(Some(CheckpointState { checkpoint, state, plan, tail }))
     }
 
     /// The plan in force before a position.
@@ -375,35 +340,30 @@ impl Service {
         session: &SessionId,
         name: Option<&str>,
         key: Option<BatchKey>,
-    ) -> ServiceResult<Resumed> {
+    ) -> ServiceResult<ResumeAnswer> {
         let session_key = caller.key(session);
         self.store.used(&session_key).await?;
         let from = self.checkpoint_state(&session_key, name).await?;
-        let from = from.ok_or_else(|| not_found(name.unwrap_or("(any)")))?;
-        let one = &from.at.checkpoint;
+        let checkpoint = from.ok_or_else(|| not_found(name.unwrap_or("(any)")))?;
+        let one = &checkpoint.checkpoint;
         let again = self.made_before(&session_key, key.as_ref()).await?;
         let last = self
             .notes_now(&session_key, |notes, _| {
                 notes.latest(Some(&one.thread)).is_some_and(|last| last.id == one.id)
             })
             .await?;
-        let as_checkpoint = if let Before::Made(again) = again {
-            again
+        let (resumed_as, tail) = if let Before::Made(again, tail) = again {
+            (again, tail)
         } else if last {
-            from.at.clone()
+            (one.clone(), checkpoint.tail)
         } else {
-            let back = NewCheckpoint {
-                thread: one.thread.clone(),
-                parent: Some(one.id.clone()),
-                at: Some(Point::At(one.position)),
-                trigger: Trigger::Resume,
-                key,
-                ..NewCheckpoint::default()
-            };
-            self.checkpoint(caller, session, back).await?
+            let (thread, parent) = (one.thread.clone(), Some(one.id.clone()));
+            let asked = CreateCheckpoint { thread, parent, ..CreateCheckpoint::default() };
+            let (at, trigger) = (Some(Point::At(one.position)), Trigger::Resume);
+            self.checkpoint(caller, session, NewCheckpoint { asked, at, trigger, key }).await?
         };
-        let behind = Range::new(one.position, as_checkpoint.tail);
-        Ok(Resumed { from, as_checkpoint, behind })
+        let behind = Range::new(one.position, tail);
+        Ok(ResumeAnswer { checkpoint, resumed_as, behind })
     }
 
     /// Makes a checkpoint of every session that changed since its last one and was written to at
@@ -437,7 +397,7 @@ impl Service {
     }
 }
 
-fn check(new: &NewCheckpoint) -> ServiceResult<()> {
+fn check(new: &CreateCheckpoint) -> ServiceResult<()> {
     for (field, text) in [("label", &new.label), ("thread", &new.thread)] {
         let Some(text) = text else { continue };
         let chars = text.chars().count();
@@ -446,7 +406,7 @@ fn check(new: &NewCheckpoint) -> ServiceResult<()> {
             return Err(ServiceError::invalid(field, problem));
         }
     }
-    if new.state.is_some() && new.delta.is_some() {
+    if new.state.is_some() && new.state_delta.is_some() {
         let problem = "the whole state and what changed of it do not go together";
         return Err(ServiceError::invalid("state_delta", problem).action("send one of both"));
     }

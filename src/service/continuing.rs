@@ -112,7 +112,7 @@ impl Service {
         let key = caller.key(session);
         for _ in 0..ATTEMPTS_MAX {
             let if_notes = match self.made_before(&key, call.key.as_ref()).await? {
-                Before::Made(known) => return Ok((None, Some(known.checkpoint.id))),
+                Before::Made(known, _) => return Ok((None, Some(known.id))),
                 Before::New { if_notes } => if_notes,
             };
             let call_of = call.clone();

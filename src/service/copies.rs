@@ -24,8 +24,9 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::{Caller, ItemOf, Service, ServiceResult};
+use super::{Caller, Service, ServiceResult, removal::item_of};
 use crate::{
+    api::events::ItemOf,
     event::{Event, EventId, Position, Range, SessionId, SessionKey, kinds},
     projection::{MemoryItem, body},
     store::{Fill, Read},
@@ -114,7 +115,7 @@ impl Service {
         position: Position,
     ) -> ServiceResult<Vec<ItemOf>> {
         let stands = |item: &MemoryItem| item.positions.is_some_and(|all| all.contains(position));
-        let of = ItemOf::of(session);
+        let of = item_of(session);
         let key = caller.key(session);
         let look = self.peek_facts(&key, |_, facts| {
             facts.memory.all().filter(|item| stands(item)).map(&of).collect::<Vec<_>>()

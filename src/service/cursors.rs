@@ -8,25 +8,11 @@ use super::{
     notes::{uncertain_until, unnamed},
 };
 use crate::{
-    event::{NewNote, NoteKind, Point, Position, SessionId, SessionKey, Timestamp, limits},
-    projection::checkpoints::{Checkpoints, Cursor},
+    api::work::{Cursor, CursorList},
+    event::{NewNote, NoteKind, Point, Position, Range, SessionId, SessionKey, limits},
+    projection::checkpoints::{self, Checkpoints},
     store::SessionInfo,
 };
-
-/// A cursor, and where the session is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CursorAt {
-    /// Its name.
-    pub name: String,
-    /// The next position to read.
-    pub position: Position,
-    /// When it was put there.
-    pub at: Timestamp,
-    /// The tail of the session.
-    pub tail: Position,
-    /// A later place of it may be among a loss that was accepted.
-    pub uncertain: bool,
-}
 
 impl Service {
     /// Sets a cursor to a point. Writes nothing if it is there already.
@@ -40,7 +26,7 @@ impl Service {
         session: &SessionId,
         name: &str,
         point: &Point,
-    ) -> ServiceResult<CursorAt> {
+    ) -> ServiceResult<Cursor> {
         let key = caller.key(session);
         let name = checked(name)?;
         let tail = self.store.used(&key).await?.tail;
@@ -50,9 +36,9 @@ impl Service {
             (old, notes.cursors().len())
         };
         let (old, count) = self.notes_now(&key, known).await?;
-        let there = |old: &&CursorAt| old.position == position && !old.uncertain;
+        let there = |old: &&Cursor| old.position == position && !old.uncertain;
         if let Some(old) = old.as_ref().filter(there) {
-            return Ok(CursorAt { tail, ..old.clone() });
+            return Ok(Cursor { tail, behind: behind(position, tail), ..old.clone() });
         }
         if old.is_none() && count >= limits::CURSORS_MAX {
             let message = format!("the session has {count} cursors; so many are allowed");
@@ -73,7 +59,7 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         name: &str,
-    ) -> ServiceResult<CursorAt> {
+    ) -> ServiceResult<Cursor> {
         let key = caller.key(session);
         self.store.used(&key).await?;
         self.cursor(&key, name).await
@@ -87,12 +73,12 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-    ) -> ServiceResult<Vec<CursorAt>> {
+    ) -> ServiceResult<CursorList> {
         let key = caller.key(session);
         self.store.used(&key).await?;
         let all = |notes: &Checkpoints, info: &SessionInfo| {
             let all = notes.cursors().iter();
-            all.map(|(name, cursor)| cursor_at(name, *cursor, info)).collect()
+            CursorList { data: all.map(|(name, cursor)| cursor_at(name, *cursor, info)).collect() }
         };
         self.notes_now(&key, all).await
     }
@@ -114,7 +100,7 @@ impl Service {
     }
 
     /// A cursor's position, for a caller that holds the session in use.
-    async fn cursor(&self, key: &SessionKey, name: &str) -> ServiceResult<CursorAt> {
+    async fn cursor(&self, key: &SessionKey, name: &str) -> ServiceResult<Cursor> {
         let found = |notes: &Checkpoints, info: &SessionInfo| {
             let found = notes.cursor(name).map(|cursor| cursor_at(name, cursor, info));
             found.ok_or_else(|| {
@@ -139,9 +125,21 @@ impl Service {
     }
 }
 
-fn cursor_at(name: &str, Cursor { position, at }: Cursor, info: &SessionInfo) -> CursorAt {
-    let uncertain = uncertain_until(info).is_some_and(|until| at <= until);
-    CursorAt { name: name.to_owned(), position, at, tail: info.tail, uncertain }
+fn cursor_at(name: &str, cursor: checkpoints::Cursor, info: &SessionInfo) -> Cursor {
+    let checkpoints::Cursor { position, at } = cursor;
+    Cursor {
+        name: name.to_owned(),
+        position,
+        updated_at: at.to_string(),
+        tail: info.tail,
+        behind: behind(position, info.tail),
+        uncertain: uncertain_until(info).is_some_and(|until| at <= until),
+    }
+}
+
+/// How many events a reader at a position has not read.
+fn behind(position: Position, tail: Position) -> u64 {
+    Range::new(position, tail).len()
 }
 
 /// A cursor's name is used in paths and points, so it has the form of a session id.

@@ -4,12 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Caller, Service, ServiceError, ServiceResult, WindowCall, WindowView, facts::FACTS_BYTES,
-};
+use super::{Caller, Service, ServiceError, ServiceResult, WindowCall, facts::FACTS_BYTES};
 use crate::{
+    api::fork::{DiffAnswer, EventsDiff},
     event::{Point, Position, Range, SessionId, SessionKey},
-    harness::{self, FactsDiff, WindowDiff},
+    harness,
     store::{Fill, Read},
 };
 
@@ -20,25 +19,6 @@ const SCAN_BYTES: usize = 4 << 20;
 const TYPES_MAX: usize = 200;
 /// Bytes of all lists of an answer.
 const LISTS_BYTES: usize = 32_000;
-
-/// What came between two points.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
-    /// The positions between them.
-    pub range: Range,
-    /// Bytes of the events' bodies.
-    pub bytes: u64,
-    /// How many events of each type there are.
-    pub types: BTreeMap<String, u64>,
-    /// How many are of types beyond those named.
-    pub others: u64,
-    /// What the facts have more.
-    pub facts: FactsDiff,
-    /// The windows of the two points, the earlier first.
-    pub windows: [WindowView; 2],
-    /// What one of them shows and the other does not.
-    pub window: WindowDiff,
-}
 
 impl Service {
     /// The difference between two points of a session; windows are built by `plan`, except for its
@@ -52,7 +32,7 @@ impl Service {
         session: &SessionId,
         (one, other): (&Point, &Point),
         plan: WindowCall,
-    ) -> ServiceResult<Difference> {
+    ) -> ServiceResult<DiffAnswer> {
         let key = caller.key(session);
         let tail = self.store.used(&key).await?.tail;
         let mut ends = [Position::ZERO; 2];
@@ -71,11 +51,10 @@ impl Service {
         ];
         let of = move || {
             let [old, new] = &windows;
-            (harness::window_diff((&old.window, from), (&new.window, to)), windows)
+            harness::window_diff((&old.window, from), (&new.window, to), new.tokenizer)
         };
-        let (window, windows) = self.computed_again(&key.scope.tenant, of).await?;
-        let range = Range::new(from, to);
-        let (types, others, bytes) = self.counted(&key, range).await?;
+        let window = self.computed_again(&key.scope.tenant, of).await?;
+        let events = self.counted(&key, Range::new(from, to)).await?;
         let tenant = &key.scope.tenant;
         let mut room = Some(self.room(tenant, 2 * FACTS_BYTES).await?);
         let before = self.facts_at(&key, from).await?;
@@ -85,17 +64,13 @@ impl Service {
         self.computations.fit(tenant, &mut room, before.weight() + after.weight())?;
         let compared = move || harness::diff(&before, &after, LISTS_BYTES);
         let facts = self.computed_again(tenant, compared).await?;
-        Ok(Difference { range, bytes, types, others, facts, windows, window })
+        Ok(DiffAnswer { from, to, events, facts, window })
     }
 
-    /// The events of a range by type, those of further types, and the bytes of their bodies.
-    async fn counted(
-        &self,
-        key: &SessionKey,
-        range: Range,
-    ) -> ServiceResult<(BTreeMap<String, u64>, u64, u64)> {
+    /// The events of a range by type, and the bytes of their bodies.
+    async fn counted(&self, key: &SessionKey, range: Range) -> ServiceResult<EventsDiff> {
         let Range { from, to } = range;
-        let (mut at, mut bytes, mut place) = (from, 0, None);
+        let (mut at, mut count, mut bytes, mut place) = (from, 0, 0, None);
         let (mut types, mut others) = (BTreeMap::<String, u64>::new(), 0);
         while at < to {
             place = Some(self.places.turn(&key.scope.tenant, place).await?);
@@ -108,6 +83,7 @@ impl Service {
             };
             let slice = self.store.read(key, read).await?;
             for event in &slice.events {
+                count += 1;
                 bytes += event.body.len() as u64;
                 let kind = event.kind.as_str();
                 if let Some(count) = types.get_mut(kind) {
@@ -124,6 +100,6 @@ impl Service {
             at = slice.covered.to;
             tokio::task::yield_now().await;
         }
-        Ok((types, others, bytes))
+        Ok(EventsDiff { count, bytes, types, others })
     }
 }

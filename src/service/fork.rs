@@ -2,13 +2,17 @@
 //! It must not copy an event.
 
 use super::{
-    Caller, NewCheckpoint, Service, ServiceError, ServiceResult, Survival, status::rewound,
-    titles::title_of,
+    Caller, NewCheckpoint, Service, ServiceError, ServiceResult, status::rewound, titles::title_of,
 };
 use crate::{
+    api::{
+        fork::{Kin, Lineage},
+        sessions::Session,
+        work::CreateCheckpoint,
+    },
     event::{BatchKey, Point, SessionId, SessionKey},
     projection::checkpoints::Trigger,
-    store::{Family, ForkPoint, NewSession, SessionInfo},
+    store::{ForkPoint, NewSession, Relative, SessionInfo, Survival},
 };
 
 /// Relatives of each kind that are named.
@@ -39,7 +43,7 @@ impl Service {
         caller: &Caller,
         parent: &SessionId,
         call: ForkCall,
-    ) -> ServiceResult<SessionInfo> {
+    ) -> ServiceResult<Session> {
         let key = caller.key(parent);
         let info = self.store.used(&key).await?;
         if caller.fence.is_some() {
@@ -70,13 +74,14 @@ impl Service {
             ..NewSession::default()
         };
         let child = self.create_session(caller, new).await?.0;
-        match &call.at {
+        let child = match &call.at {
             // A retry finds what the first attempt brought along.
             Point::Checkpoint(name) if child.work.notes == 0 => {
-                self.bring_along(caller, &key, name, child).await
+                self.bring_along(caller, &key, name, child).await?
             }
-            _ => Ok(child),
-        }
+            _ => child,
+        };
+        Ok(child.into())
     }
 
     /// Copies the state of the checkpoint that a fork begins at into a checkpoint of its own.
@@ -88,14 +93,13 @@ impl Service {
         child: SessionInfo,
     ) -> ServiceResult<SessionInfo> {
         let Some(from) = self.checkpoint_state(parent, Some(name)).await? else { return Ok(child) };
-        let one = &from.at.checkpoint;
-        let new = NewCheckpoint {
-            label: one.label.clone(),
-            thread: one.thread.clone(),
-            state: (!from.state.is_empty()).then(|| (*from.state).clone()),
-            trigger: Trigger::Resume,
-            ..NewCheckpoint::default()
+        let asked = CreateCheckpoint {
+            label: from.checkpoint.label,
+            thread: from.checkpoint.thread,
+            state: Some(from.state).filter(|state| !state.is_empty()),
+            ..CreateCheckpoint::default()
         };
+        let new = NewCheckpoint { asked, trigger: Trigger::Resume, ..NewCheckpoint::default() };
         self.checkpoint(caller, &child.key.session, new).await?;
         Ok(self.store.info(&child.key).await?)
     }
@@ -104,12 +108,37 @@ impl Service {
     ///
     /// # Errors
     /// `session_not_found` and its like.
-    pub async fn family(&self, caller: &Caller, session: &SessionId) -> ServiceResult<Family> {
+    pub async fn family(&self, caller: &Caller, session: &SessionId) -> ServiceResult<Lineage> {
         let mut family = self.store.family(&caller.key(session), RELATIVES_MAX).await?;
         let all = family.ancestors.iter_mut().chain(&mut family.children);
         for one in all.filter(|one| one.title.is_none() && one.survival == Survival::Alive) {
             one.title = self.title_by_id(&caller.key(&one.session)).await;
         }
-        Ok(family)
+        Ok(Lineage {
+            session: session.to_string(),
+            ancestors: family.ancestors.into_iter().map(Kin::from).collect(),
+            depth: family.depth,
+            children: family.children.into_iter().map(Kin::from).collect(),
+            forks: family.forks,
+        })
+    }
+}
+
+impl From<Relative> for Kin {
+    fn from(one: Relative) -> Self {
+        let stage = match one.survival {
+            Survival::Alive => "alive",
+            Survival::Expired => "expired",
+            Survival::Deleted => "deleted",
+            Survival::Erased => "erased",
+        };
+        Self {
+            id: one.session.to_string(),
+            title: one.title,
+            stage: stage.to_owned(),
+            position: one.at.0,
+            tail: one.tail.0,
+            bytes: one.bytes,
+        }
     }
 }

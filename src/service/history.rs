@@ -3,11 +3,11 @@
 //! many uses none.
 
 use super::{
-    Caller, CheckpointAt, CheckpointState, Past, Service, ServiceError, ServiceResult, Status,
-    checkpoints::at, is_notebook,
+    Caller, Past, Service, ServiceError, ServiceResult, Status, checkpoints::at, is_notebook,
 };
 use crate::{
-    event::{SessionId, SessionKey},
+    api::work::{Checkpoint, HistoryAnswer, LeftSession, PastSession, StartFrom},
+    event::SessionKey,
     projection::checkpoints::Checkpoints,
     store::SessionInfo,
 };
@@ -27,24 +27,37 @@ pub struct History {
     pub unfinished: Vec<Left>,
 }
 
-/// What a next session starts from.
-#[derive(Clone, Debug)]
-pub struct StartFrom {
-    /// The checkpoint's session.
-    pub session: SessionId,
-    /// The checkpoint.
-    pub state: CheckpointState,
-}
-
 /// A session with work that was started and not marked as done.
 #[derive(Clone, Debug)]
 pub struct Left {
     /// The session.
     pub info: SessionInfo,
     /// Its last checkpoint.
-    pub checkpoint: Option<CheckpointAt>,
+    pub checkpoint: Option<Checkpoint>,
     /// Whether a harness still holds its lease.
     pub leased: bool,
+}
+
+impl From<Past> for PastSession {
+    fn from(past: Past) -> Self {
+        let Past { info, goal, summary, steps, gaps_open, complete, .. } = past;
+        Self { session: info.into(), goal, summary, steps, gaps_open, complete }
+    }
+}
+
+impl From<History> for HistoryAnswer {
+    fn from(history: History) -> Self {
+        let left = |Left { info, checkpoint, leased }| LeftSession {
+            session: info.into(),
+            last_checkpoint: checkpoint,
+            leased,
+        };
+        Self {
+            data: history.sessions.into_iter().map(PastSession::from).collect(),
+            start_from: history.start_from,
+            unfinished: history.unfinished.into_iter().map(left).collect(),
+        }
+    }
 }
 
 impl Service {
@@ -108,12 +121,12 @@ impl Service {
         let found = found.or_else(|| marked().next().map(|past| (&past.info.key, None)));
         let Some((key, id)) = found else { return Ok(None) };
         // It may be deleted or damaged meanwhile: then there is no state.
-        let state = self.checkpoint_state(key, id.as_deref()).await.unwrap_or_default();
-        let session = key.session.clone();
-        Ok(state.map(|state| StartFrom { session, state }))
+        let found = self.checkpoint_state(key, id.as_deref()).await.unwrap_or_default();
+        let session = key.session.to_string();
+        Ok(found.map(|checkpoint| StartFrom { session, checkpoint }))
     }
 
-    async fn last_checkpoint(&self, key: &SessionKey) -> ServiceResult<Option<CheckpointAt>> {
+    async fn last_checkpoint(&self, key: &SessionKey) -> ServiceResult<Option<Checkpoint>> {
         let last =
             |notes: &Checkpoints, info: &SessionInfo| Some(at(notes, notes.latest(None)?, info));
         self.notes_now(key, last).await

@@ -26,6 +26,7 @@ mod given;
 mod graph;
 mod history;
 mod hits;
+mod hosted;
 mod indexing;
 mod kept;
 mod line;
@@ -36,6 +37,7 @@ mod monitor;
 mod names;
 mod notebook;
 mod notes;
+mod of_store;
 mod page;
 mod paging;
 mod places;
@@ -73,10 +75,8 @@ use std::{
 };
 
 pub use audit::Audit;
-pub use checkpoints::{CheckpointAt, CheckpointPage, CheckpointState, NewCheckpoint, Resumed};
+pub use checkpoints::NewCheckpoint;
 pub use continuing::{ContinueCall, Continued};
-pub use cursors::CursorAt;
-pub use diff::Difference;
 pub use directory::{BEGAN_KEY, ENDED_KEY, TAIL_KEY, dates};
 pub use doubt::Doubt;
 pub use embedding::{EmbedError, Embedder, MeaningOf, VectorsBehind};
@@ -86,27 +86,27 @@ pub use find::{FindResult, FoundLine};
 pub use flow::{Answered, Asked, Flow};
 pub use fork::ForkCall;
 pub use graph::{Analytics, EntityPage};
-pub use history::{History, Left, StartFrom};
+pub use history::{History, Left};
 pub use hits::{Beside, Hit, MemoryOf};
+pub use hosted::{Wanted, run_by};
 pub use indexing::{BehindSession, Coverage, IndexCounts, SearchOptions};
 pub use line::ChainLink;
 pub use memory::MemoryPlace;
 pub use monitor::Monitor;
 pub use notebook::is_notebook;
 pub use notes::State;
+pub use of_store::hex;
 pub use paging::PageInCall;
 pub use quota::Quotas;
 pub use recalling::RecallView;
 pub use recover::{Found, Past, RecoverCall, Recovered};
 pub use relocating::Relocated;
-pub use removal::{ItemOf, RedactedEvent};
 pub use research::{RecordedStep, ResearchOptions};
 pub use restoring::{RestoreCall, RestoreOptions, RestoredSession};
-pub use retention::Retention;
 pub use room::{Full, Held, Room};
 pub use saving::{SaveCall, SavedSession};
 pub use search::{SearchCall, SearchResult};
-pub use sessions::{SessionPage, SessionQuery, Wanted};
+pub use sessions::{SessionPage, SessionQuery, session_id};
 pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
 pub use sources::SourcesAdded;
 pub use starting::{StartCall, Started};
@@ -117,15 +117,11 @@ pub use titles::title_of;
 pub use tool_cache::{Miss, REMEMBERED_TOKENS, ToolHit, ToolLookup, ToolMemory, ToolOutput};
 pub use verify::Counts;
 pub use via::{BoundBy, Remembered, Via};
-pub use wake::{Granted, TakeUp, TakenUp, Unfinished, WakeCall, Woken};
+pub use wake::{TakeUp, TakenUp};
 pub use window::{WINDOW_TOKENS_MAX, WindowCall, WindowView};
 
 pub use crate::search::{EntityKind, Why};
-pub use crate::store::{
-    Aging, Appended, Backup, Change, Family, ForkPoint, Gap, Head, Health, Keeps, KeyReport,
-    NewSession, Part, Placed, Receipt, Recovery, Relative, Repaired, Scrub, SessionInfo, Stage,
-    Survival, Verified,
-};
+pub use crate::store::{Appended, Change, Gap, Health, NewSession, Placed, Receipt, SessionInfo};
 use crate::{
     access::PerTenant,
     env::{Clock, host::processors},

@@ -3,9 +3,7 @@
 //! that what is left of a redacted event does not tell whether a guess is right. It must not name
 //! anything by a hash that others can make.
 
-use std::fmt::Write as _;
-
-use super::Service;
+use super::{Service, of_store::hex};
 use crate::event::{BatchKey, EventId, NewEvent, Scope, SessionKey};
 
 /// Hexadecimal digits of a name: 96 bits.
@@ -21,7 +19,9 @@ impl Service {
             all.extend_from_slice(&(part.len() as u64).to_le_bytes());
             all.extend_from_slice(part);
         }
-        hex(&self.store.name_hash(&all))
+        let mut name = hex(&self.store.name_hash(&all));
+        name.truncate(DIGITS);
+        name
     }
 
     /// What stands for a key where it is kept without the key.
@@ -48,12 +48,4 @@ impl Service {
             event.id = id;
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut digits = String::with_capacity(DIGITS);
-    for byte in bytes.iter().take(DIGITS / 2) {
-        let _ = write!(digits, "{byte:02x}");
-    }
-    digits
 }

@@ -6,44 +6,20 @@ use super::{
     store_error::unwritten,
 };
 use crate::{
+    api::events::{CopyOf, ItemOf, RedactedBeside},
     event::{Event, EventId, Position, SessionId},
     projection::MemoryItem,
     store::{Family, StoreError, StoreResult},
 };
 
-/// An item of memory that may repeat what is removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ItemOf {
-    /// The session that keeps it, which is a notebook for most.
-    pub notebook: SessionId,
-    /// Its id.
-    pub id: EventId,
-    /// Its position in the notebook.
-    pub position: Position,
-}
-
-impl ItemOf {
-    /// An item that a session keeps.
-    pub(super) fn of(session: &SessionId) -> impl Fn(&MemoryItem) -> Self {
-        move |item: &MemoryItem| Self {
-            notebook: session.clone(),
-            id: item.id.clone(),
-            position: item.position,
-        }
+/// An item of memory that a session keeps and that may repeat what is removed.
+pub(super) fn item_of(session: &SessionId) -> impl Fn(&MemoryItem) -> ItemOf {
+    move |item: &MemoryItem| ItemOf {
+        memory_id: item.id.clone(),
+        notebook: session.clone(),
+        position: item.position,
+        redacted: false,
     }
-}
-
-/// A redacted event, and what became of what was made of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RedactedEvent {
-    /// The event as served from now on.
-    pub event: Event,
-    /// The events of its session that had words of it and were redacted with it.
-    pub copies: Vec<(EventId, Position)>,
-    /// The texts that models were given after it, here and in its workspace: redacted with it.
-    pub given: Vec<(SessionId, EventId, Position)>,
-    /// The items of memory that may repeat it.
-    pub memory: Vec<ItemOf>,
 }
 
 impl Service {
@@ -72,15 +48,13 @@ impl Service {
         session: &SessionId,
         with_memory: bool,
     ) -> ServiceResult<Vec<ItemOf>> {
-        let items = match self.written_from(caller, session, |_| true).await {
+        let mut items = match self.written_from(caller, session, |_| true).await {
             Ok(items) => items,
             // The session is erased whatever is wrong with a notebook.
             Err(_) if !with_memory => Vec::new(),
             Err(error) => return Err(error),
         };
-        for item in items.iter().filter(|_| with_memory) {
-            self.take_away(caller, &item.notebook, &item.id).await?;
-        }
+        self.take_items(caller, &mut items, with_memory).await?;
         // While it is there: a retry of what an error left needs to know when it began.
         if let Ok(info) = self.store.info(&caller.key(session)).await {
             for (of, given, _) in self.given_since(caller, session, info.created_at).await? {
@@ -116,7 +90,7 @@ impl Service {
             let key = caller.key(&notebook);
             let found = self.peek_facts(&key, |_, facts| {
                 let found = facts.memory.all().filter(is_of);
-                found.map(ItemOf::of(&notebook)).collect::<Vec<_>>()
+                found.map(item_of(&notebook)).collect::<Vec<_>>()
             });
             items.extend(found.await?);
         }
@@ -137,7 +111,7 @@ impl Service {
         session: &SessionId,
         event: &EventId,
         with_memory: bool,
-    ) -> ServiceResult<RedactedEvent> {
+    ) -> ServiceResult<(Event, RedactedBeside)> {
         let (service, caller) = (self.clone(), caller.clone());
         let (session, event) = (session.clone(), event.clone());
         let redaction = async move { service.redact(&caller, &session, &event, with_memory).await };
@@ -150,7 +124,7 @@ impl Service {
         session: &SessionId,
         event: &EventId,
         with_memory: bool,
-    ) -> ServiceResult<RedactedEvent> {
+    ) -> ServiceResult<(Event, RedactedBeside)> {
         let not_found = || {
             let message = format!("session {session} has no event {event}");
             ServiceError::new(Code::EventNotFound, message)
@@ -170,16 +144,34 @@ impl Service {
         for (of, text, _) in &given {
             self.take_away(caller, of, text).await?;
         }
-        let memory = match self.written_of(caller, session, position).await {
+        let mut memory = match self.written_of(caller, session, position).await {
             Ok(items) => items,
             // The event is redacted whatever is wrong with a notebook.
             Err(_) if !with_memory => Vec::new(),
             Err(error) => return Err(error),
         };
-        for item in memory.iter().filter(|_| with_memory) {
-            self.take_away(caller, &item.notebook, &item.id).await?;
+        self.take_items(caller, &mut memory, with_memory).await?;
+        let copy = |(id, position)| CopyOf { id, position, session: None };
+        let given = given.into_iter().map(|(of, id, position)| CopyOf {
+            session: (of != *session).then_some(of),
+            ..copy((id, position))
+        });
+        let copies = copies.into_iter().map(copy).chain(given).collect();
+        Ok((removed, RedactedBeside { copies, memory }))
+    }
+
+    /// Redacts items of memory, where that is asked for.
+    async fn take_items(
+        &self,
+        caller: &Caller,
+        items: &mut [ItemOf],
+        with_memory: bool,
+    ) -> ServiceResult<()> {
+        for item in items.iter_mut().filter(|_| with_memory) {
+            self.take_away(caller, &item.notebook, &item.memory_id).await?;
+            item.redacted = true;
         }
-        Ok(RedactedEvent { event: removed, copies, given, memory })
+        Ok(())
     }
 
     /// Removes the body of one event; returns its position, `None` for one that is not there.

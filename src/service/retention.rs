@@ -1,33 +1,25 @@
 //! Verbs on lifetimes: hold and release, restore, due dates, and the owner's periodic sweep. It
 //! must not decide when a session expires; the store does.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use super::{
     Caller, Service, ServiceResult, in_a_task, sessions::page_limit, store_error::unwritten,
 };
 use crate::{
-    event::{SessionId, Timestamp},
-    store::{Aging, Change, Lifetimes, SessionInfo, StoreError, Swept},
+    api::{
+        retention::{Restored, RetentionAnswer, RetentionRow},
+        sessions::Session,
+    },
+    event::{SessionId, SessionKey, Timestamp},
+    store::{Aging, Change, Keeps, Lifetimes, SessionInfo, Stage, StoreError, Swept},
 };
 
 /// Most rounds of one sweep by an operator.
 const ROUNDS_MAX: usize = 10_000;
-
-/// Due dates of a scope's sessions, and the rules.
-#[derive(Clone, Debug)]
-pub struct Retention {
-    /// Sessions with an end in sight, the soonest first.
-    pub aging: Vec<Aging>,
-    /// The rules.
-    pub lifetimes: Lifetimes,
-    /// The time their times are by.
-    pub counted: Timestamp,
-    /// Wall time.
-    pub now: Timestamp,
-    /// What a sweep did just now; nothing for a look.
-    pub swept: Swept,
-}
 
 impl Service {
     /// Holds a session, so that it neither expires nor is deleted; or lets it go.
@@ -39,14 +31,15 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         hold: bool,
-    ) -> ServiceResult<SessionInfo> {
+    ) -> ServiceResult<Session> {
         let key = caller.key(session);
         let info = self.store.info(&key).await?;
         if info.held_at.is_some() == hold {
-            return Ok(info);
+            return Ok(info.into());
         }
         let change = Change { hold: Some(hold), ..Change::default() };
-        self.durable(self.store.change(&key, change)).await.map_err(unwritten)
+        let changed = self.durable(self.store.change(&key, change)).await;
+        Ok(changed.map_err(unwritten)?.into())
     }
 
     /// Restores an expired session, or a deleted one within its grace period; returns whether it
@@ -59,7 +52,7 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-    ) -> ServiceResult<(SessionInfo, bool)> {
+    ) -> ServiceResult<Restored> {
         let key = caller.key(session);
         let before = self.store.info(&key).await;
         let hidden = matches!(
@@ -67,12 +60,14 @@ impl Service {
             Err(StoreError::SessionExpired { .. } | StoreError::SessionDeleted { .. })
         );
         if !hidden {
-            return Ok((self.store.used(&key).await?, false));
+            let session = self.store.used(&key).await?.into();
+            return Ok(Restored { session, restored: false });
         }
         let change = Change { restore: true, ..Change::default() };
         let store = Arc::clone(&self.store);
         let restored = async move { store.change(&key, change).await.map_err(unwritten) };
-        Ok((self.carried_out(restored).await?, hidden))
+        let session = self.carried_out(restored).await?.into();
+        Ok(Restored { session, restored: true })
     }
 
     /// Due dates of the caller's sessions. Changes nothing.
@@ -83,18 +78,38 @@ impl Service {
         &self,
         caller: &Caller,
         limit: Option<usize>,
-    ) -> ServiceResult<Retention> {
+    ) -> ServiceResult<RetentionAnswer> {
+        self.due(caller, limit, Swept::default()).await
+    }
+
+    /// Due dates of the caller's sessions, and what a sweep just did to them.
+    async fn due(
+        &self,
+        caller: &Caller,
+        limit: Option<usize>,
+        swept: Swept,
+    ) -> ServiceResult<RetentionAnswer> {
         let limit = page_limit(limit)?;
         let mut aging = self.store.aging(&caller.scope, limit).await?;
         for one in aging.iter_mut().filter(|one| one.title.is_none()) {
             one.title = self.title_by_id(&caller.key(&one.session)).await;
         }
-        Ok(Retention {
-            aging,
-            lifetimes: self.store.lifetimes(),
-            counted: self.store.counted(),
-            now: self.clock.now(),
-            swept: Swept::default(),
+        let lifetimes = self.store.lifetimes();
+        let (counted, now) = (self.store.counted(), self.clock.now());
+        let ids = |keys: Vec<SessionKey>| {
+            keys.into_iter().map(|key| key.session.to_string()).collect::<Vec<_>>()
+        };
+        let rows = aging.into_iter().map(|one| row(one, &lifetimes, (counted, now)));
+        Ok(RetentionAnswer {
+            data: rows.collect(),
+            expired: ids(swept.expired),
+            reclaimed: ids(swept.reclaimed),
+            failed: swept.failed,
+            ttl_seconds: lifetimes.hot.as_secs(),
+            retention_seconds: lifetimes.retention.as_secs(),
+            purge_after_seconds: lifetimes.purge.as_secs(),
+            grace_seconds: lifetimes.grace.as_secs(),
+            behind_seconds: now.0.saturating_sub(counted.0) / 1_000_000,
         })
     }
 
@@ -107,7 +122,7 @@ impl Service {
         &self,
         caller: &Caller,
         limit: Option<usize>,
-    ) -> ServiceResult<Retention> {
+    ) -> ServiceResult<RetentionAnswer> {
         let mut swept = Swept::default();
         for _ in 0..ROUNDS_MAX {
             let service = self.clone();
@@ -121,7 +136,7 @@ impl Service {
         }
         swept.expired.retain(|key| key.scope == caller.scope);
         swept.reclaimed.retain(|key| key.scope == caller.scope);
-        Ok(Retention { swept, ..self.retention(caller, limit).await? })
+        self.due(caller, limit, swept).await
     }
 
     /// One round of the owner's upkeep: expires unused sessions, removes the files of deleted ones,
@@ -152,5 +167,45 @@ impl Service {
     pub(super) fn is_offered(&self, info: &SessionInfo) -> bool {
         let counted = self.store.counted();
         self.store.lifetimes().is_hot(info.ttl_seconds, info.used_at, counted)
+    }
+}
+
+/// A session with an end in sight, at a time by the store's count and by the clock.
+fn row(one: Aging, lifetimes: &Lifetimes, (counted, now): (Timestamp, Timestamp)) -> RetentionRow {
+    let idle = counted.0.saturating_sub(one.used_at.0).max(0);
+    let left = one.ends_at.map(|at| at.0.saturating_sub(counted.0));
+    let limit = lifetimes.limit(one.ttl_seconds).unwrap_or(Duration::ZERO);
+    let whose = if one.ttl_seconds.is_some() { "its own limit" } else { "the store's limit" };
+    let next = match (one.stage, one.kept) {
+        (_, Some(_)) => "none",
+        (Stage::Alive, None) => "expire",
+        (Stage::Expired | Stage::Deleted, None) if left.is_none() => "none",
+        (Stage::Expired | Stage::Deleted, None) => "reclaim",
+    };
+    let why = match (one.kept, one.stage) {
+        (Some(Keeps::Hold(at)), _) => format!("held since {at}"),
+        (Some(Keeps::Damage), _) => "it is damaged, and the loss was not accepted".to_owned(),
+        (None, Stage::Alive) => format!("{whose} is {} s idle", limit.as_secs()),
+        (None, Stage::Expired) if left.is_none() => {
+            "it expired and can be restored at any time".to_owned()
+        }
+        (None, Stage::Expired) => "it expired and can be restored until then".to_owned(),
+        (None, Stage::Deleted) => "it was deleted; its id is free then".to_owned(),
+    };
+    RetentionRow {
+        session: one.session.to_string(),
+        title: one.title,
+        stage: match one.stage {
+            Stage::Alive => "alive",
+            Stage::Expired => "expired",
+            Stage::Deleted => "deleted",
+        }
+        .to_owned(),
+        idle_seconds: u64::try_from(idle / 1_000_000).unwrap_or(0),
+        ttl_seconds: one.ttl_seconds,
+        next: next.to_owned(),
+        at: left.map(|left| now.plus_micros(left).to_string()),
+        due: left.is_some_and(|left| left < 0) && one.kept.is_none(),
+        why,
     }
 }

@@ -100,9 +100,8 @@ impl Service {
         let key = info.key.clone();
         for _ in 0..ATTEMPTS_MAX {
             let if_notes = match self.made_before(&key, call.key.as_ref()).await? {
-                Before::Made(known) => {
-                    let (position, checkpoint) = (known.checkpoint.position, known.checkpoint.id);
-                    return Ok(call.saved(&info, position, checkpoint, is_new, &outside));
+                Before::Made(known, _) => {
+                    return Ok(call.saved(&info, known.position, known.id, is_new, &outside));
                 }
                 Before::New { if_notes } => if_notes,
             };
@@ -146,7 +145,7 @@ impl Service {
         for info in self.latest(caller, Some(&workspace.to_owned()), LATEST_MAX).await? {
             // A retry saves what its first call did, whatever was written since.
             if let Some(key) = &call.key
-                && let Ok(Before::Made(_)) = self.made_before(&info.key, Some(key)).await
+                && let Ok(Before::Made(..)) = self.made_before(&info.key, Some(key)).await
             {
                 let is_new = info.key.session == session_of(workspace, key);
                 return Ok((info, is_new));

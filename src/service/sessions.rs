@@ -11,30 +11,24 @@ use super::{
     directory::dates,
     error::check_count,
     given,
+    hosted::{self, Wanted, check_names},
     notebook::{is_notebook, refuse_reserved},
     page, status,
     store_error::unwritten,
     titles::title_of,
 };
 use crate::{
+    api::{
+        hosted::Thread,
+        sessions::{CreateSession, Session, SessionList, UpdateSession},
+    },
     env::sync::Mutex,
-    event::{SessionId, SessionKey, Timestamp, limits},
+    event::{Batch, BatchKey, NewEvent, SessionId, SessionKey, Timestamp, limits},
     store::{Appended, Change, Listed, Listing, NewSession, Only, SessionInfo, StoreError},
 };
 
 /// Notebooks that a page without a filter passes over at most.
 const NOTEBOOKS_PASSED: usize = 1_000;
-
-/// A pair of metadata that sessions to be listed have.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// Its name.
-    pub name: String,
-    /// Its value.
-    pub value: String,
-    /// The value of a session that has no such pair.
-    pub usual: Option<String>,
-}
 
 /// Which sessions to list.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +64,43 @@ pub struct SessionPage {
     pub next_page: Option<String>,
 }
 
+impl From<SessionPage> for SessionList {
+    fn from(page: SessionPage) -> Self {
+        let data = page.sessions.into_iter().map(Session::from).collect();
+        Self { data, next_page: page.next_page }
+    }
+}
+
 impl Service {
+    /// Creates the session that a client asks for, with its first events, all or nothing.
+    ///
+    /// # Errors
+    /// Those of [`Self::create_session`].
+    pub async fn begin_session(
+        &self,
+        caller: &Caller,
+        asked: CreateSession,
+        events: Vec<NewEvent>,
+        key: Option<BatchKey>,
+    ) -> ServiceResult<Session> {
+        let mut metadata = asked.metadata.unwrap_or_default();
+        check_names(metadata.keys())?;
+        metadata.extend(hosted::metadata(asked.agent, asked.environment_id)?);
+        let title_of_event = asked.title_of.filter(|_| asked.title.is_none());
+        metadata.extend(title_of_event.map(|position| (title_of(), position.to_string())));
+        let new = NewSession {
+            id: asked.id.as_deref().map(session_id).transpose()?,
+            title: asked.title,
+            metadata,
+            workspace: asked.workspace,
+            ttl_seconds: asked.ttl_seconds,
+            events: Batch { events: events.into(), ..Batch::default() },
+            key,
+            parent: None,
+        };
+        Ok(self.create_session(caller, new).await?.0.into())
+    }
+
     /// Creates a session, with its first events, all or nothing.
     ///
     /// # Errors
@@ -268,8 +298,16 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-    ) -> ServiceResult<SessionInfo> {
-        Ok(self.titled(self.store.used(&caller.key(session)).await?).await)
+    ) -> ServiceResult<Session> {
+        Ok(self.titled(self.store.used(&caller.key(session)).await?).await.into())
+    }
+
+    /// The thread that a session is.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_deleted`.
+    pub async fn get_thread(&self, caller: &Caller, session: &SessionId) -> ServiceResult<Thread> {
+        Ok((&self.store.used(&caller.key(session)).await?).into())
     }
 
     /// Changes title and metadata. A title takes the place of one that is words of an event.
@@ -280,17 +318,22 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-        mut title: Option<Option<String>>,
-        mut metadata: BTreeMap<String, Option<String>>,
-    ) -> ServiceResult<SessionInfo> {
+        asked: UpdateSession,
+    ) -> ServiceResult<Session> {
         let key = caller.key(session);
+        let UpdateSession { mut title, title_of: place, metadata } = asked;
+        let mut metadata = metadata.unwrap_or_default();
+        check_names(metadata.keys())?;
         let info = self.store.used(&key).await?;
-        match metadata.get(&title_of()) {
-            Some(_) => title = Some(None),
-            None if title.is_some() && info.metadata.contains_key(&title_of()) => {
+        match place {
+            Some(place) if title.is_none() => {
+                title = Some(None);
+                metadata.insert(title_of(), Some(place.to_string()));
+            }
+            _ if title.is_some() && info.metadata.contains_key(&title_of()) => {
                 metadata.insert(title_of(), None);
             }
-            None => {}
+            _ => {}
         }
         check_text(
             "title",
@@ -298,7 +341,7 @@ impl Service {
             limits::TITLE_CHARS_MAX,
         )?;
         if title.is_none() && metadata.is_empty() {
-            return Ok(self.titled(info).await);
+            return Ok(self.titled(info).await.into());
         }
         let mut merged = info.metadata.clone();
         for (name, value) in &metadata {
@@ -309,12 +352,12 @@ impl Service {
         }
         check_metadata(&merged)?;
         if merged == info.metadata && title.as_ref().is_none_or(|title| *title == info.title) {
-            return Ok(self.titled(info).await);
+            return Ok(self.titled(info).await.into());
         }
         let change = Change { title, metadata, ..Change::default() };
         self.room_for(&key.scope.tenant, 0, 1, change.text_bytes()).await?;
         let info = self.durable(self.store.change(&key, change)).await.map_err(unwritten)?;
-        Ok(self.titled(info).await)
+        Ok(self.titled(info).await.into())
     }
 
     /// Archives a session: it can be read, not written; or lets it be written to again. Either
@@ -327,15 +370,15 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         archive: bool,
-    ) -> ServiceResult<SessionInfo> {
+    ) -> ServiceResult<Session> {
         let key = caller.key(session);
         let info = self.store.info(&key).await?;
         if info.archived_at.is_some() == archive {
-            return Ok(self.titled(info).await);
+            return Ok(self.titled(info).await.into());
         }
         let change = Change { archive: Some(archive), ..Change::default() };
         let info = self.durable(self.store.change(&key, change)).await.map_err(unwritten)?;
-        Ok(self.titled(info).await)
+        Ok(self.titled(info).await.into())
     }
 
     /// Deletes a session: hidden at once, `session_deleted` until its grace ends. Returns until
@@ -373,6 +416,17 @@ impl Service {
             Err(error) => Err(unwritten(error)),
         }
     }
+}
+
+/// Parses a session's id.
+///
+/// # Errors
+/// `invalid_request`, with the form of an id.
+pub fn session_id(text: &str) -> ServiceResult<SessionId> {
+    SessionId::new(text).map_err(|error| {
+        let action = "session ids are [A-Za-z0-9][A-Za-z0-9._-]{0,127}";
+        ServiceError::invalid("session", error).action(action)
+    })
 }
 
 /// The size of a page, given the requested one.

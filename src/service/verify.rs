@@ -6,16 +6,25 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+use bytes::Bytes;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::{
-    Caller, Code, IndexCounts, Service, ServiceError, ServiceResult, store_error::unwritten,
+    Caller, Code, IndexCounts, Service, ServiceError, ServiceResult, of_store::hex,
+    store_error::unwritten,
 };
 use crate::{
+    api::{
+        admin::{
+            Damage, HeadAnswer, KeysAnswer, RecoveryReport, RepairAnswer, ScrubReport, VerifyAnswer,
+        },
+        backup::{BackupMade, BackupPart},
+        events::Gap,
+    },
     env,
-    event::{SessionId, TenantId},
+    event::{Position, Scope, SessionId, SessionKey, TenantId},
     store::{
-        Backup, Head, Health, KeyReport, Part, Receipt, Recovery, Repaired, StoreError,
+        self, Backup, Head, Health, KeyReport, Receipt, Recovery, Repaired, StoreError,
         StoreResult, Verified,
     },
 };
@@ -51,19 +60,19 @@ impl Service {
         &self,
         caller: &Caller,
         session: Option<&SessionId>,
-    ) -> ServiceResult<Verified> {
+    ) -> ServiceResult<VerifyAnswer> {
         let (store, scope, session) =
             (Arc::clone(&self.store), caller.scope.clone(), session.cloned());
         let verify = async move { store.verify(&scope, session.as_ref()).await };
-        self.verified(&caller.scope.tenant, verify).await
+        Ok(answer(self.verified(&caller.scope.tenant, verify).await?, &caller.scope))
     }
 
-    /// [`Self::verify`] of every session of every tenant.
+    /// [`Self::verify`] of every session of every tenant, for one caller.
     ///
     /// # Errors
     /// Those of the engine.
-    pub async fn verify_store(&self) -> ServiceResult<Verified> {
-        Ok(self.store.verify_scopes().await?)
+    pub async fn verify_store(&self, caller: &Caller) -> ServiceResult<VerifyAnswer> {
+        Ok(answer(self.store.verify_scopes().await?, &caller.scope))
     }
 
     /// [`Self::verify`] of one session, and a comparison with a receipt that the caller kept.
@@ -75,10 +84,14 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         expected: Receipt,
-    ) -> ServiceResult<(Verified, Head)> {
+    ) -> ServiceResult<VerifyAnswer> {
         let (store, key) = (Arc::clone(&self.store), caller.key(session));
         let verify = async move { store.verify_head(&key, expected).await };
-        self.verified(&caller.scope.tenant, verify).await
+        let (verified, head) = self.verified(&caller.scope.tenant, verify).await?;
+        let hurt = verified.damage.iter().chain(&verified.accepted);
+        let hurt = hurt.map(|(_, gap)| gap.range.from).any(|from| from < expected.position);
+        let head = Some(head_answer(expected.position, head, hurt));
+        Ok(VerifyAnswer { head, ..answer(verified, &caller.scope) })
     }
 
     /// Verifies in a place of the tenant, which it keeps for a segment at a time; where one thread
@@ -105,28 +118,31 @@ impl Service {
         caller: &Caller,
         session: Option<&SessionId>,
         accept: bool,
-    ) -> ServiceResult<Repaired> {
-        let Some(session) = session else { return Ok(self.store.repair_store(accept).await?) };
+    ) -> ServiceResult<RepairAnswer> {
+        let Some(session) = session else {
+            return Ok(self.store.repair_store(accept).await?.into());
+        };
         let key = caller.key(session);
         let repaired = self.durable(self.store.repair(&key, accept)).await.map_err(unwritten)?;
         self.facts.forget(&key);
-        Ok(repaired)
+        Ok(repaired.into())
     }
 
-    /// The master keys that the store needs and those it has; `None` in plaintext.
+    /// The master keys that the store needs and those it has.
     ///
     /// # Errors
     /// Those of the engine.
-    pub async fn keys(&self) -> ServiceResult<Option<KeyReport>> {
-        Ok(self.store.keys().await?)
+    pub async fn keys(&self) -> ServiceResult<KeysAnswer> {
+        Ok(self.store.keys().await?.into())
     }
 
     /// Continues the rotation to the current master key.
     ///
     /// # Errors
     /// `invalid_request` in plaintext, and those of the engine: a retry continues the rotation.
-    pub async fn rotate_keys(&self) -> ServiceResult<KeyReport> {
-        self.durable(self.store.rotate_keys(KEYS_AT_ONCE)).await.map_err(unwritten)
+    pub async fn rotate_keys(&self) -> ServiceResult<KeysAnswer> {
+        let rotated = self.durable(self.store.rotate_keys(KEYS_AT_ONCE)).await;
+        Ok(Some(rotated.map_err(unwritten)?).into())
     }
 
     /// Writes a copy of the whole store, of all tenants, as of one moment. It blocks while `take`
@@ -134,8 +150,14 @@ impl Service {
     ///
     /// # Errors
     /// Those of the engine; `invalid_request` for an engine with its own means of backup.
-    pub fn backup(&self, take: &mut dyn FnMut(Part) -> io::Result<()>) -> ServiceResult<Backup> {
-        self.store.backup(take).map_err(|error| match error {
+    pub fn backup(
+        &self,
+        take: &mut dyn FnMut(BackupPart, Bytes) -> io::Result<()>,
+    ) -> ServiceResult<BackupMade> {
+        let mut part = |store::Part { path, bytes }| {
+            take(BackupPart { path, bytes: bytes.len() as u64 }, bytes)
+        };
+        self.store.backup(&mut part).map(BackupMade::from).map_err(|error| match error {
             StoreError::Io { ref source, .. } if !env::out_of_descriptors(source) => {
                 let mut error = ServiceError::new(Code::StoreReadOnly, error.to_string())
                     .action("nothing of it may be used: make it again");
@@ -148,8 +170,8 @@ impl Service {
 
     /// What the last start found and did.
     #[must_use]
-    pub fn recovery_report(&self) -> Recovery {
-        self.store.recovery()
+    pub fn recovery_report(&self) -> RecoveryReport {
+        self.store.recovery().into()
     }
 
     /// Whether the store can do its work now.
@@ -168,6 +190,109 @@ impl Service {
             expired: self.counters.expired.load(Ordering::Relaxed),
             reclaimed: self.counters.reclaimed.load(Ordering::Relaxed),
             index: self.indexing.counts(),
+        }
+    }
+}
+
+/// A verification as a caller of that scope reads it.
+fn answer(verified: Verified, own: &Scope) -> VerifyAnswer {
+    let foreign = |key: &SessionKey, name: &dyn std::fmt::Display| {
+        (key.scope != *own).then(|| name.to_string())
+    };
+    let damage = |(key, gap): (SessionKey, store::Gap)| Damage {
+        session: key.session.to_string(),
+        tenant: foreign(&key, &key.scope.tenant),
+        user: foreign(&key, &key.scope.user),
+        from: gap.range.from,
+        to: gap.range.to,
+        reason: gap.reason,
+    };
+    VerifyAnswer {
+        sessions: verified.sessions,
+        events: verified.events,
+        bytes: verified.bytes,
+        damage: verified.damage.into_iter().map(damage).collect(),
+        accepted: verified.accepted.into_iter().map(damage).collect(),
+        head: None,
+    }
+}
+
+/// How a session stands to a receipt of that position; `hurt` when events before it are lost.
+fn head_answer(position: Position, head: Head, hurt: bool) -> HeadAnswer {
+    let (state, tail, chain) = match head {
+        Head::Holds if hurt => ("damaged", None, None),
+        Head::Holds => ("holds", None, None),
+        Head::Shorter { tail } => ("shorter", Some(tail), None),
+        Head::Differs { chain } => ("differs", None, Some(hex(&chain))),
+        Head::Lost => ("lost", None, None),
+    };
+    let (holds, state) = (state == "holds", state.to_owned());
+    HeadAnswer { holds, state, position, tail, chain }
+}
+
+impl From<Option<KeyReport>> for KeysAnswer {
+    fn from(report: Option<KeyReport>) -> Self {
+        let Some(report) = report else {
+            return Self { opens: true, ..Self::default() };
+        };
+        Self {
+            encrypted: true,
+            current: Some(report.current.to_string()),
+            previous: report.previous.map(|id| id.to_string()),
+            given: report.given.iter().map(ToString::to_string).collect(),
+            opens: report.opens,
+            keys: report.keys,
+            behind: report.behind,
+            destroyed: report.destroyed,
+            unreadable: report.unreadable,
+        }
+    }
+}
+
+impl From<Repaired> for RepairAnswer {
+    fn from(repaired: Repaired) -> Self {
+        Self {
+            accepted: repaired.accepted,
+            events_lost: repaired.gaps.iter().map(|gap| gap.range.len()).sum(),
+            gaps: repaired.gaps.iter().map(Gap::from).collect(),
+            unnamed: repaired.unnamed,
+            copies: repaired.copies,
+        }
+    }
+}
+
+impl From<store::Scrub> for ScrubReport {
+    fn from(scrub: store::Scrub) -> Self {
+        let store::Scrub { rounds, sessions, bytes, found } = scrub;
+        Self { rounds, sessions, bytes, found }
+    }
+}
+
+impl From<Recovery> for RecoveryReport {
+    fn from(recovery: Recovery) -> Self {
+        Self {
+            clean: recovery.clean,
+            sessions: recovery.sessions,
+            frames_replayed: recovery.frames_replayed,
+            torn_bytes: recovery.torn_bytes,
+            made_good: recovery.made_good,
+            damage: recovery.damage,
+            quarantined: recovery.quarantined,
+            micros: recovery.micros,
+            scrub: recovery.scrub.into(),
+        }
+    }
+}
+
+impl From<Backup> for BackupMade {
+    fn from(backup: Backup) -> Self {
+        Self {
+            store: hex(&backup.store),
+            at: backup.at.to_string(),
+            at_micros: backup.at.0,
+            sessions: backup.sessions,
+            damaged: backup.damaged,
+            key: backup.key.map(|id| hex(&id)),
         }
     }
 }

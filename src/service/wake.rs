@@ -5,14 +5,12 @@
 
 use std::time::Duration;
 
-use super::{
-    Caller, CheckpointState, Code, Resumed, Service, ServiceError, ServiceResult,
-    store_error::unwritten,
-};
+use super::{Caller, Code, Service, ServiceError, ServiceResult, store_error::unwritten};
 use crate::{
-    event::{BatchKey, Fence, Position, Range, SessionId, SessionKey, Timestamp, limits},
-    projection::{OpenCall, Outcomes},
-    store::{Fill, Lease, LeaseCall, Read, SessionInfo},
+    api::work::{Lease, RenewRequest, ResumeAnswer, Unfinished, WakeAnswer, WakeRequest},
+    event::{BatchKey, Fence, Position, Range, SessionId, SessionKey, limits},
+    projection::Outcomes,
+    store::{self, Fill, LeaseCall, Read, SessionInfo},
 };
 
 /// Events before the tail that are searched for calls without a result.
@@ -20,57 +18,13 @@ const SEARCH_EVENTS: usize = 1_000;
 /// Bytes of bodies held while they are searched.
 const SEARCH_BYTES: usize = 8 << 20;
 
-/// A lease as returned to its harness.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Granted {
-    /// Its token.
-    pub fence: Fence,
-    /// How long it holds from now on.
-    pub ttl: Duration,
-    /// When that is, by the wall clock.
-    pub expires_at: Timestamp,
-}
-
-/// The answer for a harness that resumes a session.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Woken {
-    /// The session.
-    pub info: SessionInfo,
-    /// The right to write to it.
-    pub lease: Granted,
-    /// The last checkpoint, with the state there.
-    pub last_checkpoint: Option<CheckpointState>,
-    /// What an earlier harness left.
-    pub unfinished: Option<Unfinished>,
-}
-
-/// Work that a harness left unfinished.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unfinished {
-    /// Events that no checkpoint covers.
-    pub since_checkpoint: Range,
-    /// Calls without a result among the last events.
-    pub open_calls: Vec<OpenCall>,
-    /// Its lease was not released.
-    pub lease_kept: bool,
-}
-
-/// How a lease is to be had.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WakeCall {
-    /// Take it from its holder.
-    pub steal: bool,
-    /// Its duration in seconds.
-    pub ttl_seconds: Option<u64>,
-}
-
 /// The parameters of a resumption.
 #[derive(Clone, Debug, Default)]
 pub struct TakeUp {
     /// The checkpoint to resume from; the last one when none is named.
     pub checkpoint: Option<String>,
     /// Acquires the lease too; or extends it, when its token is shown.
-    pub wake: Option<WakeCall>,
+    pub wake: Option<WakeRequest>,
     /// A retry with the same key has the same lease and makes no second checkpoint.
     pub key: Option<BatchKey>,
 }
@@ -79,11 +33,11 @@ pub struct TakeUp {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TakenUp {
     /// The lease, if requested.
-    pub lease: Option<Granted>,
+    pub lease: Option<Lease>,
     /// With the lease: what an earlier harness left.
     pub unfinished: Option<Unfinished>,
     /// The resumed checkpoint; `None` when the session has none.
-    pub resumed: Option<Resumed>,
+    pub resumed: Option<ResumeAnswer>,
     /// The tail of the session.
     pub tail: Position,
 }
@@ -102,7 +56,7 @@ impl Service {
         let name = call.checkpoint.as_deref();
         let Some(wake) = call.wake else {
             let resumed = self.resume(caller, session, name, call.key).await?;
-            let tail = resumed.as_checkpoint.tail;
+            let tail = resumed.behind.to;
             return Ok(TakenUp { lease: None, unfinished: None, resumed: Some(resumed), tail });
         };
         if let Some(name) = name {
@@ -110,25 +64,24 @@ impl Service {
         }
         let (lease, unfinished) = match caller.fence {
             Some(_) if !wake.steal => {
-                let lease = self.renew_lease(caller, session, wake.ttl_seconds).await?;
+                let asked = RenewRequest { ttl_seconds: wake.ttl_seconds };
+                let lease = self.renew_lease(caller, session, &asked).await?;
                 let key = caller.key(session);
                 let info = self.store.info(&key).await?;
                 (lease, self.unfinished_of(&key, &info, false).await?)
             }
             _ => {
-                let WakeCall { steal, ttl_seconds } = wake;
-                let key = call.key.as_ref();
-                let woken = self.wake(caller, session, steal, ttl_seconds, key).await?;
+                let woken = self.wake(caller, session, &wake, call.key.as_ref()).await?;
                 (woken.lease, woken.unfinished)
             }
         };
-        let holder = Caller { fence: Some(lease.fence), ..caller.clone() };
+        let holder = Caller { fence: Some(Fence(lease.fencing_token)), ..caller.clone() };
         let resumed = match self.resume(&holder, session, name, call.key).await {
             Err(error) if error.code == Code::CheckpointNotFound && name.is_none() => None,
             resumed => Some(resumed?),
         };
         let tail = match &resumed {
-            Some(resumed) => resumed.as_checkpoint.tail,
+            Some(resumed) => resumed.behind.to,
             None => self.store.info(&caller.key(session)).await?.tail,
         };
         Ok(TakenUp { lease: Some(lease), unfinished, resumed, tail })
@@ -142,11 +95,10 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-        steal: bool,
-        ttl_seconds: Option<u64>,
+        asked: &WakeRequest,
         key: Option<&BatchKey>,
-    ) -> ServiceResult<Woken> {
-        let ttl = ttl(ttl_seconds)?;
+    ) -> ServiceResult<WakeAnswer> {
+        let (steal, ttl) = (asked.steal, ttl(asked.ttl_seconds)?);
         let session_key = caller.key(session);
         let before = self.store.used(&session_key).await?;
         let key = key.map(BatchKey::digest);
@@ -159,8 +111,14 @@ impl Service {
         let lease_kept = before.work.until.is_some() && !again;
         let unfinished = self.unfinished_of(&session_key, &info, lease_kept).await?;
         let lease = self.granted(lease);
-        let info = self.titled(info).await;
-        Ok(Woken { info, lease, last_checkpoint, unfinished })
+        Ok(WakeAnswer {
+            session: session.to_string(),
+            fencing_token: lease.fencing_token,
+            lease,
+            tail: info.tail,
+            last_checkpoint,
+            unfinished,
+        })
     }
 
     /// Keeps a lease for longer.
@@ -171,9 +129,9 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-        ttl_seconds: Option<u64>,
-    ) -> ServiceResult<Granted> {
-        let ttl = ttl(ttl_seconds)?;
+        asked: &RenewRequest,
+    ) -> ServiceResult<Lease> {
+        let ttl = ttl(asked.ttl_seconds)?;
         let call = LeaseCall::Renew { fence: token(caller)?, ttl };
         let key = caller.key(session);
         let verb = self.store.lease(&key, call);
@@ -181,11 +139,14 @@ impl Service {
         Ok(self.granted(lease))
     }
 
-    fn granted(&self, lease: Lease) -> Granted {
+    fn granted(&self, lease: store::Lease) -> Lease {
         let counted = self.store.counted();
         let left = lease.until.map_or(0, |until| until.0.saturating_sub(counted.0).max(0));
-        let ttl = Duration::from_micros(u64::try_from(left).unwrap_or(0));
-        Granted { fence: lease.fence, ttl, expires_at: self.now().plus_micros(left) }
+        Lease {
+            fencing_token: lease.fence.0,
+            ttl_seconds: u64::try_from(left / 1_000).unwrap_or(0).div_ceil(1_000),
+            expires_at: self.now().plus_micros(left).to_string(),
+        }
     }
 
     /// Releases a lease. A retry succeeds too.

@@ -7,15 +7,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, Media, Need, NoQuery, Nowhere, OwnerInfo, Route, Serve, Verb, VerbCall, Visit, Written,
+    Asks, Media, Need, NoQuery, Nowhere, Route, Serve, Verb, VerbCall, Visit, Written,
     events::EventsQuery,
-    session_id,
     tools::{self, Tool},
 };
 use crate::{
     access::Grant,
-    service::{self, Code, Health, Receipt, ServiceError, ServiceResult},
-    wire::{answer, backup, types},
+    api::{admin, events},
+    service::{self, Code, Health, Receipt, ServiceError, ServiceResult, session_id},
+    wire::{BACKUP, answer},
 };
 
 pub(super) fn each(visit: &mut impl Visit) {
@@ -45,23 +45,12 @@ impl Verb for Owner {
     type Params = Nowhere;
     type Query = NoQuery;
     type Body = ();
-    type Answer = types::Owner;
+    type Answer = admin::Owner;
 }
 
 impl Serve for Owner {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Owner> {
-        Ok(owner(call.owner))
-    }
-}
-
-fn owner(owner: &OwnerInfo) -> types::Owner {
-    types::Owner {
-        version: owner.version.clone(),
-        pid: std::process::id(),
-        on_demand: owner.on_demand,
-        data_dir: owner.data_dir.clone(),
-        url: owner.url.clone(),
-        config_digest: owner.config_digest.clone(),
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<admin::Owner> {
+        Ok(call.owner.about.clone())
     }
 }
 
@@ -78,18 +67,18 @@ impl Verb for StepDown {
     type Params = Nowhere;
     type Query = NoQuery;
     type Body = ();
-    type Answer = types::Owner;
+    type Answer = admin::Owner;
 }
 
 impl Serve for StepDown {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Owner> {
-        if !call.owner.on_demand {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<admin::Owner> {
+        if !call.owner.about.on_demand {
             return Err(ServiceError::invalid("owner", "it was started by a person and stays")
                 .action("stop that server, or talk to it instead"));
         }
         tracing::info!("asked to step down");
         call.owner.step_down.cancel();
-        Ok(owner(call.owner))
+        Ok(call.owner.about.clone())
     }
 }
 
@@ -107,31 +96,28 @@ impl Verb for Verify {
     const ANSWERS: &'static str = "What was read and what was found";
     type Params = Nowhere;
     type Query = NoQuery;
-    type Body = types::VerifyRequest;
-    type Answer = types::VerifyAnswer;
+    type Body = admin::VerifyRequest;
+    type Answer = admin::VerifyAnswer;
 }
 
 impl Serve for Verify {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::VerifyAnswer> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<admin::VerifyAnswer> {
         let VerbCall { service, caller, who, body, .. } = call;
         let session = body.session.as_deref().map(session_id).transpose()?;
         let Some(text) = body.expect_head else {
-            let verified = match session.as_ref() {
-                None if who.require(&[Grant::Operator]).is_ok() => service.verify_store().await?,
-                session => service.verify(&caller, session).await?,
+            return match session.as_ref() {
+                None if who.require(&[Grant::Operator]).is_ok() => {
+                    service.verify_store(&caller).await
+                }
+                session => service.verify(&caller, session).await,
             };
-            return Ok(types::VerifyAnswer::of(verified, &caller.scope));
         };
         let wrong = |problem| ServiceError::invalid("expect_head", problem);
         let expected = Receipt::parse(&text).ok_or_else(|| {
             wrong("POSITION:CHAIN of a receipt is expected, the chain 64 hex digits")
         })?;
         let session = session.ok_or_else(|| wrong("a receipt is of one session: name it"))?;
-        let (verified, head) = service.verify_head(&caller, &session, expected).await?;
-        let hurt = verified.damage.iter().chain(&verified.accepted);
-        let hurt = hurt.map(|(_, gap)| gap.range.from).any(|from| from < expected.position);
-        let head = Some(types::HeadAnswer::of(expected.position, head, hurt));
-        Ok(types::VerifyAnswer { head, ..types::VerifyAnswer::of(verified, &caller.scope) })
+        service.verify_head(&caller, &session, expected).await
     }
 }
 
@@ -147,12 +133,12 @@ impl Verb for Repair {
     const ANSWERS: &'static str = "What is lost, and whether the loss was accepted";
     type Params = Nowhere;
     type Query = NoQuery;
-    type Body = types::RepairRequest;
-    type Answer = types::RepairAnswer;
+    type Body = admin::RepairRequest;
+    type Answer = admin::RepairAnswer;
 }
 
 impl Serve for Repair {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::RepairAnswer> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<admin::RepairAnswer> {
         let asked = call.body;
         let session = asked.session.as_deref().map(session_id).transpose()?;
         if session.is_some() == asked.store {
@@ -161,8 +147,7 @@ impl Serve for Repair {
         if asked.store {
             call.who.require(&[Grant::Operator])?;
         }
-        let repaired = call.service.repair(&call.caller, session.as_ref(), asked.accept_loss);
-        Ok(repaired.await?.into())
+        call.service.repair(&call.caller, session.as_ref(), asked.accept_loss).await
     }
 }
 
@@ -209,11 +194,11 @@ impl Verb for AuditLog {
     type Params = Nowhere;
     type Query = AuditQuery;
     type Body = ();
-    type Answer = Written<types::EventsAnswer>;
+    type Answer = Written<events::EventsAnswer>;
 }
 
 impl Serve for AuditLog {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written<types::EventsAnswer>> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written<events::EventsAnswer>> {
         let asked = call.query;
         let query = EventsQuery {
             from: asked.from,
@@ -245,12 +230,12 @@ impl Verb for Keys {
     type Params = Nowhere;
     type Query = NoQuery;
     type Body = ();
-    type Answer = types::KeysAnswer;
+    type Answer = admin::KeysAnswer;
 }
 
 impl Serve for Keys {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::KeysAnswer> {
-        Ok(call.service.keys().await?.into())
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<admin::KeysAnswer> {
+        call.service.keys().await
     }
 }
 
@@ -266,12 +251,12 @@ impl Verb for RotateKeys {
     type Params = Nowhere;
     type Query = NoQuery;
     type Body = ();
-    type Answer = types::KeysAnswer;
+    type Answer = admin::KeysAnswer;
 }
 
 impl Serve for RotateKeys {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::KeysAnswer> {
-        Ok(Some(call.service.rotate_keys().await?).into())
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<admin::KeysAnswer> {
+        call.service.rotate_keys().await
     }
 }
 
@@ -286,12 +271,12 @@ impl Verb for RecoveryReport {
     type Params = Nowhere;
     type Query = NoQuery;
     type Body = ();
-    type Answer = types::RecoveryReport;
+    type Answer = admin::RecoveryReport;
 }
 
 impl Serve for RecoveryReport {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::RecoveryReport> {
-        Ok(call.service.recovery_report().into())
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<admin::RecoveryReport> {
+        Ok(call.service.recovery_report())
     }
 }
 
@@ -305,7 +290,7 @@ impl Verb for CreateBackup {
     const ANSWERS: &'static str = "Lines of JSON (BackupLine), each `part` followed by the bytes it announces; the last line \
          is `complete` or `failed`, and an answer without one was cut. `sessionlog backup create` \
          takes it";
-    const GIVES: &'static [Media] = &[Media::Text(backup::MEDIA_TYPE)];
+    const GIVES: &'static [Media] = &[Media::Text(BACKUP)];
     type Params = Nowhere;
     type Query = NoQuery;
     type Body = ();
@@ -322,14 +307,14 @@ impl Verb for GetIndex {
     type Params = Nowhere;
     type Query = NoQuery;
     type Body = ();
-    type Answer = types::Index;
+    type Answer = admin::Index;
 }
 
 impl Serve for GetIndex {
-    async fn serve(_: VerbCall<'_, Self>) -> ServiceResult<types::Index> {
+    async fn serve(_: VerbCall<'_, Self>) -> ServiceResult<admin::Index> {
         let mut lines = Lines(Vec::new());
         super::each(&mut lines);
-        Ok(types::Index {
+        Ok(admin::Index {
             name: "sessionlog".to_owned(),
             openapi: GetOpenapi::ROUTE.path.to_owned(),
             mcp: tools::MCP.path.to_owned(),
@@ -365,12 +350,12 @@ impl Verb for GetHealth {
     type Params = Nowhere;
     type Query = NoQuery;
     type Body = ();
-    type Answer = types::Condition;
+    type Answer = admin::Condition;
 }
 
 impl Serve for GetHealth {
-    async fn serve(_: VerbCall<'_, Self>) -> ServiceResult<types::Condition> {
-        Ok(types::Condition { status: "ok".to_owned() })
+    async fn serve(_: VerbCall<'_, Self>) -> ServiceResult<admin::Condition> {
+        Ok(admin::Condition { status: "ok".to_owned() })
     }
 }
 
@@ -384,14 +369,14 @@ impl Verb for GetReadiness {
     type Params = Nowhere;
     type Query = NoQuery;
     type Body = ();
-    type Answer = types::Condition;
+    type Answer = admin::Condition;
 }
 
 impl Serve for GetReadiness {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Condition> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<admin::Condition> {
         let read_only = |message| ServiceError::new(Code::StoreReadOnly, message);
         Err(match call.service.health() {
-            Health::Ready => return Ok(types::Condition { status: "ready".to_owned() }),
+            Health::Ready => return Ok(admin::Condition { status: "ready".to_owned() }),
             Health::ReadOnly(reason) => read_only(format!("the store is read-only: {reason}"))
                 .action("reading works; look at the storage, then restart"),
             Health::Full(short) => service::without_room(short),

@@ -14,12 +14,12 @@ use super::{
     values::{self, Times, point},
 };
 use crate::{
+    api::{append, events},
     event::{Batch, EventType, Position, limits},
     service::{Around, EventQuery, ServiceError, ServiceResult},
     wire::{
         NDJSON, PROTOBUF, SSE, json,
         tools::events::{EmitAnswer, EmitEvent, EventsAnswer, GetEvents, Order},
-        types,
     },
 };
 
@@ -73,8 +73,8 @@ impl Verb for Emit {
     });
     type Params = InSession;
     type Query = EmitQuery;
-    type Body = types::EmitRequest;
-    type Answer = types::EmitAnswer;
+    type Body = events::EmitRequest;
+    type Answer = events::EmitAnswer;
 }
 
 impl ServeTool for EmitEvent {
@@ -214,7 +214,7 @@ impl Verb for Get {
     type Params = InSession;
     type Query = EventsQuery;
     type Body = ();
-    type Answer = types::EventsAnswer;
+    type Answer = events::EventsAnswer;
 }
 
 /// Events of a slice of the tool when the caller does not say, and at most.
@@ -276,7 +276,7 @@ impl Verb for AppendStream {
     const GIVES: &'static [Media] = Self::TAKES;
     type Params = Nowhere;
     type Query = AppendQuery;
-    type Body = types::AppendLine;
+    type Body = append::AppendLine;
     type Answer = String;
 }
 

@@ -7,19 +7,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, InSession, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit, session_id,
+    Asks, InSession, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit,
     tools::{ServeTool, Tool, ToolCall, Toolset},
     values::point,
 };
 use crate::{
-    api::window::WindowQuery,
-    event::Point,
-    service::{ForkCall, ServiceError, ServiceResult, WindowCall},
-    wire::{
+    api::{
         fork::{DiffAnswer, ForkRequest, Lineage},
-        tools::fork::{ForkAnswer, ForkSession},
-        types,
+        sessions,
+        window::WindowQuery,
     },
+    event::Point,
+    service::{ForkCall, ServiceError, ServiceResult, WindowCall, session_id},
+    wire::tools::fork::{ForkAnswer, ForkSession},
 };
 
 pub(super) fn each(visit: &mut impl Visit) {
@@ -52,11 +52,11 @@ impl Verb for Fork {
     type Params = InSession;
     type Query = NoQuery;
     type Body = ForkRequest;
-    type Answer = types::Session;
+    type Answer = sessions::Session;
 }
 
 impl Serve for Fork {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<sessions::Session> {
         let asked = call.body;
         let fork = ForkCall {
             at: Point::parse(&asked.at).map_err(|error| ServiceError::invalid("at", error))?,
@@ -64,8 +64,7 @@ impl Serve for Fork {
             title: asked.title,
             key: call.key,
         };
-        let info = call.service.fork_session(&call.caller, &call.params.session, fork).await?;
-        Ok((&info).into())
+        call.service.fork_session(&call.caller, &call.params.session, fork).await
     }
 }
 
@@ -81,7 +80,7 @@ impl ServeTool for ForkSession {
         let asked = ForkCall { at, id: None, title: self.title, key: key.cloned() };
         let fork = service.fork_session(caller, &session, asked).await?;
         service.bind(caller, via, &session);
-        Ok(ForkAnswer::of(&session, by, &fork))
+        Ok(ForkAnswer::of(&session, by, fork))
     }
 }
 
@@ -101,9 +100,7 @@ impl Verb for Family {
 
 impl Serve for Family {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Lineage> {
-        let session = &call.params.session;
-        let family = call.service.family(&call.caller, session).await?;
-        Ok(Lineage::of(session.to_string(), &family))
+        call.service.family(&call.caller, &call.params.session).await
     }
 }
 
@@ -158,6 +155,6 @@ impl Serve for Diff {
         };
         let plan = WindowCall::of(&plan, (None, None))?;
         let session = &call.params.session;
-        Ok(call.service.diff(&call.caller, session, (&from, &to), plan).await?.into())
+        call.service.diff(&call.caller, session, (&from, &to), plan).await
     }
 }

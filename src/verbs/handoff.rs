@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Asks, Fencing, InWorkspace, Media, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit,
-    session_id,
     tools::{Camel, ServeTool, Tool, ToolCall, Toolset, renamed},
     views::{FormatQuery, TEXT_TOO, is_text},
 };
 use crate::{
     event::SessionId,
-    service::{BoundBy, Code, RestoreCall, SaveCall, ServiceError, ServiceResult, StartCall},
+    service::{
+        BoundBy, Code, RestoreCall, SaveCall, ServiceError, ServiceResult, StartCall, session_id,
+    },
     wire::{
         handoff::{
             Chain, LooksAnswer, LooksRequest, MoveRequest, MovedAnswer, RestoreRequest,

@@ -8,10 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{InSession, InThread, Media, Need, NoQuery, OfResource, Route, Verb, Visit};
-use crate::wire::{
-    SSE,
-    hosted::{ResourceList, Thread, ThreadList},
-    types::EventsAnswer,
+use crate::{
+    api::{
+        events::EventsAnswer,
+        hosted::{ResourceList, Thread, ThreadList},
+    },
+    wire::SSE,
 };
 
 pub(super) fn each(visit: &mut impl Visit) {

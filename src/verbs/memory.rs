@@ -7,7 +7,7 @@ use std::io;
 
 use super::{
     Asks, AtEvent, Fencing, InMemory, InSession, InWorkspace, Need, NoQuery, Nowhere, Route, Serve,
-    Verb, VerbCall, Visit, session_id,
+    Verb, VerbCall, Visit,
     tools::{ServeTool, Tool, ToolCall, Toolset, renamed},
 };
 use crate::{
@@ -16,7 +16,9 @@ use crate::{
         MemoryList, PageInRequest, PagedInAnswer, RememberRequest, Remembered, SkillRequest,
     },
     event::{EventId, Position, Range},
-    service::{Code, ContinueCall, MemoryPlace, PageInCall, ServiceError, ServiceResult},
+    service::{
+        Code, ContinueCall, MemoryPlace, PageInCall, ServiceError, ServiceResult, session_id,
+    },
     wire::tools::memory::{
         Direction, MemoryInsert, MemoryInserted, MemoryPageCall, MemoryPaged, SaveSkill,
     },

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use place::{
     AtEntity, AtEvent, AtRelation, AtStep, InCheckpoint, InCursor, InMemory, InSession, InThread,
-    InWorkspace, Nowhere, OfResource, OfTool, Parts, PathParams, session_id,
+    InWorkspace, Nowhere, OfResource, OfTool, Parts, PathParams,
 };
 pub use query::{NoQuery, read as read_query, write as write_query};
 pub use written::Written;
@@ -39,6 +39,7 @@ pub use written::Written;
 use self::tools::Tool;
 use crate::{
     access::{Grant, Principal},
+    api::admin::Owner,
     event::BatchKey,
     service::{Caller, Service, ServiceResult},
 };
@@ -169,17 +170,8 @@ pub struct VerbCall<'a, V: Verb> {
 /// Who runs this server, for the front ends of the same machine.
 #[derive(Clone, Debug, Default)]
 pub struct OwnerInfo {
-    /// Version of this program.
-    pub version: String,
-    /// Whether it was started for a front end and leaves when idle.
-    pub on_demand: bool,
-    /// The data directory.
-    pub data_dir: String,
-    /// Address it can be reached by over the network; none for one that was started for a front
-    /// end.
-    pub url: Option<String>,
-    /// Its settings that front ends must have alike, `name=value`.
-    pub config_digest: String,
+    /// The answer to a client that asks for it.
+    pub about: Owner,
     /// Cancelled when an on-demand owner is asked to step down.
     pub step_down: CancellationToken,
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 
 use crate::{
     event::{EventId, SessionId},
-    service::{ServiceError, ServiceResult},
+    service::{ServiceError, ServiceResult, session_id},
 };
 
 /// The parameters of a path, decoded, by name.
@@ -254,15 +254,4 @@ impl AtStep {
 fn part<'a>(parts: &'a Parts, wanted: &str) -> &'a str {
     let found = parts.iter().find(|(name, _)| name == wanted);
     found.map(|(_, text)| text.as_str()).unwrap_or_default()
-}
-
-/// Parses a session's id.
-///
-/// # Errors
-/// `invalid_request`, with the form of an id.
-pub fn session_id(text: &str) -> ServiceResult<SessionId> {
-    SessionId::new(text).map_err(|error| {
-        let action = "session ids are [A-Za-z0-9][A-Za-z0-9._-]{0,127}";
-        ServiceError::invalid("session", error).action(action)
-    })
 }

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, VerbCall, Visit};
 use crate::{
-    service::ServiceResult,
-    wire::{
+    api::{
         retention::{Restored, RetentionAnswer},
-        types::Session,
+        sessions::Session,
     },
+    service::ServiceResult,
 };
 
 pub(super) fn each(visit: &mut impl Visit) {
@@ -38,8 +38,7 @@ impl Verb for Hold {
 
 impl Serve for Hold {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Session> {
-        let held = call.service.hold_session(&call.caller, &call.params.session, true).await?;
-        Ok((&held).into())
+        call.service.hold_session(&call.caller, &call.params.session, true).await
     }
 }
 
@@ -59,8 +58,7 @@ impl Verb for Release {
 
 impl Serve for Release {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Session> {
-        let free = call.service.hold_session(&call.caller, &call.params.session, false).await?;
-        Ok((&free).into())
+        call.service.hold_session(&call.caller, &call.params.session, false).await
     }
 }
 
@@ -81,9 +79,7 @@ impl Verb for Restore {
 
 impl Serve for Restore {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Restored> {
-        let params = call.params;
-        let (info, restored) = call.service.undelete_session(&call.caller, &params.session).await?;
-        Ok(Restored { session: (&info).into(), restored })
+        call.service.undelete_session(&call.caller, &call.params.session).await
     }
 }
 
@@ -110,7 +106,7 @@ impl Verb for Look {
 
 impl Serve for Look {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<RetentionAnswer> {
-        Ok(call.service.retention(&call.caller, call.query.limit).await?.into())
+        call.service.retention(&call.caller, call.query.limit).await
     }
 }
 
@@ -130,6 +126,6 @@ impl Verb for Sweep {
 
 impl Serve for Sweep {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<RetentionAnswer> {
-        Ok(call.service.sweep_all(&call.caller, None).await?.into())
+        call.service.sweep_all(&call.caller, None).await
     }
 }

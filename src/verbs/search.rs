@@ -8,12 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, Need, NoQuery, Nowhere, Route, Serve, Verb, VerbCall, Visit, session_id,
+    Asks, Need, NoQuery, Nowhere, Route, Serve, Verb, VerbCall, Visit,
     tools::{ServeTool, Tool, ToolCall, Toolset},
     values::{self, Times},
 };
 use crate::{
-    service::{SearchCall, ServiceError, ServiceResult},
+    service::{SearchCall, ServiceError, ServiceResult, session_id},
     wire::{
         search::SearchAnswer,
         tools::search::{Blocks, MemorySearch},

@@ -10,20 +10,23 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Asks, AtEvent, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, VerbCall, Visit, Written,
-    session_id,
     tools::{ServeTool, Tool, ToolCall, Toolset, bounded},
     values,
 };
 use crate::{
-    event::{Batch, EventId, Origin, Position},
-    service::{self, ItemOf, NewSession, ServiceError, ServiceResult, SessionQuery, Wanted},
+    api::{
+        events::EventRedacted,
+        sessions::{
+            CreateSession, Session, SessionDeleted, SessionErased, SessionList, UpdateSession,
+        },
+    },
+    service::{ServiceError, ServiceResult, SessionQuery, Wanted, run_by},
     wire::{
-        NOTICE, TRUST, hosted, json,
+        NOTICE, TRUST, json,
         tools::{
             lists::{SessionOut, SessionsAnswer},
             research::ListSessions,
         },
-        types,
     },
 };
 
@@ -52,12 +55,12 @@ impl Verb for Create {
     const ANSWERS: &'static str = "The session, durable";
     type Params = Nowhere;
     type Query = NoQuery;
-    type Body = types::CreateSession;
-    type Answer = types::Session;
+    type Body = CreateSession;
+    type Answer = Session;
 
     /// All but its events, whose bodies may be redacted: the store compares those it still has.
     fn content(body: &Self::Body, to: impl io::Write) -> serde_json::Result<()> {
-        let types::CreateSession {
+        let CreateSession {
             id,
             title,
             metadata,
@@ -78,34 +81,16 @@ impl Verb for Create {
 }
 
 impl Serve for Create {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
-        let new = new_session(call.body, call.caller.origin)?;
-        let new = NewSession { key: call.key, ..new };
-        let (info, _) = call.service.create_session(&call.caller, new).await?;
-        Ok((&info).into())
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Session> {
+        let VerbCall { service, caller, body, key, .. } = call;
+        let mut events = Vec::new();
+        for (index, text) in body.initial_events.iter().flatten().enumerate() {
+            let event = json::event(text.get(), caller.origin);
+            let place = || format!("initial_events[{index}]");
+            events.push(event.map_err(|error| within(&place(), error))?);
+        }
+        service.begin_session(&caller, body, events, key).await
     }
-}
-
-fn new_session(asked: types::CreateSession, origin: Origin) -> ServiceResult<NewSession> {
-    let mut events = Vec::new();
-    for (index, text) in asked.initial_events.unwrap_or_default().iter().enumerate() {
-        let event = json::event(text.get(), origin);
-        events.push(event.map_err(|error| within(&format!("initial_events[{index}]"), error))?);
-    }
-    let mut metadata = asked.metadata.unwrap_or_default();
-    hosted::check_names(metadata.keys())?;
-    metadata.extend(hosted::metadata(asked.agent, asked.environment_id)?);
-    let title_of = asked.title_of.filter(|_| asked.title.is_none());
-    metadata.extend(title_of.map(|position| (service::title_of(), position.to_string())));
-    Ok(NewSession {
-        id: asked.id.as_deref().map(session_id).transpose()?,
-        title: asked.title,
-        metadata,
-        workspace: asked.workspace,
-        ttl_seconds: asked.ttl_seconds,
-        events: Batch { events: events.into(), ..Batch::default() },
-        ..NewSession::default()
-    })
 }
 
 /// Puts the event's place before the field that an error names.
@@ -180,11 +165,11 @@ impl Verb for List {
     type Params = Nowhere;
     type Query = ListQuery;
     type Body = ();
-    type Answer = types::SessionList;
+    type Answer = SessionList;
 }
 
 impl Serve for List {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::SessionList> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<SessionList> {
         let asked = call.query;
         let window = values::Times {
             gte: asked.created_gte.as_deref(),
@@ -193,11 +178,8 @@ impl Serve for List {
             lt: asked.created_lt.as_deref(),
         };
         let window = window.window()?;
-        let mut metadata = hosted::wanted(hosted::RunBy {
-            agent: asked.agent_id.as_deref(),
-            version: asked.agent_version,
-            unknown: asked.deployment_id.as_deref().or(asked.memory_store_id.as_deref()),
-        });
+        let unknown = asked.deployment_id.as_deref().or(asked.memory_store_id.as_deref());
+        let mut metadata = run_by(asked.agent_id.as_deref(), asked.agent_version, unknown);
         for pair in &asked.metadata {
             let Some((name, value)) = pair.split_once('=') else {
                 return Err(ServiceError::invalid("metadata[]", "it is not NAME=VALUE"));
@@ -287,13 +269,12 @@ impl Verb for Get {
     type Params = InSession;
     type Query = NoQuery;
     type Body = ();
-    type Answer = types::Session;
+    type Answer = Session;
 }
 
 impl Serve for Get {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
-        let info = call.service.get_session(&call.caller, &call.params.session).await?;
-        Ok((&info).into())
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Session> {
+        call.service.get_session(&call.caller, &call.params.session).await
     }
 }
 
@@ -307,20 +288,13 @@ impl Verb for Update {
     const ANSWERS: &'static str = "The session as changed";
     type Params = InSession;
     type Query = NoQuery;
-    type Body = types::UpdateSession;
-    type Answer = types::Session;
+    type Body = UpdateSession;
+    type Answer = Session;
 }
 
 impl Serve for Update {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
-        let VerbCall { service, caller, params, body, .. } = call;
-        let mut metadata = body.metadata.unwrap_or_default();
-        hosted::check_names(metadata.keys())?;
-        let title_of = body.title_of.filter(|_| body.title.is_none());
-        let title_of = title_of.map(|at| (service::title_of(), Some(at.to_string())));
-        metadata.extend(title_of);
-        let info = service.update_session(&caller, &params.session, body.title, metadata).await?;
-        Ok((&info).into())
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Session> {
+        call.service.update_session(&call.caller, &call.params.session, call.body).await
     }
 }
 
@@ -335,13 +309,12 @@ impl Verb for Archive {
     type Params = InSession;
     type Query = NoQuery;
     type Body = ();
-    type Answer = types::Session;
+    type Answer = Session;
 }
 
 impl Serve for Archive {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
-        let info = call.service.archive_session(&call.caller, &call.params.session, true).await?;
-        Ok((&info).into())
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Session> {
+        call.service.archive_session(&call.caller, &call.params.session, true).await
     }
 }
 
@@ -357,13 +330,12 @@ impl Verb for Unarchive {
     type Params = InSession;
     type Query = NoQuery;
     type Body = ();
-    type Answer = types::Session;
+    type Answer = Session;
 }
 
 impl Serve for Unarchive {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::Session> {
-        let info = call.service.archive_session(&call.caller, &call.params.session, false).await?;
-        Ok((&info).into())
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Session> {
+        call.service.archive_session(&call.caller, &call.params.session, false).await
     }
 }
 
@@ -386,16 +358,16 @@ impl Verb for Delete {
     type Params = InSession;
     type Query = DeleteQuery;
     type Body = ();
-    type Answer = types::SessionDeleted;
+    type Answer = SessionDeleted;
 }
 
 impl Serve for Delete {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::SessionDeleted> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<SessionDeleted> {
         let (session, now) = (call.params.session, call.query.now);
         let until = call.service.delete_session(&call.caller, &session, now).await?;
         let kind = "session_deleted".to_owned();
         let restorable_until = until.map(|until| until.to_string());
-        Ok(types::SessionDeleted { id: session.to_string(), kind, restorable_until })
+        Ok(SessionDeleted { id: session.to_string(), kind, restorable_until })
     }
 }
 
@@ -417,16 +389,15 @@ impl Verb for Erase {
     type Params = InSession;
     type Query = EraseQuery;
     type Body = ();
-    type Answer = types::SessionErased;
+    type Answer = SessionErased;
 }
 
 impl Serve for Erase {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<types::SessionErased> {
-        let (session, redacted) = (call.params.session, call.query.with_memory);
-        let items = call.service.erase_session(&call.caller, &session, redacted).await?;
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<SessionErased> {
+        let (session, also) = (call.params.session, call.query.with_memory);
+        let memory = call.service.erase_session(&call.caller, &session, also).await?;
         let kind = "session_erased".to_owned();
-        let memory = items.into_iter().map(|item| item_of(item, redacted)).collect();
-        Ok(types::SessionErased { id: session.to_string(), kind, memory })
+        Ok(SessionErased { id: session.to_string(), kind, memory })
     }
 }
 
@@ -451,36 +422,14 @@ impl Verb for Redact {
     type Params = AtEvent;
     type Query = RedactQuery;
     type Body = ();
-    type Answer = Written<types::EventRedacted>;
+    type Answer = Written<EventRedacted>;
 }
 
 impl Serve for Redact {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written<types::EventRedacted>> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written<EventRedacted>> {
         let (AtEvent { session, event }, also) = (call.params, call.query.with_memory);
         let redacted = call.service.redact_event(&call.caller, &session, &event, also).await?;
-        let copy = |(id, position): (EventId, Position)| types::CopyOf {
-            id: id.to_string(),
-            position: position.0,
-            session: None,
-        };
-        let given = redacted.given.into_iter().map(|(of, id, position)| types::CopyOf {
-            session: (of != session).then(|| of.to_string()),
-            ..copy((id, position))
-        });
-        let given: Vec<_> = given.collect();
-        let beside = types::RedactedBeside {
-            copies: redacted.copies.into_iter().map(copy).chain(given).collect(),
-            memory: redacted.memory.into_iter().map(|item| item_of(item, also)).collect(),
-        };
-        Ok(Written::new(json::event_and(&redacted.event, &beside)))
-    }
-}
-
-fn item_of(item: ItemOf, redacted: bool) -> types::ItemOf {
-    types::ItemOf {
-        memory_id: item.id.to_string(),
-        notebook: item.notebook.to_string(),
-        position: item.position.0,
-        redacted,
+        let (event, beside) = redacted;
+        Ok(Written::new(json::event_and(&event, &beside)))
     }
 }

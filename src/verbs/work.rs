@@ -13,16 +13,16 @@ use super::{
     values::point,
 };
 use crate::{
+    api::work::{
+        Checkpoint, CheckpointList, CheckpointState, CreateCheckpoint, Cursor, CursorDeleted,
+        CursorList, HistoryAnswer, Lease, LeaseReleased, PutCursor, RenewRequest, ResumeAnswer,
+        WakeAnswer, WakeRequest,
+    },
     event::{Point, Position},
     service::{NewCheckpoint, ServiceError, ServiceResult},
     wire::{
         NOTICE, TRUST,
         tools::{lists, research::ReviewHistory, work as args},
-        work::{
-            Checkpoint, CheckpointList, CheckpointState, CreateCheckpoint, Cursor, CursorDeleted,
-            CursorList, HistoryAnswer, Lease, LeaseReleased, PutCursor, RenewRequest, ResumeAnswer,
-            WakeAnswer, WakeRequest,
-        },
     },
 };
 
@@ -66,8 +66,7 @@ impl Serve for SetCursor {
             (Some(position), None) => Point::At(Position(position)),
             (None, at) => point("at", at)?.unwrap_or(Point::End),
         };
-        let put = call.service.put_cursor(&call.caller, &params.session, &params.name, &at);
-        Ok(put.await?.into())
+        call.service.put_cursor(&call.caller, &params.session, &params.name, &at).await
     }
 }
 
@@ -88,7 +87,7 @@ impl Verb for GetCursor {
 impl Serve for GetCursor {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Cursor> {
         let params = &call.params;
-        Ok(call.service.get_cursor(&call.caller, &params.session, &params.name).await?.into())
+        call.service.get_cursor(&call.caller, &params.session, &params.name).await
     }
 }
 
@@ -129,8 +128,7 @@ impl Verb for ListCursors {
 
 impl Serve for ListCursors {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<CursorList> {
-        let cursors = call.service.list_cursors(&call.caller, &call.params.session).await?;
-        Ok(CursorList { data: cursors.into_iter().map(Cursor::from).collect() })
+        call.service.list_cursors(&call.caller, &call.params.session).await
     }
 }
 
@@ -169,20 +167,10 @@ impl Verb for MakeCheckpoint {
 
 impl Serve for MakeCheckpoint {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Checkpoint> {
-        let asked = call.body;
-        let new = NewCheckpoint {
-            at: point("at", asked.at.as_deref())?,
-            label: asked.label,
-            thread: asked.thread,
-            parent: asked.parent,
-            state: asked.state,
-            delta: asked.state_delta,
-            done: asked.done,
-            key: call.key,
-            ..NewCheckpoint::default()
-        };
-        let made = call.service.checkpoint(&call.caller, &call.params.session, new).await?;
-        Ok((&made).into())
+        let at = point("at", call.body.at.as_deref())?;
+        let (asked, key) = (call.body, call.key);
+        let new = NewCheckpoint { asked, at, key, ..NewCheckpoint::default() };
+        Ok(call.service.checkpoint(&call.caller, &call.params.session, new).await?.0)
     }
 }
 
@@ -192,22 +180,23 @@ impl ServeTool for args::Checkpoint {
     async fn serve_tool(self, call: ToolCall<'_>) -> ServiceResult<Self::Answer> {
         let ToolCall { service, via, key, .. } = call;
         let named = call.named(self.session_id.as_deref())?;
-        let new = NewCheckpoint {
+        let at = argument("at", self.at.as_deref())?;
+        let asked = CreateCheckpoint {
             label: self.label,
             thread: self.thread,
             parent: self.parent,
-            at: argument("at", self.at.as_deref())?,
+            at: self.at,
             state: self.state,
-            delta: self.state_delta,
+            state_delta: self.state_delta,
             done: self.done.unwrap_or(false),
-            key: key.cloned(),
-            ..NewCheckpoint::default()
         };
+        let key = key.cloned();
+        let new = NewCheckpoint { asked, at, key, ..NewCheckpoint::default() };
         let (session, by) = service.bound(call.caller, via, named.as_ref()).await?;
         let caller = &call.holding(self.fencing_token);
         let made = service.checkpoint(caller, &session, new).await?;
         service.bind(caller, via, &session);
-        Ok(args::CheckpointAnswer::of(&session, by, &made))
+        Ok(args::CheckpointAnswer::of(&session, by, made))
     }
 }
 
@@ -242,8 +231,7 @@ impl Serve for ListCheckpoints {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<CheckpointList> {
         let (session, asked) = (&call.params.session, &call.query);
         let (page, thread) = (asked.page.as_deref(), asked.thread.as_deref());
-        let marks = call.service.list_checkpoints(&call.caller, session, asked.limit, page, thread);
-        Ok(marks.await?.into())
+        call.service.list_checkpoints(&call.caller, session, asked.limit, page, thread).await
     }
 }
 
@@ -265,9 +253,7 @@ impl Verb for GetCheckpoint {
 impl Serve for GetCheckpoint {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<CheckpointState> {
         let params = &call.params;
-        let found =
-            call.service.get_checkpoint(&call.caller, &params.session, &params.name).await?;
-        Ok((&found).into())
+        call.service.get_checkpoint(&call.caller, &params.session, &params.name).await
     }
 }
 
@@ -304,9 +290,8 @@ impl Verb for ResumeCheckpoint {
 impl Serve for ResumeCheckpoint {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<ResumeAnswer> {
         let params = &call.params;
-        let resumed =
-            call.service.resume(&call.caller, &params.session, Some(&params.name), call.key);
-        Ok(resumed.await?.into())
+        let name = Some(params.name.as_str());
+        call.service.resume(&call.caller, &params.session, name, call.key).await
     }
 }
 
@@ -321,7 +306,7 @@ impl ServeTool for args::Resume {
         let asked = self.into_call(key.cloned())?;
         let taken = service.take_up(caller, &session, asked).await.map_err(renamed)?;
         service.bind(caller, via, &session);
-        Ok(args::ResumeAnswer::of(&session, by, &taken))
+        Ok(args::ResumeAnswer::of(&session, by, taken))
     }
 }
 
@@ -344,10 +329,8 @@ impl Verb for WakeSession {
 
 impl Serve for WakeSession {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<WakeAnswer> {
-        let (session, asked) = (&call.params.session, &call.body);
-        let (steal, ttl, key) = (asked.steal, asked.ttl_seconds, call.key.as_ref());
-        let woken = call.service.wake(&call.caller, session, steal, ttl, key).await?;
-        Ok((&woken).into())
+        let (session, key) = (&call.params.session, call.key.as_ref());
+        call.service.wake(&call.caller, session, &call.body, key).await
     }
 }
 
@@ -369,9 +352,7 @@ impl Verb for RenewLease {
 
 impl Serve for RenewLease {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Lease> {
-        let (session, ttl) = (&call.params.session, call.body.ttl_seconds);
-        let granted = call.service.renew_lease(&call.caller, session, ttl).await?;
-        Ok((&granted).into())
+        call.service.renew_lease(&call.caller, &call.params.session, &call.body).await
     }
 }
 
@@ -433,7 +414,7 @@ impl Verb for History {
 impl Serve for History {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<HistoryAnswer> {
         let HistoryQuery { workspace, limit } = call.query;
-        Ok((&call.service.history(&call.caller, workspace.as_ref(), limit).await?).into())
+        Ok(call.service.history(&call.caller, workspace.as_ref(), limit).await?.into())
     }
 }
 
@@ -448,7 +429,7 @@ impl ServeTool for ReviewHistory {
         let history = call.service.history(call.caller, self.workspace.as_ref(), Some(limit));
         let history = history.await?;
         Ok(lists::HistoryAnswer {
-            start_from: history.start_from.as_ref().map(args::StartOut::from),
+            start_from: history.start_from.map(args::StartOut::from),
             unfinished: history.unfinished.iter().map(args::LeftOut::from).collect(),
             sessions: history.sessions.into_iter().map(lists::PastOut::from).collect(),
             trust: TRUST,

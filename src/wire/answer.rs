@@ -3,8 +3,9 @@
 
 use std::io::Write as _;
 
-use super::{convert, json, types};
+use super::{convert, json};
 use crate::{
+    api::{error::ErrorBody, events},
     event::{Event, EventRef, EventType, NewEvent, Position, SessionId, Timestamp, kinds},
     service::{Appended, Emitted, EventSlice, Gap, Receipt, ServiceError},
 };
@@ -102,7 +103,7 @@ pub fn slice(slice: &EventSlice) -> Vec<u8> {
     write_value(&mut out, &slice.next_page);
     let _ = write!(out, r#","next_position":{},"tail":{}"#, slice.next_position, slice.tail);
     if !slice.gaps.is_empty() {
-        let gaps: Vec<types::Gap> = slice.gaps.iter().map(types::Gap::from).collect();
+        let gaps: Vec<events::Gap> = slice.gaps.iter().map(events::Gap::from).collect();
         out.extend_from_slice(br#","gaps":"#);
         write_value(&mut out, &gaps);
     }
@@ -168,7 +169,7 @@ fn parts<'a>(events: &'a [Event], gaps: &'a [Gap]) -> impl Iterator<Item = Event
 }
 
 fn write_gap(out: &mut Vec<u8>, gap: &Gap) {
-    write_value(out, &types::GapLine { kind: "gap".to_owned(), gap: gap.into() });
+    write_value(out, &events::GapLine { kind: "gap".to_owned(), gap: gap.into() });
 }
 
 /// A heartbeat of a server-sent event stream; it has no id.
@@ -197,7 +198,7 @@ pub fn deleted(session: &SessionId, now: Timestamp) -> Vec<u8> {
 
 /// An error in a stream that has begun; it has no id.
 #[must_use]
-pub fn failed(error: &types::ErrorBody) -> Vec<u8> {
+pub fn failed(error: &ErrorBody) -> Vec<u8> {
     let mut out = b"event: error\ndata: ".to_vec();
     write_value(&mut out, error);
     out.extend_from_slice(b"\n\n");
@@ -225,11 +226,8 @@ fn write_places(out: &mut Vec<u8>, first: Position, next: Position) {
 }
 
 fn write_receipt(out: &mut Vec<u8>, receipt: &Receipt) {
-    out.extend_from_slice(br#","receipt":{"position":"#);
-    json::write_number(out, receipt.position.0);
-    out.extend_from_slice(br#","chain":""#);
-    convert::write_hex(out, &receipt.chain);
-    out.extend_from_slice(br#""}"#);
+    out.extend_from_slice(br#","receipt":"#);
+    write_value(out, &events::Receipt::from(*receipt));
 }
 
 /// Writes the last member of an answer to an append.

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{TRUST, types::Session};
+use super::TRUST;
+use crate::api::sessions::Session;
 pub use crate::harness::RESTORE_TOKENS_MIN;
 use crate::{
     api::views::WhyOut,
@@ -642,7 +643,7 @@ impl From<ChainLink> for ChainSession {
     fn from(link: ChainLink) -> Self {
         let (before, at) = link.continues.unzip();
         Self {
-            session: (&link.info).into(),
+            session: link.info.clone().into(),
             continues: before.map(|session| session.to_string()),
             continues_from: at.flatten().map(|at| at.0),
             continued_by: link.continued_by.iter().map(ToString::to_string).collect(),

@@ -3,14 +3,11 @@
 //! HTTP or MCP, and it calls no verb.
 
 pub mod answer;
-pub mod backup;
 pub mod convert;
 pub mod find;
 pub mod fitted;
-pub mod fork;
 pub mod graph;
 pub mod handoff;
-pub mod hosted;
 pub mod json;
 mod nearest;
 mod next;
@@ -19,18 +16,17 @@ mod next;
 pub mod pb;
 #[cfg(feature = "http")]
 pub mod protobuf;
-pub mod retention;
 pub mod rpc;
 pub mod schema;
 pub mod search;
 pub mod tool_cache;
 pub mod tools;
-pub mod types;
 pub mod window;
-pub mod work;
 
 /// Media type of events in protobuf.
 pub const PROTOBUF: &str = "application/x-protobuf";
+/// Media type of a backup.
+pub const BACKUP: &str = "application/vnd.sessionlog.backup";
 /// Media type of lines of JSON.
 pub const NDJSON: &str = "application/x-ndjson";
 /// Media type of server-sent events.

@@ -79,7 +79,7 @@ pub struct LookupAnswer {
     pub age_ms: Option<u64>,
     /// The `agent.tool_result` event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<super::types::Event>")]
+    #[schemars(with = "Option<crate::api::events::Event>")]
     pub result: Option<Box<RawValue>>,
     /// How often it stood for a call before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,10 +115,10 @@ impl LookupAnswer {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OutputOut {
     /// The event of the call.
-    #[schemars(with = "super::types::Event")]
+    #[schemars(with = "crate::api::events::Event")]
     pub call: Box<RawValue>,
     /// The event of the result.
-    #[schemars(with = "super::types::Event")]
+    #[schemars(with = "crate::api::events::Event")]
     pub result: Box<RawValue>,
     /// About how many tokens its text takes.
     pub tokens: usize,

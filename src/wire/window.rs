@@ -24,7 +24,7 @@ pub struct WindowAnswer {
     pub position: Position,
     /// The events; with format `events`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Vec<super::types::Event>>")]
+    #[schemars(with = "Option<Vec<crate::api::events::Event>>")]
     pub events: Option<Vec<Box<RawValue>>>,
     /// The system prompt; with format `anthropic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -20,6 +20,7 @@ mod mounted;
 use std::{path::Path, sync::Arc};
 
 use sessionlog::{
+    api::admin::Owner,
     env::Env,
     http::{self, App, HttpOptions, Listener, ServeOptions},
     mcp::{self, McpHttpOptions},
@@ -42,14 +43,13 @@ async fn main() {
 
     let stop = CancellationToken::new();
     let service = Service::new(store.clone(), Arc::clone(&env.clock));
-    let owner = OwnerInfo {
+    let about = Owner {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        on_demand: false,
+        pid: std::process::id(),
         data_dir: directory,
-        url: None,
-        config_digest: String::new(),
-        step_down: stop.clone(),
+        ..Owner::default()
     };
+    let owner = OwnerInfo { about, step_down: stop.clone() };
     let stage = Arc::new(Stage::default());
     let options = McpHttpOptions { stop: stop.clone(), ..McpHttpOptions::default() };
     let tools = mcp::http_router_around(service.clone(), options, move |product| {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::agent::PROJECT;
 use crate::failure::{Failure, Outcome};
 use sessionlog::{
+    api::sessions::CreateSession,
     client::{Client, ClientError, Request, Target, session_path},
     env::{clock::SystemClock, entropy::SystemEntropy},
     event::SessionId,
@@ -15,7 +16,6 @@ use sessionlog::{
     import::{self, Source},
     secrets::Recogniser,
     verbs::{NoQuery, Nowhere, sessions},
-    wire::types::CreateSession,
 };
 
 /// How long a hook waits for the server: longer than a hook may, so that a slow machine does not

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::{Call, Desk, Pending, place::of_meta};
 use crate::{
+    api::error::ErrorBody,
     client::{ClientError, Request},
     event::{SessionId, kinds},
     proxy::{
@@ -15,10 +16,7 @@ use crate::{
         own::{self, Own},
     },
     verbs::tools::tool,
-    wire::{
-        tools::{Failure, via},
-        types::ErrorBody,
-    },
+    wire::tools::{Failure, via},
 };
 
 /// Time limit of one of the proxy's own tools, and of a page of the server's list.

@@ -10,8 +10,8 @@ use crate::{
     event::{Event, SessionId, json as bounded, kinds},
     harness::fit,
     projection::body,
-    service::{BoundBy, Emitted, EventSlice},
-    wire::{answer::notices, convert, json as text},
+    service::{BoundBy, Emitted, EventSlice, hex},
+    wire::{answer::notices, json as text},
 };
 
 /// Bytes of an answer when the caller does not say, and at most.
@@ -64,7 +64,7 @@ impl EmitAnswer {
             position: appended.first_position.0,
             next_position: appended.next_position.0,
             repeated: appended.repeated,
-            chain: convert::hex(&appended.receipt.chain),
+            chain: hex(&appended.receipt.chain),
             notices: notices(events),
         }
     }

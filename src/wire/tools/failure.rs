@@ -4,10 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{
-    service::ServiceError,
-    wire::{convert, types::ErrorBody},
-};
+use crate::{api::error::ErrorBody, service::ServiceError, wire::convert};
 
 /// Why a tool call was refused or failed.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,10 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{NOTICE, TRUST, answer::bound_by, parts::none};
-use crate::{
-    event::SessionId,
-    service::{BoundBy, SessionInfo},
-};
+use crate::{api::sessions::Session, event::SessionId, service::BoundBy};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -41,13 +38,13 @@ pub(crate) struct ForkAnswer {
 }
 
 impl ForkAnswer {
-    pub(crate) fn of(parent: &SessionId, by: BoundBy, fork: &SessionInfo) -> Self {
+    pub(crate) fn of(parent: &SessionId, by: BoundBy, fork: Session) -> Self {
         Self {
-            session_id: fork.key.session.to_string(),
+            session_id: fork.id,
             parent_session_id: parent.to_string(),
             bound_by: bound_by(by),
-            position: fork.tail.0,
-            title: fork.title.clone(),
+            position: fork.tail,
+            title: fork.title,
             message: "this connection stays with the parent; send sessionId to continue in the fork",
             trust: TRUST,
             notice: NOTICE,

@@ -11,13 +11,10 @@ use super::{
     parts::{none, time},
 };
 use crate::{
-    event::{BatchKey, SessionId},
+    api::work::{self, CheckpointState, Lease, StartFrom, Unfinished, WakeRequest},
+    event::{BatchKey, Position, SessionId},
     harness::fit,
-    service::{
-        BoundBy, CheckpointAt, CheckpointState, Granted, Left, ServiceError, ServiceResult,
-        StartFrom, TakeUp, TakenUp, Unfinished, WakeCall,
-    },
-    wire::work::Lease,
+    service::{BoundBy, Left, ServiceError, ServiceResult, TakeUp, TakenUp},
 };
 
 /// Bytes of a state, and of a plan, in an answer.
@@ -67,14 +64,18 @@ pub(crate) struct CheckpointAnswer {
 }
 
 impl CheckpointAnswer {
-    pub(crate) fn of(session: &SessionId, by: BoundBy, made: &CheckpointAt) -> Self {
+    pub(crate) fn of(
+        session: &SessionId,
+        by: BoundBy,
+        (made, tail): (work::Checkpoint, Position),
+    ) -> Self {
         Self {
             session_id: session.to_string(),
             bound_by: bound_by(by),
-            checkpoint_id: made.checkpoint.id.clone(),
-            position: made.checkpoint.position.0,
-            parent_id: made.parent.clone(),
-            tail: made.tail.0,
+            checkpoint_id: made.id,
+            position: made.position.0,
+            parent_id: made.parent,
+            tail: tail.0,
         }
     }
 }
@@ -106,7 +107,7 @@ impl Resume {
             let problem = "it says how to take the lease, which goes with wake";
             return Err(ServiceError::invalid(field, problem).action("send wake: true with it"));
         }
-        let wake = wake.then(|| WakeCall {
+        let wake = wake.then(|| WakeRequest {
             steal: self.steal.unwrap_or(false),
             ttl_seconds: self.ttl_seconds,
         });
@@ -165,21 +166,21 @@ pub(crate) struct CheckpointShown {
 }
 
 impl CheckpointShown {
-    fn of(found: &CheckpointState, bytes_max: usize) -> Self {
-        let one = &found.at.checkpoint;
-        let state = (!found.state.is_empty()).then(|| Value::Object((*found.state).clone()));
+    fn of(found: CheckpointState, bytes_max: usize) -> Self {
+        let CheckpointState { checkpoint: one, state, plan, .. } = found;
+        let state = Some(state).filter(|state| !state.is_empty()).map(Value::Object);
         let (state, state_preview) = fitting(state, bytes_max);
-        let (plan, plan_preview) = fitting(found.plan.clone(), bytes_max);
+        let (plan, plan_preview) = fitting(plan, bytes_max);
         // A plan is the body of an event, which is an object, too.
         let members = |value: Option<Value>| match value {
             Some(Value::Object(members)) => Some(members),
             _ => None,
         };
         Self {
-            id: one.id.clone(),
-            label: one.label.clone(),
+            id: one.id,
+            label: one.label,
             position: one.position.0,
-            created_at: time(one.at),
+            created_at: one.created_at,
             done: one.done,
             state: members(state),
             state_preview,
@@ -200,17 +201,19 @@ fn fitting(value: Option<Value>, bytes_max: usize) -> (Option<Value>, Option<Str
 }
 
 impl ResumeAnswer {
-    pub(crate) fn of(session: &SessionId, by: BoundBy, taken: &TakenUp) -> Self {
-        let resumed = taken.resumed.as_ref();
+    pub(crate) fn of(session: &SessionId, by: BoundBy, taken: TakenUp) -> Self {
+        let events_behind = taken.resumed.as_ref().map_or(taken.tail.0, |from| from.behind.len());
+        let resumed = taken.resumed.map(|from| (from.checkpoint, from.resumed_as.id));
+        let (checkpoint, resumed_as) = resumed.unzip();
         Self {
             session_id: session.to_string(),
             bound_by: bound_by(by),
-            checkpoint: resumed.map(|resumed| CheckpointShown::of(&resumed.from, STATE_BYTES_MAX)),
-            resumed_as: resumed.map(|resumed| resumed.as_checkpoint.checkpoint.id.clone()),
-            events_behind: resumed.map_or(taken.tail.0, |resumed| resumed.behind.len()),
+            checkpoint: checkpoint.map(|found| CheckpointShown::of(found, STATE_BYTES_MAX)),
+            resumed_as,
+            events_behind,
             tail: taken.tail.0,
-            lease: taken.lease.as_ref().map(LeaseOut::from),
-            unfinished: taken.unfinished.as_ref().map(UnfinishedOut::from),
+            lease: taken.lease.map(LeaseOut::from),
+            unfinished: taken.unfinished.map(UnfinishedOut::from),
             trust: TRUST,
             notice: NOTICE,
         }
@@ -227,9 +230,9 @@ struct LeaseOut {
     expires_at: String,
 }
 
-impl From<&Granted> for LeaseOut {
-    fn from(granted: &Granted) -> Self {
-        let Lease { fencing_token, ttl_seconds, expires_at } = granted.into();
+impl From<Lease> for LeaseOut {
+    fn from(lease: Lease) -> Self {
+        let Lease { fencing_token, ttl_seconds, expires_at } = lease;
         Self { fencing_token, ttl_seconds, expires_at }
     }
 }
@@ -255,10 +258,10 @@ struct OpenCallOut {
     position: u64,
 }
 
-impl From<&Unfinished> for UnfinishedOut {
-    fn from(left: &Unfinished) -> Self {
+impl From<Unfinished> for UnfinishedOut {
+    fn from(left: Unfinished) -> Self {
         let calls = left.open_calls.iter().rev().take(OPEN_CALLS_MAX).map(|call| OpenCallOut {
-            call_id: fit(&call.id, TITLE_BYTES_MAX).text,
+            call_id: fit(&call.call_id, TITLE_BYTES_MAX).text,
             name: fit(&call.name, TITLE_BYTES_MAX).text,
             position: call.position.0,
         });
@@ -279,10 +282,10 @@ pub(crate) struct StartOut {
     checkpoint: CheckpointShown,
 }
 
-impl From<&StartFrom> for StartOut {
-    fn from(start: &StartFrom) -> Self {
-        let checkpoint = CheckpointShown::of(&start.state, HISTORY_STATE_BYTES_MAX);
-        Self { session_id: start.session.to_string(), checkpoint }
+impl From<StartFrom> for StartOut {
+    fn from(start: StartFrom) -> Self {
+        let checkpoint = CheckpointShown::of(start.checkpoint, HISTORY_STATE_BYTES_MAX);
+        Self { session_id: start.session, checkpoint }
     }
 }
 
@@ -310,7 +313,7 @@ impl From<&Left> for LeftOut {
             title: title.map(|text| fit(text, TITLE_BYTES_MAX).text),
             updated_at: time(left.info.updated_at),
             tail: left.info.tail.0,
-            checkpoint_id: left.checkpoint.as_ref().map(|at| at.checkpoint.id.clone()),
+            checkpoint_id: left.checkpoint.as_ref().map(|one| one.id.clone()),
             leased: left.leased,
         }
     }

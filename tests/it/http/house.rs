@@ -7,6 +7,7 @@ use axum::Router;
 use reqwest::{Method, header::HeaderMap};
 use serde_json::{Value, json};
 use sessionlog::{
+    api::admin::Owner,
     http::{App, HttpOptions, Listener, ServeOptions, router, serve},
     service::Service,
     store::Store,
@@ -99,11 +100,14 @@ impl House {
         let app = App {
             service: plan.service.unwrap_or_else(|| Service::new(store, clock.clone())),
             owner: OwnerInfo {
-                version: "1.2.3".to_owned(),
-                on_demand: plan.on_demand,
-                data_dir: "/somewhere".to_owned(),
-                url: None,
-                config_digest: "abc".to_owned(),
+                about: Owner {
+                    version: "1.2.3".to_owned(),
+                    pid: std::process::id(),
+                    on_demand: plan.on_demand,
+                    data_dir: "/somewhere".to_owned(),
+                    url: None,
+                    config_digest: "abc".to_owned(),
+                },
                 step_down: step_down.clone(),
             },
             options: plan.options,

@@ -347,7 +347,7 @@ async fn a_first_step_is_a_retry_a_lost_context_or_other_work() {
         let next = session_of(&painted);
         assert_ne!(next, "begun");
         assert_eq!((&painted["continues"], &painted["stepCount"]), (&json!("begun"), &json!(1)));
-        let info = desk.service.get_session(&desk.caller, &id(&next)).await.unwrap();
+        let info = desk.store.info(&desk.caller.key(&id(&next))).await.unwrap();
         assert_eq!(info.metadata.get("sessionlog.continues").map(String::as_str), Some("begun"));
         assert_eq!(info.workspace.as_deref(), Some(PROJECT));
         assert_eq!(session_of(&other.ok("sequential_search", step(2)).await), next);

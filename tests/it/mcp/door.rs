@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use sessionlog::{
-    mcp::StdioOptions,
-    verbs::tools::Toolset,
-    wire::{tools::Failure, types::ErrorBody},
+    api::error::ErrorBody, mcp::StdioOptions, verbs::tools::Toolset, wire::tools::Failure,
 };
 
 use super::{

@@ -4,6 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use serde_json::{Value, json};
 use sessionlog::{
+    api::admin::Owner,
     http::{self, App, HttpOptions, Listener, ServeOptions},
     mcp,
     verbs::OwnerInfo,
@@ -30,14 +31,12 @@ impl Server {
         let listener = tokio::net::TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
-        let owner = OwnerInfo {
+        let about = Owner {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            on_demand: false,
-            data_dir: String::new(),
-            url: None,
-            config_digest: String::new(),
-            step_down: CancellationToken::new(),
+            pid: std::process::id(),
+            ..Owner::default()
         };
+        let owner = OwnerInfo { about, step_down: CancellationToken::new() };
         let service = desk.service.clone();
         let options = mcp::McpHttpOptions { stop: stop.clone(), ..Default::default() };
         let tools = mcp::http_router_with(service.clone(), options);

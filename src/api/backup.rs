@@ -5,11 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{convert, types::ErrorBody};
-use crate::service::{Backup, Part};
-
-/// The media type of the answer.
-pub const MEDIA_TYPE: &str = "application/vnd.sessionlog.backup";
+use super::error::ErrorBody;
 
 /// A line of the answer: one of its members is there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -50,32 +46,4 @@ pub struct BackupMade {
     pub damaged: u64,
     /// The id of the master key that opens it, 16 hex digits; null where it is in plaintext.
     pub key: Option<String>,
-}
-
-impl From<&Backup> for BackupMade {
-    fn from(backup: &Backup) -> Self {
-        Self {
-            store: convert::hex(&backup.store),
-            at: backup.at.to_string(),
-            at_micros: backup.at.0,
-            sessions: backup.sessions,
-            damaged: backup.damaged,
-            key: backup.key.map(|id| convert::hex(&id)),
-        }
-    }
-}
-
-impl From<&Part> for BackupLine {
-    fn from(part: &Part) -> Self {
-        let bytes = part.bytes.len() as u64;
-        Self { part: Some(BackupPart { path: part.path.clone(), bytes }), ..Self::default() }
-    }
-}
-
-/// A line as it is sent.
-#[must_use]
-pub fn line(line: &BackupLine) -> Vec<u8> {
-    let mut text = serde_json::to_vec(line).expect("texts and numbers are JSON");
-    text.push(b'\n');
-    text
 }

@@ -1,15 +1,12 @@
-//! Shapes of the work on a session: cursors, checkpoints, leases, a history. It must not decide
-//! anything about them.
+//! The work on a session, as clients ask for it and read it: cursors, checkpoints, leases, a
+//! history. It must not decide anything about them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::types::Session;
-use crate::{
-    event::Range,
-    service::{self, CheckpointAt, CheckpointPage, CursorAt, History, Left, Past, Resumed, Woken},
-};
+use super::sessions::Session;
+use crate::event::{Position, Range};
 
 /// Where to put a cursor.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -33,11 +30,11 @@ pub struct Cursor {
     /// Its name, unique in the session.
     pub name: String,
     /// The next position its reader wants.
-    pub position: u64,
+    pub position: Position,
     /// When it was set, RFC 3339.
     pub updated_at: String,
     /// The position the next event of the session will get.
-    pub tail: u64,
+    pub tail: Position,
     /// Events its reader has not read.
     pub behind: u64,
     /// A later place of it may be lost: a person accepted a loss of the session since it was set.
@@ -60,19 +57,6 @@ pub struct CursorDeleted {
     /// Always `cursor_deleted`.
     #[serde(rename = "type")]
     pub kind: String,
-}
-
-impl From<CursorAt> for Cursor {
-    fn from(cursor: CursorAt) -> Self {
-        Self {
-            name: cursor.name,
-            position: cursor.position.0,
-            updated_at: cursor.at.to_string(),
-            tail: cursor.tail.0,
-            behind: cursor.tail.0.saturating_sub(cursor.position.0),
-            uncertain: cursor.uncertain,
-        }
-    }
 }
 
 /// A new checkpoint. Every member is optional.
@@ -115,7 +99,7 @@ pub struct Checkpoint {
     #[serde(rename = "type")]
     pub kind: String,
     /// The position it names: events before it are part of it.
-    pub position: u64,
+    pub position: Position,
     /// When it was made, RFC 3339.
     pub created_at: String,
     /// `manual`, `tool_call`, `timer`, `limit` or `resume`.
@@ -135,24 +119,6 @@ pub struct Checkpoint {
     pub uncertain: bool,
 }
 
-impl From<&CheckpointAt> for Checkpoint {
-    fn from(at: &CheckpointAt) -> Self {
-        let one = &at.checkpoint;
-        Self {
-            id: one.id.clone(),
-            kind: "checkpoint".to_owned(),
-            position: one.position.0,
-            created_at: one.at.to_string(),
-            trigger: one.trigger.as_str().to_owned(),
-            label: one.label.clone(),
-            thread: one.thread.clone(),
-            parent: at.parent.clone(),
-            done: one.done,
-            uncertain: at.uncertain,
-        }
-    }
-}
-
 /// A page of checkpoints, the newest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckpointList {
@@ -161,17 +127,7 @@ pub struct CheckpointList {
     /// Cursor of the next page; null on the last one.
     pub next_page: Option<String>,
     /// The position the next event of the session will get.
-    pub tail: u64,
-}
-
-impl From<CheckpointPage> for CheckpointList {
-    fn from(page: CheckpointPage) -> Self {
-        Self {
-            data: page.checkpoints.iter().map(Checkpoint::from).collect(),
-            next_page: page.next_page,
-            tail: page.tail.0,
-        }
-    }
+    pub tail: Position,
 }
 
 /// A checkpoint with the state of the agent.
@@ -185,18 +141,7 @@ pub struct CheckpointState {
     /// Body of the last `plan.updated` before it.
     pub plan: Option<Value>,
     /// The position the next event of the session will get.
-    pub tail: u64,
-}
-
-impl From<&service::CheckpointState> for CheckpointState {
-    fn from(found: &service::CheckpointState) -> Self {
-        Self {
-            checkpoint: (&found.at).into(),
-            state: (*found.state).clone(),
-            plan: found.plan.clone(),
-            tail: found.at.tail.0,
-        }
-    }
+    pub tail: Position,
 }
 
 /// What continues from a checkpoint.
@@ -208,16 +153,6 @@ pub struct ResumeAnswer {
     pub resumed_as: Checkpoint,
     /// Events after the checkpoint, which are not part of its state.
     pub behind: Range,
-}
-
-impl From<Resumed> for ResumeAnswer {
-    fn from(resumed: Resumed) -> Self {
-        Self {
-            checkpoint: (&resumed.from).into(),
-            resumed_as: (&resumed.as_checkpoint).into(),
-            behind: resumed.behind,
-        }
-    }
 }
 
 /// How to take a session up.
@@ -271,7 +206,7 @@ pub struct WakeAnswer {
     /// Its token.
     pub fencing_token: u64,
     /// The position the next event of the session will get.
-    pub tail: u64,
+    pub tail: Position,
     /// The last checkpoint, with the state there.
     pub last_checkpoint: Option<CheckpointState>,
     /// Work that an earlier harness did not end; null when there is none.
@@ -297,45 +232,7 @@ pub struct OpenCall {
     /// The tool, with its server when it has one.
     pub name: String,
     /// Its position.
-    pub position: u64,
-}
-
-impl From<&service::Unfinished> for Unfinished {
-    fn from(left: &service::Unfinished) -> Self {
-        let calls = left.open_calls.iter().map(|call| OpenCall {
-            call_id: call.id.clone(),
-            name: call.name.clone(),
-            position: call.position.0,
-        });
-        Self {
-            since_checkpoint: left.since_checkpoint,
-            open_calls: calls.collect(),
-            lease_kept: left.lease_kept,
-        }
-    }
-}
-
-impl From<&service::Granted> for Lease {
-    fn from(granted: &service::Granted) -> Self {
-        Self {
-            fencing_token: granted.fence.0,
-            ttl_seconds: granted.ttl.as_millis().div_ceil(1_000).try_into().unwrap_or(u64::MAX),
-            expires_at: granted.expires_at.to_string(),
-        }
-    }
-}
-
-impl From<&Woken> for WakeAnswer {
-    fn from(woken: &Woken) -> Self {
-        Self {
-            session: woken.info.key.session.to_string(),
-            lease: (&woken.lease).into(),
-            fencing_token: woken.lease.fence.0,
-            tail: woken.info.tail.0,
-            last_checkpoint: woken.last_checkpoint.as_ref().map(CheckpointState::from),
-            unfinished: woken.unfinished.as_ref().map(Unfinished::from),
-        }
-    }
+    pub position: Position,
 }
 
 /// What was done lately.
@@ -386,41 +283,4 @@ pub struct LeftSession {
     pub last_checkpoint: Option<Checkpoint>,
     /// Whether its lease is still held.
     pub leased: bool,
-}
-
-impl From<&Past> for PastSession {
-    fn from(past: &Past) -> Self {
-        Self {
-            session: (&past.info).into(),
-            goal: past.goal.clone(),
-            summary: past.summary.clone(),
-            steps: past.steps,
-            gaps_open: past.gaps_open,
-            complete: past.complete,
-        }
-    }
-}
-
-impl From<&Left> for LeftSession {
-    fn from(left: &Left) -> Self {
-        Self {
-            session: (&left.info).into(),
-            last_checkpoint: left.checkpoint.as_ref().map(Checkpoint::from),
-            leased: left.leased,
-        }
-    }
-}
-
-impl From<&History> for HistoryAnswer {
-    fn from(history: &History) -> Self {
-        let start_from = history.start_from.as_ref().map(|from| StartFrom {
-            session: from.session.to_string(),
-            checkpoint: (&from.state).into(),
-        });
-        Self {
-            data: history.sessions.iter().map(PastSession::from).collect(),
-            start_from,
-            unfinished: history.unfinished.iter().map(LeftSession::from).collect(),
-        }
-    }
 }

@@ -1,23 +1,12 @@
-//! Shapes of forks: the request for one, the lineage of a session, the difference between two
-//! points. It must not hold a rule; service has.
+//! Forks and differences as clients ask for them and read them: the lineage of a session, and what
+//! came between two of its points. It must not compare anything.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    api::{
-        overview::{OpenGap, RejectedLine, SourceOfView},
-        step::StepLine,
-    },
-    event::{Position, Range},
-    harness::{Changed, FactsDiff, News, WindowDiff},
-    service::{Difference, Family, Relative, Survival, WindowView},
-};
-
-/// Ranges of a list.
-const RANGES_MAX: usize = 1_000;
+use crate::event::{Position, Range};
 
 /// A fork to be made.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -67,46 +56,13 @@ pub struct Kin {
     pub bytes: u64,
 }
 
-impl Lineage {
-    /// The family of that session.
-    #[must_use]
-    pub fn of(session: String, family: &Family) -> Self {
-        Self {
-            session,
-            ancestors: family.ancestors.iter().map(Kin::from).collect(),
-            depth: family.depth,
-            children: family.children.iter().map(Kin::from).collect(),
-            forks: family.forks,
-        }
-    }
-}
-
-impl From<&Relative> for Kin {
-    fn from(one: &Relative) -> Self {
-        let stage = match one.survival {
-            Survival::Alive => "alive",
-            Survival::Expired => "expired",
-            Survival::Deleted => "deleted",
-            Survival::Erased => "erased",
-        };
-        Self {
-            id: one.session.to_string(),
-            title: one.title.clone(),
-            stage: stage.to_owned(),
-            position: one.at.0,
-            tail: one.tail.0,
-            bytes: one.bytes,
-        }
-    }
-}
-
 /// What came between two points of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffAnswer {
     /// The earlier point.
-    pub from: u64,
+    pub from: Position,
     /// The later one.
-    pub to: u64,
+    pub to: Position,
     /// The events between them; getEvents with the same `from` and `to` has them in full.
     pub events: EventsDiff,
     /// What the facts have more at the later point.
@@ -150,28 +106,6 @@ pub struct Places {
     pub data: Vec<Range>,
     /// How many positions there are in all.
     pub events: u64,
-}
-
-impl From<Vec<Range>> for Places {
-    fn from(ranges: Vec<Range>) -> Self {
-        let events = ranges.iter().map(|range| range.len()).sum();
-        Self { data: ranges.into_iter().take(RANGES_MAX).collect(), events }
-    }
-}
-
-impl WindowChange {
-    fn of([old, new]: &[WindowView; 2], found: WindowDiff) -> Self {
-        let [before, after] = found.shown;
-        Self {
-            tokens_max: new.window.tokens_max,
-            tokenizer: new.tokenizer.as_str().to_owned(),
-            from: WindowSize { events: before, tokens: old.window.tokens },
-            to: WindowSize { events: after, tokens: new.window.tokens },
-            entered: found.entered.into(),
-            left: found.left.into(),
-            shortened: found.shortened.into(),
-        }
-    }
 }
 
 /// The events between two points.
@@ -223,8 +157,9 @@ pub struct TextChange {
     pub to: Option<String>,
 }
 
+/// Lists of what is new, which differ in what they list.
 macro_rules! news {
-    ($($(#[$doc:meta])* $name:ident of $item:ident: $line:ty,)*) => {
+    ($($(#[$doc:meta])* $name:ident of $item:ident,)*) => {
         $(
             $(#[$doc])*
             #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -235,12 +170,9 @@ macro_rules! news {
                 pub total: u64,
             }
 
-            impl From<News<$line>> for $name {
-                fn from(news: News<$line>) -> Self {
-                    Self {
-                        data: news.shown.into_iter().map($item::from).collect(),
-                        total: news.total,
-                    }
+            impl From<(Vec<$item>, u64)> for $name {
+                fn from((data, total): (Vec<$item>, u64)) -> Self {
+                    Self { data, total }
                 }
             }
         )*
@@ -249,13 +181,13 @@ macro_rules! news {
 
 news! {
     /// Steps.
-    StepNews of DiffStep: StepLine,
+    StepNews of DiffStep,
     /// Gaps.
-    GapNews of DiffGap: OpenGap,
+    GapNews of DiffGap,
     /// Sources.
-    SourceNews of DiffSource: SourceOfView,
+    SourceNews of DiffSource,
     /// Approaches ruled out.
-    RejectedNews of DiffRejected: RejectedLine,
+    RejectedNews of DiffRejected,
 }
 
 /// A step in a line.
@@ -300,62 +232,4 @@ pub struct DiffRejected {
     pub text: String,
     /// The step that ruled it out.
     pub step: Option<u64>,
-}
-
-impl From<StepLine> for DiffStep {
-    fn from(line: StepLine) -> Self {
-        let StepLine { number, branch_id, line, superseded_by, .. } = line;
-        Self { step: number, branch: branch_id, line, superseded_by }
-    }
-}
-
-impl From<OpenGap> for DiffGap {
-    fn from(OpenGap { id, description, step }: OpenGap) -> Self {
-        Self { id, description, step }
-    }
-}
-
-impl From<SourceOfView> for DiffSource {
-    fn from(SourceOfView { url, title, step, .. }: SourceOfView) -> Self {
-        Self { url, title, step }
-    }
-}
-
-impl From<RejectedLine> for DiffRejected {
-    fn from(RejectedLine { text, step }: RejectedLine) -> Self {
-        Self { text, step }
-    }
-}
-
-impl From<Changed> for TextChange {
-    fn from(Changed { from, to }: Changed) -> Self {
-        Self { from, to }
-    }
-}
-
-impl From<FactsDiff> for FactsChange {
-    fn from(facts: FactsDiff) -> Self {
-        Self {
-            goal: facts.goal.map(TextChange::from),
-            summary: facts.summary.map(TextChange::from),
-            complete: facts.complete,
-            steps: facts.steps.into(),
-            superseded: facts.superseded.into(),
-            gaps_opened: facts.gaps_opened.into(),
-            gaps_closed: facts.gaps_closed.into(),
-            sources: facts.sources.into(),
-            rejected: facts.rejected.into(),
-        }
-    }
-}
-
-impl From<Difference> for DiffAnswer {
-    fn from(found: Difference) -> Self {
-        let (Position(from), Position(to)) = (found.range.from, found.range.to);
-        let count = found.types.values().sum::<u64>() + found.others;
-        let Difference { bytes, types, others, facts, windows, window, .. } = found;
-        let events = EventsDiff { count, bytes, types, others };
-        let window = WindowChange::of(&windows, window);
-        Self { from, to, events, facts: facts.into(), window }
-    }
 }

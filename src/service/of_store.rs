@@ -1,0 +1,65 @@
+//! Values of the store as clients read them: receipts, gaps, sessions. It must not decide anything.
+
+use super::{Status, directory::dates, hosted};
+use crate::{
+    api::{
+        events,
+        sessions::{ForkedFrom, Session},
+    },
+    store::{ForkPoint, Gap, Receipt, SessionInfo},
+};
+
+/// Bytes as clients see them.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    let halves = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    halves.filter_map(|half| char::from_digit(half.into(), 16)).collect()
+}
+
+impl From<Receipt> for events::Receipt {
+    fn from(receipt: Receipt) -> Self {
+        Self { position: receipt.position, chain: hex(&receipt.chain) }
+    }
+}
+
+impl From<&Gap> for events::Gap {
+    fn from(gap: &Gap) -> Self {
+        Self {
+            from: gap.range.from,
+            to: gap.range.to,
+            reason: gap.reason.clone(),
+            accepted_at: gap.accepted_at.map(|time| time.to_string()),
+        }
+    }
+}
+
+impl From<ForkPoint> for ForkedFrom {
+    fn from(point: ForkPoint) -> Self {
+        Self { session: point.session.to_string(), position: point.at.0 }
+    }
+}
+
+impl From<SessionInfo> for Session {
+    fn from(info: SessionInfo) -> Self {
+        let (began, ended) = dates(&info);
+        Self {
+            id: info.key.session.to_string(),
+            kind: "session".to_owned(),
+            status: Status::of(&info).as_str().to_owned(),
+            metadata: hosted::visible(&info.metadata),
+            created_at: began.to_string(),
+            updated_at: ended.to_string(),
+            archived_at: info.archived_at.map(|time| time.to_string()),
+            held_at: info.held_at.map(|time| time.to_string()),
+            tail: info.tail.0,
+            bytes: info.bytes,
+            receipt: info.receipt.into(),
+            damage: info.damage.iter().map(events::Gap::from).collect(),
+            hosted: hosted::hosted(&info.metadata),
+            title: info.title,
+            workspace: info.workspace,
+            ttl_seconds: info.ttl_seconds,
+            forked_from: info.forked_from.map(ForkedFrom::from),
+        }
+    }
+}
