@@ -26,8 +26,8 @@ pub fn event(text: &str, origin: Origin) -> ServiceResult<NewEvent> {
     }
 }
 
-/// Members of an event up to which each name is compared with those before it; the names of more are
-/// kept in a table.
+/// Members of an event up to which each name is compared with those before it; the names of more
+/// are kept in a table.
 const FEW_MEMBERS: usize = 16;
 /// Characters of an unknown member that are said again.
 const MEMBER_CHARS_MAX: usize = 100;
@@ -143,7 +143,7 @@ struct Head {
     created_at: Option<Timestamp>,
 }
 
-/// Whether a member is none of the body.
+/// Tells whether a member belongs to the store, not to the body.
 fn is_reserved(name: &[u8]) -> bool {
     RESERVED.iter().any(|reserved| reserved.as_bytes() == name)
 }

@@ -104,7 +104,7 @@ async fn the_first_result_after_a_restart_is_answered_before_a_long_session_is_r
 }
 
 #[tokio::test]
-async fn what_is_due_behind_a_batch_is_told_after_one_read_of_what_is_new() {
+async fn an_answer_waits_for_one_read_of_the_events_that_are_new() {
     let desk = Desk::new().await;
     for (id, ends, new) in [("a", 3, 2), ("b", 6, 3), ("c", 9, 3)] {
         desk.gate.read_since();
