@@ -5,8 +5,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::scalar::schema_of;
-
 /// A list of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -20,8 +18,6 @@ pub enum List {
     /// Rejected approaches.
     Rejected,
 }
-
-schema_of!(List, String);
 
 impl List {
     const ALL: [Self; 4] = [Self::Steps, Self::Sources, Self::Gaps, Self::Rejected];

@@ -7,7 +7,7 @@ use std::{borrow::Cow, fmt::Display};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, List};
 use crate::event::{EventId, EventType, Origin, Position, Range, SessionId, Timestamp};
 
 /// Reads a text with the parser of its word.
@@ -138,6 +138,8 @@ impl JsonSchema for Range {
         RangeEnds::json_schema(generator)
     }
 }
+
+schema_of!(List, String);
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
-//! A window as it is asked for, and parts of its answer: its form, what it leaves out and why, what it recalls.
-//! The messages themselves are texts in the formats of two model APIs, which `wire` writes. It must
-//! not choose, cut or count anything: harness does.
+//! A window as it is asked for, and parts of its answer: its form, what it leaves out and why, what
+//! it recalls. `wire` writes the messages, in the formats of two model APIs. It must not choose,
+//! cut or count anything: harness does.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

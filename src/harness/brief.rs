@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     event::Position,
-    projection::{Effect, Facts, FileFact, FileState, Said, text::one_line},
+    projection::{Effect, Facts, FileFact, FileState, Said, is_done, text::one_line},
 };
 
 /// Attempts to come close to the budget, and the share of it that is close, in percent.
@@ -288,10 +288,10 @@ impl<'k, 'f> Brief<'k, 'f> {
 
     fn step_of_plan(&self, place: usize, form: Form) -> String {
         let Some(step) = self.known.plan_step(place, form) else { return String::new() };
-        let mark = if step.is_done() { "[x]" } else { "[ ]" };
+        let mark = if is_done(&step) { "[x]" } else { "[ ]" };
         let state = match step.state.as_str() {
             "" | "pending" | "open" | "todo" => String::new(),
-            _ if step.is_done() => String::new(),
+            _ if is_done(&step) => String::new(),
             state => format!(" ({})", one_line(state, 40).replace('_', " ")),
         };
         quote::labelled(mark, &quote::item(&step.text)) + &state

@@ -6,7 +6,10 @@ use std::collections::BTreeSet;
 
 use super::{
     budget::{Purse, fit},
-    lists::{index_line, rejected_line, source_line, whole_gap},
+    lists::{
+        gap_bytes, index_line, line_bytes, rejected_bytes, rejected_line, source_bytes,
+        source_line, whole_gap,
+    },
     select::Form,
     tokens::Tokenizer,
     window::Window,
@@ -94,7 +97,7 @@ pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsChange {
     let known = old.steps().len();
     let step = |at: usize| {
         let line = index_line(new, at, Form::Whole)?;
-        let price = line.bytes();
+        let price = line_bytes(&line);
         let StepLine { number, branch_id, line, superseded_by, .. } = line;
         Some((price, DiffStep { step: number, branch: branch_id, line, superseded_by }))
     };
@@ -105,19 +108,19 @@ pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsChange {
     });
     let gap = |at: usize| {
         let line = whole_gap(new.gaps().get(at)?);
-        let price = line.bytes();
+        let price = gap_bytes(&line);
         let OpenGap { id, description, step } = line;
         Some((price, DiffGap { id, description, step }))
     };
     let source = |at: usize| {
         let line = source_line(new.sources().get(at)?, Form::Whole);
-        let price = line.bytes();
+        let price = source_bytes(&line);
         let SourceOfView { url, title, step, .. } = line;
         Some((price, DiffSource { url, title, step }))
     };
     let rejected = |at: usize| {
         let line = rejected_line(new, at)?;
-        let price = line.bytes();
+        let price = rejected_bytes(&line);
         let RejectedLine { text, step } = line;
         Some((price, DiffRejected { text, step }))
     };

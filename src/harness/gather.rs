@@ -22,6 +22,7 @@ use crate::{
     projection::{
         CommandFact, Effect, Facts, Finding, Said, Step,
         body::StepBody,
+        is_done,
         text::{ELLIPSIS, one_line, whole_graphemes},
     },
 };
@@ -351,7 +352,7 @@ impl<'a> Known<'a> {
         let Some(plan) = self.facts.progress.plan() else { return };
         let count = plan.steps.len();
         let done = class == Class::PlanDone;
-        let places = plan.steps.iter().enumerate().filter(|(_, step)| step.is_done() == done);
+        let places = plan.steps.iter().enumerate().filter(|(_, step)| is_done(step) == done);
         let mut places: Vec<usize> = places.map(|(at, _)| at).collect();
         if !done {
             places.reverse();
@@ -611,7 +612,7 @@ fn next<'a>(facts: &'a Facts, recipe: &Recipe<'_>) -> Vec<&'a str> {
         return next;
     }
     let steps = facts.progress.plan().into_iter().flat_map(|plan| &plan.steps);
-    let open = steps.filter(|step| !step.is_done()).map(|step| step.text.as_str());
+    let open = steps.filter(|step| !is_done(step)).map(|step| step.text.as_str());
     open.take(NEXT_OF_PLAN).collect()
 }
 

@@ -58,7 +58,7 @@ pub fn steps_page(
 ) -> (Vec<StepLine>, Option<Cursor>) {
     let end = before.unwrap_or(usize::MAX).min(research.steps().len());
     let made = |ordinal| index_line(research, ordinal, Form::Whole);
-    let (lines, next) = newest((0..end).rev(), purse, made, StepLine::bytes, before.is_some());
+    let (lines, next) = newest((0..end).rev(), purse, made, line_bytes, before.is_some());
     (lines, rest_cursor(List::Steps, next))
 }
 
@@ -71,7 +71,7 @@ pub fn gaps_page(
 ) -> (Vec<OpenGap>, Option<Cursor>) {
     let open = research.gaps_open().range(..before.unwrap_or(usize::MAX)).rev().copied();
     let made = |ordinal: usize| research.gaps().get(ordinal).map(whole_gap);
-    let (lines, next) = newest(open, purse, made, OpenGap::bytes, before.is_some());
+    let (lines, next) = newest(open, purse, made, gap_bytes, before.is_some());
     (lines, rest_cursor(List::Gaps, next))
 }
 
@@ -85,7 +85,7 @@ pub fn sources_page(
     let sources = research.sources();
     let end = before.unwrap_or(usize::MAX).min(sources.len());
     let made = |ordinal: usize| Some(source_line(sources.get(ordinal)?, Form::Whole));
-    let (lines, next) = newest((0..end).rev(), purse, made, SourceOfView::bytes, before.is_some());
+    let (lines, next) = newest((0..end).rev(), purse, made, source_bytes, before.is_some());
     (lines, rest_cursor(List::Sources, next))
 }
 
@@ -98,7 +98,7 @@ pub fn rejected_page(
 ) -> (Vec<RejectedLine>, Option<Cursor>) {
     let end = before.unwrap_or(usize::MAX).min(research.rejected().len());
     let made = |ordinal| rejected_line(research, ordinal);
-    let (lines, next) = newest((0..end).rev(), purse, made, RejectedLine::bytes, before.is_some());
+    let (lines, next) = newest((0..end).rev(), purse, made, rejected_bytes, before.is_some());
     (lines, rest_cursor(List::Rejected, next))
 }
 
@@ -183,53 +183,41 @@ fn named(name: &str, text: Option<&str>) -> usize {
     text.map_or(0, |text| name.len() + 4 + json_bytes(text))
 }
 
-impl StepLine {
-    /// Bytes in the longest wire form.
-    pub(super) fn bytes(&self) -> usize {
-        let text = r#"{"stepNumber":,"oneLiner":},"#.len() + digits(self.number);
-        let branch = named("branchId", self.branch_id.as_deref());
-        let confidence = named("confidence", self.confidence.map(|_| "medium"));
-        text + json_bytes(&self.line)
-            + branch
-            + confidence
-            + numbered("supersededBy", self.superseded_by)
-    }
+/// Bytes of a step in one line in the longest wire form.
+pub(super) fn line_bytes(line: &StepLine) -> usize {
+    let text = r#"{"stepNumber":,"oneLiner":},"#.len() + digits(line.number);
+    let branch = named("branchId", line.branch_id.as_deref());
+    let confidence = named("confidence", line.confidence.map(|_| "medium"));
+    text + json_bytes(&line.line)
+        + branch
+        + confidence
+        + numbered("supersededBy", line.superseded_by)
 }
 
-impl OpenGap {
-    /// Bytes in the longest wire form.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        let text = r#"{"gapId":,"description":},"#.len();
-        text + json_bytes(&self.id)
-            + json_bytes(&self.description)
-            + numbered("foundInStep", self.step)
-    }
+/// Bytes of a gap in the longest wire form.
+#[must_use]
+pub fn gap_bytes(gap: &OpenGap) -> usize {
+    let text = r#"{"gapId":,"description":},"#.len();
+    text + json_bytes(&gap.id) + json_bytes(&gap.description) + numbered("foundInStep", gap.step)
 }
 
-impl SourceOfView {
-    /// Bytes in the longest wire form.
-    pub(super) fn bytes(&self) -> usize {
-        let text = r#"{"url":},"#.len() + json_bytes(&self.url);
-        text + named("foundBy", self.by_server.map(|_| "server"))
-            + named("title", self.title.as_deref())
-            + named("relevance", self.kind.as_deref())
-            + named("tool", self.tool.as_deref())
-            + numbered("foundInStep", self.step)
-    }
+/// Bytes of a source in the longest wire form.
+pub(super) fn source_bytes(source: &SourceOfView) -> usize {
+    let text = r#"{"url":},"#.len() + json_bytes(&source.url);
+    text + named("foundBy", source.by_server.map(|_| "server"))
+        + named("title", source.title.as_deref())
+        + named("relevance", source.kind.as_deref())
+        + named("tool", source.tool.as_deref())
+        + numbered("foundInStep", source.step)
 }
 
-impl RejectedLine {
-    /// Bytes in the longest wire form.
-    pub(super) fn bytes(&self) -> usize {
-        r#"{"approach":},"#.len() + json_bytes(&self.text) + numbered("foundInStep", self.step)
-    }
+/// Bytes of an approach that was ruled out in the longest wire form.
+pub(super) fn rejected_bytes(line: &RejectedLine) -> usize {
+    r#"{"approach":},"#.len() + json_bytes(&line.text) + numbered("foundInStep", line.step)
 }
 
-impl BranchOut {
-    /// Bytes in the longest wire form.
-    pub(super) fn bytes(&self) -> usize {
-        let text = r#"{"branchId":},"#.len() + json_bytes(&self.branch_id);
-        text + numbered("fromStep", self.from_step) + numbered("lastStep", Some(self.last_step))
-    }
+/// Bytes of a branch in the longest wire form.
+pub(super) fn branch_bytes(branch: &BranchOut) -> usize {
+    let text = r#"{"branchId":},"#.len() + json_bytes(&branch.branch_id);
+    text + numbered("fromStep", branch.from_step) + numbered("lastStep", Some(branch.last_step))
 }

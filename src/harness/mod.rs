@@ -1,5 +1,5 @@
-//! VIEWS: facts rendered for a reader under a budget, as the types of `api`. Pure functions: no I/O,
-//! no clock, no failure, the same facts give the same view. It must not encode a view.
+//! VIEWS: facts rendered for a reader under a budget, as the types of `api`. Pure functions: no
+//! I/O, no clock, no failure, the same facts give the same view. It must not encode a view.
 
 mod asked;
 mod brief;
@@ -39,7 +39,7 @@ pub use budget::{ANSWER_BYTES, ANSWER_BYTES_MIN, Cut, Purse, STEP_ANSWER_BYTES, 
 pub use continuation::{CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, continuation, rest_of};
 pub use coverage::{COVERAGE_BYTES, coverage};
 pub use diff::{diff, window_diff};
-pub use lists::{gaps_page, rejected_page, sources_page, steps_page, whole_gap};
+pub use lists::{gap_bytes, gaps_page, rejected_page, sources_page, steps_page, whole_gap};
 pub use message::{Message, Messages, Part, Role};
 pub use overview::{
     FULL_STEPS_MAX, LeftOutLine, Overview, TalkView, beyond_overview, explained, goal, overview,

@@ -14,12 +14,10 @@ const PATTERN_MIN: u64 = 3;
 /// URLs named of a pattern.
 const URLS_MAX: usize = 5;
 
-impl PatternOut {
-    /// Bytes on the wire.
-    pub(super) fn bytes(&self) -> usize {
-        let urls: usize = self.affected_urls.iter().map(|url| 1 + json_bytes(url)).sum();
-        150 + self.suggestion.len() + urls
-    }
+/// Bytes of a pattern on the wire.
+pub(super) fn pattern_bytes(pattern: &PatternOut) -> usize {
+    let urls: usize = pattern.affected_urls.iter().map(|url| 1 + json_bytes(url)).sum();
+    150 + pattern.suggestion.len() + urls
 }
 
 /// Kinds of failures of sources and tools that came often, the most frequent first. A command that

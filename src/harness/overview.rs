@@ -8,9 +8,14 @@ use super::{
     brief::{Brief, Made, heading},
     budget::{ANSWER_BYTES_MIN, Cut, json_bytes},
     gather::Known,
-    lists::{branch_line, gap_line, index_line, rejected_line, source_line},
+    lists::{
+        branch_bytes, branch_line, gap_bytes, gap_line, index_line, line_bytes, rejected_bytes,
+        rejected_line, source_bytes, source_line,
+    },
+    outcomes::pattern_bytes,
     render,
     select::{Class, Form, Item, Price, Recipe, Row, Selection, Share, row, select, shape},
+    step::step_bytes,
     summary::{Section, head, sections},
     tokens::Tokenizer,
 };
@@ -494,15 +499,17 @@ impl Price for WireBytes<'_, '_> {
         let (facts, research) = (known.facts, &known.facts.research);
         let bytes = match item.class {
             Class::LastStep => {
-                let price = || known.last_step(at, form).map(|step| step.bytes());
+                let price = || known.last_step(at, form).map(|step| step_bytes(&step));
                 *self.last_steps.entry((at, form)).or_insert_with(price)
             }
-            Class::StepLine => index_line(research, at, form).map(|one| one.bytes()),
-            Class::Gap => research.gaps().get(at).map(|one| gap_line(one, form).bytes()),
-            Class::Source => research.sources().get(at).map(|one| source_line(one, form).bytes()),
-            Class::Rejection => rejected_line(research, at).map(|one| one.bytes()),
-            Class::Branch => research.branches().get(at).map(|one| branch_line(one).bytes()),
-            Class::Pattern => known.patterns.get(at).map(PatternOut::bytes),
+            Class::StepLine => index_line(research, at, form).map(|one| line_bytes(&one)),
+            Class::Gap => research.gaps().get(at).map(|one| gap_bytes(&gap_line(one, form))),
+            Class::Source => {
+                research.sources().get(at).map(|one| source_bytes(&source_line(one, form)))
+            }
+            Class::Rejection => rejected_line(research, at).map(|one| rejected_bytes(&one)),
+            Class::Branch => research.branches().get(at).map(|one| branch_bytes(&branch_line(one))),
+            Class::Pattern => known.patterns.get(at).map(pattern_bytes),
             Class::Provider => known.providers.get(at).map(|(name, _)| 45 + json_bytes(name)),
             Class::Count => known.counts.get(at).map(|(kind, _)| 50 + json_bytes(kind)),
             Class::Event => facts

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     event::{Event, Origin, Position, SessionId, Timestamp, kinds},
-    projection::{Facts, body},
+    projection::{Facts, body, is_under_way},
 };
 
 /// Marks answers that carry recorded text.
@@ -92,7 +92,7 @@ pub fn wanted(facts: &Facts) -> [Option<&str>; 3] {
     let latest = progress.instructions().whole().next_back();
     let plan = progress.plan();
     let step = plan.and_then(|plan| {
-        let under_way = plan.steps.iter().find(|step| step.is_under_way());
+        let under_way = plan.steps.iter().find(|step| is_under_way(step));
         plan.current.as_deref().or(under_way.map(|step| step.text.as_str()))
     });
     let task = progress.task().map(|task| task.text.as_str());

@@ -20,7 +20,7 @@ use crate::{
         views::{PlanOut, ResultOut, WhyOut, WordOut},
     },
     event::Position,
-    projection::{CommandFact, Effect, FileFact, FileState, Output, Said, text::one_line},
+    projection::{CommandFact, Effect, FileFact, FileState, Output, Said, is_done, text::one_line},
 };
 
 /// Bytes of a step that is shown whole at most.
@@ -311,7 +311,7 @@ impl Known<'_> {
         Some(PlanOut {
             steps: steps.collect(),
             current: self.plan_current(),
-            done: plan.steps.iter().filter(|step| step.is_done()).count() as u64,
+            done: plan.steps.iter().filter(|step| is_done(step)).count() as u64,
             total: plan.steps.len() as u64,
         })
     }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::recall::wanted;
-use crate::projection::{Facts, Output};
+use crate::projection::{Facts, Output, is_done};
 
 /// Names that are looked for, and bytes of the texts that have them.
 const NAMES_MAX: usize = 400;
@@ -45,7 +45,7 @@ impl Names {
     /// Those of the latest request, the task, the plan and open failures.
     pub(super) fn of(facts: &Facts) -> Self {
         let plan = facts.progress.plan().into_iter().flat_map(|plan| &plan.steps);
-        let plan = plan.filter(|step| !step.is_done()).map(|step| step.text.as_str());
+        let plan = plan.filter(|step| !is_done(step)).map(|step| step.text.as_str());
         let failing = facts.work.failing().rev().take(8);
         let failing = failing.flat_map(|one| [&*one.line, &*one.error]);
         let texts = wanted(facts).into_iter().flatten().chain(plan).chain(failing);

@@ -78,26 +78,23 @@ pub(super) fn brief(
     view(body, place, branch_id, Texts { description, reasoning, rejected }, !fits)
 }
 
-impl StepOfView {
-    /// Bytes in the longest wire form.
-    pub(super) fn bytes(&self) -> usize {
-        let text = |name: &str, text: Option<&str>| {
-            text.map_or(0, |text| name.len() + 4 + json_bytes(text))
-        };
-        let member = |name: &str, there: bool| if there { name.len() + 9 } else { 0 };
-        let rejected: usize = self.rejected.iter().map(|text| json_bytes(text) + ITEM_BYTES).sum();
-        SMALL_BYTES
-            + json_bytes(&self.description)
-            + text("reasoning", self.reasoning.as_deref())
-            + text("branchId", self.branch_id.as_deref())
-            + member("revisesStep", self.revises.is_some())
-            + member("supersededBy", self.superseded_by.is_some())
-            + member("branchFromStep", self.branch_from.is_some())
-            + member("isRevision", self.is_revision)
-            + member("isFinal", self.is_final)
-            + member("truncated", self.truncated)
-            + rejected
-    }
+/// Bytes of a step in the longest wire form.
+pub(super) fn step_bytes(step: &StepOfView) -> usize {
+    let text =
+        |name: &str, text: Option<&str>| text.map_or(0, |text| name.len() + 4 + json_bytes(text));
+    let member = |name: &str, there: bool| if there { name.len() + 9 } else { 0 };
+    let rejected: usize = step.rejected.iter().map(|text| json_bytes(text) + ITEM_BYTES).sum();
+    SMALL_BYTES
+        + json_bytes(&step.description)
+        + text("reasoning", step.reasoning.as_deref())
+        + text("branchId", step.branch_id.as_deref())
+        + member("revisesStep", step.revises.is_some())
+        + member("supersededBy", step.superseded_by.is_some())
+        + member("branchFromStep", step.branch_from.is_some())
+        + member("isRevision", step.is_revision)
+        + member("isFinal", step.is_final)
+        + member("truncated", step.truncated)
+        + rejected
 }
 
 /// The step from byte `byte_offset` of its texts on (description, reasoning and rejected
@@ -261,12 +258,12 @@ mod tests {
             ..StepBody::default()
         };
         let view = brief(&body, place(), Form::Short, MIN);
-        assert!(view.truncated && view.bytes() < STEP_BYTES + 400, "{}", view.bytes());
+        assert!(view.truncated && step_bytes(&view) < STEP_BYTES + 400, "{}", step_bytes(&view));
         assert!(view.description.starts_with("begin") && view.description.ends_with("end"));
         assert_eq!(view.rejected.len(), 2);
         let whole = brief(&body, place(), Form::Whole, MIN);
         assert!(!whole.truncated && whole.rejected.len() == 90);
         let line = brief(&body, place(), Form::Line, MIN);
-        assert!(line.truncated && line.bytes() < 950, "{}", line.bytes());
+        assert!(line.truncated && step_bytes(&line) < 950, "{}", step_bytes(&line));
     }
 }

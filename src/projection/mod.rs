@@ -68,7 +68,7 @@ pub use outcomes::{Outcome, Outcomes, Trouble};
 pub use paths::placed;
 pub use person::{said, typed as typed_by_person};
 pub use phases::{Ended, Phase, Phases};
-pub use plans::Plan;
+pub use plans::{Plan, is_done, is_under_way};
 pub use progress::{Output, Progress};
 pub use remembered::{Memory, Remembered};
 pub use research::{Branch, CallerSummary, KnowledgeGap, LINE_CHARS_MAX, Research, Step};
@@ -340,10 +340,10 @@ impl Facts {
         let task = self.progress.task();
         let asked = word.or(task).filter(|word| word.position == at);
         let plan = self.progress.plan().filter(|plan| plan.position == at);
-        let done = plan.map(|plan| plan.steps.iter().filter(|step| step.is_done()).count());
+        let done = plan.map(|plan| plan.steps.iter().filter(|step| is_done(step)).count());
         let finished = match (plan, done) {
             (Some(plan), Some(done)) if self.phases.finishes(done) => {
-                plan.steps.iter().rev().find(|step| step.is_done())
+                plan.steps.iter().rev().find(|step| is_done(step))
             }
             _ => None,
         };

@@ -18,18 +18,16 @@ const LINE_CHARS_MAX: usize = 400;
 /// Members that hold the steps, under each of their names.
 const LISTS: [&str; 7] = ["todos", "plan", "todoList", "todo_list", "steps", "items", "tasks"];
 
-impl PlanStepOut {
-    /// Whether nothing is left to do of it.
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        matches!(&*self.state, "done" | "completed" | "complete" | "finished" | "success")
-    }
+/// Whether nothing is left to do of a step.
+#[must_use]
+pub fn is_done(step: &PlanStepOut) -> bool {
+    matches!(&*step.state, "done" | "completed" | "complete" | "finished" | "success")
+}
 
-    /// Whether it is in progress.
-    #[must_use]
-    pub fn is_under_way(&self) -> bool {
-        matches!(&*self.state, "in_progress" | "in-progress" | "doing" | "active" | "running")
-    }
+/// Whether a step is in progress.
+#[must_use]
+pub fn is_under_way(step: &PlanStepOut) -> bool {
+    matches!(&*step.state, "in_progress" | "in-progress" | "doing" | "active" | "running")
 }
 
 /// A plan.
@@ -158,7 +156,7 @@ impl Plans {
             return;
         }
         if plan.steps.len() == PLAN_MAX {
-            let at = plan.steps.iter().position(PlanStepOut::is_done).unwrap_or(0);
+            let at = plan.steps.iter().position(is_done).unwrap_or(0);
             plan.steps.remove(at);
             self.ids.remove(at);
         }
@@ -178,7 +176,8 @@ impl Plans {
     fn settle(&mut self, position: Position) {
         let plan = self.plan.get_or_insert_default();
         plan.position = position;
-        plan.current = plan.steps.iter().find(|s| s.is_under_way()).map(|s| s.text.clone());
+        plan.current =
+            plan.steps.iter().find(|step| is_under_way(step)).map(|step| step.text.clone());
     }
 
     pub(super) fn weight(&self) -> usize {

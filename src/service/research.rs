@@ -176,7 +176,7 @@ impl Service {
                 };
                 let opened = shown.gap.as_ref().map(|_| gap_id(&shown.step));
                 let (opened, closed) = (gap(opened.as_deref()), gap(shown.closes_gap.as_deref()));
-                let told: usize = opened.iter().chain(&closed).map(OpenGap::bytes).sum();
+                let told: usize = opened.iter().chain(&closed).map(harness::gap_bytes).sum();
                 let overview = harness::overview(facts, full, bytes_max.saturating_sub(told));
                 let coverage = room.map(|_| harness::coverage(&facts.research));
                 (full, overview, opened, closed, coverage)

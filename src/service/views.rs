@@ -124,8 +124,8 @@ impl Service {
         }
     }
 
-    /// What an agent needs to continue a session, also as one text, of what the sessions before it in its line say,
-    /// too.
+    /// What an agent needs to continue a session, also as one text; of what the sessions before it
+    /// in its line say, too.
     ///
     /// # Errors
     /// `invalid_request`, `point_not_found`, `session_damaged`, and those of the session.
