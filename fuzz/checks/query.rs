@@ -7,10 +7,13 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 use sessionlog::{
-    api::graph::{EntityQueryRequest, Filter, RelationQueryRequest, Sort, UpsertRequest},
+    api::{
+        graph::{EntityQueryRequest, Filter, RelationQueryRequest, Sort, UpsertRequest},
+        search::SearchBody,
+    },
     env::Env,
     event::{Batch, EventType, NewEvent, Origin, Scope, SessionId},
-    service::{Caller, Code, SearchCall, Service, ServiceError},
+    service::{Caller, Code, Service, ServiceError},
     store::Store,
 };
 use sessionlog_sim::{Sim, model::Model};
@@ -164,16 +167,16 @@ impl Served {
 
     async fn search(&self, bytes: &[u8], text: &str) {
         let [one, other, ..] = *bytes else { return };
-        let kinds = ["user.message", "a.b", "agent.message"].map(|kind| EventType::new(kind).ok());
-        let types = kinds.into_iter().flatten().cycle().take(usize::from(one) * 8);
-        let asked = SearchCall {
-            words: text.to_owned(),
+        let kinds = ["user.message", "a.b", "agent.message"].map(str::to_owned);
+        let types = kinds.into_iter().cycle().take(usize::from(one) * 8);
+        let asked = SearchBody {
+            q: text.to_owned(),
             types: types.collect(),
-            around: u64::from(other % 8),
+            around: Some(u64::from(other % 8)),
             limit: Some(usize::from(one)),
             tokens_max: (other % 2 == 0).then_some(usize::from(one) * 10),
-            newest_first: other % 3 == 0,
-            ..SearchCall::default()
+            order: (other % 3 == 0).then(|| "time".to_owned()),
+            ..SearchBody::default()
         };
         if let Err(error) = self.service.search(&self.caller, asked).await {
             refused(&error);

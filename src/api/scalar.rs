@@ -80,30 +80,7 @@ impl<'de> Deserialize<'de> for Position {
 
 schema_of!(Position, u64);
 
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Origin", rename_all = "lowercase")]
-enum OriginName {
-    User,
-    Model,
-    Tool,
-    Web,
-    Harness,
-    Import,
-}
-
-impl Serialize for Origin {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        OriginName::serialize(self, to)
-    }
-}
-
-impl<'de> Deserialize<'de> for Origin {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        OriginName::deserialize(from)
-    }
-}
-
-schema_of!(Origin, String);
+text!(Origin, |text| Self::named(text).ok_or("an origin is wanted"));
 
 /// Half-open range `[from, to)` of positions.
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     api::graph::{
-        Entity, EntityQueryRequest, RelateRequest, RelationQueryRequest, TopEntity, UpsertRequest,
-        Written,
+        AnalyticsAnswer, Entity, EntityQueryRequest, RelateRequest, RelationQueryRequest,
+        TopEntity, UpsertRequest, Written,
     },
     client::Client,
     verbs::{
@@ -30,7 +30,6 @@ use crate::{
             RemoveEntity, Unrelate,
         },
     },
-    wire::graph::AnalyticsAnswer,
 };
 
 /// How long a person waits for events that are not in the index yet.

@@ -17,6 +17,7 @@ use super::{
     values::Environment,
 };
 use crate::{
+    api::handoff::{NewFile, RestoreRequest, RestoredAnswer, SaveRequest, StartRequest},
     client::Client,
     env::files,
     verbs::{
@@ -24,9 +25,7 @@ use crate::{
         handoff::{ChainQuery, GetChain, RestoreWork, Save, StartWork},
         views::FormatQuery,
     },
-    wire::handoff::{
-        NewFile, RestoreRequest, RestoredAnswer, SaveRequest, StartRequest, saved_texts,
-    },
+    wire::handoff::saved_texts,
 };
 
 /// Characters of a title in a table.

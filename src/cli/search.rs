@@ -10,13 +10,12 @@ use super::{
     times::{moment, with_own_days},
 };
 use crate::{
-    api::memory::MarkKind,
-    client::Client,
-    verbs::{
-        NoQuery, Nowhere,
-        search::{SearchBody, SearchWith},
+    api::{
+        memory::MarkKind,
+        search::{Complete, Doubt, Hit, SearchAnswer, SearchBody},
     },
-    wire::search::{Complete, Doubt, Hit, SearchAnswer},
+    client::Client,
+    verbs::{NoQuery, Nowhere, search::SearchWith},
 };
 
 /// How long a person waits for events that are not in the index yet: mostly at a first search.
@@ -111,7 +110,7 @@ fn tell(hit: &Hit, paper: &mut Paper) {
     let title = hit.title.as_deref().map(|title| format!("  {}", one_line(title, TITLE_CHARS)));
     paper.heading(&format!("{} {}{}", hit.session, hit.position, title.unwrap_or_default()));
     let who = hit.who.as_deref().map(|who| format!("{who}, ")).unwrap_or_default();
-    let when = paper.times.both(&hit.at);
+    let when = paper.times.both(&hit.at.to_string());
     let more = match hit.repeated {
         0 => String::new(),
         more => format!(", the same {more} times more"),

@@ -7,9 +7,9 @@ use super::{
     screen::{Screen, counted, printable},
 };
 use crate::{
+    api::handoff::MoveRequest,
     client::Client,
     verbs::{InWorkspace, NoQuery, handoff::MoveWorkspace},
-    wire::handoff::MoveRequest,
 };
 
 pub(super) async fn run(client: &Client, wanted: Workspace, screen: &mut Screen) -> Outcome {

@@ -1,7 +1,7 @@
 //! Events as emitted and as stored. Bodies are opaque bytes here: JSON text without the reserved
 //! members, cut by wire. It must not parse a body.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
 use bytes::Bytes;
 
@@ -36,6 +36,19 @@ impl Origin {
             Self::Harness => "harness",
             Self::Import => "import",
         }
+    }
+
+    /// The origin of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [Self::User, Self::Model, Self::Tool, Self::Web, Self::Harness, Self::Import];
+        all.into_iter().find(|origin| origin.as_str() == name)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

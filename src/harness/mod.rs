@@ -53,8 +53,8 @@ pub use recall::{
 };
 pub use render::LeftOut;
 pub use restore::{
-    Asked, CONTEXT_ITEMS_MAX, GivenFile, GivenItem, PRIORITY_THRESHOLD, Preserved, RESTORE_TOKENS,
-    RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Restored, Spent, Taken, restore,
+    Asked, CONTEXT_ITEMS_MAX, PRIORITY_THRESHOLD, RESTORE_TOKENS, RESTORE_TOKENS_MAX,
+    RESTORE_TOKENS_MIN, restore,
 };
 pub use said::{Block, Call, Image, READ_TYPES, ToolResult};
 pub use select::{By, Form};

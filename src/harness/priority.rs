@@ -2,6 +2,8 @@
 //! it is about what is asked, when and how often it was saved, how rare its words are, what kind it
 //! is, and a mark. It must not choose among items: `select` does.
 
+use std::collections::BTreeMap;
+
 use super::select::{Item, MARK_MAX};
 use crate::{
     api::memory::MarkKind,
@@ -96,6 +98,22 @@ impl Parts {
         };
         let least = 10 * usize::from(at.mark.unwrap_or_default());
         Self { mark: least.saturating_sub(made.sum()), ..made }
+    }
+
+    /// The parts by their names; that of a mark where it has one.
+    pub(super) fn named(&self) -> BTreeMap<String, u64> {
+        let Self { importance, relevance, recency, frequency, specificity, category, mark } = *self;
+        let mark = (mark > 0).then_some(("mark", mark));
+        let named = [
+            ("importance", importance),
+            ("relevance", relevance),
+            ("recency", recency),
+            ("frequency", frequency),
+            ("specificity", specificity),
+            ("category", category),
+        ];
+        let named = named.into_iter().chain(mark);
+        named.map(|(name, part)| (name.to_owned(), part as u64)).collect()
     }
 
     /// All of it.

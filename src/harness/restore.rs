@@ -2,7 +2,11 @@
 //! the workspace, together within one budget of tokens. A recipe over [`select`]. It must not give
 //! one thing twice, or state as current what was taken back.
 
-use std::{cmp::Reverse, collections::HashMap, fmt::Write as _};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    fmt::Write as _,
+};
 
 use serde_json::json;
 
@@ -11,14 +15,17 @@ use super::{
     gather::{Known, is_same_file},
     priority::{Parts, importance, judged},
     quote,
-    render::LeftOut,
+    recall::TRUST,
     select::{By, Chosen, Class, Form, Item, MARK_MAX, Recipe, Row, Selection, Share, row, shape},
     tokens::{Counter, Tokenizer},
 };
 use crate::{
-    api::views::WhyOut,
-    event::{EventId, Position, pace},
-    projection::{Facts, FileReference, FileState},
+    api::handoff::{
+        BudgetShare, ContextItem, FileReference, LeftOutClass, LookStatus, Preservation,
+        RestoredAnswer,
+    },
+    event::{Position, SessionId, pace},
+    projection::{self, Facts, FileFact, FileState, body::GivenBody},
 };
 
 /// Default tokens of what is handed over.
@@ -53,9 +60,7 @@ pub struct Asked {
     pub compress: bool,
     /// By what the items are ordered.
     pub by: By,
-    /// Which session it is.
-    pub session: String,
-    /// Its workspace.
+    /// The workspace of the session.
     pub workspace: String,
     /// Whether to say why each item was chosen.
     pub explain: bool,
@@ -63,104 +68,6 @@ pub struct Asked {
     pub continues: bool,
     /// Whether the text has context items, files and the state, too, for a reader of nothing else.
     pub is_text: bool,
-}
-
-/// A context item as it is given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivenItem {
-    /// Id of its event.
-    pub id: EventId,
-    /// The client's name for it.
-    pub name: Option<String>,
-    /// Its category.
-    pub category: String,
-    /// What it says, in its form.
-    pub content: String,
-    /// In which form.
-    pub form: Form,
-    /// The importance that the client gave it, or a higher mark.
-    pub importance: Option<u8>,
-    /// What its priority is made of.
-    pub parts: Parts,
-    /// How alike it is to what is asked, from 0 to 1 000, where the items are ordered by that.
-    pub similarity: Option<usize>,
-    /// Its tokens.
-    pub tokens: usize,
-}
-
-/// A file as it is given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivenFile {
-    /// Its path.
-    pub path: String,
-    /// What was saved of it.
-    pub hash: Option<String>,
-    /// When it was changed last, as it was given.
-    pub modified_at: Option<String>,
-    /// What the session did to it, and where; `None` of one that was only named.
-    pub change: Option<(FileState, Position)>,
-    /// Where it was named or changed last.
-    pub position: Position,
-}
-
-/// How much of what a session holds is given: the classes of `HELD`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Preserved {
-    /// Items that stand.
-    pub held: u64,
-    /// Those that are given, in whichever form.
-    pub told: u64,
-    /// The mean part of the text of each that is given, in percent; rounded down.
-    pub percent: u64,
-}
-
-/// A share of the budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spent {
-    /// Its name.
-    pub name: &'static str,
-    /// Its part of the budget, in percent.
-    pub percent: usize,
-    /// What its classes took.
-    pub tokens: usize,
-}
-
-/// An item that was chosen, for the record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// Its class, and its place in the session or its list.
-    pub id: String,
-    /// Its score; 0 for an indispensable one.
-    pub score: u64,
-    /// In which form.
-    pub form: Form,
-}
-
-/// What is handed over.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Restored {
-    /// The text.
-    pub context: String,
-    /// Context items, the ones that matter most first.
-    pub items: Vec<GivenItem>,
-    /// Files, the one named or changed last first.
-    pub files: Vec<GivenFile>,
-    /// The state of the workspace: JSON.
-    pub state: Option<String>,
-    /// What was chosen, in the order of choice.
-    pub chosen: Vec<Taken>,
-    /// The shares of the budget.
-    pub shares: Vec<Spent>,
-    /// Items left out, by class.
-    pub left_out: Vec<LeftOut>,
-    /// Why each item was chosen.
-    pub why: Vec<WhyOut>,
-    /// How much of the session is in it.
-    pub preserved: Preserved,
-    /// The cost, at most.
-    pub tokens: usize,
-    /// The budget.
-    pub tokens_max: usize,
 }
 
 /// What a session holds that the one which continues it must know: of these the preservation is
@@ -252,16 +159,18 @@ const ROWS: [Row; 28] = [
 /// Says of a text how alike it is to what is asked, from 0 to 1 000.
 type Likeness<'a> = &'a dyn Fn(&str) -> usize;
 
-/// What a session hands over, within a budget of tokens. `likeness` says of a text how alike it is
+/// What a session hands over, within a budget of tokens, and what was chosen, in that order: the
+/// answer as it is before a session continues the work. `likeness` says of a text how alike it is
 /// to what is asked, from 0 to 1 000: a part of the priority of context items, and the worth of
 /// every item where they are ordered by it.
 #[must_use]
 pub fn restore(
     facts: &Facts,
+    session: &SessionId,
     asked: &Asked,
     tokenizer: Tokenizer,
     likeness: Likeness<'_>,
-) -> Restored {
+) -> (RestoredAnswer, Vec<GivenBody>) {
     let bytes = asked.tokens_max * TOKEN_BYTES;
     let shares = if has_code(facts) { SHARES_CODE } else { SHARES_TALK };
     let recipe = Recipe {
@@ -284,7 +193,7 @@ pub fn restore(
     let state = facts.saved.state().map(|state| state.text.to_string());
     let state = state.filter(|text| tokenizer.count(text) <= asked.tokens_max / STATE_PART);
     let is_left = facts.saved.state().is_some() && state.is_none();
-    let (mut head, mut spent) = (head(facts, asked), 0);
+    let (mut head, mut spent) = (head(facts, session, asked), 0);
     match &state {
         Some(state) if asked.is_text => {
             let block = quote::fenced(state);
@@ -298,27 +207,43 @@ pub fn restore(
     brief.names_earlier = true;
     brief.is_whole = !asked.compress;
     brief.beside = if asked.is_text { None } else { Some(&beside) };
-    let Made { chosen, mut left_out, text, tokens } = brief.make(&recipe, asked.tokens_max, spent);
-    if is_left {
-        left_out.push(LeftOut { class: "workspace_state", count: 1, cursor: None });
-    }
-    let spent = |share: &Share| {
-        let own = chosen.chosen.iter().filter(|one| share.has(one.item.class));
-        Spent { name: share.name, percent: share.percent, tokens: own.map(|one| one.cost).sum() }
-    };
-    Restored {
-        preserved: preserved(&brief, &chosen, saved),
-        shares: shares.iter().map(spent).collect(),
-        chosen: chosen.chosen.iter().map(taken).collect(),
-        why: if asked.explain { known.why(&chosen) } else { Vec::new() },
+    let Made { chosen, left_out, text, tokens } = brief.make(&recipe, asked.tokens_max, spent);
+    let left_out = left_out.into_iter().map(|one| (one.class, one.count));
+    let left_out = left_out.chain(is_left.then_some(("workspace_state", 1)));
+    let why = if asked.explain { known.why(&chosen) } else { Vec::new() };
+    let answer = RestoredAnswer {
+        session_id: None,
+        continues: session.clone(),
+        workspace: asked.workspace.clone(),
+        position: facts.reached(),
+        saved_at: None,
+        context_items: members.items(&chosen, &brief),
+        file_references: members.files(&chosen),
+        workspace_state: state.as_deref().and_then(|text| serde_json::from_str(text).ok()),
+        tokens: tokens as u64,
+        tokens_max: asked.tokens_max as u64,
+        budget: shares.iter().map(|share| budget_of(share, &chosen)).collect(),
+        left_out: left_out.map(left_class).collect(),
+        preservation: preserved(&brief, &chosen, saved),
+        why: why.into_iter().map(Into::into).collect(),
+        notices: Vec::new(),
+        trust: TRUST.to_owned(),
+        text: asked.is_text.then(|| text.clone()),
         context: text,
-        items: members.items(&chosen, &brief),
-        files: members.files(&chosen),
-        state,
-        left_out,
-        tokens,
-        tokens_max: asked.tokens_max,
-    }
+    };
+    (answer, chosen.chosen.iter().map(taken).collect())
+}
+
+fn left_class((class, count): (&str, u64)) -> LeftOutClass {
+    LeftOutClass { class: class.to_owned(), count }
+}
+
+/// A share of the budget, and what its classes took.
+fn budget_of(share: &Share, chosen: &Selection) -> (String, BudgetShare) {
+    let own = chosen.chosen.iter().filter(|one| share.has(one.item.class));
+    let tokens: usize = own.map(|one| one.cost).sum();
+    let (percent, tokens) = (share.percent as u64, tokens as u64);
+    (share.name.to_owned(), BudgetShare { percent, tokens })
 }
 
 /// Whether a session is about code: it changed files, ran commands or has items of code.
@@ -407,10 +332,9 @@ impl Members<'_, '_> {
     fn cost(&self, item: &Item, form: Form) -> Option<usize> {
         let member = match item.class {
             Class::File | Class::Reference => {
-                let file = self.file(item.class, item.place)?;
-                let at = file.position.0;
+                let (Position(at), file) = self.file(item.class, item.place)?;
                 json!({
-                    "path": file.path, "hash": file.hash, "modified_at": file.modified_at,
+                    "path": file.path, "hash": file.hash, "modified_at": file.last_modified,
                     "change": file.change.map(|_| "changed"), "changed_at": at, "position": at,
                 })
             }
@@ -429,41 +353,34 @@ impl Members<'_, '_> {
         Some(self.tokenizer.count(&member.to_string()))
     }
 
-    fn file(&self, class: Class, place: usize) -> Option<GivenFile> {
+    /// A file, and where it was named or changed last.
+    fn file(&self, class: Class, place: usize) -> Option<(Position, FileReference)> {
         let facts = self.known.facts;
         let saved = facts.saved.files();
-        let of = |path: &str, found: Option<&FileReference>| GivenFile {
-            path: path.to_owned(),
-            hash: found.and_then(|one| one.hash.as_deref()).map(str::to_owned),
-            modified_at: found.and_then(|one| one.modified_at.as_deref()).map(str::to_owned),
-            change: None,
-            position: found.map_or(Position(0), |one| one.position),
-        };
         if class == Class::Reference {
             let one = saved.get(place)?;
-            return Some(of(&one.path, Some(one)));
+            return Some((one.position, reference(&one.path, Some(one), None)));
         }
         let file = facts.work.files().nth(place)?;
         let found = saved.iter().rev().find(|one| is_same_file(&one.path, &file.path));
-        let change = Some((file.state, file.last));
         let path = found.map_or(&file.path, |one| &one.path);
-        let made = of(path, found);
-        Some(GivenFile { change, position: made.position.max(file.last), ..made })
+        let at = found.map_or(file.last, |one| one.position.max(file.last));
+        Some((at, reference(path, found, Some(file))))
     }
 
     /// The chosen files, the one named or changed last first.
-    fn files(&self, chosen: &Selection) -> Vec<GivenFile> {
+    fn files(&self, chosen: &Selection) -> Vec<FileReference> {
         let places = chosen.chosen.iter().map(|one| (one.item.class, one.item.place));
-        let mut files: Vec<GivenFile> = places
+        let mut files: Vec<(Position, FileReference)> = places
             .filter(|(class, _)| matches!(class, Class::File | Class::Reference))
             .filter_map(|(class, place)| self.file(class, place))
             .collect();
-        files.sort_by_key(|file| Reverse(file.position));
-        files
+        files.sort_by_key(|(at, _)| Reverse(*at));
+        files.into_iter().map(|(_, file)| file).collect()
     }
 
     /// The chosen context items, the ones that matter most first.
-    fn items(&self, chosen: &Selection, brief: &Brief<'_, '_>) -> Vec<GivenItem> {
+    fn items(&self, chosen: &Selection, brief: &Brief<'_, '_>) -> Vec<ContextItem> {
         let facts = self.known.facts;
         let given = chosen.chosen.iter().filter(|one| one.item.class == Class::ContextItem);
         let mut given: Vec<&Chosen> = given.collect();
@@ -472,25 +389,51 @@ impl Members<'_, '_> {
         });
         let given = given.into_iter().filter_map(|one| {
             let saved = facts.saved.items().get(one.item.place)?;
-            let (parts, alike) = *self.judged.get(&one.item.place)?;
-            Some(GivenItem {
-                id: saved.id.clone(),
-                name: saved.name.as_deref().map(str::to_owned),
+            let (parts, alike) = self.judged.get(&one.item.place)?;
+            let form = brief.form(one.form);
+            Some(ContextItem {
+                id: saved.name.as_deref().unwrap_or_else(|| saved.id.as_str()).to_owned(),
                 category: saved.category.to_string(),
                 content: brief.content(one.item.place, one.form),
-                form: brief.form(one.form),
                 importance: importance(saved, one.item.mark),
-                parts,
-                similarity: (self.asked.by == By::Vector).then_some(alike),
-                tokens: one.cost,
+                score: parts.sum() as u64,
+                similarity: (self.asked.by == By::Vector).then(|| fraction(*alike as u64, 1_000)),
+                form: (form != Form::Whole).then(|| form.as_str().to_owned()),
+                parts: if self.asked.explain { parts.named() } else { BTreeMap::new() },
             })
         });
         given.collect()
     }
 }
 
+/// A file as it is given: as it was saved, and with what the session did to it.
+fn reference(
+    path: &str,
+    saved: Option<&projection::FileReference>,
+    changed: Option<&FileFact>,
+) -> FileReference {
+    let change = changed.map(|file| match file.state {
+        FileState::Changed => "changed",
+        FileState::Reverted => "reverted",
+        FileState::Stashed => "stashed",
+        FileState::Deleted => "deleted",
+    });
+    FileReference {
+        path: path.to_owned(),
+        hash: saved.and_then(|one| one.hash.as_deref()).map(str::to_owned),
+        last_modified: saved.and_then(|one| one.modified_at.as_deref()).map(str::to_owned),
+        change: change.map(str::to_owned),
+        status: LookStatus::Unchecked.as_str().to_owned(),
+        hash_now: None,
+    }
+}
+
+fn fraction(part: u64, of: u32) -> f64 {
+    f64::from(u32::try_from(part).unwrap_or(of)) / f64::from(of)
+}
+
 /// How much of what the session holds is given; `saved` context items stand.
-fn preserved(brief: &Brief<'_, '_>, chosen: &Selection, saved: u64) -> Preserved {
+fn preserved(brief: &Brief<'_, '_>, chosen: &Selection, saved: u64) -> Preservation {
     let held = |class: &Class| match class {
         Class::ContextItem => saved + brief.known.forgotten(*class),
         class => brief.known.total(*class),
@@ -501,7 +444,7 @@ fn preserved(brief: &Brief<'_, '_>, chosen: &Selection, saved: u64) -> Preserved
     let parts: u64 = given.iter().map(|one| part(brief, one)).sum();
     // A session that holds nothing lost nothing.
     let percent = (parts / 10).checked_div(held).unwrap_or(100);
-    Preserved { held, told: given.len() as u64, percent }
+    Preservation { held, told: given.len() as u64, share: fraction(percent, 100) }
 }
 
 /// The part of an item's text that is given, of 1 000. White space is no part of it.
@@ -513,18 +456,19 @@ fn part(brief: &Brief<'_, '_>, one: &Chosen) -> u64 {
     (1_000 * bytes(one.form)).checked_div(bytes(Form::Whole)).unwrap_or(1_000).min(1_000)
 }
 
-fn taken(one: &Chosen) -> Taken {
+/// An item that was chosen, for the record: its class, and its place in the session or its list.
+fn taken(one: &Chosen) -> GivenBody {
     let name = one.item.class.as_str();
     let id = match one.item.position {
         0 => format!("{name}#{}", one.item.place),
         at => format!("{name}@{at}"),
     };
-    Taken { id, score: one.score as u64, form: one.form }
+    GivenBody { id, score: one.score as u64, form: one.form.as_str().to_owned() }
 }
 
 /// The head of what is handed over: which session it is, and how positions are named.
-fn head(facts: &Facts, asked: &Asked) -> String {
-    let mut head = heading(facts, &asked.session, Some(&asked.workspace));
+fn head(facts: &Facts, session: &SessionId, asked: &Asked) -> String {
+    let mut head = heading(facts, session.as_str(), Some(&asked.workspace));
     let earlier = facts.earlier().take(EARLIER_MAX);
     let earlier: Vec<String> =
         earlier.map(|(number, session)| format!("S{number} is session {session}")).collect();

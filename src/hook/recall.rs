@@ -5,14 +5,14 @@
 use serde_json::{Value, json};
 
 use crate::{
-    api::memory::MarkKind,
-    client::{Client, Request},
-    event::{SessionId, kinds},
-    verbs::{
-        NoQuery, Nowhere,
-        search::{SearchBody, SearchWith},
+    api::{
+        memory::MarkKind,
+        search::{Hit, SearchBody},
     },
-    wire::{quote, recall_words, search::Hit, speaks_of_it},
+    client::{Client, Request},
+    event::{Origin, SessionId, kinds},
+    verbs::{NoQuery, Nowhere, search::SearchWith},
+    wire::{quote, recall_words, speaks_of_it},
 };
 
 /// Passages at most, and candidates they are chosen from.
@@ -91,7 +91,7 @@ pub(super) fn paged_in(recalled: &[Value]) -> Option<Value> {
 /// The words of a hit; of an item of memory without its kind, its name and where it came from.
 fn words_in(hit: &Hit) -> &str {
     let text = &*hit.snippet.text;
-    let is_item = hit.kind == kinds::MEMORY_ITEM;
+    let is_item = hit.kind.as_str() == kinds::MEMORY_ITEM;
     let words = is_item.then(|| text.split_once(MEMBERS)).flatten();
     words.map_or(text, |(words, _)| words)
 }
@@ -99,10 +99,10 @@ fn words_in(hit: &Hit) -> &str {
 /// Whether a hit shares enough words with the task, and nothing speaks against it. What a person
 /// says of a file holds though the file changed.
 fn holds(hit: &Hit) -> bool {
-    let is_said = !matches!(&*hit.origin, "tool" | "web");
+    let is_said = !matches!(hit.origin, Origin::Tool | Origin::Web);
     is_said
-        && speaks_of_it(&hit.snippet.text, &hit.snippet.marks, hit.why.words)
-        && (hit.stale.is_none() || hit.kind == kinds::USER_MESSAGE)
+        && speaks_of_it(&hit.snippet.text, &hit.snippet.marks, f64::from(hit.why.words))
+        && (hit.stale.is_none() || hit.kind.as_str() == kinds::USER_MESSAGE)
         && !hit.unchecked
         && hit.marks.iter().all(|mark| mark.kind != MarkKind::Wrong)
 }

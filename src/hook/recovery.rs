@@ -10,6 +10,7 @@ use super::{
     recall::{paged_in, recalled, words_of},
 };
 use crate::{
+    api::handoff::StartRequest,
     client::{Client, ClientError, Request},
     event::{SessionId, Timestamp, kinds},
     verbs::{
@@ -17,7 +18,7 @@ use crate::{
         handoff::StartWork,
         views::{Continuation, ContinuationQuery},
     },
-    wire::{BRIEF_NOTICE, NOTICE, framed, handoff::StartRequest, minute, quote, recall_words},
+    wire::{BRIEF_NOTICE, NOTICE, framed, minute, quote, recall_words},
 };
 
 /// Characters of an answer at most: beyond some ten thousand, programs cut it.

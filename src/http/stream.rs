@@ -29,11 +29,8 @@ use super::{
 use crate::{
     access::{Principal, Reading},
     event::{Event, Point, SessionId},
-    service::{Code, Follow, Gap, ServiceError, Step},
-    verbs::{
-        events::{ExportQuery, FollowQuery},
-        values,
-    },
+    service::{Code, Follow, Gap, ServiceError, Step, values},
+    verbs::events::{ExportQuery, FollowQuery},
     wire::{NDJSON, SSE, answer, convert},
 };
 

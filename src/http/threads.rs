@@ -23,11 +23,10 @@ use super::{
 use crate::{
     api::hosted::{ResourceList, Thread, ThreadList},
     event::SessionId,
-    service::{Caller, ServiceError},
+    service::{Caller, ServiceError, values},
     verbs::{
         events::{EventsQuery, FollowQuery},
         hosted::ThreadsQuery,
-        values,
     },
 };
 

@@ -14,11 +14,12 @@ use serde_json::{Value, json};
 
 use super::extract::{Extractor, Found};
 use crate::{
+    api::handoff::LooksRequest,
     client::{Client, ClientError},
     env::look::{Roots, Seen},
     secrets::Recogniser,
     verbs::{AtEntity, InWorkspace, NoQuery, graph::PutEntity, handoff::RecordLooks},
-    wire::handoff::{LooksRequest, SeenFile, hash_files, look_at},
+    wire::handoff::{SeenFile, hash_files, look_at},
 };
 
 /// Time limit of keeping what one found.

@@ -407,21 +407,6 @@ pub struct FileBody {
     pub bytes: Option<u64>,
 }
 
-/// `file.checked`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LookBody {
-    /// The path of the file.
-    pub path: String,
-    /// Its state: `same`, `changed`, `gone`, `denied` or `unchecked`.
-    pub status: String,
-    /// The hash that was saved of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hash: Option<String>,
-    /// Its hash now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hash_now: Option<String>,
-}
-
 /// `workspace.state`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StateBody {

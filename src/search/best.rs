@@ -3,6 +3,7 @@
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::part::Row;
+use crate::api::search::Why;
 
 /// What comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,32 +15,11 @@ pub enum Order {
     Time,
 }
 
-/// Why a hit stands where it does; the score is the sum.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Why {
-    /// Its own words: 1 for the best of all.
-    pub words: f32,
-    /// Words of the passages around it: of what has words itself alone.
-    pub near: f32,
-    /// Words of its session: 0.4 for the best.
-    pub session: f32,
-    /// 0.1 when the query names who speaks.
-    pub who: f32,
-    /// 0.5 when it has every word.
-    pub whole: f32,
-    /// Up to 1 for words that stand side by side as in the query: added by what reads the text.
-    pub row: f32,
-    /// How near its meaning is, where an embedder says so: 0.5 for the nearest.
-    pub meaning: f32,
-}
-
-impl Why {
-    /// The score.
-    #[must_use]
-    pub fn sum(&self) -> f32 {
-        let words = self.words + self.near + self.session + self.who + self.whole;
-        words + self.row + self.meaning
-    }
+/// The score of a hit: the sum of what it is made of.
+#[must_use]
+pub fn score(why: &Why) -> f32 {
+    let words = why.words + why.near + why.session + why.who + why.whole;
+    words + why.row + why.meaning
 }
 
 /// A passage that may be a hit.
@@ -67,7 +47,7 @@ impl Candidate {
         why: Why,
     ) -> Self {
         let (place, at) = (-(session as i64), row.position as i64);
-        let score = bits(why.sum());
+        let score = bits(score(&why));
         let key = match order {
             Order::Score => [score, row.at_ms, place, at],
             Order::Time => [row.at_ms, place, at, score],

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    best::{Best, Candidate, Order, Why},
+    best::{Best, Candidate, Order, score},
     bm25::{self, B, K1, WHOLE},
     grammar::{Filters, ORIGINS, Pattern, SearchQuery, Word},
     packed::{Postings, put_postings},
@@ -13,7 +13,10 @@ use super::{
     runs::{Keep, Run, Runs},
     terms::{stem, terms},
 };
-use crate::event::{EventType, Origin, Position, SessionHash, SessionId, Timestamp, pace};
+use crate::{
+    api::search::Why,
+    event::{EventType, Origin, Position, SessionHash, SessionId, Timestamp, pace},
+};
 
 /// Shares of the words of the passages beside, and of those beside them.
 const NEAR: [f32; 2] = [0.5, 0.2];
@@ -523,7 +526,7 @@ impl<'a, 'p> Scope<'a, 'p> {
                 let candidate = Candidate::new(order, places, held, &row, why);
                 match &mut event {
                     Some(event) if event.position == row.position => {
-                        if candidate.why.sum() > event.why.sum() {
+                        if score(&candidate.why) > score(&event.why) {
                             *event = candidate;
                         }
                     }
@@ -574,7 +577,7 @@ impl<'a, 'p> Scope<'a, 'p> {
             kind: EventType::kept(part.kind(row.kind)),
             origin: origin.copied(),
             who: part.speaker(row.speaker).map(str::to_owned),
-            score: found.why.sum(),
+            score: score(&found.why),
             why: found.why,
             may_have_row: false,
         })

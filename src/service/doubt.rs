@@ -3,10 +3,13 @@
 
 use super::{Service, is_notebook};
 use crate::{
-    api::memory::Mark,
-    event::{Event, EventId, Position, Range, SessionKey, kinds},
+    api::{
+        memory::Mark,
+        search::{ChangedFile, Doubt},
+    },
+    event::{Event, Position, Range, SessionKey, kinds},
     projection::{
-        Facts, MemoryState,
+        Facts, FileFact, MemoryState,
         body::{self, StepBody},
     },
     search::Snippet,
@@ -20,23 +23,6 @@ const FILES_MAX: usize = 8;
 /// Events before a result among which its call is looked for, and bytes of their bodies.
 const CALL_EVENTS: u64 = 32;
 const CALL_BYTES: usize = 4 << 20;
-
-/// What speaks against a hit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Doubt {
-    /// Files it names that changed later, and where.
-    pub files_changed: Vec<(String, Position)>,
-    /// Of a step: the step that supersedes it.
-    pub superseded_by: Option<u64>,
-    /// Of an item of memory: the item that supersedes it.
-    pub replaced_by: Option<EventId>,
-    /// Of an item of working memory: where the context was cleared that it was for.
-    pub ended_at: Option<Position>,
-    /// Whether what matches is an approach that its step ruled out.
-    pub rejected: bool,
-    /// Of the result of a command that failed: where its last run succeeded.
-    pub mended_at: Option<Position>,
-}
 
 /// What is known of a hit.
 #[derive(Default)]
@@ -72,7 +58,7 @@ impl Service {
             Vec::new()
         };
         let look = |_: &SessionInfo, facts: &Facts| {
-            let doubt = Doubt::of(facts, event, shown, &run);
+            let doubt = doubt_of(facts, event, shown, &run);
             let is_forgotten = |event: &&Event| {
                 let item = facts.memory.get(&event.id);
                 item.is_some_and(|item| matches!(item.state, MemoryState::Forgotten(_)))
@@ -103,29 +89,30 @@ impl Service {
     }
 }
 
-impl Doubt {
-    fn of(facts: &Facts, event: &Event, shown: &Snippet, run: &[Event]) -> Self {
-        let position = event.position;
-        // A call says what was asked for, which stays true; its own result is a later change.
-        let is_call = kinds::is_call(event.kind.as_str());
-        let later = facts.work.files().filter(|file| !is_call && file.last > position);
-        let named = later.filter(|file| shown.text.contains(&*file.path)).take(FILES_MAX);
-        let steps = facts.research.steps();
-        let step = steps.binary_search_by_key(&position, |step| step.position).ok();
-        let mut doubt = Self {
-            files_changed: named.map(|file| (file.path.to_string(), file.last)).collect(),
-            superseded_by: step.and_then(|at| steps.get(at)?.superseded_by),
-            rejected: is_rejected(event, shown),
-            mended_at: facts.work.mended_after(run),
-            ..Self::default()
-        };
-        match facts.memory.get(&event.id).map(|item| &item.state) {
-            Some(MemoryState::Superseded(by)) => doubt.replaced_by = Some(by.clone()),
-            Some(MemoryState::Ended(at)) => doubt.ended_at = Some(*at),
-            Some(MemoryState::Current | MemoryState::Forgotten(_)) | None => {}
-        }
-        doubt
+/// What speaks against a hit.
+fn doubt_of(facts: &Facts, event: &Event, shown: &Snippet, run: &[Event]) -> Doubt {
+    let position = event.position;
+    // A call says what was asked for, which stays true; its own result is a later change.
+    let is_call = kinds::is_call(event.kind.as_str());
+    let later = facts.work.files().filter(|file| !is_call && file.last > position);
+    let named = later.filter(|file| shown.text.contains(&*file.path)).take(FILES_MAX);
+    let changed =
+        |file: &FileFact| ChangedFile { path: file.path.to_string(), position: file.last };
+    let steps = facts.research.steps();
+    let step = steps.binary_search_by_key(&position, |step| step.position).ok();
+    let mut doubt = Doubt {
+        files_changed: named.map(changed).collect(),
+        superseded_by: step.and_then(|at| steps.get(at)?.superseded_by),
+        rejected: is_rejected(event, shown),
+        mended_at: facts.work.mended_after(run),
+        ..Doubt::default()
+    };
+    match facts.memory.get(&event.id).map(|item| &item.state) {
+        Some(MemoryState::Superseded(by)) => doubt.replaced_by = Some(by.clone()),
+        Some(MemoryState::Ended(at)) => doubt.ended_at = Some(*at),
+        Some(MemoryState::Current | MemoryState::Forgotten(_)) | None => {}
     }
+    doubt
 }
 
 /// Whether the words that matched are all in an approach that the step ruled out, and not all in

@@ -12,6 +12,7 @@ use super::{
     indexing::{Holding, Rota, ScopeIndex, Wanted, apart},
 };
 use crate::{
+    api::search::VectorsBehind,
     env::sync::{Mutex, MutexGuard},
     event::{Event, Position, Range, Scope, kinds},
     search::{EventText, Keep, Meaning, MeaningBuilder, Near, SessionRef, nearest},
@@ -67,35 +68,6 @@ pub trait Embedder: Send + Sync {
     /// # Errors
     /// [`EmbedError`].
     fn embed(&self, texts: Vec<Masked>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>>;
-}
-
-/// How far the vectors are.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VectorsBehind {
-    /// Events that were not looked at yet.
-    pub events: u64,
-    /// Why the latest attempt failed.
-    pub problem: Option<String>,
-}
-
-/// Whether a search compared meanings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MeaningOf {
-    /// It did.
-    Used,
-    /// The embedder did not answer in time, or fails; words alone ranked.
-    Absent,
-}
-
-impl MeaningOf {
-    /// Its name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Used => "used",
-            Self::Absent => "absent",
-        }
-    }
 }
 
 /// The vectors of all scopes, and the one task that makes them.

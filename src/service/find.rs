@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use super::{Service, ServiceError, ServiceResult, room::HELD_FOR_A_BYTE};
 use crate::{
+    api::find::{FindAnswer, MatchLine},
     event::{Event, Position, Range, SessionKey},
     harness::{self, Purse, fit, json_bytes},
     projection::{
@@ -37,47 +38,6 @@ const FINDINGS_OF_WEAK_PERCENT: usize = 70;
 /// Matches of an answer; one of the usual size has room for some fifty.
 const MATCHES_MAX: usize = 400;
 
-/// What words were found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FindResult {
-    /// The words, shortened where they are many.
-    pub query: String,
-    /// What matches, the best first.
-    pub matches: Vec<FoundLine>,
-    /// The first position that was read: 0 when the whole session was.
-    pub searched_from: Position,
-    /// The view covers everything before this position.
-    pub position: Position,
-    /// The most informative sentences, gaps, rejected approaches and sources that neither the
-    /// overview nor the matches show, the best first, for the room that is left.
-    pub findings: Vec<String>,
-    /// Whether there are more matches than returned.
-    pub truncated: bool,
-}
-
-/// Something that matches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundLine {
-    /// The field it is in.
-    pub field: Field,
-    /// The step it belongs to.
-    pub step: Option<u64>,
-    /// That step's branch.
-    pub branch: Option<String>,
-    /// The position of the event.
-    pub position: Position,
-    /// The sentence or the lines, as recorded; with an ellipsis where it is cut.
-    pub text: String,
-    /// The words that matched, as written there.
-    pub matched: Vec<String>,
-    /// How well it fits, in hundredths of the best match.
-    pub score: u8,
-    /// The step that supersedes the one it belongs to.
-    pub superseded_by: Option<u64>,
-    /// For a gap: whether it is closed.
-    pub closed: Option<bool>,
-}
-
 /// What the facts know of a match before its event is read again.
 struct Placed {
     found: Match,
@@ -96,7 +56,7 @@ impl Service {
         words: &str,
         at: Option<Position>,
         bytes_max: usize,
-    ) -> ServiceResult<FindResult> {
+    ) -> ServiceResult<FindAnswer> {
         let query =
             Query::parse(words).map_err(|error| ServiceError::invalid("find", error.fault))?;
         let room = bytes_max - FRAME_BYTES;
@@ -115,7 +75,7 @@ impl Service {
         let query = fit(words, QUERY_BYTES).text;
         let (matches, findings) = (Vec::new(), Vec::new());
         let mut answer =
-            FindResult { query, matches, searched_from, position, findings, truncated: !is_all };
+            FindAnswer { query, matches, searched_from, position, findings, truncated: !is_all };
         let mut purse = Purse::new(room);
         let beyond_bytes: usize = beyond.iter().map(|one| json_bytes(&one.text) + 1).sum();
         let kept = |percent: usize| beyond_bytes.min(room * percent / 100);
@@ -126,10 +86,11 @@ impl Service {
                 read = self.event_at(key, at).await?;
             }
             let Some(event) = &read else { continue };
+            let is_weak = one.score < WEAK_SCORE;
             let Some(line) = line(ranking.query(), event, one, &closed) else { continue };
-            let is_weak = line.score < WEAK_SCORE;
             let percent = if is_weak { FINDINGS_OF_WEAK_PERCENT } else { FINDINGS_PERCENT };
-            if line.bytes() + kept(percent) > purse.left() || !purse.pay(line.bytes()) {
+            let bytes = bytes_of(&line);
+            if bytes + kept(percent) > purse.left() || !purse.pay(bytes) {
                 answer.truncated = true;
                 break;
             }
@@ -232,7 +193,7 @@ fn closed_gaps(facts: &Facts) -> HashSet<String> {
 }
 
 /// The line of a match; `None` when the event has been redacted since.
-fn line(query: &Query, event: &Event, one: Placed, closed: &HashSet<String>) -> Option<FoundLine> {
+fn line(query: &Query, event: &Event, one: Placed, closed: &HashSet<String>) -> Option<MatchLine> {
     let Placed { found, score, mut step, mut branch, superseded_by } = one;
     let bytes_max = if score < WEAK_SCORE { WEAK_BYTES } else { SNIPPET_BYTES };
     let mut shown = None;
@@ -249,36 +210,34 @@ fn line(query: &Query, event: &Event, one: Placed, closed: &HashSet<String>) -> 
     }
     let gap = body::read::<GapBody>(&event.body).filter(|_| found.field == Field::Gap);
     let gap = gap.map(|gap| gap.gap_id.unwrap_or_else(|| format!("p{}", event.position)));
-    Some(FoundLine {
-        field: found.field,
-        step,
-        branch,
+    Some(MatchLine {
+        kind: found.field.as_str().to_owned(),
+        step_number: step,
+        branch_id: branch,
         position: found.position,
         text: shown.text,
         matched: shown.matched,
-        score,
+        score: f64::from(score) / 100.0,
         superseded_by,
         closed: gap.map(|id| closed.contains(&id)),
     })
 }
 
-impl FoundLine {
-    /// Bytes of it in an answer.
-    fn bytes(&self) -> usize {
-        let number = |name: &str, number: Option<u64>| {
-            number.map_or(0, |number| name.len() + 4 + number.to_string().len())
-        };
-        let names = r#"{"kind":"","text":,"matched":[],"score":0.99},"#.len();
-        let matched: usize = self.matched.iter().map(|word| json_bytes(word) + 1).sum();
-        let branch = self.branch.as_ref().map_or(0, |name| json_bytes(name) + 13);
-        names
-            + self.field.as_str().len()
-            + json_bytes(&self.text)
-            + matched
-            + branch
-            + number("position", Some(self.position.0))
-            + number("step_number", self.step)
-            + number("superseded_by", self.superseded_by)
-            + self.closed.map_or(0, |_| r#","closed":false"#.len())
-    }
+/// Bytes of a match in an answer.
+fn bytes_of(line: &MatchLine) -> usize {
+    let number = |name: &str, number: Option<u64>| {
+        number.map_or(0, |number| name.len() + 4 + number.to_string().len())
+    };
+    let names = r#"{"kind":"","text":,"matched":[],"score":0.99},"#.len();
+    let matched: usize = line.matched.iter().map(|word| json_bytes(word) + 1).sum();
+    let branch = line.branch_id.as_ref().map_or(0, |name| json_bytes(name) + 13);
+    names
+        + line.kind.len()
+        + json_bytes(&line.text)
+        + matched
+        + branch
+        + number("position", Some(line.position.0))
+        + number("step_number", line.step_number)
+        + number("superseded_by", line.superseded_by)
+        + line.closed.map_or(0, |_| r#","closed":false"#.len())
 }

@@ -10,20 +10,20 @@ use std::{
 
 use super::{
     Caller, Service, ServiceResult,
-    doubt::{Doubt, READS_MAX, Standing},
-    indexing::{Coverage, ScopeIndex},
+    doubt::{READS_MAX, Standing},
+    indexing::{ScopeIndex, add_hurt},
     places::Place,
     shown,
 };
 use crate::{
-    api::memory::{Mark, MemoryKind},
-    event::{
-        Event, EventId, EventType, Origin, Position, Range, SessionHash, SessionId, SessionKey,
-        Timestamp, kinds, pace,
+    api::{
+        memory::MemoryKind,
+        search::{Complete, Hit, Memory, Neighbour, Snippet, Why},
     },
+    event::{Event, Position, Range, SessionHash, SessionId, SessionKey, kinds, pace},
     harness::{fit, json_bytes},
     projection::body::{self, MemoryBody},
-    search::{self, EventText, Near, SearchQuery, Snippet},
+    search::{self, EventText, Near, SearchQuery},
     store::{Fill, Read, SessionInfo, StoreError},
 };
 
@@ -54,73 +54,6 @@ const NEAR_MAX: usize = 100;
 const RANKS: f32 = 60.0;
 const MEANING: f32 = 0.5;
 
-/// An event beside a hit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Beside {
-    /// Its position.
-    pub position: Position,
-    /// Its type.
-    pub kind: EventType,
-    /// What it says, in a line.
-    pub text: String,
-}
-
-/// What a hit is that was written to be remembered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemoryOf {
-    /// Its id.
-    pub id: EventId,
-    /// Its kind.
-    pub kind: MemoryKind,
-    /// Its topic.
-    pub topic: Option<String>,
-    /// From 1 to 10.
-    pub importance: Option<u8>,
-}
-
-/// An event that was found.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Hit {
-    /// The session that it was written to.
-    pub session: SessionId,
-    /// That session's title.
-    pub title: Option<String>,
-    /// That session's workspace.
-    pub workspace: Option<String>,
-    /// Its position.
-    pub position: Position,
-    /// The positions that are shown.
-    pub range: Range,
-    /// Its type.
-    pub kind: EventType,
-    /// When it was written.
-    pub at: Timestamp,
-    /// The speaker.
-    pub who: Option<String>,
-    /// What caused it.
-    pub origin: Origin,
-    /// How well it fits.
-    pub score: f32,
-    /// What the score is made of.
-    pub why: search::Why,
-    /// The part that matches.
-    pub text: String,
-    /// Where the words are in it, in characters.
-    pub marks: Vec<(u64, u64)>,
-    /// The events around it.
-    pub around: Vec<Beside>,
-    /// Further hits with the same text, which are left out.
-    pub repeated: u64,
-    /// What it is, of an item of memory.
-    pub memory: Option<MemoryOf>,
-    /// What is said of it.
-    pub marked: Vec<Mark>,
-    /// What speaks against it, where something does.
-    pub doubt: Option<Doubt>,
-    /// Whether too much came later in its session to be looked at: something may speak against it.
-    pub unchecked: bool,
-}
-
 /// What one page of a search has looked at for its hits.
 pub(super) struct Looked {
     infos: HashMap<SessionId, Option<SessionInfo>>,
@@ -138,10 +71,10 @@ struct Drawn {
     events: Vec<Event>,
     event: Event,
     who: Option<String>,
-    shown: Snippet,
+    shown: search::Snippet,
     /// The same for the same passage.
     passage: u64,
-    beside: Vec<Beside>,
+    beside: Vec<Neighbour>,
 }
 
 impl Looked {
@@ -156,8 +89,8 @@ impl Looked {
     }
 
     /// Names the sessions that hits were not served of.
-    pub(super) fn name_hurt(self, coverage: &mut Coverage) {
-        self.hurt.into_iter().for_each(|(session, tail)| coverage.add_hurt(session, tail));
+    pub(super) fn name_hurt(self, complete: &mut Complete) {
+        self.hurt.into_iter().for_each(|(session, tail)| add_hurt(complete, session, tail));
     }
 }
 
@@ -193,7 +126,7 @@ impl Service {
                     row
                 };
                 hit.why.row = row;
-                hit.score = hit.why.sum();
+                hit.score = search::score(&hit.why);
             }
         }
         first.sort_by(|one, other| other.score.total_cmp(&one.score));
@@ -339,14 +272,13 @@ impl Service {
             origin: event.origin,
             score: found.score,
             why: found.why,
-            marks: marks(&shown),
+            snippet: Snippet { marks: marks(&shown), text: shown.text },
             around: beside,
-            memory: memory_of(&event),
-            marked: standing.marked,
-            doubt: standing.doubt,
-            unchecked: standing.unchecked,
-            text: shown.text,
             repeated: 0,
+            memory: memory_of(&event),
+            marks: standing.marked.into_iter().map(Into::into).collect(),
+            stale: standing.doubt,
+            unchecked: standing.unchecked,
             session,
         };
         Ok(Some((hasher.finish(), hit)))
@@ -378,7 +310,7 @@ fn drawn(
         pace::steps(1 + event.body.len() / BYTES_OF_A_STEP);
         let text = fit(&shown::beside(event), BESIDE_BYTES).text;
         let (position, kind) = (event.position, event.kind.clone());
-        (!text.is_empty()).then_some(Beside { position, kind, text })
+        (!text.is_empty()).then_some(Neighbour { position, kind, text })
     });
     let beside = beside.collect();
     Some(Drawn { who: said.speaker, shown, passage: hasher.finish(), beside, event, events })
@@ -389,12 +321,10 @@ fn bytes_of(events: &[Event]) -> usize {
     events.iter().map(|event| event.body.len()).sum()
 }
 
-impl Hit {
-    /// Bytes of it in an answer, about.
-    pub(super) fn bytes(&self) -> usize {
-        let beside = self.around.iter().map(|one| json_bytes(&one.text) + BESIDE_FRAME_BYTES);
-        FRAME_BYTES + json_bytes(&self.text) + beside.sum::<usize>()
-    }
+/// Bytes of a hit in an answer, about.
+pub(super) fn bytes_of_hit(hit: &Hit) -> usize {
+    let beside = hit.around.iter().map(|one| json_bytes(&one.text) + BESIDE_FRAME_BYTES);
+    FRAME_BYTES + json_bytes(&hit.snippet.text) + beside.sum::<usize>()
 }
 
 /// What ranks: an event by its words, by its meaning, or by both. Where there are meanings, the
@@ -405,7 +335,7 @@ pub(super) struct Found {
     position: Position,
     piece: u16,
     score: f32,
-    why: search::Why,
+    why: Why,
     /// Whether the words of the query found it, which looks at the filters.
     is_by_words: bool,
 }
@@ -426,7 +356,7 @@ impl Found {
         for near in near.into_iter().take(NEAR_MAX) {
             let Near { hash, session, position, piece, .. } = near;
             let at = *places.entry((hash, position)).or_insert_with(|| {
-                let (why, score) = (search::Why::default(), 0.0);
+                let (why, score) = (Why::default(), 0.0);
                 all.push(Self { hash, session, position, piece, score, why, is_by_words: false });
                 all.len() - 1
             });
@@ -450,16 +380,16 @@ fn of_rank(rank: usize) -> f32 {
 }
 
 /// What an event is, if it was written to be remembered.
-fn memory_of(event: &Event) -> Option<MemoryOf> {
+fn memory_of(event: &Event) -> Option<Memory> {
     let is_item = event.kind.as_str() == kinds::MEMORY_ITEM;
     let body: MemoryBody = is_item.then(|| body::read(&event.body)).flatten()?;
-    let kind = MemoryKind::named(&body.kind)?;
+    let kind = MemoryKind::named(&body.kind)?.as_str().to_owned();
     let (topic, importance) = (body.topic, body.importance);
-    Some(MemoryOf { id: event.id.clone(), kind, topic, importance })
+    Some(Memory { memory_id: event.id.clone(), kind, topic, importance })
 }
 
 /// Where the words that matched are in a snippet, in characters.
-fn marks(shown: &Snippet) -> Vec<(u64, u64)> {
+fn marks(shown: &search::Snippet) -> Vec<(u64, u64)> {
     let count = |end: usize| shown.text.get(..end).unwrap_or_default().chars().count() as u64;
     shown.marks.iter().map(|mark| (count(mark.start), count(mark.end))).collect()
 }

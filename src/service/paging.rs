@@ -2,11 +2,17 @@
 //! of tokens. What does not fit is named. It must not write but what a model was given.
 
 use super::{
-    Caller, Code, MemoryPlace, SearchCall, Service, ServiceError, ServiceResult, added::event,
-    room::HELD_FOR_A_BYTE, search::SEARCH_BYTES, shown::shown_text,
+    Caller, Code, MemoryPlace, Service, ServiceError, ServiceResult,
+    added::event,
+    room::HELD_FOR_A_BYTE,
+    search::{SEARCH_BYTES, Within},
+    shown::shown_text,
 };
 use crate::{
-    api::memory::{MemoryBlock, PagedInAnswer},
+    api::{
+        memory::{MemoryBlock, PagedInAnswer},
+        search::SearchBody,
+    },
     event::{Batch, Event, EventId, Range, SessionId, kinds, pace},
     harness::{Counter as _, TRUST, Tokenizer},
     projection::{
@@ -155,19 +161,19 @@ impl Service {
         &self,
         caller: &Caller,
         place: Option<MemoryPlace>,
-        words: String,
+        q: String,
     ) -> ServiceResult<(Vec<MemoryBlock>, Vec<String>)> {
         let (session, workspace) = match place {
-            Some(MemoryPlace::Session(session)) => (Some(session), None),
+            Some(MemoryPlace::Session(session)) => (Some(session.to_string()), None),
             Some(MemoryPlace::Workspace(workspace)) => (None, Some(workspace)),
             None => (None, None),
         };
         let limit = Some(HITS_MAX);
-        let asked = SearchCall { words, session, workspace, limit, ..SearchCall::default() };
+        let asked = SearchBody { q, session, workspace, limit, ..SearchBody::default() };
         let tenant = &caller.scope.tenant;
         let mut room = Some(self.room(tenant, SEARCH_BYTES).await?);
         let (mut blocks, mut bytes) = (Vec::new(), SEARCH_BYTES);
-        let found = self.searched(caller, asked, false).await?;
+        let found = self.searched(caller, &asked, Within::default(), false).await?.answer;
         for hit in found.hits {
             let event = self.event_at(&caller.key(&hit.session), hit.position).await?;
             let Some(event) = event else { continue };
@@ -177,13 +183,13 @@ impl Service {
             let item = memory.is_some().then(|| body::read::<MemoryBody>(&event.body)).flatten();
             let said = || EventText::of(&event).text.trim().to_owned();
             let text = item.map_or_else(said, |item| item.text);
-            let kind = memory.as_ref().map(|memory| memory.kind.as_str().to_owned());
+            let kind = memory.as_ref().map(|memory| memory.kind.clone());
             blocks.push(MemoryBlock {
                 session: hit.session,
                 range: Range::new(event.position, event.position.plus(1)),
                 kind: kind.unwrap_or_else(|| event.kind.to_string()),
                 at: hit.at,
-                memory_id: memory.as_ref().map(|memory| memory.id.clone()),
+                memory_id: memory.as_ref().map(|memory| memory.memory_id.clone()),
                 importance: memory.as_ref().and_then(|memory| memory.importance),
                 topic: memory.and_then(|memory| memory.topic),
                 text,

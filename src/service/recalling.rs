@@ -5,10 +5,11 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{Caller, Code, Hit, SearchCall, Service, ServiceResult, room::Held};
+use super::{Caller, Code, Service, ServiceResult, room::Held, search::Within};
 use crate::{
     api::{
         memory::MarkKind,
+        search::{Hit, SearchBody},
         window::{Reason, RecallFrom, Unrecalled},
     },
     event::{Event, EventType, Origin, Position, Range, SessionId, SessionKey, kinds},
@@ -164,17 +165,17 @@ impl Service {
     ) -> Result<Vec<Passage>, Unrecalled> {
         let left_out = window.dropped.iter().filter(|(_, reason)| *reason == Reason::Budget);
         let Some(below) = left_out.map(|(range, _)| range.to).max() else { return Ok(vec![]) };
-        let asked = SearchCall {
-            words: words.to_owned(),
-            session: Some(session.clone()),
-            below: Some(below),
+        let asked = SearchBody {
+            q: words.to_owned(),
+            session: Some(session.to_string()),
             ..asked(&OF_LINE)
         };
-        let found =
-            self.searched(caller, asked, false).await.map_err(|error| match error.code {
-                Code::LimitReached => Unrecalled::Busy,
-                _ => Unrecalled::SearchOff,
-            })?;
+        let within = Within { below: Some(below), words_alone: true };
+        let found = self.searched(caller, &asked, within, false).await;
+        let found = found.map_err(|error| match error.code {
+            Code::LimitReached => Unrecalled::Busy,
+            _ => Unrecalled::SearchOff,
+        })?;
         if found.lacks_session {
             return Err(Unrecalled::IndexBehind);
         }
@@ -187,7 +188,7 @@ impl Service {
         };
         let is_filtered =
             |kind: &EventType| plan.transforms.iter().any(|one| one.leaves_out(kind.as_str()));
-        let hits = found.hits.into_iter().filter(holds);
+        let hits = found.answer.hits.into_iter().filter(holds);
         let hits = hits.filter(|hit| !is_shown(hit.position) && !is_filtered(&hit.kind));
         Ok(hits.map(|hit| passage(hit, None)).collect())
     }
@@ -202,10 +203,12 @@ impl Service {
             |_| BTreeSet::new(),
             |family| family.ancestors.into_iter().map(|one| one.session).collect(),
         );
-        let words = format!("{words} -session:{own}");
-        let asked = SearchCall { words, workspace: Some(workspace), ..asked(&OF_OTHERS) };
-        let Ok(found) = self.searched(caller, asked, false).await else { return Vec::new() };
-        let hits = found.hits.into_iter().filter(holds);
+        let q = format!("{words} -session:{own}");
+        let asked = SearchBody { q, workspace: Some(workspace), ..asked(&OF_OTHERS) };
+        let within = Within { below: None, words_alone: true };
+        let found = self.searched(caller, &asked, within, false).await;
+        let Ok(found) = found else { return Vec::new() };
+        let hits = found.answer.hits.into_iter().filter(holds);
         let hits = hits.filter(|hit| !line.contains(&hit.session));
         let is_said = |hit: &Hit| !matches!(hit.origin, Origin::Tool | Origin::Web);
         let session = |hit: Hit| {
@@ -222,22 +225,23 @@ pub(super) fn usual(tokens_max: usize) -> usize {
     if part < TOKENS_MIN { 0 } else { part }
 }
 
-fn asked(types: &[&str]) -> SearchCall {
-    let types = types.iter().filter_map(|kind| EventType::new(kind).ok()).collect();
-    SearchCall { types, limit: Some(CANDIDATES), words_alone: true, ..SearchCall::default() }
+fn asked(types: &[&str]) -> SearchBody {
+    let types = types.iter().map(ToString::to_string).collect();
+    SearchBody { types, limit: Some(CANDIDATES), ..SearchBody::default() }
 }
 
 /// Whether a hit speaks of the work in hand, and it is known that nothing speaks against it.
 fn holds(hit: &Hit) -> bool {
-    let is_wrong = hit.marked.iter().any(|mark| mark.kind == MarkKind::Wrong);
-    speaks_of_it(&hit.text, &hit.marks, f64::from(hit.why.words))
-        && hit.doubt.is_none()
+    let is_wrong = hit.marks.iter().any(|mark| mark.kind == MarkKind::Wrong);
+    speaks_of_it(&hit.snippet.text, &hit.snippet.marks, f64::from(hit.why.words))
+        && hit.stale.is_none()
         && !hit.unchecked
         && !is_wrong
 }
 
 fn passage(hit: Hit, session: Option<SessionId>) -> Passage {
-    let Hit { position, at, who, text, score, origin, .. } = hit;
+    let Hit { position, at, who, snippet, score, origin, .. } = hit;
+    let text = snippet.text;
     Passage { session, position, at, origin, who, text, score }
 }
 

@@ -2,12 +2,13 @@
 //! or the matches of a query, for a reader that lost its context. It must not write.
 
 use super::{
-    BoundBy, Caller, Code, FindResult, Service, ServiceError, ServiceResult, Via,
-    line::read_before, views::TOKEN_BYTES,
+    BoundBy, Caller, Code, Service, ServiceError, ServiceResult, Via, line::read_before,
+    views::TOKEN_BYTES,
 };
 use crate::{
     api::{
         cursor::{Cursor, List},
+        find::FindAnswer,
         overview::PageAnswer,
         step::StepAnswer,
     },
@@ -68,7 +69,7 @@ pub struct Past {
 }
 
 /// What a reader gets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Recovered {
     /// The session.
     Overview(Box<Overview>),
@@ -77,11 +78,11 @@ pub enum Recovered {
     /// The rest of a list.
     Page(PageAnswer),
     /// What matches the words.
-    Found(Box<FindResult>),
+    Found(Box<FindAnswer>),
 }
 
 /// What a reader gets, and of what.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// The session.
     pub session: SessionId,

@@ -11,6 +11,7 @@ use super::{
     Caller, Code, Service, ServiceError, ServiceResult, is_notebook, saving::check_workspace,
 };
 use crate::{
+    api::handoff::{LeftBehind, MovedAnswer},
     env::sync::Mutex,
     event::{SessionId, WORKSPACE_MOVED},
     store::{Change, Listing, Only, SessionInfo},
@@ -24,19 +25,6 @@ const NAMED_MAX: usize = 20;
 /// Why one session stays while others are moved.
 const REFUSALS: [Code; 3] = [Code::SessionDamaged, Code::LeaseHeld, Code::LeaseLost];
 
-/// What became of a move.
-#[derive(Clone, Debug, Default)]
-pub struct Relocated {
-    /// Sessions that were moved.
-    pub sessions: u64,
-    /// Notebooks that were moved.
-    pub notebooks: u64,
-    /// Sessions that could not be moved, and why; not all of them are named.
-    pub left: Vec<(SessionId, ServiceError)>,
-    /// How many those are.
-    pub left_count: u64,
-}
-
 impl Service {
     /// Moves what a workspace has to another one, which may have sessions already.
     ///
@@ -48,7 +36,7 @@ impl Service {
         caller: &Caller,
         from: &str,
         to: &str,
-    ) -> ServiceResult<Relocated> {
+    ) -> ServiceResult<MovedAnswer> {
         check_workspace(from)?;
         check_workspace(to)?;
         if from == to {
@@ -66,8 +54,8 @@ impl Service {
         self.carried_out(moving).await
     }
 
-    async fn relocate(&self, caller: &Caller, from: &str, to: &str) -> ServiceResult<Relocated> {
-        let mut done = Relocated::default();
+    async fn relocate(&self, caller: &Caller, from: &str, to: &str) -> ServiceResult<MovedAnswer> {
+        let mut done = MovedAnswer::default();
         let (notebooks, sessions): (Vec<SessionId>, Vec<SessionId>) =
             self.all_in(caller, from).await?.into_iter().partition(is_notebook);
         // The place where the new name looks for a notebook comes before the notebook does: of two
@@ -86,7 +74,7 @@ impl Service {
         caller: &Caller,
         sessions: &[SessionId],
         to: &str,
-        done: &mut Relocated,
+        done: &mut MovedAnswer,
     ) -> ServiceResult<u64> {
         let mut moved = 0;
         for part in sessions.chunks(AT_ONCE) {
@@ -102,9 +90,10 @@ impl Service {
                     Err(error) if error.code.is_gone() => {}
                     Err(error) if !REFUSALS.contains(&error.code) => return Err(error),
                     Err(error) => {
-                        done.left_count += 1;
+                        done.left_total += 1;
                         if done.left.len() < NAMED_MAX {
-                            done.left.push((session.clone(), error));
+                            let (session, problem) = (session.clone(), error.to_string());
+                            done.left.push(LeftBehind { session, problem });
                         }
                     }
                 }

@@ -13,16 +13,18 @@ use super::{
     saving::check_workspace,
     store_error::unwritten,
     titles::title_elsewhere,
+    values,
 };
 use crate::{
+    api::handoff::{BudgetShare, Look, LooksAnswer, LooksRequest, RestoreRequest, RestoredAnswer},
     event::{Batch, BatchKey, NewEvent, Position, SessionId, kinds, limits},
     harness::{
         self, Asked, By, CONTEXT_ITEMS_MAX, PRIORITY_THRESHOLD, Parts, RESTORE_TOKENS,
-        RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Restored, Spent, Tokenizer,
+        RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Tokenizer,
     },
     projection::{
         Facts,
-        body::{self, GivenBody, LookBody, PlaceBody, RestoredBody},
+        body::{self, GivenBody, PlaceBody, RestoredBody},
         text::clip,
     },
     search::{Rarity, Vector},
@@ -47,32 +49,16 @@ const ITEMS_MAX: usize = 500;
 /// Metadata that says which call made a successor.
 const CALL: &str = "restored_call";
 
-/// What is to be restored.
+/// The sessions that a restore names, and its key.
 #[derive(Clone, Debug, Default)]
-pub struct RestoreCall {
-    /// The session; left out: the one saved last or, where none was saved, the latest with work.
-    pub session: Option<SessionId>,
+pub(super) struct Named {
+    /// The session to restore.
+    pub(super) session: Option<SessionId>,
     /// The session that continues it: the one in which the caller is at work. Without it one is
     /// made.
-    pub successor: Option<SessionId>,
-    /// Tokens of the answer.
-    pub tokens_max: Option<usize>,
-    /// The least priority of a context item: 3 by default.
-    pub threshold: Option<u8>,
-    /// Context items at most: 50 by default.
-    pub items_max: Option<usize>,
-    /// Whether texts are given whole or not at all.
-    pub is_whole: bool,
-    /// `hybrid`, `recency`, `importance` or `vector`.
-    pub algorithm: Option<String>,
-    /// Whether only to look: nothing is written.
-    pub only_look: bool,
-    /// Whether the text has all that is given, for a reader of nothing else.
-    pub is_text: bool,
-    /// Whether to say why each item was chosen.
-    pub explain: bool,
+    pub(super) successor: Option<SessionId>,
     /// A retry with the same key answers the same.
-    pub key: Option<BatchKey>,
+    pub(super) key: Option<BatchKey>,
 }
 
 /// What a restore gives when its caller does not say.
@@ -91,27 +77,6 @@ impl Default for RestoreOptions {
         let files_roots = Vec::new();
         Self { threshold: PRIORITY_THRESHOLD, items_max: CONTEXT_ITEMS_MAX, files_roots }
     }
-}
-
-/// A restored session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RestoredSession {
-    /// The session that continues it; `None` when nothing was written.
-    pub session: Option<SessionId>,
-    /// The session that was read.
-    pub from: SessionId,
-    /// Up to where it was read.
-    pub position: Position,
-    /// Its workspace.
-    pub workspace: String,
-    /// Where it was saved last.
-    pub saved_at: Option<Position>,
-    /// What it hands over.
-    pub restored: Restored,
-    /// How the parts of a score are weighed.
-    pub weights: BTreeMap<String, u64>,
-    /// What the caller should know of the choice.
-    pub notices: Vec<String>,
 }
 
 /// What was chosen to be restored.
@@ -135,22 +100,26 @@ impl Service {
         &self,
         caller: &Caller,
         workspace: &str,
-        call: RestoreCall,
-    ) -> ServiceResult<RestoredSession> {
+        request: RestoreRequest,
+        key: Option<BatchKey>,
+        is_text: bool,
+    ) -> ServiceResult<RestoredAnswer> {
+        let session = values::session("session_id", request.session_id.as_deref())?;
+        let successor = values::session("successor_id", request.successor_id.as_deref())?;
+        let named = Named { session, successor, key };
         check_workspace(workspace)?;
-        let asked = asked(workspace, &call, &self.restoring)?;
-        if let Some(own) = &call.successor {
+        let asked = asked(workspace, &request, &self.restoring, is_text)?;
+        if let Some(own) = &named.successor {
             self.in_workspace(caller, workspace, own).await.map_err(no_successor)?;
         }
         let mut hurt = Vec::new();
-        let (choice, asked, (restored, position)) = loop {
-            let choice = match self.to_restore(caller, workspace, &call, &hurt).await {
+        let (choice, (mut answer, mut chosen)) = loop {
+            let choice = match self.to_restore(caller, workspace, &named, &hurt).await {
                 Err(error) => return Err(hurt.into_iter().next().map_or(error, |(_, hurt)| hurt)),
                 Ok(choice) => choice,
             };
-            let asked = Asked { session: choice.info.key.session.to_string(), ..asked.clone() };
-            match self.given(caller, &choice, &asked, call.successor.as_ref()).await {
-                Ok(given) => break (choice, asked, given),
+            match self.given(caller, &choice, &asked, named.successor.as_ref()).await {
+                Ok(given) => break (choice, given),
                 // A damaged session is passed over where none was named, and the answer says so.
                 Err(error) if error.code == Code::SessionDamaged && choice.is_latest => {
                     hurt.push((choice.info, error));
@@ -158,29 +127,24 @@ impl Service {
                 Err(error) => return Err(error),
             }
         };
-        let Choice { info, mut notices, .. } = choice;
-        let weights = weights(&asked, &restored);
-        let from = info.key.session.clone();
-        let mut session = None;
-        if !call.only_look {
-            let body = recorded(&from, position, &restored, &weights);
+        let Choice { info, notices, .. } = choice;
+        answer.saved_at = saved_at(&info);
+        answer.notices = notices;
+        if asked.continues {
+            chosen.truncate(RECORDED_MAX);
+            let (from, position) = (info.key.session.to_string(), answer.position);
+            let body = RestoredBody {
+                from: PlaceBody { session: from, position: position.0 },
+                tokens_max: answer.tokens_max,
+                chosen,
+                weights: weights(&asked, &answer.budget),
+            };
             let (made, notice) =
-                self.successor(caller, &info, position, &call, body::write(&body)).await?;
-            notices.extend(notice);
-            session = Some(made);
+                self.successor(caller, &info, position, &named, body::write(&body)).await?;
+            answer.notices.extend(notice);
+            answer.session_id = Some(made);
         }
-        let saved_at = saved_at(&info);
-        let workspace = workspace.to_owned();
-        Ok(RestoredSession {
-            session,
-            from,
-            position,
-            workspace,
-            saved_at,
-            restored,
-            weights,
-            notices,
-        })
+        Ok(answer)
     }
 
     /// Records looks at the files of a restore, durable when this returns: in the session that it
@@ -193,15 +157,16 @@ impl Service {
         &self,
         caller: &Caller,
         workspace: &str,
-        (session, looks): (Option<SessionId>, Vec<LookBody>),
+        asked: LooksRequest,
         key: Option<BatchKey>,
-    ) -> ServiceResult<(SessionId, Position)> {
+    ) -> ServiceResult<LooksAnswer> {
+        let session = values::session("session_id", asked.session_id.as_deref())?;
         check_workspace(workspace)?;
-        if looks.is_empty() {
+        if asked.looks.is_empty() {
             return Err(ServiceError::invalid("looks", "at least one is expected"));
         }
-        let looked = |look: &LookBody| event(kinds::FILE_CHECKED, caller.origin, body::write(look));
-        let events = looks.iter().map(looked).collect();
+        let looked = |look: &Look| event(kinds::FILE_CHECKED, caller.origin, body::write(look));
+        let events = asked.looks.iter().map(looked).collect();
         let batch = Batch { events, key, ..Batch::default() };
         let (session, appended) = match session {
             Some(session) => {
@@ -217,17 +182,17 @@ impl Service {
         };
         let first = appended.events.first().map(|placed| placed.position);
         let first = first.ok_or_else(|| ServiceError::new(Code::InternalError, "no place"))?;
-        Ok((session, first))
+        Ok(LooksAnswer { session, position: first })
     }
 
-    /// The restored content of a chosen session, and up to where it was read.
+    /// What a chosen session hands over, and what was chosen of it.
     async fn given(
         &self,
         caller: &Caller,
         choice: &Choice,
         asked: &Asked,
         successor: Option<&SessionId>,
-    ) -> ServiceResult<(Restored, Position)> {
+    ) -> ServiceResult<(RestoredAnswer, Vec<GivenBody>)> {
         let (info, asked) = (&choice.info, asked.clone());
         let wanted = match successor {
             // What a caller at work was asked counts before what the session was asked.
@@ -236,10 +201,10 @@ impl Service {
             }
             _ => Vec::new(),
         };
+        let session = info.key.session.clone();
         let look = move |facts: &Facts| {
             let likeness = likeness(facts, &wanted);
-            let restored = harness::restore(facts, &asked, Tokenizer::O200k, &likeness);
-            (restored, facts.reached())
+            harness::restore(facts, &session, &asked, Tokenizer::O200k, &likeness)
         };
         let at = choice.at.filter(|at| *at < info.tail);
         self.look_over_line(&info.key, at, look).await
@@ -257,8 +222,8 @@ impl Service {
         session: Option<&SessionId>,
     ) -> ServiceResult<Vec<ChainLink>> {
         check_workspace(workspace)?;
-        let call = RestoreCall { session: session.cloned(), ..RestoreCall::default() };
-        let chosen = self.to_restore(caller, workspace, &call, &[]).await?;
+        let named = Named { session: session.cloned(), ..Named::default() };
+        let chosen = self.to_restore(caller, workspace, &named, &[]).await?;
         self.chain_of(caller, &chosen.info.key.session).await
     }
 
@@ -311,25 +276,25 @@ impl Service {
         &self,
         caller: &Caller,
         workspace: &str,
-        call: &RestoreCall,
+        named: &Named,
         hurt: &[(SessionInfo, ServiceError)],
     ) -> ServiceResult<Choice> {
         let latest = self.latest(caller, Some(&workspace.to_owned()), LATEST_MAX).await?;
-        if let Some(made) = self.called_before(&latest, call)? {
+        if let Some(made) = self.called_before(&latest, named)? {
             let Some((from, at)) = read_before(made) else {
                 return Err(Self::none_in(workspace, None));
             };
             let info = self.in_workspace(caller, workspace, &from).await?;
             return Ok(Choice { info, at: Some(at), notices: Vec::new(), is_latest: false });
         }
-        if let Some(session) = &call.session {
+        if let Some(session) = &named.session {
             let info = self.in_workspace(caller, workspace, session).await?;
             return Ok(Choice { info, at: None, notices: Vec::new(), is_latest: false });
         }
         let mut worked = Vec::new();
         let is_whole = |info: &SessionInfo| hurt.iter().all(|(other, _)| other.key != info.key);
         for info in latest.into_iter().filter(is_whole) {
-            let is_own = call.successor.as_ref() == Some(&info.key.session);
+            let is_own = named.successor.as_ref() == Some(&info.key.session);
             let is_meant = (!is_own || saved_at(&info).is_some()) && !is_beside(&info);
             if is_meant && self.has_work(&info).await {
                 worked.push(info);
@@ -352,7 +317,7 @@ impl Service {
         let is_other = |other: &&SessionInfo| {
             dates(other).1 > dates(&info).1
                 && !line.iter().any(|link| link.key == other.key)
-                && call.successor.as_ref() != Some(&other.key.session)
+                && named.successor.as_ref() != Some(&other.key.session)
         };
         let later = worked.iter().filter(is_other).take(NOTICES_MAX);
         let passed = hurt.iter().take(NOTICES_MAX).map(|(other, error)| {
@@ -378,12 +343,12 @@ impl Service {
         caller: &Caller,
         before: &SessionInfo,
         position: Position,
-        call: &RestoreCall,
+        named: &Named,
         body: bytes::Bytes,
     ) -> ServiceResult<(SessionId, Option<String>)> {
         let from = &before.key.session;
         let event = event(kinds::SESSION_RESTORED, caller.origin, body);
-        if let Some(own) = &call.successor {
+        if let Some(own) = &named.successor {
             if own == from {
                 return Ok((own.clone(), None));
             }
@@ -398,7 +363,7 @@ impl Service {
             let id = successor_of(from, number);
             let info = match self.store.info(&caller.key(&id)).await {
                 Err(StoreError::SessionNotFound { .. }) => {
-                    match self.new_successor(caller, before, &id, position, call, &event).await? {
+                    match self.new_successor(caller, before, &id, position, named, &event).await? {
                         Some(made) => return Ok((made, None)),
                         // Another caller made it in between.
                         None => self.store.info(&caller.key(&id)).await?,
@@ -409,7 +374,7 @@ impl Service {
                 }
                 found => found?,
             };
-            let is_retry = self.called_before(std::slice::from_ref(&info), call)?.is_some();
+            let is_retry = self.called_before(std::slice::from_ref(&info), named)?.is_some();
             if is_retry {
                 return Ok((id, None));
             }
@@ -478,11 +443,11 @@ impl Service {
         before: &SessionInfo,
         id: &SessionId,
         position: Position,
-        call: &RestoreCall,
+        named: &Named,
         event: &NewEvent,
     ) -> ServiceResult<Option<SessionId>> {
         let mut metadata = links(&before.key.session, position);
-        if let Some(key) = &call.key {
+        if let Some(key) = &named.key {
             metadata
                 .insert(call_name(), format!("{:032x}", u128::from_be_bytes(self.digest_of(key))));
         }
@@ -508,9 +473,9 @@ impl Service {
     fn called_before<'a>(
         &self,
         sessions: &'a [SessionInfo],
-        call: &RestoreCall,
+        named: &Named,
     ) -> ServiceResult<Option<&'a SessionInfo>> {
-        let Some(key) = &call.key else { return Ok(None) };
+        let Some(key) = &named.key else { return Ok(None) };
         let sent = self.digest_of(key);
         for info in sessions {
             let known = info.metadata.get(&call_name());
@@ -557,21 +522,26 @@ fn successor_of(session: &SessionId, number: u32) -> SessionId {
 }
 
 /// What is asked of harness, within its bounds.
-fn asked(workspace: &str, call: &RestoreCall, usual: &RestoreOptions) -> ServiceResult<Asked> {
-    let tokens_max = call.tokens_max.unwrap_or(RESTORE_TOKENS);
+fn asked(
+    workspace: &str,
+    request: &RestoreRequest,
+    usual: &RestoreOptions,
+    is_text: bool,
+) -> ServiceResult<Asked> {
+    let tokens_max = request.tokens_max.unwrap_or(RESTORE_TOKENS);
     if tokens_max < RESTORE_TOKENS_MIN {
         let problem = format!("at least {RESTORE_TOKENS_MIN}");
         return Err(ServiceError::invalid("tokens_max", problem));
     }
-    let threshold = call.threshold.unwrap_or(usual.threshold);
+    let threshold = request.priority_threshold.unwrap_or(usual.threshold);
     if threshold > THRESHOLD_MAX {
         return Err(ServiceError::invalid("priority_threshold", "from 0 to 10"));
     }
-    let items_max = call.items_max.unwrap_or(usual.items_max);
+    let items_max = request.max_context_items.unwrap_or(usual.items_max);
     if items_max > ITEMS_MAX {
         return Err(ServiceError::invalid("max_context_items", format!("at most {ITEMS_MAX}")));
     }
-    let by = match call.algorithm.as_deref() {
+    let by = match request.algorithm.as_deref() {
         None => By::default(),
         Some(name) => By::named(name).ok_or_else(|| {
             let names = By::ALL.map(By::as_str).join(", ");
@@ -582,22 +552,20 @@ fn asked(workspace: &str, call: &RestoreCall, usual: &RestoreOptions) -> Service
         tokens_max: tokens_max.min(RESTORE_TOKENS_MAX),
         threshold,
         items_max,
-        compress: !call.is_whole,
+        compress: request.summarize != Some(false),
         by,
-        session: String::new(),
         workspace: workspace.to_owned(),
-        explain: call.explain,
-        continues: !call.only_look,
-        is_text: call.is_text,
+        explain: request.explain,
+        continues: request.create != Some(false),
+        is_text,
     })
 }
 
 /// How the parts of a score and of the budget are weighed, for the record.
-fn weights(asked: &Asked, restored: &Restored) -> BTreeMap<String, u64> {
+fn weights(asked: &Asked, budget: &BTreeMap<String, BudgetShare>) -> BTreeMap<String, u64> {
     let named = Parts::WEIGHTS.into_iter().chain([("threshold", u64::from(asked.threshold))]);
     let named = named.map(|(name, weight)| (name.to_owned(), weight));
-    let share = |one: &Spent| (format!("share.{}", one.name), one.percent as u64);
-    let shares = restored.shares.iter().map(share);
+    let shares = budget.iter().map(|(name, share)| (format!("share.{name}"), share.percent));
     named.chain(shares).collect()
 }
 
@@ -626,24 +594,5 @@ fn likeness(facts: &Facts, asked: &[String]) -> impl Fn(&str) -> usize {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1 000")]
         let alike = alike.clamp(0.0, 1_000.0).round() as usize;
         alike
-    }
-}
-
-fn recorded(
-    from: &SessionId,
-    position: Position,
-    restored: &Restored,
-    weights: &BTreeMap<String, u64>,
-) -> RestoredBody {
-    let given = restored.chosen.iter().take(RECORDED_MAX).map(|one| GivenBody {
-        id: one.id.clone(),
-        score: one.score,
-        form: one.form.as_str().to_owned(),
-    });
-    RestoredBody {
-        from: PlaceBody { session: from.to_string(), position: position.0 },
-        tokens_max: restored.tokens_max as u64,
-        chosen: given.collect(),
-        weights: weights.clone(),
     }
 }

@@ -3,8 +3,6 @@
 //! the workspace. The log has everything else, so that a bare call is enough. It must not read a
 //! file.
 
-use serde_json::{Map, Value};
-
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
     added::event,
@@ -12,8 +10,10 @@ use super::{
     is_notebook,
     line::{SAVED, is_beside, saved},
     titles::title_of,
+    values,
 };
 use crate::{
+    api::handoff::{NewFile, NewItem, SaveRequest, SavedAnswer},
     event::{Batch, BatchKey, NewEvent, NewNote, Position, SessionId, kinds, limits},
     projection::{
         body::{self, ContextItemBody, FileBody, SavedBody, StateBody},
@@ -40,47 +40,6 @@ const LATEST_MAX: usize = 32;
 /// Hexadecimal digits of the id of a session that was begun with a key.
 const ID_DIGITS: usize = 24;
 
-/// What is saved.
-#[derive(Clone, Debug, Default)]
-pub struct SaveCall {
-    /// The session; left out: the latest with work, or a new one for what is said where there is
-    /// none.
-    pub session: Option<SessionId>,
-    /// The conversation, in the client's words.
-    pub context: Option<String>,
-    /// Its tokens, as the client counts them.
-    pub tokens: Option<u64>,
-    /// Context items.
-    pub items: Vec<ContextItemBody>,
-    /// Files that it refers to.
-    pub files: Vec<FileBody>,
-    /// The state of the workspace.
-    pub state: Option<Map<String, Value>>,
-    /// A retry with the same key writes nothing more.
-    pub key: Option<BatchKey>,
-}
-
-/// A saved session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SavedSession {
-    /// The session.
-    pub session: SessionId,
-    /// The position after what was saved.
-    pub position: Position,
-    /// Id of the checkpoint there, labelled `saved`.
-    pub checkpoint: String,
-    /// Context items and files of the call.
-    pub items: usize,
-    /// Files of the call.
-    pub files: usize,
-    /// Whether the session was begun with this call.
-    pub is_new: bool,
-    /// Its workspace.
-    pub workspace: String,
-    /// What the caller should know of what was saved.
-    pub notices: Vec<String>,
-}
-
 impl Service {
     /// Saves a session of a workspace; durable when this returns.
     ///
@@ -92,27 +51,43 @@ impl Service {
         &self,
         caller: &Caller,
         workspace: &str,
-        call: SaveCall,
-    ) -> ServiceResult<SavedSession> {
+        asked: SaveRequest,
+        batch_key: Option<BatchKey>,
+    ) -> ServiceResult<SavedAnswer> {
+        let session = values::session("session_id", asked.session_id.as_deref())?;
         check_workspace(workspace)?;
-        let (call, outside) = call.checked(workspace, &self.restoring.files_roots)?;
-        let (info, is_new) = self.to_save(caller, workspace, &call).await?;
+        let (asked, outside) = checked(asked, workspace, &self.restoring.files_roots)?;
+        let batch_key = batch_key.as_ref();
+        let (info, is_new) = match &session {
+            Some(session) => (self.in_workspace(caller, workspace, session).await?, false),
+            None => self.to_save(caller, workspace, &asked, batch_key).await?,
+        };
         let key = info.key.clone();
+        let saved_at = |info: SessionInfo, position: Position, checkpoint: String| SavedAnswer {
+            session_id: info.key.session,
+            position,
+            checkpoint,
+            items: asked.context_items.len() as u64,
+            files: asked.file_references.len() as u64,
+            is_new,
+            workspace: info.workspace.unwrap_or_default(),
+            notices: said_of(&outside).into_iter().collect(),
+        };
         for _ in 0..ATTEMPTS_MAX {
-            let if_notes = match self.made_before(&key, call.key.as_ref()).await? {
+            let if_notes = match self.made_before(&key, batch_key).await? {
                 Before::Made(known, _) => {
-                    return Ok(call.saved(&info, known.position, known.id, is_new, &outside));
+                    return Ok(saved_at(info, known.position, known.id));
                 }
                 Before::New { if_notes } => if_notes,
             };
             let info = self.store.info(&key).await?;
-            let made = self.labelled_note(&info, call.key.as_ref(), Trigger::Manual, SAVED);
+            let made = self.labelled_note(&info, batch_key, Trigger::Manual, SAVED);
             let note = NewNote { if_notes, ..made };
             let checkpoint = note.name.clone();
-            let events = call.events(caller);
+            let events = events(&asked, caller);
             let after = info.tail.plus(events.len() as u64);
-            let title =
-                Some(after.minus(1).to_string()).filter(|_| is_new && call.context.is_some());
+            let has_context = is_new && asked.conversation_context.is_some();
+            let title = Some(after.minus(1).to_string()).filter(|_| has_context);
             let title = title.map(|place| (title_of(), Some(place)));
             let batch = Batch {
                 events: events.into(),
@@ -122,7 +97,7 @@ impl Service {
                 ..Batch::default()
             };
             match self.append(caller, &key.session, batch, false).await {
-                Ok(_) => return Ok(call.saved(&info, after, checkpoint, is_new, &outside)),
+                Ok(_) => return Ok(saved_at(info, after, checkpoint)),
                 Err(error) if error.code == Code::PositionConflict => {}
                 Err(error) => return Err(error),
             }
@@ -131,20 +106,18 @@ impl Service {
             .action("call again"))
     }
 
-    /// The session that a call saves, and whether it was begun with it.
+    /// The session that a call without one saves, and whether it was begun with it.
     async fn to_save(
         &self,
         caller: &Caller,
         workspace: &str,
-        call: &SaveCall,
+        asked: &SaveRequest,
+        batch_key: Option<&BatchKey>,
     ) -> ServiceResult<(SessionInfo, bool)> {
-        if let Some(session) = &call.session {
-            return Ok((self.in_workspace(caller, workspace, session).await?, false));
-        }
         let mut latest = None;
         for info in self.latest(caller, Some(&workspace.to_owned()), LATEST_MAX).await? {
             // A retry saves what its first call did, whatever was written since.
-            if let Some(key) = &call.key
+            if let Some(key) = batch_key
                 && let Ok(Before::Made(..)) = self.made_before(&info.key, Some(key)).await
             {
                 let is_new = info.key.session == session_of(workspace, key);
@@ -156,7 +129,9 @@ impl Service {
         }
         match latest {
             Some(info) => Ok((info, false)),
-            None if call.says_something() => Ok((self.begun(caller, workspace, call).await?, true)),
+            None if says_something(asked) => {
+                Ok((self.begun(caller, workspace, batch_key).await?, true))
+            }
             None => Err(Self::none_in(workspace, None)),
         }
     }
@@ -180,9 +155,9 @@ impl Service {
         &self,
         caller: &Caller,
         workspace: &str,
-        call: &SaveCall,
+        batch_key: Option<&BatchKey>,
     ) -> ServiceResult<SessionInfo> {
-        let id = call.key.as_ref().map(|key| session_of(workspace, key));
+        let id = batch_key.map(|key| session_of(workspace, key));
         let new = NewSession {
             id: id.clone(),
             workspace: Some(workspace.to_owned()),
@@ -199,97 +174,94 @@ impl Service {
     }
 }
 
-impl SaveCall {
-    /// Whether it says anything that the log does not have.
-    fn says_something(&self) -> bool {
-        self.context.is_some()
-            || !self.items.is_empty()
-            || !self.files.is_empty()
-            || self.state.is_some()
-    }
-
-    fn saved(
-        &self,
-        info: &SessionInfo,
-        position: Position,
-        checkpoint: String,
-        is_new: bool,
-        outside: &[String],
-    ) -> SavedSession {
-        let (items, files) = (self.items.len(), self.files.len());
-        let session = info.key.session.clone();
-        let workspace = info.workspace.clone().unwrap_or_default();
-        let notices = said_of(outside).into_iter().collect();
-        SavedSession { session, position, checkpoint, items, files, is_new, workspace, notices }
-    }
-
-    /// The events of the call: what was saved, and last that it was.
-    fn events(&self, caller: &Caller) -> Vec<NewEvent> {
-        let made = |kind, body| event(kind, caller.origin, body);
-        let items = self.items.iter().map(|item| made(kinds::CONTEXT_ITEM, body::write(item)));
-        let files = self.files.iter().map(|file| made(kinds::FILE_REFERENCED, body::write(file)));
-        let state = self.state.as_ref();
-        let state = state.map(|state| {
-            made(kinds::WORKSPACE_STATE, body::write(&StateBody { state: state.clone() }))
-        });
-        let said = SavedBody {
-            tokens: self.tokens,
-            items: self.items.len() as u64,
-            files: self.files.len() as u64,
-            context: self.context.clone(),
-        };
-        let said = made(kinds::SESSION_SAVED, body::write(&said));
-        items.chain(files).chain(state).chain([said]).collect()
-    }
-
-    /// The call within its limits, with paths as they are kept, each once; and the paths of files
-    /// that are neither in the workspace nor below one of the roots.
-    fn checked(mut self, workspace: &str, roots: &[String]) -> ServiceResult<(Self, Vec<String>)> {
-        if self.items.len() > ITEMS_MAX {
-            let problem = format!("{} items; {ITEMS_MAX} are allowed", self.items.len());
-            return Err(ServiceError::invalid("context_items", problem));
-        }
-        if self.files.len() > FILES_MAX {
-            let problem = format!("{} files; {FILES_MAX} are allowed", self.files.len());
-            return Err(ServiceError::invalid("file_references", problem));
-        }
-        for (at, item) in self.items.iter().enumerate() {
-            check_item(at, item)?;
-        }
-        let mut outside = Vec::new();
-        let mut kept: Vec<FileBody> = Vec::new();
-        for (at, file) in self.files.into_iter().enumerate() {
-            let path = path_of(at, &file.path, workspace)?;
-            if is_outside(&path, workspace, roots) {
-                outside.push(path);
-            } else {
-                kept.retain(|known| known.path != path);
-                kept.push(FileBody { path, ..file });
-            }
-        }
-        self.files = kept;
-        self.context = self.context.filter(|text| !text.trim().is_empty());
-        let chars = self.context.as_ref().map_or(0, |text| text.chars().count());
-        if chars > CONTEXT_CHARS_MAX {
-            let problem = format!("{chars} characters; {CONTEXT_CHARS_MAX} are allowed");
-            return Err(ServiceError::invalid("conversation_context", problem));
-        }
-        let state = self.state.as_ref().map(serde_json::to_string);
-        let state = state.transpose().map_err(|e| ServiceError::invalid("workspace_state", e))?;
-        let bytes = state.map_or(0, |text| text.len());
-        if bytes > STATE_BYTES_MAX {
-            let problem = format!("{bytes} bytes; {STATE_BYTES_MAX} are allowed");
-            return Err(ServiceError::invalid("workspace_state", problem));
-        }
-        Ok((self, outside))
-    }
+/// Whether a call says anything that the log does not have.
+fn says_something(asked: &SaveRequest) -> bool {
+    asked.conversation_context.is_some()
+        || !asked.context_items.is_empty()
+        || !asked.file_references.is_empty()
+        || asked.workspace_state.is_some()
 }
 
-fn check_item(at: usize, item: &ContextItemBody) -> ServiceResult<()> {
+/// The events of a call: what was saved, and last that it was.
+fn events(asked: &SaveRequest, caller: &Caller) -> Vec<NewEvent> {
+    let made = |kind, body| event(kind, caller.origin, body);
+    let item = |item: &NewItem| {
+        let NewItem { id, category, content, importance } = item.clone();
+        let body = ContextItemBody { item_id: id, category, content, importance };
+        made(kinds::CONTEXT_ITEM, body::write(&body))
+    };
+    let file = |file: &NewFile| {
+        let NewFile { path, hash, last_modified, bytes } = file.clone();
+        let body = FileBody { path, hash, modified_at: last_modified, bytes };
+        made(kinds::FILE_REFERENCED, body::write(&body))
+    };
+    let state = asked.workspace_state.as_ref();
+    let state = state.map(|state| {
+        made(kinds::WORKSPACE_STATE, body::write(&StateBody { state: state.clone() }))
+    });
+    let said = SavedBody {
+        tokens: asked.token_count,
+        items: asked.context_items.len() as u64,
+        files: asked.file_references.len() as u64,
+        context: asked.conversation_context.clone(),
+    };
+    let said = made(kinds::SESSION_SAVED, body::write(&said));
+    let items = asked.context_items.iter().map(item);
+    items.chain(asked.file_references.iter().map(file)).chain(state).chain([said]).collect()
+}
+
+/// A call within its limits, with paths as they are kept, each once; and the paths of files that
+/// are neither in the workspace nor below one of the roots.
+fn checked(
+    mut asked: SaveRequest,
+    workspace: &str,
+    roots: &[String],
+) -> ServiceResult<(SaveRequest, Vec<String>)> {
+    let (items, files) = (asked.context_items.len(), asked.file_references.len());
+    if items > ITEMS_MAX {
+        let problem = format!("{items} items; {ITEMS_MAX} are allowed");
+        return Err(ServiceError::invalid("context_items", problem));
+    }
+    if files > FILES_MAX {
+        let problem = format!("{files} files; {FILES_MAX} are allowed");
+        return Err(ServiceError::invalid("file_references", problem));
+    }
+    for (at, item) in asked.context_items.iter().enumerate() {
+        check_item(at, item)?;
+    }
+    let mut outside = Vec::new();
+    let mut kept: Vec<NewFile> = Vec::new();
+    for (at, file) in asked.file_references.into_iter().enumerate() {
+        let path = path_of(at, &file.path, workspace)?;
+        if is_outside(&path, workspace, roots) {
+            outside.push(path);
+        } else {
+            kept.retain(|known| known.path != path);
+            kept.push(NewFile { path, ..file });
+        }
+    }
+    asked.file_references = kept;
+    asked.conversation_context = asked.conversation_context.filter(|text| !text.trim().is_empty());
+    let chars = asked.conversation_context.as_ref().map_or(0, |text| text.chars().count());
+    if chars > CONTEXT_CHARS_MAX {
+        let problem = format!("{chars} characters; {CONTEXT_CHARS_MAX} are allowed");
+        return Err(ServiceError::invalid("conversation_context", problem));
+    }
+    let state = asked.workspace_state.as_ref().map(serde_json::to_string);
+    let state = state.transpose().map_err(|e| ServiceError::invalid("workspace_state", e))?;
+    let bytes = state.map_or(0, |text| text.len());
+    if bytes > STATE_BYTES_MAX {
+        let problem = format!("{bytes} bytes; {STATE_BYTES_MAX} are allowed");
+        return Err(ServiceError::invalid("workspace_state", problem));
+    }
+    Ok((asked, outside))
+}
+
+fn check_item(at: usize, item: &NewItem) -> ServiceResult<()> {
     let field = |name: &str| format!("context_items[{at}].{name}");
     for (name, text, max) in [
         ("category", Some(&item.category), NAME_CHARS_MAX),
-        ("id", item.item_id.as_ref(), NAME_CHARS_MAX),
+        ("id", item.id.as_ref(), NAME_CHARS_MAX),
         ("content", Some(&item.content), CONTENT_CHARS_MAX),
     ] {
         let Some(text) = text else { continue };

@@ -4,18 +4,20 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, Window,
-    embedding::{MeaningOf, VectorsBehind},
+    Caller, Code, Service, ServiceError, ServiceResult,
     error::{check_chars, check_count},
-    hits::{Found, Hit, IN_ROW_MAX, Looked},
-    indexing::{Coverage, ScopeIndex, Served},
+    hits::{Found, IN_ROW_MAX, Looked, bytes_of_hit},
+    indexing::{ScopeIndex, Served},
     memory::kinds_of,
     page,
     places::Place,
     room::Held,
+    values::{self, Times},
 };
 use crate::{
+    api::search::{Complete, MeaningOf, SearchAnswer, SearchBody, VectorsBehind},
     event::{EventType, Position, Range, SessionHash, SessionId, TenantId, Timestamp, kinds},
+    harness::TRUST,
     search::{self, Near, Order, Part, Ranked, SearchQuery, SessionRef, rank},
 };
 
@@ -25,6 +27,8 @@ const HITS_MAX: usize = 100;
 const RANKED_MAX: usize = 1_000;
 /// Events on either side of a hit at most.
 const AROUND_MAX: u64 = 5;
+/// Milliseconds that a search waits at most for what is not in the index yet, when asked to.
+const WAIT_MS_MAX: u64 = 60_000;
 /// How long a search catches up with what was written before it.
 pub(super) const CATCH_UP: Duration = Duration::from_millis(50);
 /// Bytes that a token takes in an answer, about.
@@ -42,65 +46,31 @@ pub(super) const SEARCH_BYTES: usize = 2 << 20;
 /// Sessions that a fork reads from, as far as it is searched.
 const ANCESTORS_MAX: usize = 100;
 
-/// What to search for.
-#[derive(Clone, Debug, Default)]
-pub struct SearchCall {
-    /// Words, with operators.
-    pub words: String,
-    /// Only this session; of a fork also what it has of its parents.
-    pub session: Option<SessionId>,
-    /// Only what is below this position; then the search waits for this of `session` alone.
-    pub below: Option<Position>,
-    /// Only sessions of this workspace, by its whole name.
-    pub workspace: Option<String>,
-    /// Only these types; empty for all.
-    pub types: Vec<EventType>,
-    /// Only items of memory of these kinds; empty for all events.
-    pub kinds: Vec<String>,
-    /// Only by this speaker.
-    pub who: Option<String>,
-    /// Only of this origin.
-    pub origin: Option<String>,
-    /// Also archived sessions.
-    pub include_archived: bool,
-    /// When they were written.
-    pub window: Window,
-    /// Hits of a page; 10 by default, 100 at most.
-    pub limit: Option<usize>,
-    /// `next_page` of the answer before.
-    pub page: Option<String>,
-    /// Events to show on either side of a hit; 5 at most.
-    pub around: u64,
-    /// The newest first.
-    pub newest_first: bool,
-    /// Tokens of the hits at most, about; at least one hit is shown.
-    pub tokens_max: Option<usize>,
-    /// How long to wait for what is not in the index yet, beyond the usual.
-    pub wait: Duration,
-    /// Not by meaning, whatever embedder there is.
-    pub words_alone: bool,
+/// What a search of the service itself leaves out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Within {
+    /// What is not below this position of the wanted session; then this of it alone is waited for.
+    pub(super) below: Option<Position>,
+    /// What is near in meaning, whatever embedder there is.
+    pub(super) words_alone: bool,
 }
 
-/// What was found.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SearchResult {
-    /// The best first, or the newest.
-    pub hits: Vec<Hit>,
-    /// What the index lacks.
-    pub coverage: Coverage,
-    /// Whether it is known what was written before the search; else more may be missing.
-    pub is_noted: bool,
-    /// Whether the index lacks something of `session` that was to be searched.
-    pub lacks_session: bool,
-    /// Where there is an embedder: whether meanings ranked, and how far the vectors are.
-    pub meaning: Option<(MeaningOf, VectorsBehind)>,
-    /// The workspaces that a `workspace:` of the query means, up to 100: it may be a part of
-    /// several names.
-    pub workspaces: Vec<String>,
-    /// Whether a check ended at its limit, so that more may match.
-    pub limited: bool,
-    /// The cursor of the next page.
-    pub next_page: Option<String>,
+/// What was found, and whether the index lacks something of the wanted session.
+pub(super) struct Searched {
+    pub(super) answer: SearchAnswer,
+    pub(super) lacks_session: bool,
+}
+
+/// The bounds of a page.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// Hits of the page, and those before it.
+    limit: usize,
+    skip: usize,
+    /// Events on either side of a hit.
+    around: u64,
+    /// Bytes of the hits, about.
+    bytes_max: usize,
 }
 
 /// Positions of a session and of those it reads from, that belong to one search.
@@ -115,85 +85,110 @@ impl Service {
     /// `invalid_request` for a query that does not parse (field `q`), a limit out of bounds or a
     /// foreign page; `session_not_found` for the wanted session; `limit_reached` while too many
     /// computations of the tenant wait, or there is no room for one more.
-    pub async fn search(&self, caller: &Caller, asked: SearchCall) -> ServiceResult<SearchResult> {
-        self.searched(caller, asked, true).await
+    pub async fn search(&self, caller: &Caller, asked: SearchBody) -> ServiceResult<SearchAnswer> {
+        Ok(self.searched(caller, &asked, Within::default(), true).await?.answer)
     }
 
     /// [`Self::search`], which asks for room or has [`SEARCH_BYTES`] of that of its caller.
     pub(super) async fn searched(
         &self,
         caller: &Caller,
-        asked: SearchCall,
+        asked: &SearchBody,
+        within: Within,
         asks_for_room: bool,
-    ) -> ServiceResult<SearchResult> {
+    ) -> ServiceResult<Searched> {
         self.must_be_searchable()?;
-        let query = Arc::new(asked.parsed(self.now())?);
-        let (limit, skip) = asked.bounds()?;
-        let family = match &asked.session {
-            Some(session) => Some(self.line_of(caller, session, asked.below).await?),
+        let (wait, newest_first) = (waited(asked)?, newest_first(asked)?);
+        let session = values::session("session", asked.session.as_deref())?;
+        let query = Arc::new(parsed(asked, self.now())?);
+        let bounds = bounds(asked)?;
+        let family = match &session {
+            Some(session) => Some(self.line_of(caller, session, within.below).await?),
             None => None,
         };
         let lacks = |index: &ScopeIndex| family.as_ref().is_some_and(|line| index.lacks(line));
         let has_enough =
-            |index: &ScopeIndex| index.is_caught_up() || asked.below.is_some() && !lacks(index);
-        let caught_up = self.caught_up(&caller.scope, CATCH_UP + asked.wait, has_enough);
-        let ((index, is_noted), vector) = tokio::join!(caught_up, self.meant_by(&asked));
+            |index: &ScopeIndex| index.is_caught_up() || within.below.is_some() && !lacks(index);
+        let caught_up = self.caught_up(&caller.scope, CATCH_UP + wait, has_enough);
+        let words = (!within.words_alone && !newest_first).then_some(&*asked.q);
+        let ((index, is_noted), vector) = tokio::join!(caught_up, self.meant_by(words));
         let lacks_session = !is_noted || lacks(&index);
-        let mut result = SearchResult { is_noted, lacks_session, ..SearchResult::default() };
-        result.meaning = vector.as_ref().and_then(|vector| {
+        let meaning = vector.as_ref().and_then(|vector| {
             let meaning = if vector.is_some() { MeaningOf::Used } else { MeaningOf::Absent };
             Some((meaning, self.embedding.as_ref()?.behind(&caller.scope)))
         });
         let _room = self.room_of_search(&caller.scope.tenant, asks_for_room).await?;
-        let mut place = self.places.ask(&caller.scope.tenant).await?;
-        (place, result.workspaces) = self.meant_workspaces(&index, &query, place).await?;
-        let vector = vector.flatten();
+        let place = self.places.ask(&caller.scope.tenant).await?;
+        let (place, workspaces) = self.meant_workspaces(&index, &query, place).await?;
         let spare = if query.needs_text() { VERIFIED_MAX } else { SPARE };
-        let wanted = (skip + REPEATS * limit + spare).clamp(IN_ROW_MAX, RANKED_MAX);
-        let of = (Arc::clone(&index), vector);
-        let ranking = self.ranking(of, Arc::clone(&query), &asked, family, wanted);
+        let wanted = (bounds.skip + REPEATS * bounds.limit + spare).clamp(IN_ROW_MAX, RANKED_MAX);
+        let of = (Arc::clone(&index), vector.flatten());
+        let order = if newest_first { Order::Time } else { Order::Score };
+        let how = (order, asked.include_archived);
+        let ranking = self.ranking(of, Arc::clone(&query), how, family, wanted);
         let (mut place, (mut ranked, near)) = place.run(ranking).await?;
-        if !asked.newest_first {
+        if !newest_first {
             place = self.add_rows(caller, &query, &mut ranked.hits, place).await?;
         }
-        (result.limited, result.coverage) = (ranked.limited, index.coverage());
+        let mut answer = SearchAnswer {
+            hits: Vec::new(),
+            complete: with_meaning(index.coverage(), is_noted, meaning),
+            workspaces,
+            limited: ranked.limited,
+            next_page: None,
+            trust: TRUST.to_owned(),
+        };
         let is_cut = ranked.hits.len() == wanted && wanted < RANKED_MAX;
         let found = Found::of(ranked.hits, near);
-        let until = self.monotonic() + VERIFIED_FOR;
-        let mut bytes_left = asked.tokens_max.map_or(usize::MAX, |tokens| tokens * TOKEN_BYTES);
         let mut looked = Looked::new(place);
+        self.show(caller, (&query, &index), found, bounds, &mut looked, &mut answer).await?;
+        if is_cut && answer.next_page.is_none() {
+            answer.next_page = Some(page::seal("q", &[&wanted.to_string()]));
+        }
+        looked.name_hurt(&mut answer.complete);
+        Ok(Searched { answer, lacks_session })
+    }
+
+    /// Shows a page of what was found: each passage once, as far as there is room.
+    async fn show(
+        &self,
+        caller: &Caller,
+        (query, index): (&Arc<SearchQuery>, &ScopeIndex),
+        found: Vec<Found>,
+        bounds: Bounds,
+        looked: &mut Looked,
+        answer: &mut SearchAnswer,
+    ) -> ServiceResult<()> {
+        let Bounds { limit, skip, around, bytes_max } = bounds;
+        let until = self.monotonic() + VERIFIED_FOR;
+        let mut bytes_left = bytes_max;
         let mut texts = HashMap::<u64, usize>::new();
         for (at, found) in found.into_iter().enumerate().skip(skip) {
             let next_page = || Some(page::seal("q", &[&at.to_string()]));
-            if result.hits.len() == limit || looked.is_spent() {
-                result.next_page = next_page();
+            if answer.hits.len() == limit || looked.is_spent() {
+                answer.next_page = next_page();
                 break;
             }
             if query.needs_text() && (at - skip >= VERIFIED_MAX || self.monotonic() > until) {
-                (result.limited, result.next_page) = (true, next_page());
+                (answer.limited, answer.next_page) = (true, next_page());
                 break;
             }
-            let around = asked.around;
-            let shown = self.shown(caller, &query, &index, &found, around, &mut looked).await?;
+            let shown = self.shown(caller, query, index, &found, around, looked).await?;
             let Some((text, hit)) = shown else { continue };
-            if let Some(first) = texts.get(&text).and_then(|first| result.hits.get_mut(*first)) {
+            if let Some(first) = texts.get(&text).and_then(|first| answer.hits.get_mut(*first)) {
                 first.repeated += 1;
                 continue;
             }
-            let bytes = hit.bytes();
-            if bytes > bytes_left && !result.hits.is_empty() {
-                result.next_page = next_page();
+            let bytes = bytes_of_hit(&hit);
+            if bytes > bytes_left && !answer.hits.is_empty() {
+                answer.next_page = next_page();
                 break;
             }
             bytes_left = bytes_left.saturating_sub(bytes);
-            texts.insert(text, result.hits.len());
-            result.hits.push(hit);
+            texts.insert(text, answer.hits.len());
+            answer.hits.push(hit);
         }
-        if is_cut && result.next_page.is_none() {
-            result.next_page = Some(page::seal("q", &[&wanted.to_string()]));
-        }
-        looked.name_hurt(&mut result.coverage);
-        Ok(result)
+        Ok(())
     }
 
     /// The room of a search, which it takes once it has waited for the index.
@@ -251,13 +246,9 @@ impl Service {
         place.run(move || index.workspaces(|name| query.filters.admits_workspace(Some(name)))).await
     }
 
-    /// The vector of what is asked for; `None` where none is wanted, an empty one where there is
-    /// none in time.
-    async fn meant_by(&self, asked: &SearchCall) -> Option<Option<Vec<f32>>> {
-        match asked.words_alone || asked.newest_first {
-            true => None,
-            false => self.meant(&asked.words, plain).await,
-        }
+    /// The vector of words; `None` where none is wanted, an empty one where there is none in time.
+    async fn meant_by(&self, words: Option<&str>) -> Option<Option<Vec<f32>>> {
+        self.meant(words?, plain).await
     }
 
     /// Ranks what matches, as a computation that owns all it needs.
@@ -265,11 +256,10 @@ impl Service {
         &self,
         (index, vector): (Arc<ScopeIndex>, Option<Vec<f32>>),
         query: Arc<SearchQuery>,
-        asked: &SearchCall,
+        (order, archived): (Order, bool),
         family: Option<Family>,
         wanted: usize,
     ) -> impl FnOnce() -> (Ranked, Vec<Near>) + Send + 'static {
-        let (archived, newest_first) = (asked.include_archived, asked.newest_first);
         let service = self.clone();
         move || {
             let served = |session: SessionHash| {
@@ -289,7 +279,6 @@ impl Service {
                 let kept = kept.map(|of| (of.from.max(range.from), of.to.min(range.to)));
                 kept.filter(|(from, to)| from < to).map(|(from, to)| Range::new(from, to)).collect()
             };
-            let order = if newest_first { Order::Time } else { Order::Score };
             let mut ranked = service.over(&index, |parts| {
                 let parts = parts.iter().filter_map(|bytes| Part::trusted(bytes).ok());
                 rank(&parts.collect::<Vec<_>>(), &query, &keep, order, wanted)
@@ -308,63 +297,87 @@ impl Service {
     }
 }
 
-impl SearchCall {
-    /// Hits of the page, and those before it.
-    fn bounds(&self) -> ServiceResult<(usize, usize)> {
-        let limit = self.limit.unwrap_or(HITS_DEFAULT);
-        if limit == 0 || limit > HITS_MAX {
-            let problem = format!("from 1 to {HITS_MAX}, not {limit}");
-            return Err(ServiceError::invalid("limit", problem));
-        }
-        if self.around > AROUND_MAX {
-            return Err(ServiceError::invalid("around", format!("at most {AROUND_MAX}")));
-        }
-        Ok((limit, self.page.as_deref().map(open_page).transpose()?.unwrap_or(0)))
+/// How long a search waits for what is not in the index yet, beyond the usual.
+fn waited(asked: &SearchBody) -> ServiceResult<Duration> {
+    match asked.wait_ms {
+        0..=WAIT_MS_MAX => Ok(Duration::from_millis(asked.wait_ms)),
+        _ => Err(ServiceError::invalid("wait_ms", format!("at most {WAIT_MS_MAX}"))),
     }
+}
 
-    fn parsed(&self, now: Timestamp) -> ServiceResult<SearchQuery> {
-        check_count("types", self.types.len())?;
-        check_count("kinds", self.kinds.len())?;
-        check_chars("workspace", self.workspace.as_deref())?;
-        check_chars("who", self.who.as_deref())?;
-        if !self.kinds.is_empty() && !self.types.is_empty() {
-            return Err(ServiceError::invalid("kinds", "they do not go with types"));
-        }
-        let wrong = |error| ServiceError::invalid("q", error);
-        let mut query = match self.words.trim() {
-            "" if self.has_filter() => SearchQuery::everything(),
-            words => SearchQuery::parse(words, now).map_err(wrong)?,
-        };
-        let memory = (!self.kinds.is_empty()).then_some(kinds::MEMORY_ITEM);
-        let types: Vec<&str> = self.types.iter().map(EventType::as_str).chain(memory).collect();
-        let beside = search::Beside {
-            types: &types,
-            workspace: self.workspace.as_deref(),
-            who: self.who.as_deref(),
-            origin: self.origin.as_deref(),
-        };
-        let limited = query.limit(beside, now);
-        limited.map_err(|fault| ServiceError::invalid("origin", fault))?;
-        let kinds = kinds_of("kinds", &self.kinds)?;
-        if !kinds.is_empty() {
-            let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
-            query.narrow_to_kinds(&names);
-        }
-        let filters = &mut query.filters;
-        filters.after = filters.after.max(self.window.from);
-        filters.before = filters.before.into_iter().chain(self.window.to).min();
-        Ok(query)
+fn newest_first(asked: &SearchBody) -> ServiceResult<bool> {
+    match asked.order.as_deref() {
+        None | Some("score") => Ok(false),
+        Some("time") => Ok(true),
+        Some(_) => Err(ServiceError::invalid("order", "score or time is expected")),
     }
+}
 
-    /// Whether it narrows the answer without a word.
-    fn has_filter(&self) -> bool {
-        let texts = [&self.workspace, &self.who, &self.origin];
-        texts.iter().any(|text| text.is_some())
-            || !self.types.is_empty()
-            || !self.kinds.is_empty()
-            || self.session.is_some()
-            || self.window.from.or(self.window.to).is_some()
+fn bounds(asked: &SearchBody) -> ServiceResult<Bounds> {
+    let (limit, around) = (asked.limit.unwrap_or(HITS_DEFAULT), asked.around.unwrap_or(0));
+    if limit == 0 || limit > HITS_MAX {
+        let problem = format!("from 1 to {HITS_MAX}, not {limit}");
+        return Err(ServiceError::invalid("limit", problem));
     }
+    if around > AROUND_MAX {
+        return Err(ServiceError::invalid("around", format!("at most {AROUND_MAX}")));
+    }
+    let skip = asked.page.as_deref().map(open_page).transpose()?.unwrap_or(0);
+    let bytes_max = asked.tokens_max.map_or(usize::MAX, |tokens| tokens * TOKEN_BYTES);
+    Ok(Bounds { limit, skip, around, bytes_max })
+}
+
+fn parsed(asked: &SearchBody, now: Timestamp) -> ServiceResult<SearchQuery> {
+    let types = values::types(&asked.types)?;
+    let (gte, lt) = (asked.after.as_deref(), asked.before.as_deref());
+    let window = Times { gte, lt, ..Times::default() }.window()?;
+    check_count("kinds", asked.kinds.len())?;
+    check_chars("workspace", asked.workspace.as_deref())?;
+    check_chars("who", asked.who.as_deref())?;
+    if !asked.kinds.is_empty() && !types.is_empty() {
+        return Err(ServiceError::invalid("kinds", "they do not go with types"));
+    }
+    let texts = [&asked.workspace, &asked.who, &asked.origin, &asked.session];
+    let has_filter = texts.iter().any(|text| text.is_some())
+        || !types.is_empty()
+        || !asked.kinds.is_empty()
+        || window.from.or(window.to).is_some();
+    let wrong = |error| ServiceError::invalid("q", error);
+    let mut query = match asked.q.trim() {
+        "" if has_filter => SearchQuery::everything(),
+        words => SearchQuery::parse(words, now).map_err(wrong)?,
+    };
+    let memory = (!asked.kinds.is_empty()).then_some(kinds::MEMORY_ITEM);
+    let types: Vec<&str> = types.iter().map(EventType::as_str).chain(memory).collect();
+    let beside = search::Beside {
+        types: &types,
+        workspace: asked.workspace.as_deref(),
+        who: asked.who.as_deref(),
+        origin: asked.origin.as_deref(),
+    };
+    let limited = query.limit(beside, now);
+    limited.map_err(|fault| ServiceError::invalid("origin", fault))?;
+    let kinds = kinds_of("kinds", &asked.kinds)?;
+    if !kinds.is_empty() {
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+        query.narrow_to_kinds(&names);
+    }
+    let filters = &mut query.filters;
+    filters.after = filters.after.max(window.from);
+    filters.before = filters.before.into_iter().chain(window.to).min();
+    Ok(query)
+}
+
+/// What a search has looked at: what the index has, and the vectors.
+fn with_meaning(
+    complete: Complete,
+    is_noted: bool,
+    meaning: Option<(MeaningOf, VectorsBehind)>,
+) -> Complete {
+    let (meaning, vectors) = meaning.unzip();
+    let is_of_note = |one: &VectorsBehind| one.events > 0 || one.problem.is_some();
+    let is_complete = is_noted && complete.is_complete;
+    Complete { is_complete, meaning, vectors_behind: vectors.filter(is_of_note), ..complete }
 }
 
 /// The words of a query without what directs the search.

@@ -16,6 +16,7 @@ use super::{
     page, status,
     store_error::unwritten,
     titles::title_of,
+    values,
 };
 use crate::{
     api::{
@@ -423,10 +424,7 @@ impl Service {
 /// # Errors
 /// `invalid_request`, with the form of an id.
 pub fn session_id(text: &str) -> ServiceResult<SessionId> {
-    SessionId::new(text).map_err(|error| {
-        let action = "session ids are [A-Za-z0-9][A-Za-z0-9._-]{0,127}";
-        ServiceError::invalid("session", error).action(action)
-    })
+    values::session_id("session", text)
 }
 
 /// The size of a page, given the requested one.

@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 use super::{
     Caller, Code, Past, Service, ServiceError, ServiceResult,
     line::{continued, is_beside},
-    restoring::RestoreCall,
+    restoring::Named,
     saving::check_workspace,
+    values,
 };
 use crate::{
-    event::{Position, SessionId, SessionKey, Timestamp},
-    harness::{self, CONTINUATION_TOKENS_MIN, Counter as _, Earlier, Start, Tokenizer},
+    api::handoff::{StartRequest, StartedAnswer},
+    event::{SessionId, SessionKey, Timestamp},
+    harness::{self, CONTINUATION_TOKENS_MIN, Counter as _, Earlier, Start, TRUST, Tokenizer},
     projection::{
         Facts, MemoryItem,
         body::{self, PlaceBody, RestoredBody},
@@ -32,29 +34,6 @@ const REMEMBERED_PART: usize = 10;
 /// Items of memory that are considered.
 const ITEMS_MAX: usize = 32;
 
-/// Which session begins, and how much it receives.
-#[derive(Clone, Debug, Default)]
-pub struct StartCall {
-    /// The session that begins: it continues the one whose work it receives. Without it nothing is
-    /// written.
-    pub session: Option<SessionId>,
-    /// Tokens of the text: 700 by default.
-    pub tokens_max: Option<usize>,
-}
-
-/// The text that a session receives when it begins.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Started {
-    /// The text; empty where there is nothing to tell.
-    pub text: String,
-    /// Its tokens.
-    pub tokens: usize,
-    /// The session whose work is in it, and up to where.
-    pub from: Option<(SessionId, Position)>,
-    /// What the caller should know of the choice.
-    pub notices: Vec<String>,
-}
-
 impl Service {
     /// Tells a session that begins in a workspace where its work stands, and links it to the
     /// session that it continues.
@@ -66,21 +45,21 @@ impl Service {
         &self,
         caller: &Caller,
         workspace: &str,
-        call: StartCall,
-    ) -> ServiceResult<Started> {
+        asked: StartRequest,
+    ) -> ServiceResult<StartedAnswer> {
+        let own = values::session("session_id", asked.session_id.as_deref())?;
         check_workspace(workspace)?;
-        let tokens_max = call.tokens_max.unwrap_or(TOKENS);
+        let tokens_max = asked.tokens_max.unwrap_or(TOKENS);
         if !(TOKENS_MIN..=TOKENS_MAX).contains(&tokens_max) {
             let problem = format!("from {TOKENS_MIN} to {TOKENS_MAX}");
             return Err(ServiceError::invalid("tokens_max", problem));
         }
-        if let Some(own) = &call.session {
+        if let Some(own) = &own {
             self.in_workspace(caller, workspace, own).await?;
         }
-        let mut started = Started::default();
-        let (last, mut start) = self
-            .work_before(caller, workspace, call.session.as_ref(), &mut started.notices)
-            .await?;
+        let (mut from, mut notices) = (None, Vec::new());
+        let (last, mut start) =
+            self.work_before(caller, workspace, own.as_ref(), &mut notices).await?;
         start.remembered = self.lasting(caller, workspace).await?;
         if let Some((past, _)) = &last {
             let room = start.room_for_last(tokens_max, Tokenizer::O200k);
@@ -93,32 +72,32 @@ impl Service {
             match self.look_over_line(&past.info.key, None, look).await {
                 Ok((text, position, begun)) => {
                     (start.last, start.begun) = (text, begun);
-                    started.from = Some((past.info.key.session.clone(), position));
+                    from = Some((past.info.key.session.clone(), position));
                 }
                 Err(error) if error.code == Code::SessionDamaged => {
-                    started.notices.push(error.message);
+                    notices.push(error.message);
                 }
                 Err(error) => return Err(error),
             }
         }
         // A session that only asked something continues nothing.
-        if let (Some(own), Some((past, true)), Some((from, position))) =
-            (&call.session, &last, &started.from)
-        {
+        if let (Some(own), Some((past, true)), Some((from, position))) = (&own, &last, &from) {
             let body = RestoredBody {
                 from: PlaceBody { session: from.to_string(), position: position.0 },
                 tokens_max: tokens_max as u64,
                 chosen: Vec::new(),
                 weights: BTreeMap::new(),
             };
-            let restore = RestoreCall { successor: Some(own.clone()), ..RestoreCall::default() };
+            let named = Named { successor: Some(own.clone()), ..Named::default() };
             let (_, notice) =
-                self.successor(caller, &past.info, *position, &restore, body::write(&body)).await?;
-            started.notices.extend(notice);
+                self.successor(caller, &past.info, *position, &named, body::write(&body)).await?;
+            notices.extend(notice);
         }
-        started.text = start.text(tokens_max, Tokenizer::O200k);
-        started.tokens = Tokenizer::O200k.count(&started.text);
-        Ok(started)
+        let text = start.text(tokens_max, Tokenizer::O200k);
+        let tokens = Tokenizer::O200k.count(&text) as u64;
+        let (continues, position) = from.unzip();
+        let trust = TRUST.to_owned();
+        Ok(StartedAnswer { text, tokens, continues, position, notices, trust })
     }
 
     /// The last session with work, or else the last one in which something was asked, and whether

@@ -9,6 +9,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{Caller, Service, ServiceError, ServiceResult};
 use crate::{
+    api::tool_cache::{LookupRequest, MemoryFigures},
     event::{Event, Position, Range, SessionId, SessionKey},
     harness,
     projection::{
@@ -28,21 +29,6 @@ const EVENT_BYTES: usize = 8 << 20;
 /// Bytes of a member that stays beside a text that is cut, and around that text.
 const MEMBER_BYTES_MAX: usize = 300;
 const CUT_FRAME_BYTES: usize = 48;
-
-/// A call that a caller would rather not make again.
-#[derive(Clone, Debug)]
-pub struct ToolLookup {
-    /// The tool's server, when it has one.
-    pub server: Option<String>,
-    /// The tool.
-    pub name: String,
-    /// The input of the call.
-    pub input: Value,
-    /// Maximum age of a result; unlimited when absent.
-    pub age_max: Option<Duration>,
-    /// Tokens of answers that are remembered.
-    pub tokens_max: Option<usize>,
-}
 
 /// Why no result can be reused for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,21 +67,6 @@ pub struct ToolHit {
     pub hits: u64,
 }
 
-/// Figures of remembered results.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ToolMemory {
-    /// Answers within the budget.
-    pub count: usize,
-    /// Approximate tokens of all.
-    pub tokens: usize,
-    /// The budget.
-    pub tokens_max: usize,
-    /// Answers that the budget left out.
-    pub trimmed: usize,
-    /// How many calls were answered from here.
-    pub hits: u64,
-}
-
 /// A call and its result, without what a reader of outputs does not need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolOutput {
@@ -116,12 +87,13 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-        lookup: ToolLookup,
-    ) -> ServiceResult<(Result<ToolHit, Miss>, ToolMemory)> {
+        lookup: LookupRequest,
+    ) -> ServiceResult<(Result<ToolHit, Miss>, MemoryFigures)> {
         if lookup.name.is_empty() {
             return Err(ServiceError::invalid("name", "name the tool"));
         }
         let tokens_max = budget(lookup.tokens_max)?;
+        let age_max = lookup.max_age_seconds.map(Duration::from_secs);
         let key = caller.key(session);
         let wanted = digest(lookup.server.as_deref(), &lookup.name, &lookup.input);
         let look = |facts: &Facts| {
@@ -141,7 +113,7 @@ impl Service {
         } else if !kept {
             Some(Miss::Trimmed)
         } else {
-            lookup.age_max.is_some_and(|most| age > most).then_some(Miss::TooOld)
+            age_max.is_some_and(|most| age > most).then_some(Miss::TooOld)
         };
         if let Some(miss) = miss {
             return Ok((Err(miss), memory));
@@ -167,7 +139,7 @@ impl Service {
         session: &SessionId,
         from: Position,
         tokens_max: Option<usize>,
-    ) -> ServiceResult<(Vec<ToolOutput>, ToolMemory)> {
+    ) -> ServiceResult<(Vec<ToolOutput>, MemoryFigures)> {
         let tokens_max = budget(tokens_max)?;
         let key = caller.key(session);
         let look = move |facts: &Facts| {
@@ -265,10 +237,10 @@ fn cut(event: &mut Event, name: &str, bytes_max: usize) {
     event.body = body::write(&members);
 }
 
-fn figures(facts: &Facts, tokens_max: usize) -> ToolMemory {
+fn figures(facts: &Facts, tokens_max: usize) -> MemoryFigures {
     let within = facts.remembered.within(tokens_max);
     let (count, tokens) = (within.len(), within.iter().map(|(_, tokens)| tokens).sum());
-    ToolMemory {
+    MemoryFigures {
         count,
         tokens,
         tokens_max,

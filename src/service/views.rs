@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Caller, FindResult, Service, ServiceError, ServiceResult};
+use super::{Caller, Service, ServiceError, ServiceResult};
 use crate::{
     api::{
+        find::FindAnswer,
         overview::{Level, OverviewAnswer, SummaryAnswer},
         views::{CompactionsAnswer, ContinuationAnswer, UsageAnswer},
     },
@@ -102,7 +103,7 @@ impl Service {
         words: &str,
         at: Option<&Point>,
         tokens_max: Option<usize>,
-    ) -> ServiceResult<FindResult> {
+    ) -> ServiceResult<FindAnswer> {
         let bytes_max = self.view_bytes(tokens_max)?;
         let key = caller.key(session);
         let at = match at {

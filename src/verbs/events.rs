@@ -11,12 +11,14 @@ use serde::{Deserialize, Serialize};
 use super::{
     Asks, Fencing, InSession, Media, Need, Nowhere, RequestHeader, Route, Verb, Visit,
     tools::{ServeTool, Tool, ToolCall, Toolset, bounded, point as argument},
-    values::{self, Times, point},
 };
 use crate::{
     api::{append, events},
     event::{Batch, EventType, Position, limits},
-    service::{Around, EventQuery, ServiceError, ServiceResult},
+    service::{
+        Around, EventQuery, ServiceError, ServiceResult,
+        values::{self, Times, point},
+    },
     wire::{
         NDJSON, PROTOBUF, SSE, json,
         tools::events::{EmitAnswer, EmitEvent, EventsAnswer, GetEvents, Order},

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::{
     Asks, InSession, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit,
     tools::{ServeTool, Tool, ToolCall, Toolset},
-    values::point,
 };
 use crate::{
     api::{
@@ -18,7 +17,7 @@ use crate::{
         window::WindowQuery,
     },
     event::Point,
-    service::{ForkCall, ServiceError, ServiceResult, WindowCall, session_id},
+    service::{ForkCall, ServiceError, ServiceResult, WindowCall, session_id, values::point},
     wire::tools::fork::{ForkAnswer, ForkSession},
 };
 

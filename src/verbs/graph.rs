@@ -11,20 +11,16 @@ use serde::{Deserialize, Serialize};
 use super::{
     Asks, AtEntity, AtRelation, InWorkspace, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit,
     tools::{ServeTool, Tool, ToolCall, Toolset},
-    values::time,
 };
 use crate::{
     api::graph::{
-        EntityQueryRequest, RelateRequest, RelationQueryRequest, RelationshipList, UpsertRequest,
-        Written,
+        AnalyticsAnswer, EntityList, EntityQueryRequest, RelateRequest, RelationQueryRequest,
+        RelationshipList, UpsertRequest, Written,
     },
-    service::{Code, ServiceError, ServiceResult},
-    wire::{
-        graph::{AnalyticsAnswer, EntityList},
-        tools::graph::{
-            CreateRelationship, EntitiesFound, GraphKept, QueryEntities, QueryRelationships,
-            RelationshipsFound, RemoveFromGraph, UpsertEntity,
-        },
+    service::{Code, ServiceError, ServiceResult, values::time},
+    wire::tools::graph::{
+        CreateRelationship, EntitiesFound, GraphKept, QueryEntities, QueryRelationships,
+        RelationshipsFound, RemoveFromGraph, UpsertEntity,
     },
 };
 

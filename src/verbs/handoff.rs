@@ -12,15 +12,14 @@ use super::{
     views::{FormatQuery, TEXT_TOO, is_text},
 };
 use crate::{
-    event::SessionId,
-    service::{
-        BoundBy, Code, RestoreCall, SaveCall, ServiceError, ServiceResult, StartCall, session_id,
+    api::handoff::{
+        LooksAnswer, LooksRequest, MoveRequest, MovedAnswer, RestoreRequest, RestoredAnswer,
+        SaveRequest, SavedAnswer, StartRequest, StartedAnswer,
     },
+    event::SessionId,
+    service::{BoundBy, Code, ServiceError, ServiceResult, values},
     wire::{
-        handoff::{
-            Chain, LooksAnswer, LooksRequest, MoveRequest, MovedAnswer, RestoreRequest,
-            RestoredAnswer, SaveRequest, SavedAnswer, StartRequest, StartedAnswer,
-        },
+        handoff::Chain,
         tools::handoff::{
             DeleteSession, GetSession, RestoreSession, SaveSession, SessionDeleted, SessionDetails,
         },
@@ -96,10 +95,8 @@ impl Verb for Save {
 
 impl Serve for Save {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<SavedAnswer> {
-        let session = named("session_id", call.body.session_id.as_deref())?;
-        let asked = SaveCall { session, key: call.key, ..call.body.into() };
         let workspace = &call.params.workspace;
-        Ok(call.service.save_session(&call.caller, workspace, asked).await?.into())
+        call.service.save_session(&call.caller, workspace, call.body, call.key).await
     }
 }
 
@@ -128,15 +125,9 @@ impl Verb for RestoreWork {
 
 impl Serve for RestoreWork {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<RestoredAnswer> {
-        let session = named("session_id", call.body.session_id.as_deref())?;
-        let successor = named("successor_id", call.body.successor_id.as_deref())?;
-        let explain = call.body.explain;
         let is_text = is_text(call.query.format.as_deref())?;
-        let asked = RestoreCall { session, successor, key: call.key, is_text, ..call.body.into() };
-        let workspace = &call.params.workspace;
-        let made = call.service.restore_work(&call.caller, workspace, asked).await?;
-        let answer = RestoredAnswer::of(made, explain);
-        Ok(RestoredAnswer { text: is_text.then(|| answer.context.clone()), ..answer })
+        let (workspace, key) = (&call.params.workspace, call.key);
+        call.service.restore_work(&call.caller, workspace, call.body, key, is_text).await
     }
 }
 
@@ -159,10 +150,7 @@ impl Verb for StartWork {
 
 impl Serve for StartWork {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<StartedAnswer> {
-        let session = named("session_id", call.body.session_id.as_deref())?;
-        let asked = StartCall { session, tokens_max: call.body.tokens_max };
-        let workspace = &call.params.workspace;
-        Ok(call.service.start_work(&call.caller, workspace, asked).await?.into())
+        call.service.start_work(&call.caller, &call.params.workspace, call.body).await
     }
 }
 
@@ -187,13 +175,8 @@ impl Verb for RecordLooks {
 
 impl Serve for RecordLooks {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<LooksAnswer> {
-        let session = named("session_id", call.body.session_id.as_deref())?;
-        let looks = call.body.looks.into_iter().map(Into::into).collect();
-        let (service, workspace) = (call.service, &call.params.workspace);
-        let asked = (session, looks);
-        let placed = service.record_looks(&call.caller, workspace, asked, call.key).await?;
-        let (session, position) = placed;
-        Ok(LooksAnswer { session: session.to_string(), position: position.0 })
+        let workspace = &call.params.workspace;
+        call.service.record_looks(&call.caller, workspace, call.body, call.key).await
     }
 }
 
@@ -219,7 +202,7 @@ impl Verb for MoveWorkspace {
 impl Serve for MoveWorkspace {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<MovedAnswer> {
         let (from, to) = (&call.params.workspace, &call.body.to);
-        Ok(call.service.move_workspace(&call.caller, from, to).await?.into())
+        call.service.move_workspace(&call.caller, from, to).await
     }
 }
 
@@ -246,18 +229,11 @@ impl Verb for GetChain {
 
 impl Serve for GetChain {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Chain> {
-        let session = named("session", call.query.session.as_deref())?;
+        let session = values::session("session", call.query.session.as_deref())?;
         let workspace = &call.params.workspace;
         let chain = call.service.chain(&call.caller, workspace, session.as_ref()).await?;
         Ok(Chain { data: chain.into_iter().map(Into::into).collect() })
     }
-}
-
-fn named(field: &str, session: Option<&str>) -> ServiceResult<Option<SessionId>> {
-    session.map(session_id).transpose().map_err(|mut error| {
-        error.hint.field = Some(field.to_owned());
-        error
-    })
 }
 
 /// The session in which the caller is at work, if any, and how it was found.
@@ -302,11 +278,11 @@ impl ServeTool for SaveSession {
         {
             session = Some(bound);
         }
-        let asked = SaveCall { session, key: call.key.cloned(), ..self.into_request().into() };
-        let saved = call.service.save_session(caller, &workspace, asked).await;
+        let asked = self.into_request(session.as_ref());
+        let saved = call.service.save_session(caller, &workspace, asked, call.key.cloned()).await;
         let saved = saved.map_err(renamed)?;
-        call.service.bind(call.caller, call.via, &saved.session);
-        Ok(Camel(saved.into()))
+        call.service.bind(call.caller, call.via, &saved.session_id);
+        Ok(Camel(saved))
     }
 }
 
@@ -333,16 +309,14 @@ impl ServeTool for RestoreSession {
             let is_here = call.service.is_in_workspace(caller, &workspace, &bound).await;
             successor = (is_own && is_here).then_some(bound);
         }
-        let explain = self.explain.unwrap_or_default();
+        let asked = self.into_request(session.as_ref(), successor.as_ref());
         let key = call.key.cloned();
-        let asked =
-            RestoreCall { session, successor, key, is_text: true, ..self.into_request().into() };
-        let made = call.service.restore_work(caller, &workspace, asked).await;
-        let made = made.map_err(in_tool)?;
-        if let Some(session) = &made.session {
+        let restored = call.service.restore_work(caller, &workspace, asked, key, true).await;
+        let restored = restored.map_err(in_tool)?;
+        if let Some(session) = &restored.session_id {
             call.service.bind(call.caller, call.via, session);
         }
-        Ok(Camel(RestoredAnswer::of(made, explain)))
+        Ok(Camel(restored))
     }
 }
 

@@ -18,7 +18,6 @@ pub mod retention;
 pub mod search;
 pub mod sessions;
 pub mod tools;
-pub mod values;
 pub mod views;
 pub mod work;
 mod written;

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use super::{
     Asks, AtEvent, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, VerbCall, Visit, Written,
     tools::{ServeTool, Tool, ToolCall, Toolset, bounded},
-    values,
 };
 use crate::{
     api::{
@@ -20,7 +19,7 @@ use crate::{
             CreateSession, Session, SessionDeleted, SessionErased, SessionList, UpdateSession,
         },
     },
-    service::{ServiceError, ServiceResult, SessionQuery, Wanted, run_by},
+    service::{ServiceError, ServiceResult, SessionQuery, Wanted, run_by, values},
     wire::{
         NOTICE, TRUST, json,
         tools::{

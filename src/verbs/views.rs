@@ -6,23 +6,23 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{
-    Asks, AtStep, InSession, Media, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit,
-    values::point,
-};
+use super::{Asks, AtStep, InSession, Media, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit};
 use crate::{
     api::{
         cursor::Cursor,
         overview::{Level, SummaryAnswer},
         step::StepAnswer,
+        tool_cache::LookupRequest,
         views::{CompactionsAnswer, ContinuationAnswer, UsageAnswer},
         window::WindowQuery,
     },
     event::{Point, Position},
-    service::{RecoverCall, Recovered, ServiceError, ServiceResult, Via, WindowCall},
+    service::{
+        RecoverCall, Recovered, ServiceError, ServiceResult, Via, WindowCall, values::point,
+    },
     wire::{
         find::IndexAnswer,
-        tool_cache::{LookupAnswer, LookupRequest, OutputsAnswer},
+        tool_cache::{LookupAnswer, OutputsAnswer},
         window::WindowAnswer,
     },
 };
@@ -155,7 +155,7 @@ impl Serve for Index {
         }
         if let Some(words) = find {
             let found = service.find_view(&caller, &session, &words, at, tokens_max).await?;
-            return Ok(found.into());
+            return Ok(IndexAnswer::Found(found));
         }
         if cursor.is_some() {
             let at = at.cloned();
@@ -390,7 +390,7 @@ impl Verb for LookupToolCache {
 impl Serve for LookupToolCache {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<LookupAnswer> {
         let VerbCall { service, caller, params, body, .. } = call;
-        let (found, memory) = service.tool_lookup(&caller, &params.session, body.into()).await?;
+        let (found, memory) = service.tool_lookup(&caller, &params.session, body).await?;
         Ok(LookupAnswer::of(&found, memory))
     }
 }

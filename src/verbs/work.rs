@@ -10,7 +10,6 @@ use super::{
     Asks, Fencing, InCheckpoint, InCursor, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb,
     VerbCall, Visit,
     tools::{ServeTool, Tool, ToolCall, Toolset, bounded, point as argument, renamed},
-    values::point,
 };
 use crate::{
     api::work::{
@@ -19,7 +18,7 @@ use crate::{
         WakeAnswer, WakeRequest,
     },
     event::{Point, Position},
-    service::{NewCheckpoint, ServiceError, ServiceResult},
+    service::{NewCheckpoint, ServiceError, ServiceResult, values::point},
     wire::{
         NOTICE, TRUST,
         tools::{lists, research::ReviewHistory, work as args},

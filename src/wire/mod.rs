@@ -6,7 +6,6 @@ pub mod answer;
 pub mod convert;
 pub mod find;
 pub mod fitted;
-pub mod graph;
 pub mod handoff;
 pub mod json;
 mod nearest;
@@ -18,7 +17,6 @@ pub mod pb;
 pub mod protobuf;
 pub mod rpc;
 pub mod schema;
-pub mod search;
 pub mod tool_cache;
 pub mod tools;
 pub mod window;
@@ -39,5 +37,3 @@ pub use crate::harness::{
 };
 pub use crate::projection::{Refused, body::ranges, refused, said_with_refusal, typed_by_person};
 pub use crate::service::{BEGAN_KEY, ENDED_KEY, TAIL_KEY};
-
-pub(crate) use crate::api::is_zero;

@@ -1,69 +1,15 @@
 //! Remembered answers of tools on the wire. It must not choose one: service has.
 
-use std::time::Duration;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 
 use super::{NOTICE, TRUST, json::event_text};
 pub use crate::projection::remembered::digest;
-use crate::service::{Miss, ToolHit, ToolLookup, ToolMemory, ToolOutput};
-
-/// A call that need not be made again, perhaps.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct LookupRequest {
-    /// The tool's server, as its calls were recorded.
-    #[serde(default)]
-    pub server: Option<String>,
-    /// The tool.
-    #[schemars(length(min = 1))]
-    pub name: String,
-    /// Its input; the order of members is ignored.
-    #[serde(default)]
-    pub input: Value,
-    /// How old an answer may be; any age when not said.
-    #[serde(default)]
-    pub max_age_seconds: Option<u64>,
-    /// Tokens of answers that are remembered, the oldest forgotten first; 4 000 when not said.
-    #[serde(default)]
-    #[schemars(range(max = 1_000_000))]
-    pub tokens_max: Option<usize>,
-}
-
-impl From<LookupRequest> for ToolLookup {
-    fn from(asked: LookupRequest) -> Self {
-        Self {
-            server: asked.server,
-            name: asked.name,
-            input: asked.input,
-            age_max: asked.max_age_seconds.map(Duration::from_secs),
-            tokens_max: asked.tokens_max,
-        }
-    }
-}
-
-/// What is remembered of a session's tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct MemoryFigures {
-    /// Answers within the budget.
-    pub count: usize,
-    /// About how many tokens they take.
-    pub tokens: usize,
-    /// The budget.
-    pub tokens_max: usize,
-    /// Answers that the budget left out, the oldest.
-    pub trimmed: usize,
-    /// How often an answer stood for a call.
-    pub hits: u64,
-}
-
-impl From<ToolMemory> for MemoryFigures {
-    fn from(memory: ToolMemory) -> Self {
-        let ToolMemory { count, tokens, tokens_max, trimmed, hits } = memory;
-        Self { count, tokens, tokens_max, trimmed, hits }
-    }
-}
+use crate::{
+    api::tool_cache::MemoryFigures,
+    service::{Miss, ToolHit, ToolOutput},
+};
 
 /// An answer from the log, or why there is none.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -95,7 +41,7 @@ pub struct LookupAnswer {
 impl LookupAnswer {
     /// What a lookup found.
     #[must_use]
-    pub fn of(found: &Result<ToolHit, Miss>, memory: ToolMemory) -> Self {
+    pub fn of(found: &Result<ToolHit, Miss>, remembered: MemoryFigures) -> Self {
         let hit = found.as_ref().ok();
         let age = hit.map(|hit| u64::try_from(hit.age.as_millis()).unwrap_or(u64::MAX));
         Self {
@@ -104,7 +50,7 @@ impl LookupAnswer {
             age_ms: age,
             result: hit.map(|hit| raw(event_text(&hit.result))),
             hits: hit.map(|hit| hit.hits),
-            remembered: memory.into(),
+            remembered,
             trust: TRUST.to_owned(),
             notice: NOTICE.to_owned(),
         }
@@ -140,7 +86,7 @@ pub struct OutputsAnswer {
 impl OutputsAnswer {
     /// What is remembered.
     #[must_use]
-    pub fn of(outputs: &[ToolOutput], memory: ToolMemory) -> Self {
+    pub fn of(outputs: &[ToolOutput], remembered: MemoryFigures) -> Self {
         let out = |one: &ToolOutput| OutputOut {
             call: raw(event_text(&one.call)),
             result: raw(event_text(&one.result)),
@@ -148,7 +94,7 @@ impl OutputsAnswer {
         };
         Self {
             outputs: outputs.iter().map(out).collect(),
-            remembered: memory.into(),
+            remembered,
             trust: TRUST.to_owned(),
             notice: NOTICE.to_owned(),
         }

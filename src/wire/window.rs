@@ -5,9 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
 
-use super::{json::event_text, search::rounded};
+use super::json::event_text;
 use crate::{
-    api::window::{DroppedRange, EmptyWindow, RecalledPassage, Shape, TypeCount, WindowRecall},
+    api::{
+        search::rounded,
+        window::{DroppedRange, EmptyWindow, RecalledPassage, Shape, TypeCount, WindowRecall},
+    },
     event::{Position, json},
     harness::{
         Block, Image, Message, Messages, Part, Passage, READ_TYPES, Role, Shown, ToolResult,

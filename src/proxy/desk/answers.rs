@@ -8,11 +8,12 @@ use serde_json::{Map, Value, json};
 
 use super::{Call, Desk};
 use crate::{
+    api::tool_cache::LookupRequest,
     client::{ClientError, Request},
     event::{SessionId, json},
     proxy::own,
     verbs::{InSession, NoQuery, views},
-    wire::tool_cache::{LookupAnswer, LookupRequest},
+    wire::tool_cache::LookupAnswer,
 };
 
 /// How long a store that did not answer is left alone, so that not every call waits for it.

@@ -8,11 +8,12 @@ use super::{
     seen::{self, Seen},
 };
 use crate::{
-    api::graph::{Day, TopEntity},
+    api::graph::{AnalyticsAnswer, Day, TopEntity},
     event::{Timestamp, pace},
+    harness::TRUST,
     projection::Graph,
     search::{EntityKind, NamedIn, OfDay},
-    service::{Caller, Coverage, Service, ServiceResult},
+    service::{Caller, Service, ServiceResult},
 };
 
 /// Names of a kind that are shown.
@@ -23,27 +24,6 @@ const DAYS_MAX: usize = 366;
 const TOKENS_OF_TEN_WORDS: u64 = 22;
 /// Microseconds of a day.
 const DAY_MICROS: i64 = 24 * 3_600 * 1_000_000;
-
-/// What was done in a workspace.
-#[derive(Clone, Debug)]
-pub struct Analytics {
-    /// Sessions that were written to.
-    pub sessions: u64,
-    /// Events that say something.
-    pub events: u64,
-    /// Tokens of their texts, about.
-    pub tokens: u64,
-    /// Entities that callers wrote.
-    pub entities: u64,
-    /// Relations that callers wrote.
-    pub relationships: u64,
-    /// Names in most sessions, of each kind.
-    pub top: HashMap<EntityKind, Vec<TopEntity>>,
-    /// The latest days on which something was written, the oldest first.
-    pub days: Vec<Day>,
-    /// What the index lacks, and whether it is known what was written before.
-    pub complete: (Coverage, bool),
-}
 
 impl Service {
     /// What was done in a workspace, since a time: counted of the events that say something.
@@ -57,7 +37,7 @@ impl Service {
         workspace: &str,
         since: Option<Timestamp>,
         wait_ms: u64,
-    ) -> ServiceResult<Analytics> {
+    ) -> ServiceResult<AnalyticsAnswer> {
         let wait = seen::waiting(wait_ms)?;
         check_workspace(workspace)?;
         let looked = self.looked(caller, workspace, wait).await;
@@ -67,7 +47,7 @@ impl Service {
         let counted = self.days(&looked, since).await?;
         let kinds = EntityKind::ALL.to_vec();
         let found = self.seen(&looked, kinds, since).await?;
-        let top = self.computed_again(&caller.scope.tenant, move || top_of(found)).await?;
+        let mut top = self.computed_again(&caller.scope.tenant, move || top_of(found)).await?;
         let sizes = |graph: &Graph| (graph.entities().count(), graph.relations().count());
         let (mut entities, mut relations) = (0, 0);
         for notebook in self.graphs(caller, workspace).await? {
@@ -84,15 +64,23 @@ impl Service {
             events: of.events,
             tokens: tokens(of.words),
         });
-        Ok(Analytics {
+        let mut taken = |kind: EntityKind| top.remove(&kind).unwrap_or_default();
+        Ok(AnalyticsAnswer {
             sessions: counted.sessions,
             events,
             tokens: tokens(words),
             entities: entities as u64,
             relationships: relations as u64,
-            top,
+            files: taken(EntityKind::File),
+            urls: taken(EntityKind::Url),
+            symbols: taken(EntityKind::Symbol),
+            errors: taken(EntityKind::Error),
+            commands: taken(EntityKind::Command),
+            people: taken(EntityKind::Person),
+            packages: taken(EntityKind::Package),
             days: days.collect(),
             complete: looked.coverage(),
+            trust: TRUST.to_owned(),
         })
     }
 }

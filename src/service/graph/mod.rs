@@ -14,7 +14,6 @@ mod seen;
 use self::checks::{
     check_id, check_properties, check_type, check_workspace, content_of, former_id, text_of,
 };
-pub use self::{analytics::Analytics, query::EntityPage};
 use super::{Caller, Code, Service, ServiceError, ServiceResult, added::event, is_notebook};
 use crate::{
     api::graph::{RelateRequest, UpsertRequest, Written},

@@ -17,15 +17,16 @@ use super::{
 };
 use crate::{
     api::graph::{
-        self, EntityQueryRequest, Filter, GraphSource, RelationQueryRequest, RelationshipList, Sort,
+        EntityList, EntityQueryRequest, Filter, GraphSource, RelationQueryRequest,
+        RelationshipList, Sort,
     },
     event::limits,
     harness::TRUST,
     projection::{Entity, Graph, Relation},
     search::EntityKind,
     service::{
-        Caller, Coverage, Service, ServiceError, ServiceResult, directory::continues,
-        facts::Pinned, sessions::page_limit,
+        Caller, Service, ServiceError, ServiceResult, directory::continues, facts::Pinned,
+        sessions::page_limit,
     },
     store::{Listing, Only, SessionInfo},
 };
@@ -56,24 +57,6 @@ struct Page<R> {
     next_offset: Option<u64>,
 }
 
-/// A page of entities.
-#[derive(Clone, Debug)]
-pub struct EntityPage {
-    /// The entities, in the wanted order.
-    pub entities: Vec<graph::Entity>,
-    /// How many there are on all pages.
-    pub total: u64,
-    /// The offset of the next page, if there is one.
-    pub next_offset: Option<u64>,
-    /// Events that had no room in the graph.
-    pub left_out: u64,
-    /// What the index lacks, and whether it is known what was written before; none when it was not
-    /// asked.
-    pub complete: Option<(Coverage, bool)>,
-    /// Whether sessions name more than is counted, or there are more saves than were looked at.
-    pub limited: bool,
-}
-
 impl Service {
     /// Entities of a workspace: what callers wrote, and what its sessions name. None where there is
     /// neither. So many bytes of properties are on a page, about.
@@ -86,7 +69,7 @@ impl Service {
         workspace: &str,
         asked: EntityQueryRequest,
         bytes_max: usize,
-    ) -> ServiceResult<EntityPage> {
+    ) -> ServiceResult<EntityList> {
         let EntityQueryRequest { types, filters, sort, limit, offset, .. } = asked;
         let source = asked.source.as_deref().map_or(Ok(None), source_named)?;
         let wait = seen::waiting(asked.wait_ms)?;
@@ -135,13 +118,14 @@ impl Service {
         if let Some(looked) = looked.as_ref().filter(|_| asked.include_sessions) {
             self.add_sessions(looked, workspace, &mut page.rows).await?;
         }
-        Ok(EntityPage {
+        Ok(EntityList {
             entities: page.rows.into_iter().map(EntityRow::shown).collect(),
             total: page.total as u64,
             next_offset: page.next_offset,
             left_out: left,
             complete: looked.as_ref().map(Looked::coverage),
             limited,
+            trust: TRUST.to_owned(),
         })
     }
 

@@ -4,11 +4,11 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
-    api::graph::NamedInSession,
+    api::{graph::NamedInSession, search::Complete},
     event::{Position, Range, SessionId, Timestamp},
     search::{self, Counted, EntityKind, Keep, NamedIn, Part, SessionRef},
     service::{
-        Caller, Coverage, Service, ServiceError, ServiceResult, indexing::ScopeIndex, is_notebook,
+        Caller, Service, ServiceError, ServiceResult, indexing::ScopeIndex, is_notebook,
         search::CATCH_UP,
     },
 };
@@ -41,9 +41,10 @@ pub(super) struct Looked {
 }
 
 impl Looked {
-    /// What the index lacks, and whether it is known what was written before.
-    pub(super) fn coverage(&self) -> (Coverage, bool) {
-        (self.index.coverage(), self.is_noted)
+    /// How much of what is recorded the index has.
+    pub(super) fn coverage(&self) -> Complete {
+        let complete = self.index.coverage();
+        Complete { is_complete: self.is_noted && complete.is_complete, ..complete }
     }
 
     /// How many names are counted at most, and the bytes that counting takes.

@@ -20,11 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 use self::scope::PartBytes;
 use self::scope::SLICE_EVENTS;
-pub use self::scope::{BehindSession, Coverage};
 pub(super) use self::{
     holding::Holding,
     rota::Rota,
-    scope::{ScopeIndex, Served, Wanted},
+    scope::{ScopeIndex, Served, Wanted, add_hurt},
 };
 use super::{Code, Service, ServiceError, ServiceResult};
 use crate::{

@@ -10,6 +10,7 @@ use std::{
 
 use super::holding::{Holding, PASSAGES_MAX};
 use crate::{
+    api::search::{Behind, Complete},
     env::sync::{Mutex, MutexGuard},
     event::{Position, Range, Scope, SessionHash, SessionId, SessionKey, Timestamp},
     search::SessionRef,
@@ -27,46 +28,19 @@ const NAMED_MAX: usize = 20;
 /// Workspaces that are named.
 const WORKSPACES_MAX: usize = 100;
 
-/// How much of a scope is in its index.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Coverage {
-    /// Sessions that are not wholly in it.
-    pub sessions_behind: u64,
-    /// Events that are not in it.
-    pub events_behind: u64,
-    /// Those of the sessions that could not be read: no waiting helps.
-    pub sessions_unreadable: u64,
-    /// Sessions that are not wholly in it, up to 20: first those that could not be read.
-    pub behind: Vec<BehindSession>,
-}
-
-impl Coverage {
-    /// Adds a session that is in the index and of which the log served nothing.
-    pub(crate) fn add_hurt(&mut self, session: SessionId, tail: Position) {
-        if let Some(known) = self.behind.iter_mut().find(|known| known.session == session) {
-            self.sessions_unreadable += u64::from(!known.is_unreadable);
-            known.is_unreadable = true;
-            return;
-        }
-        self.sessions_behind += 1;
-        self.sessions_unreadable += 1;
-        let hurt = BehindSession { session, indexed_to: tail, tail, is_unreadable: true };
-        self.behind.insert(0, hurt);
-        self.behind.truncate(NAMED_MAX);
+/// Adds a session that is in the index and of which the log served nothing.
+pub(crate) fn add_hurt(complete: &mut Complete, session: SessionId, tail: Position) {
+    if let Some(known) = complete.behind.iter_mut().find(|known| known.session == session) {
+        complete.sessions_unreadable += u64::from(!known.unreadable);
+        known.unreadable = true;
+        return;
     }
-}
-
-/// A session that is not wholly in the index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BehindSession {
-    /// Its id.
-    pub session: SessionId,
-    /// What is below is in the index.
-    pub indexed_to: Position,
-    /// The position of its next event.
-    pub tail: Position,
-    /// Whether it could not be read.
-    pub is_unreadable: bool,
+    complete.is_complete = false;
+    complete.sessions_behind += 1;
+    complete.sessions_unreadable += 1;
+    let hurt = Behind { session, indexed_to: tail, tail, unreadable: true };
+    complete.behind.insert(0, hurt);
+    complete.behind.truncate(NAMED_MAX);
 }
 
 /// The index of one scope.
@@ -260,33 +234,37 @@ impl ScopeIndex {
         names.into_iter().take(WORKSPACES_MAX).map(str::to_owned).collect()
     }
 
-    pub(crate) fn coverage(&self) -> Coverage {
+    /// How much of the scope is in the index.
+    pub(crate) fn coverage(&self) -> Complete {
         let state = self.state();
         let is_aside = |hash: &&SessionHash| state.aside.contains_key(*hash);
         let [aside, others] = [true, false]
             .map(|aside| state.behind.iter().filter(move |hash| is_aside(hash) == aside));
         let named = aside.chain(others).filter_map(|hash| {
             let one = state.sessions.get(hash)?;
-            Some(BehindSession {
+            Some(Behind {
                 session: one.key.session.clone(),
                 indexed_to: one.indexed_to,
                 tail: one.tail,
-                is_unreadable: is_aside(&hash),
+                unreadable: is_aside(&hash),
             })
         });
-        let mut coverage = Coverage {
+        let mut complete = Complete {
+            is_complete: state.behind.is_empty(),
             sessions_behind: state.behind.len() as u64,
             events_behind: state.events_behind,
             sessions_unreadable: state.aside.len() as u64,
             behind: named.take(NAMED_MAX).collect(),
+            meaning: None,
+            vectors_behind: None,
         };
         for hash in state.damaged.iter().filter(|hash| !state.aside.contains_key(*hash)) {
             let session = state.sessions.get(hash).filter(|session| session.is_alive());
             session.into_iter().for_each(|session| {
-                coverage.add_hurt(session.key.session.clone(), session.tail);
+                add_hurt(&mut complete, session.key.session.clone(), session.tail);
             });
         }
-        coverage
+        complete
     }
 
     /// Notes that a session has gaps, which were passed over.

@@ -8,12 +8,11 @@ use serde_json::{Map, Value};
 use super::{NOTICE, parts::none};
 use crate::{
     api::graph::{
-        Entity, EntityQueryRequest, Filter, RelateRequest, RelationQueryRequest, Relationship,
-        RelationshipList, Sort, Written,
+        Entity, EntityList, EntityQueryRequest, Filter, RelateRequest, RelationQueryRequest,
+        Relationship, RelationshipList, Sort, Written,
     },
+    api::search::Complete,
     event::{Position, SessionId},
-    service::EntityPage,
-    wire::{graph::EntityList, search::Complete},
 };
 
 /// Milliseconds that a model waits for what is not in the index yet: mostly at a first query.
@@ -197,9 +196,9 @@ pub(crate) struct EntitiesFound {
     notice: &'static str,
 }
 
-impl From<EntityPage> for EntitiesFound {
-    fn from(page: EntityPage) -> Self {
-        let EntityList { entities, total, next_offset, complete, trust, .. } = page.into();
+impl From<EntityList> for EntitiesFound {
+    fn from(page: EntityList) -> Self {
+        let EntityList { entities, total, next_offset, complete, trust, .. } = page;
         Self { entities, total, next_offset, complete, trust, notice: NOTICE }
     }
 }

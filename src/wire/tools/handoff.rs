@@ -10,10 +10,12 @@ use super::{
     parts::{none, time},
 };
 use crate::{
-    api::views::UsageAnswer,
+    api::{
+        handoff::{NewFile, NewItem, RestoreRequest, SaveRequest},
+        views::UsageAnswer,
+    },
     event::{SessionId, Timestamp},
     service::{ChainLink, Past},
-    wire::handoff::{NewFile, NewItem, RestoreRequest, SaveRequest},
 };
 
 /// A file that the session refers to.
@@ -60,9 +62,9 @@ pub(crate) struct SaveSession {
 }
 
 impl SaveSession {
-    pub(crate) fn into_request(self) -> SaveRequest {
+    pub(crate) fn into_request(self, session: Option<&SessionId>) -> SaveRequest {
         SaveRequest {
-            session_id: None,
+            session_id: session.map(ToString::to_string),
             conversation_context: self.conversation_context,
             token_count: self.token_count,
             context_items: self.context_items,
@@ -95,14 +97,20 @@ pub(crate) struct RestoreSession {
     /// false: only look, begin no session.
     create: Option<bool>,
     /// Say why each item was chosen.
-    pub(crate) explain: Option<bool>,
+    explain: Option<bool>,
     /// Token of a lease.
     pub(crate) fencing_token: Option<u64>,
 }
 
 impl RestoreSession {
-    pub(crate) fn into_request(self) -> RestoreRequest {
+    pub(crate) fn into_request(
+        self,
+        session: Option<&SessionId>,
+        successor: Option<&SessionId>,
+    ) -> RestoreRequest {
         RestoreRequest {
+            session_id: session.map(ToString::to_string),
+            successor_id: successor.map(ToString::to_string),
             tokens_max: self.token_budget,
             priority_threshold: self.priority_threshold,
             max_context_items: self.max_context_items,
@@ -110,7 +118,6 @@ impl RestoreSession {
             algorithm: self.algorithm,
             create: self.create,
             explain: self.explain.unwrap_or_default(),
-            ..RestoreRequest::default()
         }
     }
 }

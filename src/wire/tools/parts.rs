@@ -9,12 +9,12 @@ use serde::Serialize;
 use crate::{
     api::{
         cursor::Cursor,
+        find::MatchLine,
         overview::{EventLine, OpenGap, RejectedLine, SourceOfView},
         step::{Confidence, StepLine, StepOfView},
     },
     event::{EventType, Position, Timestamp},
     harness::TalkView,
-    service::FoundLine,
 };
 
 /// Left out of an answer.
@@ -167,7 +167,7 @@ impl From<RejectedLine> for RejectedOut {
 #[serde(rename_all = "camelCase")]
 pub(super) struct MatchOut {
     /// step, reason, rejected, gap, source, call, result, instruction, answer or event.
-    kind: &'static str,
+    kind: String,
     /// The step it belongs to.
     #[serde(skip_serializing_if = "none")]
     step_number: Option<u64>,
@@ -187,16 +187,16 @@ pub(super) struct MatchOut {
     closed: Option<bool>,
 }
 
-impl From<FoundLine> for MatchOut {
-    fn from(line: FoundLine) -> Self {
+impl From<MatchLine> for MatchOut {
+    fn from(line: MatchLine) -> Self {
         Self {
-            kind: line.field.as_str(),
-            step_number: line.step,
-            branch_id: line.branch,
+            kind: line.kind,
+            step_number: line.step_number,
+            branch_id: line.branch_id,
             position: line.position.0,
             text: line.text,
             matched: line.matched,
-            score: f64::from(line.score) / 100.0,
+            score: line.score,
             superseded_by: line.superseded_by,
             closed: line.closed,
         }

@@ -8,13 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{NOTICE, TRUST, parts::none};
 use crate::{
-    api::memory::Mark,
-    projection::text::one_line,
-    service::{Hit, SearchResult},
-    wire::{
-        framed,
-        search::{Complete, Doubt, Memory, Why},
+    api::{
+        memory::Mark,
+        search::{Complete, Doubt, Hit, Neighbour, SearchAnswer, Why, rounded},
     },
+    projection::text::one_line,
+    wire::framed,
 };
 
 /// Characters of a title, and of an event beside a hit.
@@ -114,12 +113,11 @@ pub(crate) struct Blocks {
 
 impl From<Hit> for MemoryBlock {
     fn from(hit: Hit) -> Self {
-        let line =
-            |one: crate::service::Beside| format!("{} {}: {}", one.position, one.kind, one.text);
+        let line = |one: Neighbour| format!("{} {}: {}", one.position, one.kind, one.text);
         let (mut memory_id, mut topic, mut importance) = (None, None, None);
         let mut kind = hit.kind.to_string();
-        if let Some(memory) = hit.memory.map(Memory::from) {
-            (memory_id, kind) = (Some(memory.memory_id), memory.kind);
+        if let Some(memory) = hit.memory {
+            (memory_id, kind) = (Some(memory.memory_id.to_string()), memory.kind);
             (topic, importance) = (memory.topic, memory.importance);
         }
         Self {
@@ -132,12 +130,12 @@ impl From<Hit> for MemoryBlock {
             importance,
             who: hit.who,
             at: hit.at.to_string(),
-            relevance: (f64::from(hit.score) * 1_000.0).round() / 1_000.0,
-            why: hit.why.into(),
-            text: hit.text,
+            relevance: rounded(hit.score),
+            why: hit.why,
+            text: hit.snippet.text,
             around: hit.around.into_iter().map(line).collect(),
-            marks: hit.marked,
-            stale: hit.doubt.map(Doubt::from),
+            marks: hit.marks,
+            stale: hit.stale,
             unchecked: hit.unchecked,
         }
     }
@@ -145,7 +143,7 @@ impl From<Hit> for MemoryBlock {
 
 /// What was found as a reader wants it: each hit under its place, and below it what stands beside
 /// it. Recorded text is indented, so that none can begin a hit.
-fn text_of(found: &SearchResult) -> String {
+fn text_of(found: &SearchAnswer) -> String {
     // A string takes whatever is written to it.
     let mut text = String::new();
     if found.hits.is_empty() {
@@ -161,25 +159,25 @@ fn text_of(found: &SearchResult) -> String {
         let (before, after) = hit
             .around
             .split_at(hit.around.iter().take_while(|one| one.position < hit.position).count());
-        let beside = |text: &mut String, all: &[crate::service::Beside]| {
+        let beside = |text: &mut String, all: &[Neighbour]| {
             for one in all {
                 let said = one_line(&one.text, BESIDE_CHARS);
                 let _ = writeln!(text, "      @{} {}: {said}", one.position, one.kind);
             }
         };
         beside(&mut text, before);
-        for line in hit.text.lines().filter(|line| !line.trim().is_empty()) {
+        for line in hit.snippet.text.lines().filter(|line| !line.trim().is_empty()) {
             let _ = writeln!(text, "    {line}");
         }
         beside(&mut text, after);
-        if hit.doubt.is_some() {
+        if hit.stale.is_some() {
             text.push_str("    (what came later speaks against it)\n");
         }
     }
     if let Some(next) = &found.next_page {
         let _ = writeln!(text, "More: cursor {next}");
     }
-    if found.coverage.sessions_behind > 0 {
+    if found.complete.sessions_behind > 0 {
         text.push_str("Some sessions are not searched yet: try again.\n");
     }
     let head = format!("{NOTICE} The best first; get_events reads more around a position.");
@@ -187,12 +185,12 @@ fn text_of(found: &SearchResult) -> String {
 }
 
 impl Blocks {
-    pub(crate) fn of(found: SearchResult) -> Self {
+    pub(crate) fn of(found: SearchAnswer) -> Self {
         Self {
             text: Some(text_of(&found)),
             blocks: found.hits.into_iter().map(MemoryBlock::from).collect(),
             workspaces: found.workspaces,
-            complete: Complete::of(found.coverage, found.is_noted, found.meaning),
+            complete: found.complete,
             next_cursor: found.next_page,
             trust: TRUST,
             notice: NOTICE,

@@ -4,11 +4,12 @@
 use std::{sync::Arc, time::Duration};
 
 use sessionlog::{
-    api::window::{RecallFrom, Shape},
-    event::{Origin, Point, Position, Range, Scope, SessionId},
-    service::{
-        Caller, Code, PageInCall, ResearchOptions, SearchCall, Service, ServiceResult, WindowCall,
+    api::{
+        search::SearchBody,
+        window::{RecallFrom, Shape},
     },
+    event::{Origin, Point, Position, Range, Scope, SessionId},
+    service::{Caller, Code, PageInCall, ResearchOptions, Service, ServiceResult, WindowCall},
     store::{NewSession, Store},
 };
 
@@ -38,7 +39,7 @@ async fn outcomes(service: &Service, caller: &Caller) -> Vec<(&'static str, Serv
     let (begin, end) = (Point::At(Position(1)), Point::At(Position(3)));
     let ranges = vec![(Some(session.clone()), Range::new(Position(0), Position(2)))];
     let page = PageInCall { ranges, ..PageInCall::default() };
-    let words = SearchCall { words: "soundings".to_owned(), ..SearchCall::default() };
+    let words = SearchBody { q: "soundings".to_owned(), ..SearchBody::default() };
     // One after the other: all that a tenant may have, each of them takes.
     let search = service.search(caller, words).await;
     let windowed = service.window(caller, &session, window()).await;

@@ -156,13 +156,12 @@ async fn a_file_of_the_index_that_cannot_be_opened_is_made_anew_and_stops_no_oth
             origin: Origin::User,
             fence: None,
         };
-        let wait = Duration::from_secs(60);
-        let asked = sessionlog::service::SearchCall {
-            words: "heron".to_owned(),
-            wait,
+        let asked = sessionlog::api::search::SearchBody {
+            q: "heron".to_owned(),
+            wait_ms: 60_000,
             ..Default::default()
         };
-        assert_eq!(service.search(&caller, asked).await.unwrap().coverage.events_behind, 0);
+        assert_eq!(service.search(&caller, asked).await.unwrap().complete.events_behind, 0);
     }
     service.keep_index().await;
     store.close().await;

@@ -1,12 +1,13 @@
 //! The index of an engine that keeps: what of it is in files, after a stop, without them, and where
 //! the machine dies. Searched by the verb as an interface calls it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use sessionlog::{
+    api::search::{SearchAnswer, SearchBody},
     env::Env,
     event::{Batch, EventType, NewEvent, Origin, Scope, SessionId},
-    service::{Caller, NewSession, SearchCall, SearchResult, Service},
+    service::{Caller, NewSession, Service},
     store::{Store, local::Local},
 };
 use sessionlog_sim::Fault;
@@ -71,11 +72,10 @@ impl Desk {
         self.service.emit(&caller(), session, batch, false).await.unwrap();
     }
 
-    async fn search(&self, words: &str) -> SearchResult {
-        let wait = Duration::from_secs(60);
-        let asked = SearchCall { words: words.to_owned(), wait, ..SearchCall::default() };
+    async fn search(&self, words: &str) -> SearchAnswer {
+        let asked = SearchBody { q: words.to_owned(), wait_ms: 60_000, ..SearchBody::default() };
         let found = self.service.search(&caller(), asked).await.unwrap();
-        assert!(found.is_noted && found.coverage.sessions_behind == 0, "{found:?}");
+        assert!(found.complete.is_complete, "{found:?}");
         found
     }
 
@@ -85,7 +85,7 @@ impl Desk {
     }
 }
 
-fn places(found: &SearchResult) -> Vec<(String, u64)> {
+fn places(found: &SearchAnswer) -> Vec<(String, u64)> {
     found.hits.iter().map(|hit| (hit.session.to_string(), hit.position.0)).collect()
 }
 

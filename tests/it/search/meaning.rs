@@ -5,7 +5,6 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use axum::{
@@ -18,11 +17,12 @@ use axum::{
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
 use sessionlog::{
+    api::search::SearchBody,
     client::{EmbedderOptions, HttpEmbedder},
     env::Env,
     event::{Batch, EventType, NewEvent, Origin, Scope, SessionId},
     secrets::Masked,
-    service::{Caller, EmbedError, Embedder, NewSession, SearchCall, Service},
+    service::{Caller, EmbedError, Embedder, NewSession, Service},
     store::{Store, local::Local},
 };
 use tokio::net::TcpListener;
@@ -393,10 +393,11 @@ async fn fill(service: &Service, session: &str, word: &str) {
 /// Searches until every event has its vector, if it takes one.
 async fn searched(service: &Service, words: &str) -> Vec<(String, u64)> {
     loop {
-        let wait = Duration::from_secs(60);
-        let asked = SearchCall { words: words.to_owned(), wait, ..SearchCall::default() };
+        let asked = SearchBody { q: words.to_owned(), wait_ms: 60_000, ..SearchBody::default() };
         let found = service.search(&caller(), asked).await.unwrap();
-        if found.meaning.is_some_and(|(_, behind)| behind.events == 0) {
+        let complete = &found.complete;
+        let is_behind = complete.vectors_behind.as_ref().is_some_and(|behind| behind.events > 0);
+        if complete.meaning.is_some() && !is_behind {
             return found
                 .hits
                 .iter()

@@ -10,6 +10,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::json;
 use sessionlog::{
     access::Grant,
+    api::search::{Complete, SearchBody},
     event::{Scope, SessionId, SessionKey, TenantId, UserId},
     secrets::Masked,
     service::{EmbedError, Embedder, Service},
@@ -94,13 +95,9 @@ async fn sessions_of_one_scope_are_indexed_in_turn() {
     let service = Service::new(gate.clone(), engine.clock.clone());
     let caller =
         sessionlog::service::Caller { scope, origin: sessionlog::event::Origin::User, fence: None };
-    let asked = sessionlog::service::SearchCall {
-        words: "word".to_owned(),
-        wait: std::time::Duration::from_secs(60),
-        ..Default::default()
-    };
+    let asked = SearchBody { q: "word".to_owned(), wait_ms: 60_000, ..Default::default() };
     let found = service.search(&caller, asked).await.unwrap();
-    assert_eq!(found.coverage.events_behind, 0);
+    assert_eq!(found.complete.events_behind, 0);
     let reads: Vec<String> = gate.reads().iter().map(|key| key.session.to_string()).collect();
     let first: std::collections::BTreeSet<&String> = reads[..6].iter().collect();
     assert_eq!(first.len(), 6, "{reads:?}");
@@ -152,11 +149,7 @@ async fn vectors_are_made_of_every_other_tenant_before_the_second_request_for_on
             origin: sessionlog::event::Origin::User,
             fence: None,
         };
-        let asked = sessionlog::service::SearchCall {
-            words: words.to_owned(),
-            wait: std::time::Duration::from_secs(60),
-            ..Default::default()
-        };
+        let asked = SearchBody { q: words.to_owned(), wait_ms: 60_000, ..Default::default() };
         service.search(&caller, asked).await.unwrap()
     };
     search("many", "many").await;
@@ -165,10 +158,14 @@ async fn vectors_are_made_of_every_other_tenant_before_the_second_request_for_on
     }
     // The words of all are in the index now, and the first request of the one with more is out.
     for tenant in &few {
-        assert_eq!(search(tenant, tenant).await.coverage.events_behind, 0);
+        assert_eq!(search(tenant, tenant).await.complete.events_behind, 0);
     }
     slow.may.add_permits(1_000);
-    while search("many", "many").await.meaning.is_none_or(|(_, behind)| behind.events > 0) {
+    let is_behind = |complete: Complete| {
+        let vectors = complete.vectors_behind;
+        complete.meaning.is_none() || vectors.is_some_and(|behind| behind.events > 0)
+    };
+    while is_behind(search("many", "many").await.complete) {
         tokio::task::yield_now().await;
     }
     let order = slow.texts.lock().unwrap().clone();

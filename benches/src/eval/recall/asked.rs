@@ -16,14 +16,11 @@ use crate::{
     site::{Site, stop_here},
 };
 use ::sessionlog::{
+    api::search::{Hit, SearchBody},
     client::{Client, ClientError},
     event::{SessionId, kinds},
     harness::{Counter as _, Tokenizer},
-    verbs::{
-        NoQuery, Nowhere,
-        search::{SearchBody, SearchWith},
-    },
-    wire::search::Hit,
+    verbs::{NoQuery, Nowhere, search::SearchWith},
 };
 
 /// Hits of a page, and the most of one.
@@ -137,8 +134,8 @@ fn plain(text: &str) -> String {
 
 fn places(hits: &[Hit]) -> Vec<Place> {
     let place = |hit: &Hit| {
-        let session = hit.session.rsplit('-').next()?.parse().ok()?;
-        Some((session, usize::try_from(hit.position).ok()?))
+        let session = hit.session.as_str().rsplit('-').next()?.parse().ok()?;
+        Some((session, usize::try_from(hit.position.0).ok()?))
     };
     hits.iter().filter_map(place).collect()
 }

@@ -1,10 +1,29 @@
-//! Values of query parameters that several verbs take: points, times, orders, lists of words. A
+//! Values of parameters that several verbs take: sessions, points, times, orders, lists of words. A
 //! value that is not valid is refused by the name of its parameter. It must not hold a default.
 
-use crate::{
-    event::{EventType, Point, Timestamp, limits},
-    service::{ServiceError, ServiceResult, Window},
-};
+use super::{ServiceError, ServiceResult, Window};
+use crate::event::{EventType, Point, SessionId, Timestamp, limits};
+
+/// A session.
+///
+/// # Errors
+/// `invalid_request`, naming the parameter, with the form of an id.
+pub fn session(name: &str, text: Option<&str>) -> ServiceResult<Option<SessionId>> {
+    text.map(|text| session_id(name, text)).transpose()
+}
+
+/// A session's id.
+///
+/// # Errors
+/// `invalid_request`, naming the parameter, with the form of an id.
+pub fn session_id(name: &str, text: &str) -> ServiceResult<SessionId> {
+    SessionId::new(text).map_err(|error| {
+        let action = "session ids are [A-Za-z0-9][A-Za-z0-9._-]{0,127}";
+        let mut error = ServiceError::invalid("session", error).action(action);
+        error.hint.field = Some(name.to_owned());
+        error
+    })
+}
 
 /// A point.
 ///

@@ -1,34 +1,88 @@
-//! The result of a search over all sessions, on HTTP and for models. It must not cut or order
+//! A search over all sessions: what is asked, and what was found. It must not cut or order
 //! anything: the verb has.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
-use super::{TRUST, is_zero};
-use crate::{
-    api::memory::Mark,
-    event::Range,
-    service::{self, Coverage, MeaningOf, SearchResult},
-};
+use super::{is_zero, memory::Mark};
+use crate::event::{EventId, EventType, Origin, Position, Range, SessionId, Timestamp};
+
+/// The same as the query, in a body: queries may be long.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SearchBody {
+    /// Words to look for, with the same operators
+    #[schemars(length(max = 4096))]
+    pub q: String,
+    /// Only this session, and of a fork what it has of its parents
+    pub session: Option<String>,
+    /// Only sessions of this workspace, by its whole name
+    pub workspace: Option<String>,
+    /// Only events of these types
+    #[schemars(length(max = 100))]
+    pub types: Vec<String>,
+    /// Only items of memory of these kinds: episodic, semantic, procedural, working
+    #[schemars(length(max = 100))]
+    pub kinds: Vec<String>,
+    /// Only by this speaker: user, agent, tool, or a name
+    pub who: Option<String>,
+    /// Only of this origin: user, model, tool, web, import
+    pub origin: Option<String>,
+    /// Also events of archived sessions
+    pub include_archived: bool,
+    /// Written at or after: RFC 3339
+    pub after: Option<String>,
+    /// Written before: RFC 3339
+    pub before: Option<String>,
+    /// Hits at most: 10 by default, 100 at most
+    #[schemars(range(min = 1, max = 100))]
+    pub limit: Option<usize>,
+    /// next_page of the answer before
+    pub page: Option<String>,
+    /// Events that are shown on either side of a hit: none by default, 5 at most
+    #[schemars(range(max = 5))]
+    pub around: Option<u64>,
+    /// score (the default), or time for the newest first
+    pub order: Option<String>,
+    /// Tokens of all hits at most, about
+    #[schemars(range(min = 100, max = 200_000))]
+    pub tokens_max: Option<usize>,
+    /// Wait so long for events that are not in the index yet, beyond the usual 50; 60 000 at most
+    #[schemars(range(max = 60_000))]
+    pub wait_ms: u64,
+}
 
 /// What a hit's score is made of. The best passage has 1 for its words.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Why {
     /// The words of the passage.
-    pub words: f64,
+    #[serde(serialize_with = "thousandths")]
+    #[schemars(with = "f64")]
+    pub words: f32,
     /// The words of its neighbours in the session.
-    pub near: f64,
+    #[serde(serialize_with = "thousandths")]
+    #[schemars(with = "f64")]
+    pub near: f32,
     /// The words of the whole session.
-    pub session: f64,
+    #[serde(serialize_with = "thousandths")]
+    #[schemars(with = "f64")]
+    pub session: f32,
     /// Whether the query names the speaker.
-    pub who: f64,
+    #[serde(serialize_with = "thousandths")]
+    #[schemars(with = "f64")]
+    pub who: f32,
     /// Whether the passage alone has every word.
-    pub whole: f64,
+    #[serde(serialize_with = "thousandths")]
+    #[schemars(with = "f64")]
+    pub whole: f32,
     /// Words that stand side by side as in the query.
-    pub row: f64,
+    #[serde(serialize_with = "thousandths")]
+    #[schemars(with = "f64")]
+    pub row: f32,
     /// How near its meaning is, where the server has an embedder.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub meaning: f64,
+    #[serde(default, skip_serializing_if = "is_zero", serialize_with = "thousandths")]
+    #[schemars(with = "f64")]
+    pub meaning: f32,
 }
 
 /// The part of an event that matches.
@@ -44,10 +98,10 @@ pub struct Snippet {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Neighbour {
     /// Its position.
-    pub position: u64,
+    pub position: Position,
     /// Its type.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: EventType,
     /// What it says, shortened.
     pub text: String,
 }
@@ -65,24 +119,24 @@ pub struct Doubt {
     pub superseded_by: Option<u64>,
     /// Of an item of memory: id of the item that supersedes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replaced_by: Option<String>,
+    pub replaced_by: Option<EventId>,
     /// Of an item of working memory: position at which the context was cleared that it was for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended_at: Option<u64>,
+    pub ended_at: Option<Position>,
     /// Whether what matches is an approach that its step ruled out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rejected: bool,
     /// Of the result of a command that failed: position of the last run of the command, which
     /// succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mended_at: Option<u64>,
+    pub mended_at: Option<Position>,
 }
 
 /// What is known of a hit that is an item of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
     /// Its id.
-    pub memory_id: String,
+    pub memory_id: EventId,
     /// `episodic`, `semantic`, `procedural` or `working`.
     pub kind: String,
     /// What it is about.
@@ -93,27 +147,20 @@ pub struct Memory {
     pub importance: Option<u8>,
 }
 
-impl From<service::MemoryOf> for Memory {
-    fn from(memory: service::MemoryOf) -> Self {
-        let service::MemoryOf { id, kind, topic, importance } = memory;
-        Self { memory_id: id.to_string(), kind: kind.as_str().to_owned(), topic, importance }
-    }
-}
-
 /// A file that changed after a hit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangedFile {
     /// Its path.
     pub path: String,
     /// Position of the last change.
-    pub position: u64,
+    pub position: Position,
 }
 
 /// An event that was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Hit {
     /// The session that it was written to.
-    pub session: String,
+    pub session: SessionId,
     /// Its title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
@@ -121,21 +168,23 @@ pub struct Hit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
     /// Its position.
-    pub position: u64,
+    pub position: Position,
     /// The positions that the hit shows, with its surroundings.
     pub range: Range,
     /// Its type.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: EventType,
     /// When it was written: RFC 3339.
-    pub at: String,
+    pub at: Timestamp,
     /// The speaker: `user`, `agent`, `tool`, or the name that the event gives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
     /// What caused it: `user`, `model`, `tool`, `web`, `harness` or `import`.
-    pub origin: String,
+    pub origin: Origin,
     /// How well it fits; the hits are in this order unless the newest come first.
-    pub score: f64,
+    #[serde(serialize_with = "thousandths")]
+    #[schemars(with = "f64")]
+    pub score: f32,
     /// What the score is made of.
     pub why: Why,
     /// The part that matches.
@@ -162,6 +211,16 @@ pub struct Hit {
     pub unchecked: bool,
 }
 
+/// Whether a search compared meanings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MeaningOf {
+    /// It did.
+    Used,
+    /// The embedder did not answer in time, or fails; words alone ranked.
+    Absent,
+}
+
 /// How far the vectors are that an embedder makes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VectorsBehind {
@@ -176,11 +235,11 @@ pub struct VectorsBehind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Behind {
     /// Its id.
-    pub session: String,
+    pub session: SessionId,
     /// Events before this position can be found.
-    pub indexed_to: u64,
+    pub indexed_to: Position,
     /// Events that it has.
-    pub tail: u64,
+    pub tail: Position,
     /// Whether it could not be read: what is missing is not searched, however long a search waits.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unreadable: bool,
@@ -203,7 +262,8 @@ pub struct Complete {
     pub behind: Vec<Behind>,
     /// With an embedder: `used`, or `absent` where it did not answer: then words alone rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub meaning: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub meaning: Option<MeaningOf>,
     /// With an embedder: what has no vector yet, or a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vectors_behind: Option<VectorsBehind>,
@@ -230,104 +290,11 @@ pub struct SearchAnswer {
     pub trust: String,
 }
 
-impl Complete {
-    /// What an index lacks, and the vectors.
-    pub(crate) fn of(
-        coverage: Coverage,
-        is_noted: bool,
-        meaning: Option<(MeaningOf, service::VectorsBehind)>,
-    ) -> Self {
-        let (meaning, vectors) = meaning.unzip();
-        let is_of_note = |one: &service::VectorsBehind| one.events > 0 || one.problem.is_some();
-        let vectors = vectors.filter(is_of_note);
-        let behind = coverage.behind.into_iter().map(|one| Behind {
-            session: one.session.to_string(),
-            indexed_to: one.indexed_to.0,
-            tail: one.tail.0,
-            unreadable: one.is_unreadable,
-        });
-        Self {
-            is_complete: is_noted && coverage.sessions_behind == 0,
-            sessions_behind: coverage.sessions_behind,
-            events_behind: coverage.events_behind,
-            sessions_unreadable: coverage.sessions_unreadable,
-            behind: behind.collect(),
-            meaning: meaning.map(|meaning| meaning.as_str().to_owned()),
-            vectors_behind: vectors.map(|service::VectorsBehind { events, problem }| {
-                VectorsBehind { events, problem }
-            }),
-        }
-    }
-}
-
-impl From<service::Why> for Why {
-    fn from(why: service::Why) -> Self {
-        let service::Why { words, near, session, who, whole, row, meaning } = why;
-        let [words, near, session] = [words, near, session].map(rounded);
-        let [who, whole, row, meaning] = [who, whole, row, meaning].map(rounded);
-        Self { words, near, session, who, whole, row, meaning }
-    }
-}
-
 /// With three digits behind the point: more would say what a ranking does not know.
-pub(super) fn rounded(score: f32) -> f64 {
+pub(crate) fn rounded(score: f32) -> f64 {
     (f64::from(score) * 1_000.0).round() / 1_000.0
 }
 
-impl From<service::Hit> for Hit {
-    fn from(hit: service::Hit) -> Self {
-        let around = hit.around.into_iter().map(|one| Neighbour {
-            position: one.position.0,
-            kind: one.kind.to_string(),
-            text: one.text,
-        });
-        Self {
-            session: hit.session.to_string(),
-            title: hit.title,
-            workspace: hit.workspace,
-            position: hit.position.0,
-            range: hit.range,
-            kind: hit.kind.to_string(),
-            at: hit.at.to_string(),
-            who: hit.who,
-            origin: hit.origin.as_str().to_owned(),
-            score: rounded(hit.score),
-            why: hit.why.into(),
-            snippet: Snippet { text: hit.text, marks: hit.marks },
-            around: around.collect(),
-            repeated: hit.repeated,
-            memory: hit.memory.map(Memory::from),
-            marks: hit.marked,
-            stale: hit.doubt.map(Doubt::from),
-            unchecked: hit.unchecked,
-        }
-    }
-}
-
-impl From<service::Doubt> for Doubt {
-    fn from(doubt: service::Doubt) -> Self {
-        let changed = doubt.files_changed.into_iter();
-        let changed = changed.map(|(path, at)| ChangedFile { path, position: at.0 });
-        Self {
-            files_changed: changed.collect(),
-            superseded_by: doubt.superseded_by,
-            replaced_by: doubt.replaced_by.map(|id| id.to_string()),
-            ended_at: doubt.ended_at.map(|at| at.0),
-            rejected: doubt.rejected,
-            mended_at: doubt.mended_at.map(|at| at.0),
-        }
-    }
-}
-
-impl From<SearchResult> for SearchAnswer {
-    fn from(found: SearchResult) -> Self {
-        Self {
-            hits: found.hits.into_iter().map(Hit::from).collect(),
-            complete: Complete::of(found.coverage, found.is_noted, found.meaning),
-            workspaces: found.workspaces,
-            limited: found.limited,
-            next_page: found.next_page,
-            trust: TRUST.to_owned(),
-        }
-    }
+fn thousandths<S: Serializer>(score: &f32, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(rounded(*score))
 }
