@@ -284,8 +284,8 @@ impl SearchQuery {
     }
 
     /// What a passage gets for words that stand in it side by side as in the query, for
-    /// [`Why::row`](crate::api::search::Why::row): 1 for all, nothing for less than half. The square
-    /// of their share, since a few stand so by chance, in a question most of all.
+    /// [`Why::row`](crate::api::search::Why::row): 1 for all, nothing for less than half. The
+    /// square of their share, since a few stand so by chance, in a question most of all.
     #[must_use]
     pub fn row(&self, passage: &str) -> f32 {
         let share = self.words.run(passage);

@@ -59,7 +59,7 @@ struct Page<R> {
 
 impl Service {
     /// Entities of a workspace: what callers wrote, and what its sessions name. None where there is
-    /// neither. So many bytes of properties are on a page, about.
+    /// neither. A page has about `bytes_max` bytes of properties.
     ///
     /// # Errors
     /// `invalid_request`, naming the member; those of the engine.
@@ -70,10 +70,10 @@ impl Service {
         asked: EntityQueryRequest,
         bytes_max: usize,
     ) -> ServiceResult<EntityList> {
-        let EntityQueryRequest { types, filters, sort, limit, offset, .. } = asked;
+        let EntityQueryRequest { types, filters, sort, .. } = asked;
         let source = asked.source.as_deref().map_or(Ok(None), source_named)?;
         let wait = seen::waiting(asked.wait_ms)?;
-        let page = (limit, offset, bytes_max);
+        let page = (asked.limit, asked.offset, bytes_max);
         let query = Asked::read::<EntityRow>(workspace, types, (filters, sort), page)?;
         let is_wanted = |kind: &EntityKind| query.admits(kind.as_str());
         let kinds: Vec<EntityKind> = EntityKind::ALL.into_iter().filter(is_wanted).collect();
@@ -129,8 +129,8 @@ impl Service {
         })
     }
 
-    /// The entities that callers wrote of the wanted types, how many events had no room, and what keeps
-    /// the room of the graph.
+    /// The entities that callers wrote of the wanted types, how many events had no room, and what
+    /// keeps the room of the graph.
     async fn written(
         &self,
         caller: &Caller,
@@ -184,9 +184,8 @@ impl Service {
         asked: RelationQueryRequest,
         bytes_max: usize,
     ) -> ServiceResult<RelationshipList> {
-        let RelationQueryRequest { entity_id, from_id, to_id, types, filters, sort, limit, offset } =
-            asked;
-        let page = (limit, offset, bytes_max);
+        let RelationQueryRequest { entity_id, from_id, to_id, types, filters, sort, .. } = asked;
+        let page = (asked.limit, asked.offset, bytes_max);
         let query = Asked::read::<RelationRow>(workspace, types, (filters, sort), page)?;
         let is = |wanted: &Option<String>, id: &str| wanted.as_ref().is_none_or(|one| one == id);
         let wanted = |one: &Relation| {
